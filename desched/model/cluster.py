@@ -1,0 +1,291 @@
+"""What desched knows of the objects in a cluster: only the fields that deciding uses."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+
+import msgspec
+
+from desched.model.resources import Amounts
+from desched.model.selectors import LabelSelector, NodeSelectorTerm
+
+SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
+"""Priorities from here on belong to system-cluster-critical and system-node-critical."""
+
+
+class Effect(StrEnum):
+    """What a taint does to pods that do not tolerate it."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    """A taint on a node."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class Toleration(msgspec.Struct, frozen=True, gc=False):
+    """A toleration of a pod; empty key or effect stands for all of them."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether the taint does not keep the pod away; other operators than these tolerate none.
+
+        Source: k8s.io/api/core/v1 Toleration.ToleratesTaint.
+        """
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator == "Exists":
+            return True
+        return self.operator == "Equal" and bool(self.key) and self.value == taint.value
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node: `capacity` is the machine, `allocatable` what pods may request of it."""
+
+    name: str
+    uid: str
+    created_at: datetime
+    labels: Mapping[str, str]
+    capacity: Amounts
+    allocatable: Amounts
+    ready: bool = True
+    unschedulable: bool = False
+    deleting: bool = False
+    taints: tuple[Taint, ...] = ()
+    addresses: tuple[str, ...] = ()
+    operating_system: str = "linux"
+
+
+class PodRef(msgspec.Struct, frozen=True, gc=False, order=True):
+    """Which pod: the uid tells it from a later one of the same name."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """The controller reference of a pod."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+
+
+class VolumeKind(StrEnum):
+    """Kinds of volumes that tie a pod to a place or lose data with it; others are dropped."""
+
+    CLAIM = "persistentVolumeClaim"
+    EPHEMERAL_CLAIM = "ephemeral"
+    EMPTY_DIR = "emptyDir"
+    HOST_PATH = "hostPath"
+
+
+class PodVolume(msgspec.Struct, frozen=True, gc=False):
+    """A volume of a pod; `claim` names the PersistentVolumeClaim if it is one."""
+
+    kind: VolumeKind
+    claim: str = ""
+
+
+class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
+    """Everything that decides on which nodes a pod fits; pods of a workload share one.
+
+    `required_node_affinity` is None when there is none; an empty tuple selects no node.
+    `unevaluated` names hard constraints that the planner does not evaluate: such a pod stays.
+    """
+
+    requests: Amounts
+    node_selector: tuple[tuple[str, str], ...] = ()
+    required_node_affinity: tuple[NodeSelectorTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    unevaluated: tuple[str, ...] = ()
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """A pod; `annotations` holds only those that desched reads."""
+
+    namespace: str
+    name: str
+    uid: str
+    scheduling: SchedulingClass
+    created_at: datetime
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    owner: Owner | None = None
+    node: str = ""
+    phase: str = "Running"
+    ready: bool = True
+    started_at: datetime | None = None
+    deleting: bool = False
+    priority: int = 0
+    qos: str = "Burstable"
+    scheduler: str = "default-scheduler"
+    volumes: tuple[PodVolume, ...] = ()
+    has_resource_claims: bool = False
+    gated: bool = False
+
+    @property
+    def ref(self) -> PodRef:
+        """The pod's identity."""
+        return PodRef(self.namespace, self.name, self.uid)
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended and holds no resources any more."""
+        return self.phase in {"Succeeded", "Failed"}
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """The controller that owns pods and replaces an evicted one.
+
+    `rolling_out` is true while its newest revision has not reached all replicas;
+    `scaling` while an autoscaler wants another number of replicas than there are.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    desired_replicas: int
+    annotations: Mapping[str, str] = {}
+    rolling_out: bool = False
+    scaling: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class PodDisruptionBudget(msgspec.Struct, frozen=True):
+    """A PodDisruptionBudget; `up_to_date` is false until its controller has seen the last edit.
+
+    `selector` is None when it selects nothing.
+    """
+
+    namespace: str
+    name: str
+    selector: LabelSelector | None
+    disruptions_allowed: int
+    up_to_date: bool = True
+
+    def covers(self, pod: Pod) -> bool:
+        """Whether an eviction of the pod is charged to this budget."""
+        return (
+            self.selector is not None
+            and pod.namespace == self.namespace
+            and self.selector.matches(pod.labels)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False):
+    """A claim; `volume` is empty while it is not bound."""
+
+    namespace: str
+    name: str
+    storage_class: str = ""
+    volume: str = ""
+
+
+class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
+    """A volume; `node_affinity` is None when every node can reach it."""
+
+    name: str
+    storage_class: str = ""
+    node_affinity: tuple[NodeSelectorTerm, ...] | None = None
+    local: bool = False
+    csi_driver: str = ""
+
+
+class StorageClass(msgspec.Struct, frozen=True, gc=False):
+    """How volumes of a class come about."""
+
+    name: str
+    provisioner: str
+    waits_for_consumer: bool = False
+
+
+class CSINode(msgspec.Struct, frozen=True):
+    """How many volumes of each CSI driver can be attached to a node; no entry, no limit."""
+
+    name: str
+    attach_limits: Mapping[str, int] = {}
+
+
+class Service(msgspec.Struct, frozen=True):
+    """A Service; the scheduler spreads the pods that it selects."""
+
+    namespace: str
+    name: str
+    selector: Mapping[str, str] = {}
+
+
+class ClusterState(msgspec.Struct, frozen=True, dict=True):
+    """Everything of the cluster that one cycle decides on.
+
+    `workloads` is keyed by the uid of a pod's controller: a ReplicaSet's uid leads to its
+    Deployment. `namespaces` holds their labels, `priority_classes` their values.
+    """
+
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+    workloads: Mapping[str, Workload] = {}
+    budgets: tuple[PodDisruptionBudget, ...] = ()
+    priority_classes: Mapping[str, int] = {}
+    namespaces: Mapping[str, Mapping[str, str]] = {}
+    claims: Mapping[tuple[str, str], PersistentVolumeClaim] = {}
+    volumes: Mapping[str, PersistentVolume] = {}
+    storage_classes: Mapping[str, StorageClass] = {}
+    csi_nodes: Mapping[str, CSINode] = {}
+    services: tuple[Service, ...] = ()
+    server_version: str = ""
+
+    @cached_property
+    def node_by_name(self) -> Mapping[str, Node]:
+        """Nodes by name."""
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
+        """Pods that hold resources, by the node that they are bound to."""
+        found: dict[str, list[Pod]] = {node.name: [] for node in self.nodes}
+        for pod in self.pods:
+            if pod.node and not pod.finished:
+                found.setdefault(pod.node, []).append(pod)
+        return {name: tuple(pods) for name, pods in found.items()}
+
+    @cached_property
+    def budgets_by_namespace(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
+        """Budgets by namespace."""
+        found: dict[str, list[PodDisruptionBudget]] = {}
+        for budget in self.budgets:
+            found.setdefault(budget.namespace, []).append(budget)
+        return {name: tuple(budgets) for name, budgets in found.items()}
+
+    def workload_of(self, pod: Pod) -> Workload | None:
+        """The workload that owns the pod, None if it has no owner or one that is not understood."""
+        return self.workloads.get(pod.owner.uid) if pod.owner else None
+
+    def budgets_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        """The budgets that an eviction of the pod is charged to."""
+        candidates = self.budgets_by_namespace.get(pod.namespace, ())
+        return tuple(budget for budget in candidates if budget.covers(pod))

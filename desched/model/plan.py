@@ -1,0 +1,169 @@
+"""A decision as a value: what to evict, and why everything else stays."""
+
+from enum import StrEnum
+
+import msgspec
+
+from desched.model.cluster import PodRef
+from desched.model.load import UnknownReason
+from desched.model.resources import Resource
+
+
+class NodeClass(StrEnum):
+    """What the load of a node makes of it."""
+
+    OVERLOADED = "overloaded"
+    BALANCED = "balanced"
+    UNDERLOADED = "underloaded"
+    UNKNOWN = "unknown"
+    OUT_OF_SCOPE = "out_of_scope"
+
+
+class NodeReason(StrEnum):
+    """Why a node is out of scope, or is overloaded and yet not relieved (or not fully)."""
+
+    NOT_SELECTED = "not_selected"
+    NOT_READY = "not_ready"
+    NOT_LINUX = "not_linux"
+    VIRTUAL = "virtual"
+    TOO_YOUNG = "too_young"
+    BEING_REMOVED = "being_removed"
+    UNDER_PRESSURE = "under_pressure"
+    RESTING = "resting"
+    EXCESS_NOT_MOVABLE = "excess_not_movable"
+
+
+class HoldReason(StrEnum):
+    """Why a whole cycle evicts nothing although nodes may be overloaded."""
+
+    TOO_MANY_UNKNOWN_NODES = "too_many_unknown_nodes"
+    PARTIAL_DATA = "partial_data"
+    SEVERAL_CLUSTERS = "several_clusters"
+    TOO_FEW_UNDERLOADED_NODES = "too_few_underloaded_nodes"
+
+
+class RefusalReason(StrEnum):
+    """Why a pod on an overloaded node is not evicted."""
+
+    # Never, whatever the policy says.
+    MIRROR_POD = "mirror_pod"
+    STATIC_POD = "static_pod"
+    DAEMONSET_POD = "daemonset_pod"
+    TERMINATING = "terminating"
+    NOT_RUNNING = "not_running"
+    NOT_READY = "not_ready"
+    BARE_POD = "bare_pod"
+    OWNER_NOT_UNDERSTOOD = "owner_not_understood"
+    OPTED_OUT = "opted_out"
+    # By policy.
+    SYSTEM_CRITICAL = "system_critical"
+    PRIORITY_THRESHOLD = "priority_threshold"
+    NAMESPACE_EXCLUDED = "namespace_excluded"
+    NAMESPACE_NOT_SELECTED = "namespace_not_selected"
+    LABELS_NOT_SELECTED = "labels_not_selected"
+    PVC_POD = "pvc_pod"
+    LOCAL_STORAGE = "local_storage"
+    RESOURCE_CLAIMS = "resource_claims"
+    WITHOUT_BUDGET = "without_budget"
+    TOO_FEW_REPLICAS = "too_few_replicas"
+    TOO_YOUNG = "too_young"
+    PREFERS_NO_EVICTION = "prefers_no_eviction"
+    # For now.
+    ROLLOUT_UNDER_WAY = "rollout_under_way"
+    SCALING_UNDER_WAY = "scaling_under_way"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    BUDGET_NOT_CURRENT = "budget_not_current"
+    SEVERAL_BUDGETS = "several_budgets"
+    EVICTED_RECENTLY = "evicted_recently"
+    USAGE_UNKNOWN = "usage_unknown"
+    # The move is not possible, not useful, or not needed.
+    CONSTRAINT_NOT_EVALUATED = "constraint_not_evaluated"
+    NO_NODE_FITS = "no_node_fits"
+    NO_NODE_UNDER_CEILING = "no_node_under_ceiling"
+    NO_RELIEF = "no_relief"
+    NOT_NEEDED = "not_needed"
+    EXCESS_NOT_MOVABLE = "excess_not_movable"
+    NODE_RESTS = "node_rests"
+    LIMIT_TOTAL = "limit_total"
+    LIMIT_NODE = "limit_node"
+    LIMIT_NAMESPACE = "limit_namespace"
+    LIMIT_WORKLOAD = "limit_workload"
+    CYCLE_HELD = "cycle_held"
+    CONFIRMATION_FAILED = "confirmation_failed"
+
+
+class ResourcePressure(msgspec.Struct, frozen=True):
+    """The load of one resource of one node beside the lines that it is judged by.
+
+    Ratios are shares of capacity. `lowest_ratio` and `highest_ratio` are over the policy's windows,
+    corrected for what the windows have not seen: a source is judged by the lowest, a destination
+    by the highest. `measured` are the uncorrected levels as (window in seconds, ratio).
+    `after_ratio` is the projected highest once the plan is carried out.
+    """
+
+    resource: Resource
+    measured: tuple[tuple[int, float], ...]
+    lowest_ratio: float
+    highest_ratio: float
+    low_ratio: float
+    trigger_ratio: float
+    stop_ratio: float
+    ceiling_ratio: float
+    overloaded: bool = False
+    after_ratio: float | None = None
+
+
+class NodeVerdict(msgspec.Struct, frozen=True):
+    """How a node is classed, with the numbers behind it."""
+
+    node: str
+    node_class: NodeClass
+    pressures: tuple[ResourcePressure, ...] = ()
+    reason: NodeReason | UnknownReason | None = None
+    detail: str = ""
+
+
+class ResourceRelief(msgspec.Struct, frozen=True):
+    """What a move takes from its source, as a share of the source's capacity."""
+
+    resource: Resource
+    ratio: float
+
+
+class PlannedEviction(msgspec.Struct, frozen=True):
+    """A move: which pod leaves which node, why, and where its replacement is expected."""
+
+    pod: PodRef
+    node: str
+    workload: str
+    workload_uid: str
+    priority: int
+    cpu_millicores: float
+    memory_bytes: float
+    relief: tuple[ResourceRelief, ...]
+    expected_node: str
+    places: int
+    reason: str
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A pod on an overloaded node that stays, and why."""
+
+    pod: PodRef
+    node: str
+    reason: RefusalReason
+    detail: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """All decisions of one cycle.
+
+    Each pod on an overloaded node is in `evictions` or in `refusals`; `hold` says why the cycle as
+    a whole evicts nothing. Any prefix of `evictions` is safe to carry out alone.
+    """
+
+    nodes: tuple[NodeVerdict, ...]
+    evictions: tuple[PlannedEviction, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    hold: HoldReason | None = None
+    hold_detail: str = ""

@@ -1,0 +1,86 @@
+"""What one cycle did, as one value from which every output is made."""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from desched.model.cluster import PodRef
+from desched.model.plan import Plan, RefusalReason
+
+REPORT_VERSION = "desched.io/report/v1"
+
+
+class Mode(StrEnum):
+    """Whether a cycle may act."""
+
+    DRY_RUN = "dry_run"
+    EVICT = "evict"
+
+
+class EvictionVerdict(StrEnum):
+    """What became of the request to evict a pod."""
+
+    EVICTED = "evicted"
+    TAKEN_OVER = "taken_over"  # an admission webhook moves the workload itself
+    BLOCKED_BY_BUDGET = "blocked_by_budget"
+    SEVERAL_BUDGETS = "several_budgets"
+    THROTTLED = "throttled"
+    FORBIDDEN = "forbidden"
+    GONE = "gone"
+    REPLACED = "replaced"  # another pod has the name now
+    NOT_CONFIRMED = "not_confirmed"  # the fresh look found a reason to leave it
+    NOT_BEGUN = "not_begun"  # stopped before its turn
+    UNKNOWN = "unknown"  # the answer was not understood; it may or may not be evicted
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one planned eviction."""
+
+    pod: PodRef
+    node: str
+    verdict: EvictionVerdict
+    detail: str = ""
+    refusal: RefusalReason | None = None
+
+
+class CycleResult(StrEnum):
+    """A cycle in one word."""
+
+    NOTHING_TO_DO = "nothing_to_do"  # no node is overloaded
+    HELD = "held"  # the data or the state of the cluster forbids acting
+    NOTHING_MOVABLE = "nothing_movable"  # nodes are overloaded, but no move is right
+    PLANNED = "planned"  # a dry run that would evict
+    EVICTED = "evicted"  # at least one eviction was accepted
+    NOT_EVICTED = "not_evicted"  # evictions were planned, none was accepted
+    STOPPED = "stopped"  # an answer was not understood
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """How much was looked at."""
+
+    nodes: int
+    pods: int
+    pods_measured: int
+    unresolved_series: int
+
+
+class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One pass through observe, plan, confirm, evict and report.
+
+    Durations are in seconds; `policy` is the file that was in force.
+    """
+
+    version: str = REPORT_VERSION
+    cycle: int
+    started_at: datetime
+    duration_seconds: float
+    observe_seconds: float
+    plan_seconds: float
+    mode: Mode
+    target: str
+    policy: str
+    result: CycleResult
+    observed: Observed
+    plan: Plan
+    outcomes: tuple[Outcome, ...] = ()

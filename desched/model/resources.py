@@ -1,0 +1,85 @@
+"""Amounts of compute resources, and Kubernetes quantities as exact integers."""
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
+from enum import StrEnum
+from functools import lru_cache
+
+import msgspec
+
+
+class Resource(StrEnum):
+    """A resource whose load can make a node overloaded; the order is the order of relief."""
+
+    MEMORY = "memory"
+    CPU = "cpu"
+    PODS = "pods"
+
+
+class Amounts(msgspec.Struct, frozen=True, gc=False):
+    """How much of each resource, requested or allocatable; never negative.
+
+    `extended` holds every other countable resource (nvidia.com/gpu, hugepages-2Mi in bytes, …),
+    sorted by name.
+    """
+
+    cpu_millicores: int = 0
+    memory_bytes: int = 0
+    ephemeral_storage_bytes: int = 0
+    pods: int = 0
+    extended: tuple[tuple[str, int], ...] = ()
+
+
+_SUFFIXES = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    "k": Decimal(10) ** 3,
+    "M": Decimal(10) ** 6,
+    "G": Decimal(10) ** 9,
+    "T": Decimal(10) ** 12,
+    "P": Decimal(10) ** 15,
+    "E": Decimal(10) ** 18,
+    "Ki": Decimal(2) ** 10,
+    "Mi": Decimal(2) ** 20,
+    "Gi": Decimal(2) ** 30,
+    "Ti": Decimal(2) ** 40,
+    "Pi": Decimal(2) ** 50,
+    "Ei": Decimal(2) ** 60,
+}
+
+_LONGEST_QUANTITY = 64  # characters; the API server accepts no longer ones that mean anything
+LARGEST_AMOUNT = 2**62
+"""Amounts are capped here, so that a sum of a few cannot overflow 64 bits."""
+
+
+def _parse(text: str) -> Decimal:
+    if len(text) > _LONGEST_QUANTITY:
+        raise ValueError(f"quantity of {len(text)} characters")
+    number = text.rstrip("numkMGTPEi")
+    suffix = text[len(number) :]
+    # "1E3" and "1e3" are exponents, "1E" is exa: only a bare trailing letter is a suffix.
+    try:
+        value = Decimal(number) * _SUFFIXES[suffix]
+    except (InvalidOperation, KeyError) as error:
+        raise ValueError(f"not a quantity: {text!r}") from error
+    if not value.is_finite():
+        raise ValueError(f"not a quantity: {text!r}")
+    return value
+
+
+@lru_cache(maxsize=65_536)
+def quantity(text: str, *, per_unit: int = 1, round_up: bool = True) -> int:
+    """The integer value of a Kubernetes quantity such as `250m`, `1.5Gi` or `1e3`.
+
+    Args:
+        text: as the API server prints it.
+        per_unit: 1000 turns cores into millicores.
+        round_up: requests round up and free space rounds down.
+
+    Raises:
+        ValueError: the text is not a quantity.
+    """
+    scaled = _parse(text) * per_unit
+    whole = int(scaled.to_integral_value(ROUND_CEILING if round_up else ROUND_FLOOR))
+    return min(whole, LARGEST_AMOUNT)

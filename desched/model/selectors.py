@@ -1,0 +1,76 @@
+"""Label selectors and node selector terms, with the API server's meaning of each operator."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class Operator(StrEnum):
+    """How a requirement compares a label's value."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GREATER = "Gt"
+    LESS = "Lt"
+
+
+class Requirement(msgspec.Struct, frozen=True, gc=False):
+    """One condition on one label (or field)."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels satisfy the condition; a missing key satisfies the negative ones."""
+        value = labels.get(self.key)
+        match self.operator:
+            case Operator.IN:
+                return value is not None and value in self.values
+            case Operator.NOT_IN:
+                return value is None or value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+            case Operator.GREATER | Operator.LESS:
+                return self._compares(value)
+
+    def _compares(self, value: str | None) -> bool:
+        try:
+            found, bound = int(value or ""), int(self.values[0])
+        except (ValueError, IndexError):
+            return False
+        return found > bound if self.operator is Operator.GREATER else found < bound
+
+
+class LabelSelector(msgspec.Struct, frozen=True, gc=False):
+    """All requirements must hold; without requirements it selects everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels satisfy every requirement."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+class NodeSelectorTerm(msgspec.Struct, frozen=True, gc=False):
+    """One alternative of a node affinity: labels and fields must both match.
+
+    An empty term selects nothing, as in the scheduler.
+    """
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+    def matches(self, node_name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node of this name and these labels satisfies the term."""
+        if not self.labels and not self.fields:
+            return False
+        fields = {"metadata.name": node_name}
+        return all(r.matches(labels) for r in self.labels) and all(
+            r.matches(fields) for r in self.fields
+        )
