@@ -1,4 +1,4 @@
-"""The policy as planning reads it: resolved, in ratios and seconds, with every default filled in."""
+"""The policy as planning reads it: resolved, in ratios and seconds, defaults filled in."""
 
 import math
 from collections.abc import Mapping
@@ -94,7 +94,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     `source` names the file for reports; `digest` tells two policies apart. `node_selector` scopes
     the nodes that are looked at; `destination_selector` further narrows where pods may go.
-    `numberOfNodes`: evict only if more nodes than `min_underloaded_nodes` are underloaded; 0 is off.
+    With `min_underloaded_nodes` above 0, nothing is evicted unless more nodes are underloaded.
     """
 
     source: str
