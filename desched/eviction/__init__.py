@@ -1,0 +1,1 @@
+"""Carrying a plan out: one eviction at a time, and only what is still right."""

@@ -1,0 +1,126 @@
+"""One pass through the five words: observe, plan, confirm, evict, report."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from desched.eviction.executor import carry_out
+from desched.model.memory import EvictionRecord, Memory
+from desched.model.plan import NodeClass, Plan
+from desched.model.report import (
+    CycleReport,
+    CycleResult,
+    EvictionVerdict,
+    Mode,
+    Observed,
+    Outcome,
+)
+from desched.model.snapshot import Snapshot
+from desched.planning.planner import make_plan, surroundings
+from desched.planning.usage import UsageBook
+from desched.policy.policy import Policy
+from desched.ports import World
+
+ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN})
+"""After these the pod may be gone: the next cycle must count it as leaving."""
+
+
+class CycleContext(NamedTuple):
+    """What a report says of the cycle beside what it found."""
+
+    number: int
+    mode: Mode
+    target: str
+
+
+def run_cycle(
+    world: World, policy: Policy, memory: Memory, context: CycleContext
+) -> tuple[CycleReport, Memory]:
+    """Look, decide, act as far as the mode allows, and tell.
+
+    The only thing it changes is the cluster, and that only with an evictor and in evict mode.
+
+    Raises:
+        ObservationError: the cluster or its load could not be read.
+        ConfigurationError: the policy names a PriorityClass that does not exist.
+    """
+    clock = world.clock
+    began = clock.monotonic()
+    started_at = clock.now()
+    snapshot = observe(world, policy)
+    observed = clock.monotonic()
+    memory = memory.observed(
+        {pod.uid for pod in snapshot.cluster.pods},
+        snapshot.taken_at,
+        timedelta(seconds=policy.longest_window_seconds),
+    )
+    plan = make_plan(snapshot, policy, memory, snapshot.taken_at)
+    planned = clock.monotonic()
+    outcomes: tuple[Outcome, ...] = ()
+    if context.mode is Mode.EVICT and world.evictor is not None:
+        book = UsageBook(snapshot, policy, snapshot.taken_at)
+        around = surroundings(snapshot, policy, memory, snapshot.taken_at, book)
+        outcomes = tuple(carry_out(plan, world.cluster, world.evictor, clock, around))
+        memory = memory.with_evictions(_records(plan, outcomes, clock.now()))
+    report = CycleReport(
+        cycle=context.number,
+        started_at=started_at,
+        duration_seconds=clock.monotonic() - began,
+        observe_seconds=observed - began,
+        plan_seconds=planned - observed,
+        mode=context.mode,
+        target=context.target,
+        policy=policy.source,
+        result=_result(plan, outcomes, context.mode),
+        observed=Observed(
+            nodes=len(snapshot.cluster.nodes),
+            pods=len(snapshot.cluster.pods),
+            pods_measured=len(snapshot.load.pods),
+            unresolved_series=snapshot.load.unresolved_series,
+        ),
+        plan=plan,
+        outcomes=outcomes,
+    )
+    return report, memory
+
+
+def observe(world: World, policy: Policy) -> Snapshot:
+    """The cluster, its load, and when they were read."""
+    cluster = world.cluster.read_cluster()
+    load = world.load.read_load(cluster, policy)
+    return Snapshot(cluster, load, world.clock.now())
+
+
+def _records(plan: Plan, outcomes: Sequence[Outcome], now: datetime) -> tuple[EvictionRecord, ...]:
+    accepted = {outcome.pod for outcome in outcomes if outcome.verdict in ACCEPTED}
+    return tuple(
+        EvictionRecord(
+            pod=eviction.pod,
+            node=eviction.node,
+            workload_uid=eviction.workload_uid,
+            evicted_at=now,
+            left_at=now,
+            expected_node=eviction.expected_node,
+            cpu_millicores=eviction.cpu_millicores,
+            memory_bytes=eviction.memory_bytes,
+        )
+        for eviction in plan.evictions
+        if eviction.pod in accepted
+    )
+
+
+def _result(plan: Plan, outcomes: Sequence[Outcome], mode: Mode) -> CycleResult:
+    if plan.hold is not None:
+        return CycleResult.HELD
+    if not any(verdict.node_class is NodeClass.OVERLOADED for verdict in plan.nodes):
+        return CycleResult.NOTHING_TO_DO
+    if not plan.evictions:
+        return CycleResult.NOTHING_MOVABLE
+    return CycleResult.PLANNED if mode is Mode.DRY_RUN else _acted(outcomes)
+
+
+def _acted(outcomes: Sequence[Outcome]) -> CycleResult:
+    verdicts = {outcome.verdict for outcome in outcomes}
+    if EvictionVerdict.UNKNOWN in verdicts:
+        return CycleResult.STOPPED
+    return CycleResult.EVICTED if verdicts & ACCEPTED else CycleResult.NOT_EVICTED

@@ -1,0 +1,201 @@
+"""The recipe: what to evict, where it should land, and why everything else stays."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from desched.model.cluster import Pod
+from desched.model.load import LoadProblem
+from desched.model.memory import Memory
+from desched.model.plan import (
+    HoldReason,
+    NodeClass,
+    NodeVerdict,
+    Plan,
+    PlannedEviction,
+    Refusal,
+    RefusalReason,
+)
+from desched.model.snapshot import Snapshot
+from desched.planning.budgets import Allowance
+from desched.planning.eligibility import Surroundings, refuse
+from desched.planning.feasibility import Room, usage_of
+from desched.planning.outlook import planned_eviction, with_outlook
+from desched.planning.pressure import NodeLoadState, Pressure, classify
+from desched.planning.reservations import room_left
+from desched.planning.selection import Candidate, Cover, Move, choose_cover
+from desched.planning.usage import UsageBook
+from desched.policy.policy import Policy
+from desched.policy.priority import resolve_threshold
+
+UNKNOWN_NODES_FLOOR = 1
+UNKNOWN_NODES_SHARE = 0.1
+"""More unknown nodes than either of these, and the measurements as a whole are not trusted."""
+
+MOVABLE_SHARE = 0.5
+"""If the best moves clear less of a node's excess, the load is not the pods' to take away."""
+
+HOLDS = {
+    LoadProblem.PARTIAL_DATA: HoldReason.PARTIAL_DATA,
+    LoadProblem.SEVERAL_CLUSTERS: HoldReason.SEVERAL_CLUSTERS,
+}
+
+PodFinding = tuple[Pod, RefusalReason, str]
+
+
+def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime) -> Plan:
+    """Decide; pure, and the same for any order of the snapshot's objects.
+
+    Args:
+        snapshot: what was seen.
+        policy: what may be disturbed.
+        memory: as of the snapshot (`Memory.observed`).
+        now: the time of the decision.
+
+    Raises:
+        ConfigurationError: the policy names a PriorityClass that the cluster does not have.
+    """
+    book = UsageBook(snapshot, policy, now)
+    around = surroundings(snapshot, policy, memory, now, book)
+    pressure = classify(snapshot, policy, memory, book)
+    overloaded = sorted(
+        pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
+    )
+    candidates, refused = _sift(overloaded, around)
+    hold = _data_hold(snapshot, pressure) or (
+        _policy_hold(policy, pressure) if overloaded else None
+    )
+    if hold is not None:
+        left = [(c.pod, RefusalReason.CYCLE_HELD, hold[0].value) for c in _flat(candidates)]
+        return _plan(pressure.verdicts, [], [*refused, *left], hold)
+    if not overloaded:
+        return _plan(pressure.verdicts, [], [], None)
+    room = room_left(snapshot, policy, memory, pressure, book)
+    moves, left, stuck = _choose(overloaded, candidates, room, pressure, around)
+    verdicts = with_outlook(pressure.verdicts, moves, stuck, room)
+    return _plan(
+        verdicts, [planned_eviction(m, s, around) for s, m in moves], [*refused, *left], None
+    )
+
+
+def surroundings(
+    snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime, book: UsageBook
+) -> Surroundings:
+    """What eligibility rules hold a pod against."""
+    threshold = resolve_threshold(policy, snapshot.cluster.priority_classes)
+    return Surroundings(snapshot.cluster, policy, memory, book, threshold, now)
+
+
+def _data_hold(snapshot: Snapshot, pressure: Pressure) -> tuple[HoldReason, str] | None:
+    """Why the measurements as a whole are not trusted."""
+    for problem, detail in snapshot.load.problems:
+        return HOLDS[problem], detail
+    unknown = sum(v.node_class is NodeClass.UNKNOWN for v in pressure.verdicts)
+    in_scope = unknown + len(pressure.known)
+    bearable = max(UNKNOWN_NODES_FLOOR, int(in_scope * UNKNOWN_NODES_SHARE))
+    if unknown > bearable:
+        detail = f"{unknown} of {in_scope} nodes in scope are unknown, at most {bearable} may be"
+        return HoldReason.TOO_MANY_UNKNOWN_NODES, detail
+    return None
+
+
+def _policy_hold(policy: Policy, pressure: Pressure) -> tuple[HoldReason, str] | None:
+    least = policy.min_underloaded_nodes
+    underloaded = len(pressure.of_class(NodeClass.UNDERLOADED))
+    if least and underloaded <= least:
+        detail = f"{underloaded} underloaded, numberOfNodes asks for more than {least}"
+        return HoldReason.TOO_FEW_UNDERLOADED_NODES, detail
+    return None
+
+
+def _sift(
+    overloaded: Iterable[NodeLoadState], around: Surroundings
+) -> tuple[dict[str, list[Candidate]], list[PodFinding]]:
+    """Candidates by node, and the pods on overloaded nodes that must stay."""
+    candidates: dict[str, list[Candidate]] = {}
+    refused: list[PodFinding] = []
+    for state in overloaded:
+        found = candidates.setdefault(state.node.name, [])
+        for pod in around.cluster.pods_by_node.get(state.node.name, ()):
+            finding = refuse(pod, around)
+            if finding is None and pod.scheduling.unevaluated:
+                names = ", ".join(pod.scheduling.unevaluated)
+                finding = RefusalReason.CONSTRAINT_NOT_EVALUATED, names
+            if finding is not None:
+                refused.append((pod, *finding))
+            else:
+                found.append(_candidate(pod, around))
+    return candidates, refused
+
+
+def _candidate(pod: Pod, around: Surroundings) -> Candidate:
+    usage = {resource: around.book.measured(pod, resource) for resource in around.book.windows}
+    return Candidate(pod, usage, usage_of(pod, around.book))
+
+
+def _flat(candidates: Mapping[str, list[Candidate]]) -> list[Candidate]:
+    return [candidate for found in candidates.values() for candidate in found]
+
+
+def _choose(
+    overloaded: list[NodeLoadState],
+    candidates: Mapping[str, list[Candidate]],
+    room: Room,
+    pressure: Pressure,
+    around: Surroundings,
+) -> tuple[list[tuple[NodeLoadState, Move]], list[PodFinding], dict[str, str]]:
+    """The moves of the whole plan, hottest node first, and why the other candidates stay.
+
+    The third part names nodes whose excess cannot be moved, with the numbers.
+    """
+    allowance = Allowance(around.policy.limits, len(around.cluster.nodes), around.cluster)
+    moves: list[tuple[NodeLoadState, Move]] = []
+    left: list[PodFinding] = []
+    stuck: dict[str, str] = {}
+    for state in overloaded:
+        name = state.node.name
+        found = sorted(candidates[name], key=lambda candidate: candidate.pod.ref)
+        if name in pressure.resting:
+            detail = f"lost a pod less than {around.policy.shortest_window_seconds} s ago"
+            left += [(c.pod, RefusalReason.NODE_RESTS, detail) for c in found]
+            continue
+        if allowance.exhausted:
+            left += [(c.pod, RefusalReason.LIMIT_TOTAL, "") for c in found]
+            continue
+        best = choose_cover(state, found, room, None)
+        if best.left > MOVABLE_SHARE:
+            stuck[name] = f"the best moves clear {1 - best.left:.0%} of its excess"
+            left += _stay(found, best, (RefusalReason.EXCESS_NOT_MOVABLE, stuck[name]))
+            continue
+        cover = choose_cover(state, found, room, allowance)
+        for move in cover.moves:
+            allowance.take(move.candidate.pod)
+            room.reserve(
+                move.expected_node, move.candidate.pod.scheduling.requests, move.candidate.charge
+            )
+            moves.append((state, move))
+        left += _stay(found, cover, None)
+    return moves, left, stuck
+
+
+def _stay(
+    found: list[Candidate], cover: Cover, moved: tuple[RefusalReason, str] | None
+) -> list[PodFinding]:
+    """Why candidates of one node stay; `moved` is the reason of those that the cover moves."""
+    findings = [(c.pod, *cover.stay[c.pod.uid]) for c in found if c.pod.uid in cover.stay]
+    if moved is not None:
+        findings += [(move.candidate.pod, *moved) for move in cover.moves]
+    return findings
+
+
+def _plan(
+    verdicts: tuple[NodeVerdict, ...],
+    evictions: list[PlannedEviction],
+    findings: list[PodFinding],
+    hold: tuple[HoldReason, str] | None,
+) -> Plan:
+    refusals = sorted(
+        (Refusal(pod.ref, pod.node, reason, detail) for pod, reason, detail in findings),
+        key=lambda refusal: (refusal.node, refusal.pod),
+    )
+    held, detail = hold or (None, "")
+    return Plan(verdicts, tuple(evictions), tuple(refusals), held, detail)

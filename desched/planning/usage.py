@@ -1,0 +1,90 @@
+"""What a pod uses, and what a new one will use once measurements have seen it."""
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cached_property
+
+import msgspec
+
+from desched.model.cluster import Pod
+from desched.model.load import PodUsage
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.policy.policy import Policy
+
+_UNMEASURED = PodUsage()
+
+TRUSTED_SHARE = 0.2
+"""From this share of a window on, a young pod's own rate can be scaled up to the whole window."""
+
+
+class UsageBook(msgspec.Struct, frozen=True, dict=True):
+    """Usage of every pod, by resource and window.
+
+    Values are in the resource's own unit: millicores, bytes, and 1 for a pod.
+    """
+
+    snapshot: Snapshot
+    policy: Policy
+    now: datetime
+
+    @cached_property
+    def windows(self) -> Mapping[Resource, tuple[int, ...]]:
+        """The windows of each watched resource in seconds; pods are counted as of now."""
+        return {rule.resource: rule.windows_seconds or (0,) for rule in self.policy.rules}
+
+    def measured(self, pod: Pod, resource: Resource) -> tuple[float, ...]:
+        """Mean usage, one value for each window; empty if it was not measured."""
+        if resource is Resource.PODS:
+            return (1.0,)
+        usage = self.snapshot.load.pods.get((pod.namespace, pod.name), _UNMEASURED)
+        return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
+
+    def seen_share(self, pod: Pod, window_seconds: int) -> float:
+        """The share of the window, 0 to 1, in which the pod has been running."""
+        if window_seconds <= 0:
+            return 1.0
+        age_seconds = (self.now - (pod.started_at or pod.created_at)).total_seconds()
+        return min(1.0, max(0.0, age_seconds / window_seconds))
+
+    def expected(self, pod: Pod, resource: Resource) -> float:
+        """What a pod will use that the windows have not (fully) seen.
+
+        Its siblings' usage, else its own scaled up, else its request: the best that is known.
+        """
+        if resource is Resource.PODS:
+            return 1.0
+        siblings = self._sibling_mean(pod, resource)
+        if siblings is not None:
+            return siblings
+        measured = self.measured(pod, resource)
+        share = self.seen_share(pod, self.windows[resource][0])
+        if measured and share >= TRUSTED_SHARE:
+            # A mean of memory covers the samples there are; a rate spreads them over the window.
+            return measured[0] / share if resource is Resource.CPU else measured[0]
+        requests = pod.scheduling.requests
+        if resource is Resource.CPU:
+            return float(requests.cpu_millicores)
+        return float(requests.memory_bytes)
+
+    @cached_property
+    def _pods_by_owner(self) -> Mapping[str, tuple[Pod, ...]]:
+        found: dict[str, list[Pod]] = {}
+        for pod in self.snapshot.cluster.pods:
+            if pod.owner is not None and pod.node and not pod.finished:
+                found.setdefault(pod.owner.uid, []).append(pod)
+        return {uid: tuple(pods) for uid, pods in found.items()}
+
+    def _sibling_mean(self, pod: Pod, resource: Resource) -> float | None:
+        if pod.owner is None:
+            return None
+        longest = self.windows[resource][-1]
+        values = [
+            max(measured)
+            for sibling in self._pods_by_owner.get(pod.owner.uid, ())
+            if sibling.uid != pod.uid
+            and self.seen_share(sibling, longest) >= 1.0
+            and (measured := self.measured(sibling, resource))
+        ]
+        return math.fsum(values) / len(values) if values else None

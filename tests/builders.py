@@ -1,0 +1,171 @@
+"""Small worlds for tests: nodes, pods and their load in one line each."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from desched.model.cluster import (
+    ClusterState,
+    Node,
+    Owner,
+    Pod,
+    PodDisruptionBudget,
+    SchedulingClass,
+    Workload,
+)
+from desched.model.load import (
+    ClusterLoad,
+    Level,
+    LoadProblem,
+    Measured,
+    PodUsage,
+    Unknown,
+    UnknownReason,
+)
+from desched.model.memory import Memory
+from desched.model.plan import Plan
+from desched.model.resources import Amounts, Resource
+from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.model.snapshot import Snapshot
+from desched.planning.planner import make_plan
+from desched.policy.policy import EvictionLimits, MetricsSource, Policy, Protections, ResourceRule
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+GIB = 2**30
+WINDOW_SECONDS = 300
+
+
+def amounts(cpu: float = 0, memory_gib: float = 0, **extended: int) -> Amounts:
+    return Amounts(
+        cpu_millicores=round(cpu * 1000),
+        memory_bytes=round(memory_gib * GIB),
+        pods=1,
+        extended=tuple(sorted(extended.items())),
+    )
+
+
+def node(name: str, cpu: float = 4, memory_gib: float = 16, **fields: Any) -> Node:
+    size = msgspec.structs.replace(amounts(cpu, memory_gib), pods=110)
+    defaults = {
+        "uid": f"uid-{name}",
+        "created_at": NOW - timedelta(days=30),
+        "labels": {"kubernetes.io/hostname": name},
+        "capacity": size,
+        "allocatable": size,
+    }
+    return Node(name=name, **(defaults | fields))
+
+
+def workload(name: str, replicas: int = 3, namespace: str = "apps", **fields: Any) -> Workload:
+    return Workload("Deployment", namespace, name, f"uid-{name}", replicas, **fields)
+
+
+def pod(name: str, on: str = "", of: str | None = "web", **fields: Any) -> Pod:
+    """A running pod of the workload `of` (None: bare) that requests 0.1 cores and 0.1 GiB."""
+    request = fields.pop("request", amounts(0.1, 0.1))
+    defaults = {
+        "namespace": "apps",
+        "uid": f"uid-{name}",
+        "scheduling": SchedulingClass(request, **fields.pop("scheduling", {})),
+        "created_at": NOW - timedelta(days=1),
+        "started_at": NOW - timedelta(days=1),
+        "labels": {"app": of or name},
+        "owner": Owner("ReplicaSet", f"{of}-1", f"uid-{of}", "apps/v1") if of else None,
+        "node": on,
+    }
+    return Pod(name=name, **(defaults | fields))
+
+
+def selector(**labels: str) -> LabelSelector:
+    return LabelSelector(
+        tuple(Requirement(key, Operator.IN, (value,)) for key, value in labels.items())
+    )
+
+
+def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
+    return PodDisruptionBudget("apps", name, selector(**labels), allowed)
+
+
+def rule(resource: Resource = Resource.CPU, **fields: Any) -> ResourceRule:
+    defaults = {
+        "low_ratio": 0.3,
+        "trigger_ratio": 0.8,
+        "stop_margin_ratio": 0.05,
+        "ceiling_margin_ratio": 0.1,
+        "windows_seconds": () if resource is Resource.PODS else (WINDOW_SECONDS,),
+    }
+    return ResourceRule(resource=resource, **(defaults | fields))
+
+
+def policy(*rules: ResourceRule, **fields: Any) -> Policy:
+    """A policy on CPU and memory without eviction limits, unless told otherwise."""
+    defaults = {
+        "source": "test",
+        "digest": "test",
+        "profile": "test",
+        "rules": rules or (rule(Resource.CPU), rule(Resource.MEMORY, trigger_ratio=0.85)),
+        "metrics": MetricsSource(""),
+        "limits": EvictionLimits(total=100, node=100, namespace=None, workload=None),
+        "protections": Protections(),
+    }
+    return Policy(**(defaults | fields))
+
+
+def measured(*ratios: float) -> Measured:
+    """Levels for windows of 5, 10, … minutes."""
+    return Measured(
+        tuple(Level(WINDOW_SECONDS * (i + 1), ratio) for i, ratio in enumerate(ratios)), 10.0
+    )
+
+
+def unknown(reason: UnknownReason = UnknownReason.ABSENT) -> Unknown:
+    return Unknown(reason)
+
+
+NodeRatios = Mapping[str, tuple[Measured | Unknown | float, Measured | Unknown | float]]
+
+
+def load(
+    nodes: NodeRatios,
+    pods: Mapping[str, tuple[float, float]] | None = None,
+    problems: Iterable[tuple[LoadProblem, str]] = (),
+) -> ClusterLoad:
+    """Nodes as name → (cpu, memory) ratios; pods as name → (cores, GiB), all in `apps`."""
+
+    def known(value: Measured | Unknown | float) -> Measured | Unknown:
+        return measured(value) if isinstance(value, float | int) else value
+
+    return ClusterLoad(
+        {n: {Resource.CPU: known(c), Resource.MEMORY: known(m)} for n, (c, m) in nodes.items()},
+        {
+            ("apps", name): PodUsage((cores * 1000,), (gib * GIB,))
+            for name, (cores, gib) in (pods or {}).items()
+        },
+        tuple(problems),
+    )
+
+
+def snapshot(
+    nodes: Iterable[Node],
+    pods: Iterable[Pod],
+    of_load: ClusterLoad,
+    workloads: Iterable[Workload] = (),
+    **cluster: Any,
+) -> Snapshot:
+    owned = {w.uid: w for w in workloads} or {"uid-web": workload("web")}
+    state = ClusterState(tuple(nodes), tuple(pods), owned, **cluster)
+    return Snapshot(state, of_load, NOW)
+
+
+def planned(seen: Snapshot, by: Policy | None = None, memory: Memory | None = None) -> Plan:
+    return make_plan(seen, by or policy(), memory or Memory(), seen.taken_at)
+
+
+def evicted(plan: Plan) -> list[str]:
+    return [eviction.pod.name for eviction in plan.evictions]
+
+
+def reasons(plan: Plan) -> dict[str, str]:
+    return {refusal.pod.name: refusal.reason.value for refusal in plan.refusals}

@@ -1,0 +1,268 @@
+"""What must hold for every plan, whatever the cluster looks like."""
+
+from collections import Counter
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from desched.model.cluster import Node, Pod
+from desched.model.load import ClusterLoad, Measured, PodUsage
+from desched.model.memory import Memory
+from desched.model.plan import NodeClass, Plan
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.policy.policy import EvictionLimits, Policy, PriorityThreshold, Protections
+from tests.builders import (
+    GIB,
+    NOW,
+    amounts,
+    budget,
+    load,
+    measured,
+    node,
+    planned,
+    pod,
+    policy,
+    rule,
+    snapshot,
+    unknown,
+    workload,
+)
+
+THRESHOLD = 100
+LIMITED = policy(
+    limits=EvictionLimits(total=3, node=2, namespace=None, workload=2),
+    protections=Protections(priority_threshold=PriorityThreshold(value=THRESHOLD)),
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Snapshot:
+    """Two to six nodes whose load is their pods' usage and some of the host's own."""
+    names = [f"n{i}" for i in range(draw(st.integers(2, 6)))]
+    nodes = [
+        node(n, cpu=draw(st.sampled_from([4, 8])), unschedulable=draw(st.integers(0, 19)) == 0)
+        for n in names
+    ]
+    pods, usage = [], {}
+    for i in range(draw(st.integers(0, 16))):
+        # Half of the pods crowd on n0, so that some nodes are hot.
+        crowded = draw(st.booleans())
+        cores = draw(st.floats(0.1, 1.2) if crowded else st.floats(0, 0.6))
+        pods.append(
+            pod(
+                f"p{i}",
+                on="n0" if crowded else draw(st.sampled_from(names)),
+                of=draw(st.sampled_from(["web", "web", "db", "job", None])),
+                request=amounts(draw(st.sampled_from([0.1, 1])), 0.1),
+                priority=draw(st.sampled_from([0, 50, THRESHOLD])),
+                ready=draw(st.integers(0, 9)) > 0,
+            )
+        )
+        if draw(st.integers(0, 9)):
+            usage[f"p{i}"] = (cores, draw(st.floats(0, 4)))
+    loads: dict[str, tuple[object, object]] = {}
+    for one in nodes:
+        here = [usage.get(p.name, (0, 0)) for p in pods if p.node == one.name]
+        cpu = (sum(c for c, _ in here) * 1000 + draw(st.integers(0, 800))) / (
+            one.capacity.cpu_millicores
+        )
+        memory = sum(g for _, g in here) * GIB / one.capacity.memory_bytes
+        known = draw(st.integers(0, 19)) > 0
+        loads[one.name] = (min(1.0, cpu), min(1.0, memory)) if known else (unknown(), unknown())
+    owners = [workload("web", 3), workload("db", 2)]
+    budgets = (budget("db", draw(st.integers(0, 2)), app="db"),)
+    return snapshot(nodes, pods, load(loads, usage), owners, budgets=budgets)  # type: ignore[arg-type]
+
+
+def reordered(seen: Snapshot, order: st.DataObject) -> Snapshot:
+    def shuffled(values: tuple[object, ...]) -> tuple[object, ...]:
+        return tuple(order.draw(st.permutations(values)))
+
+    state = msgspec.structs.replace(
+        seen.cluster,
+        nodes=shuffled(seen.cluster.nodes),
+        pods=shuffled(seen.cluster.pods),
+        budgets=shuffled(seen.cluster.budgets),
+    )
+    return msgspec.structs.replace(seen, cluster=state)
+
+
+def carried_out(seen: Snapshot, plan: Plan) -> Snapshot:
+    """The world once the plan's moves have landed where expected and all windows have seen it."""
+    target = {e.pod.name: e.expected_node for e in plan.evictions}
+    moved = {p.name: p for p in seen.cluster.pods if p.name in target}
+    nodes = {n.name: n for n in seen.cluster.nodes}
+    usage = seen.load.pods
+    shift: Counter[tuple[str, Resource]] = Counter()
+    for name, one in moved.items():
+        used = usage["apps", name]
+        for place, sign in ((one.node, -1), (target[name], 1)):
+            capacity = nodes[place].capacity
+            shift[place, Resource.CPU] += sign * used.cpu_millicores[0] / capacity.cpu_millicores
+            shift[place, Resource.MEMORY] += sign * used.memory_bytes[0] / capacity.memory_bytes
+    loads = {
+        name: {
+            resource: measured(value.levels[0].ratio + shift[name, resource])
+            if isinstance(value, Measured)
+            else value
+            for resource, value in by_resource.items()
+        }
+        for name, by_resource in seen.load.nodes.items()
+    }
+    pods = tuple(
+        msgspec.structs.replace(p, node=target.get(p.name, p.node)) for p in seen.cluster.pods
+    )
+    return Snapshot(
+        msgspec.structs.replace(seen.cluster, pods=pods),
+        ClusterLoad(loads, usage),
+        NOW + timedelta(hours=1),
+    )
+
+
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@slow
+@given(clusters(), st.data())
+def test_the_same_objects_in_any_order_give_the_same_plan(
+    seen: Snapshot, data: st.DataObject
+) -> None:
+    assert planned(reordered(seen, data), LIMITED) == planned(seen, LIMITED)
+
+
+@slow
+@given(clusters())
+def test_nothing_protected_is_evicted_and_no_limit_or_budget_is_exceeded(seen: Snapshot) -> None:
+    plan = planned(seen, LIMITED)
+    by_name = {p.name: p for p in seen.cluster.pods}
+    gone = [by_name[e.pod.name] for e in plan.evictions]
+    for one in gone:
+        assert one.priority < THRESHOLD
+        assert one.ready
+        assert seen.cluster.workload_of(one) is not None
+        assert ("apps", one.name) in seen.load.pods
+    assert len(gone) <= 3
+    assert max(Counter(one.node for one in gone).values(), default=0) <= 2
+    for each in seen.cluster.budgets:
+        assert sum(each.covers(one) for one in gone) <= each.disruptions_allowed
+
+
+@slow
+@given(clusters())
+def test_each_pod_on_an_overloaded_node_is_evicted_or_refused_with_a_reason(
+    seen: Snapshot,
+) -> None:
+    plan = planned(seen, LIMITED)
+    hot = {v.node for v in plan.nodes if v.node_class is NodeClass.OVERLOADED}
+    named = sorted([*(e.pod for e in plan.evictions), *(r.pod for r in plan.refusals)])
+    assert named == sorted(p.ref for p in seen.cluster.pods if p.node in hot)
+    assert {v.node for v in plan.nodes} == {n.name for n in seen.cluster.nodes}
+
+
+def destination_loads(seen: Snapshot, plan: Plan, resource: Resource) -> dict[str, float]:
+    nodes: dict[str, Node] = {n.name: n for n in seen.cluster.nodes}
+    loads: dict[str, float] = {}
+    for e in plan.evictions:
+        value = seen.load.nodes[e.expected_node][resource]
+        assert isinstance(value, Measured)
+        loads.setdefault(e.expected_node, value.levels[0].ratio)
+        cpu = e.cpu_millicores / nodes[e.expected_node].capacity.cpu_millicores
+        memory = e.memory_bytes / nodes[e.expected_node].capacity.memory_bytes
+        loads[e.expected_node] += cpu if resource is Resource.CPU else memory
+    return loads
+
+
+@slow
+@given(clusters())
+def test_every_destination_stays_under_its_ceiling(seen: Snapshot) -> None:
+    plan = planned(seen, LIMITED)
+    for resource, ceiling in ((Resource.CPU, 0.7), (Resource.MEMORY, 0.75)):
+        for after in destination_loads(seen, plan, resource).values():
+            assert after <= ceiling + 1e-9
+
+
+@slow
+@given(clusters())
+def test_once_a_plan_is_carried_out_no_pod_is_moved_again_to_where_it_came_from(
+    seen: Snapshot,
+) -> None:
+    plan = planned(seen, LIMITED)
+    after = carried_out(seen, plan)
+    again = planned(after, LIMITED)
+    came_from = {e.pod.name: e.node for e in plan.evictions}
+    for e in again.evictions:
+        assert came_from.get(e.pod.name) != e.expected_node
+        assert e.pod.name not in came_from
+
+
+@slow
+@given(clusters())
+def test_without_any_load_nothing_is_evicted(seen: Snapshot) -> None:
+    blind = msgspec.structs.replace(seen, load=load({}))
+    assert not planned(blind, LIMITED).evictions
+
+
+@slow
+@given(clusters(), st.sampled_from([2, 1024]))
+def test_the_unit_of_a_resource_changes_nothing(seen: Snapshot, factor: int) -> None:
+    def wider(one: Node | Pod) -> Node | Pod:
+        if isinstance(one, Node):
+            size = msgspec.structs.replace(
+                one.capacity, memory_bytes=one.capacity.memory_bytes * factor
+            )
+            return msgspec.structs.replace(one, capacity=size, allocatable=size)
+        asked = one.scheduling.requests
+        asked = msgspec.structs.replace(asked, memory_bytes=asked.memory_bytes * factor)
+        return msgspec.structs.replace(
+            one, scheduling=msgspec.structs.replace(one.scheduling, requests=asked)
+        )
+
+    state = msgspec.structs.replace(
+        seen.cluster,
+        nodes=tuple(wider(n) for n in seen.cluster.nodes),
+        pods=tuple(wider(p) for p in seen.cluster.pods),
+    )
+    pods = {
+        key: PodUsage(u.cpu_millicores, tuple(m * factor for m in u.memory_bytes))
+        for key, u in seen.load.pods.items()
+    }
+    scaled = Snapshot(state, msgspec.structs.replace(seen.load, pods=pods), seen.taken_at)
+    moves = [(e.pod.name, e.expected_node) for e in planned(scaled, LIMITED).evictions]
+    assert moves == [(e.pod.name, e.expected_node) for e in planned(seen, LIMITED).evictions]
+
+
+@slow
+@given(clusters())
+def test_with_more_windows_never_more_nodes_are_overloaded(seen: Snapshot) -> None:
+    one = policy(rule(Resource.CPU))
+    two: Policy = policy(rule(Resource.CPU, windows_seconds=(300, 600)))
+    longer = {}
+    for name, by_resource in seen.load.nodes.items():
+        cpu = by_resource[Resource.CPU]
+        both = measured(cpu.levels[0].ratio, 0.5) if isinstance(cpu, Measured) else cpu
+        longer[name] = {Resource.CPU: both}
+    hot_in_one = hot(planned(seen, one))
+    hot_in_two = hot(planned(msgspec.structs.replace(seen, load=ClusterLoad(longer, {})), two))
+    assert hot_in_two <= hot_in_one
+
+
+def hot(plan: Plan) -> set[str]:
+    return {v.node for v in plan.nodes if v.node_class is NodeClass.OVERLOADED}
+
+
+def test_the_strategy_makes_plans_that_evict() -> None:
+    """The properties above would hold for a planner that does nothing."""
+    found = []
+
+    @settings(max_examples=300, deadline=None, database=None)
+    @given(clusters())
+    def collect(seen: Snapshot) -> None:
+        found.append(len(planned(seen, LIMITED, Memory()).evictions))
+
+    collect()
+    if not any(count > 1 for count in found):
+        pytest.fail("no generated cluster leads to a plan with two evictions")

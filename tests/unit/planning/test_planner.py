@@ -1,0 +1,360 @@
+"""What a whole plan looks like for small clusters."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from desched.model.cluster import Effect, Taint
+from desched.model.load import LoadProblem
+from desched.model.memory import EvictionRecord, Memory
+from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.policy.policy import EvictionLimits
+from tests.builders import (
+    NOW,
+    amounts,
+    budget,
+    evicted,
+    load,
+    measured,
+    node,
+    planned,
+    pod,
+    policy,
+    reasons,
+    rule,
+    snapshot,
+    unknown,
+    workload,
+)
+
+
+def hot_node(**pods: float) -> Snapshot:
+    """`hot` with pods of so many cores (and 0.1 GiB) at their sum of 4 cores; `cool` idle."""
+    cpu = sum(pods.values()) / 4
+    return snapshot(
+        [node("hot"), node("cool")],
+        [pod(name, on="hot") for name in pods],
+        load(
+            {"hot": (cpu, 0.1), "cool": (0.05, 0.05)},
+            {name: (cores, 0.1) for name, cores in pods.items()},
+        ),
+    )
+
+
+def verdict(plan: Plan, name: str) -> tuple[str, str | None]:
+    found = next(v for v in plan.nodes if v.node == name)
+    return found.node_class.value, found.reason.value if found.reason else None
+
+
+def test_the_single_pod_that_clears_the_excess_is_moved_and_no_other() -> None:
+    plan = planned(hot_node(big=2.0, right=0.5, other=0.5, small=0.4))
+    # 85 % must come to 75 %: 0.4 cores are 10 points and the smallest pod that is enough.
+    assert evicted(plan) == ["small"]
+    assert reasons(plan) == dict.fromkeys(["big", "right", "other"], "not_needed")
+    assert plan.evictions[0].expected_node == "cool"
+
+
+def test_a_balanced_cluster_is_left_alone() -> None:
+    plan = planned(hot_node(a=1.0, b=1.0))
+    assert not plan.evictions
+    assert not plan.refusals
+    assert plan.hold is None
+
+
+def test_the_trigger_itself_is_not_yet_overload() -> None:
+    assert not planned(hot_node(a=1.6, b=1.6)).evictions
+    assert planned(hot_node(a=1.6, b=1.61)).evictions
+
+
+def test_projected_loads_are_on_the_nodes_that_the_plan_touches() -> None:
+    plan = planned(hot_node(a=1.7, b=1.7))
+    after = {v.node: [p.after_ratio for p in v.pressures] for v in plan.nodes}
+    assert after["hot"] == pytest.approx([0.1 - 0.1 / 16, 0.425])
+    assert after["cool"] == pytest.approx([0.05 + 0.1 / 16, 0.05 + 0.425])
+
+
+def test_lower_priority_goes_first_even_if_it_takes_more_evictions() -> None:
+    seen = hot_node(important=0.6, batch1=0.3, batch2=0.3, rest=2.2)
+    pods = tuple(
+        msgspec.structs.replace(p, priority=0 if p.name.startswith("batch") else 100)
+        for p in seen.cluster.pods
+    )
+    state = msgspec.structs.replace(seen.cluster, pods=pods)
+    plan = planned(msgspec.structs.replace(seen, cluster=state))
+    assert evicted(plan) == ["batch1", "batch2"] or evicted(plan) == ["batch2", "batch1"]
+
+
+def test_a_node_is_overloaded_only_in_all_of_its_windows() -> None:
+    two = policy(rule(Resource.CPU, windows_seconds=(300, 600)))
+    seen = hot_node(a=1.7, b=1.7)
+    calm = load({"hot": (measured(0.95, 0.5), 0.1), "cool": (measured(0.1, 0.1), 0.1)})
+    plan = planned(msgspec.structs.replace(seen, load=calm), two)
+    assert verdict(plan, "hot") == ("balanced", None)
+
+
+def test_a_destination_is_judged_by_its_worst_window() -> None:
+    two = policy(rule(Resource.CPU, windows_seconds=(300, 600)))
+    seen = hot_node(a=1.7, b=1.7)
+    usage = {
+        key: msgspec.structs.replace(used, cpu_millicores=used.cpu_millicores * 2)
+        for key, used in seen.load.pods.items()
+    }
+    busy = load({"hot": (measured(0.85, 0.85), 0.1), "cool": (measured(0.1, 0.69), 0.1)})
+    busy = msgspec.structs.replace(busy, pods=usage)
+    plan = planned(msgspec.structs.replace(seen, load=busy), two)
+    assert not plan.evictions
+    assert reasons(plan) == dict.fromkeys(["a", "b"], "no_node_under_ceiling")
+    assert "1 would rise above their ceiling" in plan.refusals[0].detail
+
+
+def test_missing_load_makes_a_node_unknown_and_never_a_destination() -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    blind = load(
+        {"hot": (0.85, 0.1), "cool": (unknown(), 0.05)}, {"a": (1.7, 0.1), "b": (1.7, 0.1)}
+    )
+    plan = planned(msgspec.structs.replace(seen, load=blind))
+    assert verdict(plan, "cool") == ("unknown", "absent")
+    assert not plan.evictions
+
+
+def test_a_cluster_without_any_load_is_held() -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    plan = planned(msgspec.structs.replace(seen, load=load({})))
+    assert plan.hold is HoldReason.TOO_MANY_UNKNOWN_NODES
+    assert not plan.evictions
+
+
+@pytest.mark.parametrize(
+    ("problem", "hold"),
+    [
+        (LoadProblem.PARTIAL_DATA, HoldReason.PARTIAL_DATA),
+        (LoadProblem.SEVERAL_CLUSTERS, HoldReason.SEVERAL_CLUSTERS),
+    ],
+)
+def test_a_problem_of_the_data_as_a_whole_holds_the_cycle(
+    problem: LoadProblem, hold: HoldReason
+) -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    doubtful = msgspec.structs.replace(seen.load, problems=((problem, "why"),))
+    plan = planned(msgspec.structs.replace(seen, load=doubtful))
+    assert (plan.hold, plan.hold_detail) == (hold, "why")
+    assert reasons(plan) == dict.fromkeys(["a", "b"], "cycle_held")
+
+
+def test_number_of_nodes_asks_for_more_underloaded_nodes_than_that() -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    assert planned(seen, policy(min_underloaded_nodes=1)).hold is (
+        HoldReason.TOO_FEW_UNDERLOADED_NODES
+    )
+    assert planned(seen, policy(min_underloaded_nodes=0)).evictions
+
+
+def test_load_that_is_not_the_pods_to_take_away_moves_nobody() -> None:
+    seen = hot_node(a=0.1, b=0.1)
+    host = load({"hot": (0.95, 0.1), "cool": (0.05, 0.05)}, {"a": (0.1, 0), "b": (0.1, 0)})
+    plan = planned(msgspec.structs.replace(seen, load=host))
+    assert verdict(plan, "hot") == ("overloaded", "excess_not_movable")
+    assert reasons(plan) == dict.fromkeys(["a", "b"], "excess_not_movable")
+
+
+def test_one_huge_pod_whose_move_only_moves_the_problem_stays() -> None:
+    plan = planned(hot_node(huge=3.4))
+    assert not plan.evictions
+    assert reasons(plan) == {"huge": "no_node_under_ceiling"}
+    assert verdict(plan, "hot") == ("overloaded", NodeReason.EXCESS_NOT_MOVABLE.value)
+
+
+def test_moves_of_one_plan_do_not_pile_up_on_one_destination() -> None:
+    nodes = [node("hot1"), node("hot2"), node("cool")]
+    pods = [pod(f"p{i}", on=f"hot{1 + i % 2}") for i in range(4)]
+    seen = snapshot(
+        nodes,
+        pods,
+        load(
+            {"hot1": (0.9, 0.1), "hot2": (0.9, 0.1), "cool": (0.4, 0.1)},
+            {p.name: (1.2, 0.1) for p in pods},
+        ),
+    )
+    plan = planned(seen)
+    # One pod takes cool from 40 % to 70 %, its ceiling; the second finds no place any more.
+    assert len(plan.evictions) == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (EvictionLimits(total=1, node=9, workload=9), "limit_total"),
+        (EvictionLimits(total=9, node=1, workload=9), "limit_node"),
+        (EvictionLimits(total=9, node=9, namespace=1, workload=9), "limit_namespace"),
+        (EvictionLimits(total=9, node=9, workload=1), "limit_workload"),
+    ],
+)
+def test_a_limit_ends_the_plan_and_says_which(limits: EvictionLimits, reason: str) -> None:
+    plan = planned(hot_node(a=0.9, b=0.9, c=0.9, d=0.9), policy(limits=limits))
+    # 90 % to 75 % takes one pod of 22 points; two with a lower stop line.
+    deep = policy(
+        rule(Resource.CPU, stop_margin_ratio=0.3, ceiling_margin_ratio=0.3), limits=limits
+    )
+    plan = planned(hot_node(a=0.9, b=0.9, c=0.9, d=0.9), deep)
+    assert len(plan.evictions) == 1
+    assert set(reasons(plan).values()) == {reason}
+
+
+def test_budgets_are_not_overdrawn_by_one_plan() -> None:
+    deep = policy(rule(Resource.CPU, stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
+    seen = hot_node(a=0.9, b=0.9, c=0.9, d=0.9)
+    assert len(planned(seen, deep).evictions) == 2
+    state = msgspec.structs.replace(seen.cluster, budgets=(budget("one", 1, app="web"),))
+    plan = planned(msgspec.structs.replace(seen, cluster=state), deep)
+    assert len(plan.evictions) == 1
+    assert set(reasons(plan).values()) == {"budget_exhausted"}
+
+
+def record(name: str, *, seconds_ago: float, cores: float, of: str = "other") -> EvictionRecord:
+    at = NOW - timedelta(seconds=seconds_ago)
+    return EvictionRecord(
+        pod(name).ref, "hot", f"uid-{of}", at, at, "cool", cpu_millicores=cores * 1000
+    )
+
+
+def test_a_node_rests_after_losing_a_pod_until_its_shortest_window_has_passed() -> None:
+    seen = hot_node(a=1.9, b=1.9)
+    plan = planned(seen, memory=Memory((record("gone", seconds_ago=250, cores=0.1),)))
+    assert verdict(plan, "hot") == ("overloaded", "resting")
+    assert reasons(plan) == dict.fromkeys(["a", "b"], "node_rests")
+    assert planned(seen, memory=Memory((record("gone", seconds_ago=301, cores=0.1),))).evictions
+
+
+def test_load_that_has_left_is_not_counted_although_the_window_still_shows_it() -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    plan = planned(seen, memory=Memory((record("gone", seconds_ago=0, cores=0.5),)))
+    assert verdict(plan, "hot") == ("balanced", None)
+    cpu = next(v for v in plan.nodes if v.node == "hot").pressures[1]
+    assert cpu.measured == ((300, pytest.approx(0.85)),)
+    assert cpu.lowest_ratio == pytest.approx(0.85 - 0.125)
+
+
+def test_a_terminating_pod_counts_as_gone() -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    pods = tuple(msgspec.structs.replace(p, deleting=p.name == "a") for p in seen.cluster.pods)
+    state = msgspec.structs.replace(seen.cluster, pods=pods)
+    plan = planned(msgspec.structs.replace(seen, cluster=state))
+    assert verdict(plan, "hot")[0] == "balanced"
+
+
+def test_a_pod_that_has_just_arrived_takes_room_although_no_window_shows_it() -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    started = NOW - timedelta(seconds=30)
+    new = pod("new", on="cool", of="new", started_at=started, request=amounts(2))
+    state = msgspec.structs.replace(seen.cluster, pods=(*seen.cluster.pods, new))
+    plan = planned(msgspec.structs.replace(seen, cluster=state))
+    cool = next(v for v in plan.nodes if v.node == "cool").pressures[1]
+    assert cool.highest_ratio == pytest.approx(0.05 + 0.5 * 0.9)
+    assert not plan.evictions
+
+
+def test_a_pending_pod_takes_its_room_first() -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    waiting = pod("waiting", of="new", phase="Pending", ready=False, request=amounts(3.9))
+    pods = (*seen.cluster.pods, waiting)
+    state = msgspec.structs.replace(
+        seen.cluster, pods=tuple(p for p in pods if p.name != "a" or p.node)
+    )
+    plan = planned(msgspec.structs.replace(seen, cluster=state))
+    assert not plan.evictions
+
+
+def test_the_place_of_an_evicted_pod_is_kept_until_its_replacement_exists() -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    sibling = pod("sibling", on="third", of="other")
+    state = msgspec.structs.replace(
+        seen.cluster,
+        pods=(*seen.cluster.pods, sibling),
+        workloads={**seen.cluster.workloads, "uid-other": workload("other")},
+    )
+    gone = msgspec.structs.replace(record("gone", seconds_ago=1, cores=1.4), node="third")
+    awaited = planned(msgspec.structs.replace(seen, cluster=state), memory=Memory((gone,)))
+    assert set(reasons(awaited).values()) == {"no_node_under_ceiling"}
+    landed = pod("landed", on="third", of="other", created_at=NOW, started_at=NOW)
+    with_it = msgspec.structs.replace(state, pods=(*state.pods, landed))
+    arrived = planned(msgspec.structs.replace(seen, cluster=with_it), memory=Memory((gone,)))
+    assert arrived.evictions
+
+
+def test_the_workload_of_a_recent_eviction_is_left_alone() -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    elsewhere = msgspec.structs.replace(
+        record("gone", seconds_ago=60, cores=0, of="web"), node="third"
+    )
+    assert set(reasons(planned(seen, memory=Memory((elsewhere,)))).values()) == {"evicted_recently"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"ready": False}, "not_ready"),
+        ({"unschedulable": True}, "being_removed"),
+        ({"deleting": True}, "being_removed"),
+        ({"taints": (Taint("karpenter.sh/disrupted", Effect.NO_SCHEDULE),)}, "being_removed"),
+        (
+            {"taints": (Taint("node.kubernetes.io/memory-pressure", "NoSchedule"),)},
+            "under_pressure",
+        ),
+        ({"taints": (Taint("node.kubernetes.io/unreachable", "NoExecute"),)}, "not_ready"),
+        ({"operating_system": "windows"}, "not_linux"),
+        ({"labels": {"type": "virtual-kubelet"}}, "virtual"),
+        ({"created_at": NOW - timedelta(seconds=200)}, "too_young"),
+    ],
+)
+def test_a_node_out_of_scope_is_neither_source_nor_destination(
+    fields: dict[str, object], reason: str
+) -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    for name in ("hot", "cool"):
+        nodes = tuple(node(n, **(fields if n == name else {})) for n in ("hot", "cool"))
+        state = msgspec.structs.replace(seen.cluster, nodes=nodes)
+        plan = planned(msgspec.structs.replace(seen, cluster=state))
+        assert verdict(plan, name) == (NodeClass.OUT_OF_SCOPE.value, reason)
+        assert not plan.evictions
+
+
+def test_memory_is_watched_against_allocatable_too() -> None:
+    small = amounts(4, 8)
+    nodes = [node("hot", allocatable=msgspec.structs.replace(small, pods=110)), node("cool")]
+    pods = [pod("a", on="hot"), pod("b", on="hot")]
+    seen = snapshot(
+        nodes, pods, load({"hot": (0.1, 0.45), "cool": (0.1, 0.1)}, dict.fromkeys("ab", (0.1, 3.6)))
+    )
+    plan = planned(seen)
+    # 7.2 GiB of 16 are harmless, but they are 90 % of what the kubelet gives to pods.
+    assert len(plan.evictions) == 1
+    assert "memory 90.0% > 85.0%" in plan.evictions[0].reason
+
+
+def test_deviation_compares_with_the_mean_and_an_equal_cluster_stays() -> None:
+    around_mean = policy(rule(Resource.CPU, low_ratio=0.1, trigger_ratio=0.1), deviation=True)
+    pods = [pod(f"p{i}", on="n1") for i in range(6)]
+    usage = {p.name: (0.4, 0.1) for p in pods}
+    nodes = [node(f"n{i}") for i in (1, 2, 3)]
+    tilted = load({"n1": (0.6, 0.1), "n2": (0.2, 0.1), "n3": (0.1, 0.1)}, usage)
+    plan = planned(snapshot(nodes, pods, tilted), around_mean)
+    assert len(plan.evictions) == 3
+    level = load({f"n{i}": (0.3, 0.1) for i in (1, 2, 3)}, usage)
+    assert not planned(snapshot(nodes, pods, level), around_mean).evictions
+
+
+def test_pods_can_be_a_watched_resource() -> None:
+    crowded = policy(rule(Resource.CPU), rule(Resource.PODS))
+    few = msgspec.structs.replace(amounts(4, 16), pods=10)
+    pods = [pod(f"p{i}", on="full") for i in range(9)]
+    seen = snapshot(
+        [node("full", allocatable=few), node("cool")],
+        pods,
+        load({"full": (0.2, 0.1), "cool": (0.1, 0.1)}, {p.name: (0.01, 0.01) for p in pods}),
+    )
+    plan = planned(seen, crowded)
+    assert len(plan.evictions) == 2
+    assert plan.evictions[0].reason == "node full pods 90.0% > 80.0%"

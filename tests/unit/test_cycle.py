@@ -1,0 +1,217 @@
+"""A whole cycle against a scripted world: what is confirmed, asked, and remembered."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from desched.cycle import CycleContext, run_cycle
+from desched.errors import ObservationError, ObservationSource, StopActing
+from desched.model.cluster import ClusterState, Pod, PodRef
+from desched.model.load import ClusterLoad
+from desched.model.memory import Memory
+from desched.model.plan import PlannedEviction
+from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode
+from desched.model.snapshot import Snapshot
+from desched.policy.policy import Policy
+from desched.ports import EvictionAnswer, World
+from tests.builders import NOW, load, node, pod, policy, rule, snapshot
+
+DEEP = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
+OK = EvictionAnswer(EvictionVerdict.EVICTED)
+
+
+class ScriptedWorld:
+    """All four ports at once: a snapshot to read, answers to give, and what was asked."""
+
+    def __init__(self, seen: Snapshot, *answers: EvictionAnswer | Exception) -> None:
+        self.seen = seen
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.announced: list[str] = []
+        self.waited: list[float] = []
+        self.stop_after: int | None = None
+        self.fresh: Callable[[Pod], Pod | None] = lambda one: one
+        self.time = NOW
+
+    def read_cluster(self) -> ClusterState:
+        return self.seen.cluster
+
+    def read_pod(self, ref: PodRef) -> Pod | None:
+        return self.fresh(next(p for p in self.seen.cluster.pods if p.name == ref.name))
+
+    def read_load(self, cluster: ClusterState, by: Policy) -> ClusterLoad:  # noqa: ARG002 (port)
+        return self.seen.load
+
+    def evict(self, one: PodRef, reason: str) -> EvictionAnswer:
+        assert "hot" in reason
+        self.asked.append(one.name)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def announce(self, eviction: PlannedEviction, note: str) -> None:
+        assert len(note) < 1024
+        self.announced.append(eviction.pod.name)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def wait(self, seconds: float) -> bool:
+        self.waited.append(seconds)
+        return False
+
+    def stopping(self) -> bool:
+        return self.stop_after is not None and len(self.asked) >= self.stop_after
+
+    def run(self, mode: Mode = Mode.EVICT, memory: Memory | None = None) -> CycleReport:
+        report, self.memory = run_cycle(
+            World(self, self, self, self), DEEP, memory or Memory(), CycleContext(1, mode, "test")
+        )
+        return report
+
+
+def two_moves(*answers: EvictionAnswer | Exception) -> ScriptedWorld:
+    """A world whose plan is to evict a, then b."""
+    pods = [pod(name, on="hot") for name in "abcd"]
+    of_load = load({"hot": (0.9, 0.1), "cool": (0.0, 0.0)}, dict.fromkeys("abcd", (0.9, 0.1)))
+    return ScriptedWorld(snapshot([node("hot"), node("cool")], pods, of_load), *answers)
+
+
+def verdicts(report: CycleReport) -> list[str]:
+    return [outcome.verdict.value for outcome in report.outcomes]
+
+
+def test_a_plan_is_carried_out_in_order_announced_and_remembered() -> None:
+    world = two_moves(OK, OK)
+    report = world.run()
+    assert world.asked == world.announced == ["a", "b"]
+    assert report.result is CycleResult.EVICTED
+    assert [(r.pod.name, r.node, r.expected_node) for r in world.memory.evictions] == [
+        ("a", "hot", "cool"),
+        ("b", "hot", "cool"),
+    ]
+    assert world.memory.evictions[0].cpu_millicores == 900
+
+
+def test_a_dry_run_plans_the_same_and_asks_nothing() -> None:
+    world = two_moves()
+    report = world.run(Mode.DRY_RUN)
+    assert report.result is CycleResult.PLANNED
+    assert report.plan == two_moves(OK, OK).run().plan
+    assert not world.asked
+    assert world.memory == Memory()
+
+
+def test_a_second_cycle_on_the_same_sample_evicts_nothing() -> None:
+    world = two_moves(OK, OK)
+    world.run()
+    report = world.run(memory=world.memory)
+    assert not report.plan.evictions
+    assert world.asked == ["a", "b"]
+
+
+def test_memory_forgets_once_every_window_has_seen_the_departure() -> None:
+    world = two_moves(OK, OK, OK, OK)
+    world.run()
+    left = tuple(p for p in world.seen.cluster.pods if p.name in "cd")
+    state = msgspec.structs.replace(world.seen.cluster, pods=left)
+    world.seen = msgspec.structs.replace(world.seen, cluster=state)
+    world.time = NOW + timedelta(seconds=299)
+    world.run(memory=world.memory)
+    assert len(world.memory.evictions) == 2
+    world.time = NOW + timedelta(seconds=301)
+    world.run(Mode.DRY_RUN, memory=world.memory)
+    assert not world.memory.evictions
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ({"uid": "another"}, "another pod has its name"),
+        ({"node": "cool"}, "it is on node"),
+        ({"deleting": True}, ""),
+        ({"ready": False}, ""),
+        ({"priority": 2_000_000_000}, "priority 2000000000"),
+    ],
+)
+def test_what_the_fresh_look_finds_changed_is_left_alone(
+    change: dict[str, object], detail: str
+) -> None:
+    world = two_moves(OK)
+    world.fresh = lambda one: msgspec.structs.replace(one, **change) if one.name == "a" else one
+    report = world.run()
+    assert verdicts(report) == ["not_confirmed", "evicted"]
+    assert detail in report.outcomes[0].detail
+    assert report.outcomes[0].refusal is not None
+    assert world.asked == ["b"]
+
+
+def test_a_pod_that_is_gone_already_is_not_asked_for() -> None:
+    world = two_moves(OK)
+    world.fresh = lambda one: None if one.name == "a" else one
+    assert verdicts(world.run()) == ["gone", "evicted"]
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        EvictionVerdict.BLOCKED_BY_BUDGET,
+        EvictionVerdict.SEVERAL_BUDGETS,
+        EvictionVerdict.FORBIDDEN,
+        EvictionVerdict.GONE,
+        EvictionVerdict.REPLACED,
+    ],
+)
+def test_a_refusal_that_is_understood_moves_on(verdict: EvictionVerdict) -> None:
+    world = two_moves(EvictionAnswer(verdict, "why"), OK)
+    report = world.run()
+    assert verdicts(report) == [verdict.value, "evicted"]
+    assert world.announced == ["b"]
+    assert [r.pod.name for r in world.memory.evictions] == ["b"]
+
+
+def test_an_answer_that_is_not_understood_ends_acting_and_counts_as_evicted() -> None:
+    world = two_moves(StopActing("no answer within 10 s"))
+    report = world.run()
+    assert verdicts(report) == ["unknown", "not_begun"]
+    assert report.result is CycleResult.STOPPED
+    assert [r.pod.name for r in world.memory.evictions] == ["a"]
+
+
+def test_a_pod_that_cannot_be_read_ends_acting() -> None:
+    world = two_moves()
+
+    def unreadable(one: Pod) -> Pod:
+        raise ObservationError(ObservationSource.CLUSTER, f"{one.name} could not be read")
+
+    world.fresh = unreadable
+    report = world.run()
+    assert verdicts(report) == ["not_begun", "not_begun"]
+    assert report.result is CycleResult.NOT_EVICTED
+
+
+def test_throttling_waits_as_told_and_goes_on() -> None:
+    throttled = EvictionAnswer(EvictionVerdict.THROTTLED, "slow down", 7.0)
+    world = two_moves(throttled, OK, OK)
+    assert verdicts(world.run()) == ["evicted", "evicted"]
+    assert world.waited == [7.0]
+
+
+@pytest.mark.parametrize(("pause", "waits"), [(1.0, [1.0, 1.0]), (600.0, [])])
+def test_lasting_throttling_ends_acting(pause: float, waits: list[float]) -> None:
+    throttled = EvictionAnswer(EvictionVerdict.THROTTLED, "slow down", pause)
+    world = two_moves(throttled, throttled, throttled)
+    assert verdicts(world.run()) == ["throttled", "not_begun"]
+    assert world.waited == waits
+
+
+def test_no_eviction_begins_after_the_process_was_asked_to_stop() -> None:
+    world = two_moves(OK)
+    world.stop_after = 1
+    assert verdicts(world.run()) == ["evicted", "not_begun"]
