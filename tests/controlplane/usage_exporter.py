@@ -1,0 +1,339 @@
+"""Plays node_exporter and cAdvisor for all nodes of the test control plane.
+
+A pod's load stands in its annotations ``kwok.x-k8s.io/usage-cpu`` and ``usage-memory``, so that it
+goes where the pod goes; the same annotations on a node are load that belongs to no pod. KWOK's own
+Metric objects cannot serve this: their clock has whole seconds, which makes idle counters jump at
+scrape intervals as short as the tests', and a node above its capacity would count idle backwards.
+
+Labels are those of the prometheus-community/prometheus chart.
+"""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal
+
+Exporter = Literal["node-exporter", "cadvisor"]
+EXPORTERS: tuple[Exporter, ...] = ("node-exporter", "cadvisor")
+JOBS: Mapping[Exporter, str] = {
+    "node-exporter": "kubernetes-service-endpoints",
+    "cadvisor": "kubernetes-nodes-cadvisor",
+}
+
+CPU_ANNOTATION = "kwok.x-k8s.io/usage-cpu"
+MEMORY_ANNOTATION = "kwok.x-k8s.io/usage-memory"
+
+REFRESH_SECONDS = 0.5
+UPTIME_SECONDS = 3600.0
+"""Nodes look as if booted before the test, because a counter near zero bends Prometheus' rate."""
+
+QUANTITY = re.compile(r"([0-9.]+)(|m|k|M|G|T|Ki|Mi|Gi|Ti)")
+FACTORS = {"": Decimal(1), "m": Decimal("0.001")} | {
+    prefix + suffix: Decimal(base) ** exponent
+    for suffix, base in (("", 1000), ("i", 1024))
+    for exponent, prefix in enumerate("kMGT" if base == 1000 else "KMGT", start=1)
+}
+
+Sample = tuple[str, dict[str, str], float]
+Objects = list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class _Pod:
+    """Counts by UID, since a StatefulSet gives the name to the next pod as well."""
+
+    uid: str
+    namespace: str
+    name: str
+    containers: list[str]
+    cpu_demand: float
+    memory: float
+    cpu_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Node:
+    name: str
+    address: str
+    labels: dict[str, str]
+    cores: float
+    memory: float
+    own_cpu_demand: float
+    own_memory: float
+    pods: dict[str, _Pod] = field(default_factory=dict)
+    busy_seconds: float = 0.0
+    up_seconds: float = UPTIME_SECONDS
+
+    def run(self, seconds: float) -> None:
+        """Shares the cores in proportion to demand when there is more than they can give."""
+        demand = self.own_cpu_demand + sum(pod.cpu_demand for pod in self.pods.values())
+        share = min(1.0, self.cores / demand) if demand else 1.0
+        for pod in self.pods.values():
+            pod.cpu_seconds += pod.cpu_demand * share * seconds
+        self.busy_seconds += demand * share * seconds
+        self.up_seconds += seconds
+
+    @property
+    def used_memory(self) -> float:
+        return min(self.memory, self.own_memory + sum(pod.memory for pod in self.pods.values()))
+
+
+class UsageExporter:
+    """Serves the metrics on loopback, one target per node and exporter, found by http_sd."""
+
+    def __init__(self, observe: Callable[[], tuple[Objects, Objects] | None]) -> None:
+        """Takes what lists nodes and pods, or gives nothing while the API server is away."""
+        self._observe = observe
+        self._nodes: dict[str, _Node] = {}
+        self._hidden: set[tuple[str, Exporter]] = set()
+        self._lock = threading.Lock()
+        self._advanced = time.monotonic()
+        self._stopping = threading.Event()
+        self._server = _HTTPServer(self)
+        self._threads = [
+            threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True),
+            threading.Thread(target=self._follow, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def address(self) -> str:
+        """Gives host and port, as Prometheus targets want them."""
+        return f"127.0.0.1:{self._server.server_port}"
+
+    def discovery_url(self, exporter: Exporter) -> str:
+        """Names the http_sd endpoint that lists the exporter's targets."""
+        return f"http://{self.address}/discovery/{exporter}"
+
+    def hide(self, node: str, *exporters: Exporter) -> None:
+        """Makes scrapes of the node fail, as after an exporter's crash."""
+        self._hidden |= {(node, exporter) for exporter in exporters or EXPORTERS}
+
+    def show(self, node: str, *exporters: Exporter) -> None:
+        """Ends what hide began."""
+        self._hidden -= {(node, exporter) for exporter in exporters or EXPORTERS}
+
+    def forget(self) -> None:
+        """Drops all counters and hidden nodes, so that the next test begins from nothing."""
+        with self._lock:
+            self._nodes.clear()
+            self._hidden.clear()
+
+    def stop(self) -> None:
+        """Ends both threads and frees the port."""
+        self._stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        for thread in self._threads:
+            thread.join()
+
+    def _follow(self) -> None:
+        while not self._stopping.wait(REFRESH_SECONDS):
+            if observed := self._observe():
+                with self._lock:
+                    self._advance()
+                    self._replace(*observed)
+
+    def _advance(self) -> None:
+        """Counts up to this very moment, so that scrapes see rates without jitter."""
+        now = time.monotonic()
+        for node in self._nodes.values():
+            node.run(now - self._advanced)
+        self._advanced = now
+
+    def _replace(self, nodes: Objects, pods: Objects) -> None:
+        known = self._nodes
+        known_pods = {uid: pod for node in known.values() for uid, pod in node.pods.items()}
+        self._nodes = {}
+        for each in nodes:
+            node = _node(each)
+            if before := known.get(node.name):
+                node.busy_seconds, node.up_seconds = before.busy_seconds, before.up_seconds
+            self._nodes[node.name] = node
+        for each in pods:
+            host = self._nodes.get(each["spec"].get("nodeName", ""))
+            if host is not None and each["status"].get("phase") == "Running":
+                pod = _pod(each)
+                if before_pod := known_pods.get(pod.uid):
+                    pod.cpu_seconds = before_pod.cpu_seconds
+                host.pods[pod.uid] = pod
+
+    def targets(self, exporter: Exporter) -> Objects:
+        """Describes the targets with the labels that the chart's relabelling would give them."""
+        with self._lock:
+            return [
+                {
+                    "targets": [self.address],
+                    "labels": {
+                        "__metrics_path__": f"/nodes/{node.name}/{exporter}",
+                        "job": JOBS[exporter],
+                        **_target_labels(node, exporter),
+                    },
+                }
+                for node in self._nodes.values()
+            ]
+
+    def samples(self, node_name: str, exporter: Exporter) -> list[Sample] | None:
+        """Reads one target, or nothing if the node is hidden or gone."""
+        with self._lock:
+            self._advance()
+            node = self._nodes.get(node_name)
+            if node is None or (node_name, exporter) in self._hidden:
+                return None
+            return list(_node_samples(node) if exporter == "node-exporter" else _pod_samples(node))
+
+
+def _node(node: dict[str, Any]) -> _Node:
+    metadata, status = node["metadata"], node["status"]
+    own_cpu, own_memory = _usage(metadata)
+    return _Node(
+        name=metadata["name"],
+        address=next(a["address"] for a in status["addresses"] if a["type"] == "InternalIP"),
+        labels=metadata.get("labels") or {},
+        cores=quantity(status["capacity"]["cpu"]),
+        memory=quantity(status["capacity"]["memory"]),
+        own_cpu_demand=own_cpu,
+        own_memory=own_memory,
+    )
+
+
+def _pod(pod: dict[str, Any]) -> _Pod:
+    metadata = pod["metadata"]
+    cpu, memory = _usage(metadata)
+    return _Pod(
+        uid=metadata["uid"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        containers=[container["name"] for container in pod["spec"]["containers"]],
+        cpu_demand=cpu,
+        memory=memory,
+    )
+
+
+def _usage(metadata: dict[str, Any]) -> tuple[float, float]:
+    annotations = metadata.get("annotations") or {}
+    return (
+        quantity(annotations.get(CPU_ANNOTATION, "0")),
+        quantity(annotations.get(MEMORY_ANNOTATION, "0")),
+    )
+
+
+def quantity(text: str) -> float:
+    """Reads the quantities that the tests use, on its own rather than by the code under test."""
+    parts = QUANTITY.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"not a quantity: {text!r}")
+    return float(Decimal(parts[1]) * FACTORS[parts[2]])
+
+
+def _target_labels(node: _Node, exporter: Exporter) -> dict[str, str]:
+    if exporter == "node-exporter":
+        return {
+            "instance": f"{node.address}:9100",
+            "node": node.name,
+            "namespace": "kube-system",
+            "service": "prometheus-prometheus-node-exporter",
+            "app_kubernetes_io_name": "prometheus-node-exporter",
+        }
+    mapped = {re.sub(r"\W", "_", name): value for name, value in node.labels.items()}
+    return mapped | {"instance": node.name}
+
+
+def _node_samples(node: _Node) -> Iterator[Sample]:
+    cpus = max(1, round(node.cores))
+    modes = {
+        "idle": node.cores * node.up_seconds - node.busy_seconds,
+        "user": node.busy_seconds * 0.8,
+        "system": node.busy_seconds * 0.2,
+    } | dict.fromkeys(("iowait", "irq", "nice", "softirq", "steal"), 0.0)
+    for cpu in range(cpus):
+        for mode, seconds in modes.items():
+            yield "node_cpu_seconds_total", {"cpu": str(cpu), "mode": mode}, seconds / cpus
+    free = node.memory - node.used_memory
+    yield "node_memory_MemTotal_bytes", {}, node.memory
+    yield "node_memory_MemAvailable_bytes", {}, free
+    yield "node_memory_MemFree_bytes", {}, free
+    yield "node_memory_Buffers_bytes", {}, 0.0
+    yield "node_memory_Cached_bytes", {}, 0.0
+    yield "node_memory_Slab_bytes", {}, 0.0
+    yield "node_uname_info", {"nodename": node.name, "sysname": "Linux"}, 1.0
+
+
+def _pod_samples(node: _Node) -> Iterator[Sample]:
+    """Yields the machine, each pod's cgroup and each container, which all count the same time."""
+    yield "machine_cpu_cores", {}, node.cores
+    yield "machine_memory_bytes", {}, node.memory
+    yield from _cgroup_samples({"id": "/"}, node.busy_seconds, node.used_memory)
+    for pod in node.pods.values():
+        cgroup = f"/kubepods/burstable/pod{pod.uid}"
+        labels = {"namespace": pod.namespace, "pod": pod.name}
+        yield from _cgroup_samples({"id": cgroup, **labels}, pod.cpu_seconds, pod.memory)
+        share = 1 / len(pod.containers)
+        for container in pod.containers:
+            yield from _cgroup_samples(
+                {
+                    "id": f"{cgroup}/{container}",
+                    "name": f"{container}-{pod.uid}",
+                    "image": "registry.invalid/image",
+                    "container": container,
+                    **labels,
+                },
+                pod.cpu_seconds * share,
+                pod.memory * share,
+            )
+
+
+def _cgroup_samples(labels: dict[str, str], cpu_seconds: float, memory: float) -> Iterator[Sample]:
+    yield "container_cpu_usage_seconds_total", {"cpu": "total", **labels}, cpu_seconds
+    yield "container_memory_working_set_bytes", labels, memory
+    yield "container_memory_rss", labels, memory
+
+
+class _HTTPServer(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, exporter: UsageExporter) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.exporter = exporter
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _HTTPServer
+
+    def do_GET(self) -> None:
+        match self.path.strip("/").split("/"):
+            case ["discovery", ("node-exporter" | "cadvisor") as exporter]:
+                targets = json.dumps(self.server.exporter.targets(exporter))
+                self._answer(200, "application/json", targets)
+            case ["nodes", node, ("node-exporter" | "cadvisor") as exporter]:
+                samples = self.server.exporter.samples(node, exporter)
+                if samples is None:
+                    self._answer(503, "text/plain", "no metrics of this node")
+                else:
+                    self._answer(200, "text/plain; version=0.0.4", "".join(map(_line, samples)))
+            case _:
+                self._answer(404, "text/plain", "no such path")
+
+    def _answer(self, status: int, content_type: str, body: str) -> None:
+        payload = body.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base's name
+        """Stays silent, since a line per scrape would bury the test's own output."""
+
+
+def _line(sample: Sample) -> str:
+    name, labels, value = sample
+    rendered = ",".join(f"{key}={json.dumps(text)}" for key, text in labels.items())
+    return f"{name}{{{rendered}}} {value!r}\n"
