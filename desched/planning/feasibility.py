@@ -76,6 +76,7 @@ class Room:
         self._extended = self._extended_free()
         self._is_destination = np.array([name in destinations for name in self.names], dtype=bool)
         self._ceilings = ceilings
+        self._enough: dict[Amounts, Mask] = {}
         self._load = {
             resource: np.array(
                 [destinations[n].highest[resource] if n in destinations else 0 for n in self.names],
@@ -128,6 +129,7 @@ class Room:
         trial = object.__new__(Room)
         trial.__dict__.update(self.__dict__)
         trial._free = self._free.copy()
+        trial._enough = dict(self._enough)
         trial._extended = {name: column.copy() for name, column in self._extended.items()}
         trial._load = {resource: column.copy() for resource, column in self._load.items()}
         return trial
@@ -144,23 +146,22 @@ class Room:
             source: the node that it is on; never a place.
             usage: its usage for each watched resource, in the resource's own unit.
         """
-        elsewhere = np.ones(len(self.names), dtype=bool)
-        elsewhere[self._index[source]] = False
         static = self._static.mask(pod)
-        free = self._has_free(pod.scheduling.requests)
-        requests = static & free & elsewhere
+        requests = static & self._has_free(pod.scheduling.requests)
+        requests[self._index[source]] = False
         under = requests & self._is_destination
         for resource, ceiling in self._ceilings.items():
             if not under.any():
                 break
             after = self._load[resource] + usage[resource] / self._denominator[resource]
             under &= after <= ceiling
-        explanation = "" if under.any() else self._explain(static, free, requests)
+        explanation = "" if under.any() else self._explain(static, requests, source)
         return Fit(requests, under, explanation)
 
     def reserve(self, node: str, requests: Amounts, usage: Mapping[Resource, float]) -> None:
         """Count a pod as being on the node from now on."""
         i = self._index[node]
+        self._enough.clear()
         for row, amount in enumerate(_columns(requests)):
             self._free[row][i] -= amount
         for name, count in requests.extended:
@@ -182,6 +183,12 @@ class Room:
         return share
 
     def _has_free(self, requests: Amounts) -> Mask:
+        """Nodes with so much left; not to be changed, for it is kept until the next reservation."""
+        if requests not in self._enough:
+            self._enough[requests] = self._compare(requests)
+        return self._enough[requests]
+
+    def _compare(self, requests: Amounts) -> Mask:
         free: Mask = np.ones(len(self.names), dtype=bool)
         for row, amount in enumerate(_columns(requests)):
             if amount:
@@ -192,16 +199,18 @@ class Room:
             free &= self._extended[name] >= count
         return free
 
-    def _explain(self, static: Mask, free: Mask, requests: Mask) -> str:
-        total = len(self.names)
+    def _explain(self, static: Mask, requests: Mask, source: str) -> str:
+        total, on_source = len(self.names), int(static[self._index[source]])
+        matching, fitting = int(static.sum()) - on_source, int(requests.sum())
+        destinations = int((requests & self._is_destination).sum())
         counts = (
-            (int((~static).sum()), "do not match its selector, affinity, taints or volumes"),
-            (int((static & ~free).sum()), "lack requested resources"),
-            (int((requests & ~self._is_destination).sum()), "are no destination"),
-            (int((requests & self._is_destination).sum()), "would rise above their ceiling"),
+            (total - 1 - int(static.sum()) + on_source, "do not match selector, taints or volumes"),
+            (matching - fitting, "lack requested resources"),
+            (fitting - destinations, "are no destination"),
+            (destinations, "would rise above their ceiling"),
         )
         found = ", ".join(f"{count} {what}" for count, what in counts if count)
-        return f"0/{total} nodes: {found}"
+        return f"0/{total - 1} other nodes: {found}"
 
 
 class StaticFit:

@@ -158,7 +158,7 @@ def _measure(
                 rule,
                 tuple((level.window_seconds, level.ratio) for level in load.levels),
                 departures.leave(node.name, resource, bases),
-                _highest(bases) + _arrived(pods, resource, book) / bases[-1].denominator,
+                _highest(bases) + _arrived(node, resource, book) / bases[-1].denominator,
             )
         )
     return tuple(found)
@@ -188,12 +188,12 @@ def _highest(bases: tuple[Basis, ...]) -> float:
     return max(max(basis.ratios) for basis in bases)
 
 
-def _arrived(pods: tuple[Pod, ...], resource: Resource, book: UsageBook) -> float:
+def _arrived(node: Node, resource: Resource, book: UsageBook) -> float:
     """Usage of pods that the longest window has not fully seen, times the unseen share."""
     longest = book.windows[resource][-1]
     return math.fsum(
         book.expected(pod, resource) * (1.0 - share)
-        for pod in pods
+        for pod in book.young_by_node.get(node.name, ())
         if not pod.deleting and (share := book.seen_share(pod, longest)) < 1.0
     )
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 import msgspec
@@ -67,6 +67,16 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         if resource is Resource.CPU:
             return float(requests.cpu_millicores)
         return float(requests.memory_bytes)
+
+    @cached_property
+    def young_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
+        """Pods that the policy's longest window has not fully seen, by node."""
+        since = self.now - timedelta(seconds=self.policy.longest_window_seconds)
+        found: dict[str, list[Pod]] = {}
+        for pod in self.snapshot.cluster.pods:
+            if (pod.started_at or pod.created_at) > since and pod.node and not pod.finished:
+                found.setdefault(pod.node, []).append(pod)
+        return {node: tuple(pods) for node, pods in found.items()}
 
     @cached_property
     def _pods_by_owner(self) -> Mapping[str, tuple[Pod, ...]]:

@@ -1,0 +1,62 @@
+# Everything that a fresh machine needs is installed by these targets, into .venv and the user's
+# cache directory. Needs make and Python >= 3.11.
+.POSIX:
+.SUFFIXES:
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+help: ## show the targets
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
+
+demo: $(INSTALLED) ## the main job on a simulated cluster
+	@$(BIN)/desched demo
+
+test: check controlplane-binaries ## everything: check, unit, property, contract and control-plane tests
+	@$(BIN)/pytest
+
+check: $(INSTALLED) ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED) ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+unit: $(INSTALLED) ## the tests that need no control plane
+	@$(BIN)/pytest --ignore=tests/controlplane
+
+# In CI the binaries must be there; elsewhere their tests skip and say how to get them.
+controlplane-binaries: $(INSTALLED) ## find or build the control plane for the tests
+	@$(BIN)/python -m tests.controlplane.binaries >/dev/null || test "$$CI" != true
+
+generated: $(INSTALLED) ## write what is generated from the code: policy reference and schema
+	$(BIN)/python -m desched.policy.reference > docs/policy-reference.md
+	$(BIN)/python -m desched.policy.reference --schema > policies/desched-policy.schema.json
+
+lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
+		--no-emit-index-url --no-header --group dev pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+		--no-emit-index-url --no-header -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+
+clean: ## remove what was built here (not the user's cache)
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+
+# --no-build-isolation: the build backend is pinned with the rest, nothing else is fetched.
+$(INSTALLED): requirements/dev.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python >= 3.11 is needed; set PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "Installing into .venv (once) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: help demo test check format unit controlplane-binaries generated lock clean
