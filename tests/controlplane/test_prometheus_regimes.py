@@ -20,7 +20,9 @@ from desched.model.load import ClusterLoad, LoadProblem, Measured, Unknown, Unkn
 from desched.model.resources import Amounts, Resource
 from desched.policy.policy import MetricsSource, Policy, ResourceRule
 from tests.controlplane.binaries import find_or_build
+from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import Server, free_ports
+from tests.controlplane.prometheus_server import PrometheusServer
 
 SCRAPE_SECONDS = 60
 HISTORY_SECONDS = 40 * 60
@@ -209,7 +211,7 @@ ALL_PODS = (*EXPORTERS, pod("a", "web"), pod("c", "nolabel"))
 
 def read(
     url: str,
-    stack: str,
+    stack: str | None,
     *windows_seconds: int,
     nodes: Sequence[Node] = NODES,
     queries: Labels | None = None,
@@ -219,7 +221,7 @@ def read(
         ResourceRule(resource, 0.3, 0.8, 0.05, 0.1, windows_seconds)
         for resource in (Resource.CPU, Resource.MEMORY)
     )
-    source = MetricsSource(url, {"stack": stack}, queries or {})
+    source = MetricsSource(url, {"stack": stack} if stack else {}, queries or {})
     reader = PrometheusLoadReader(PrometheusConnection(url=url), lambda _: False)
     try:
         return reader.read_load(
@@ -342,14 +344,10 @@ def test_pods_of_a_runtime_without_container_labels_are_read_by_their_cgroup(url
 
 @pytest.mark.parametrize("stack", ["cadvisor", ODD_NAME])
 def test_without_node_exporter_the_root_cgroup_says_the_load(url: str, stack: str) -> None:
-    load = read(url, stack, 300)
+    load = read(url, stack, 300, nodes=NODES[:2])
 
-    assert ratios(load, Resource.CPU) | ratios(load, Resource.MEMORY) == ratios(
-        load, Resource.MEMORY
-    )
-    assert (ratios(load, Resource.CPU)["n-a"], ratios(load, Resource.CPU)["n-b"]) == (0.25, 0.5)
-    assert ratios(load, Resource.MEMORY)["n-a"] == 0.4
-    assert ratios(load, Resource.MEMORY)["n-b"] == 0.3
+    assert ratios(load, Resource.CPU) == {"n-a": 0.25, "n-b": 0.5}
+    assert ratios(load, Resource.MEMORY) == {"n-a": 0.4, "n-b": 0.3}
 
 
 def test_a_long_gap_in_scraping_makes_only_the_windows_it_is_in_unknown(url: str) -> None:
@@ -416,3 +414,24 @@ def test_a_query_of_the_user_replaces_the_built_in_one_and_is_checked_by_it(url:
 
     assert ratios(load, Resource.CPU)["n-b"] == 0.5
     assert ratios(load, Resource.CPU)["n-f"] is UnknownReason.WINDOW_NOT_COVERED
+
+
+def test_live_scrapes_are_read_until_a_node_vanishes(
+    control_plane: ControlPlane, prometheus: PrometheusServer
+) -> None:
+    control_plane.add_node("n-a", "n-b", cpu="4", memory="16Gi")
+
+    def becomes(**expected: float | UnknownReason) -> None:
+        control_plane.wait_for(
+            f"{expected}",
+            lambda: (
+                ratios(read(prometheus.url, None, 10, nodes=NODES[:2]), Resource.MEMORY)
+                == {name.replace("_", "-"): ratio for name, ratio in expected.items()}
+            ),
+        )
+
+    becomes(n_a=UnknownReason.WINDOW_NOT_COVERED, n_b=UnknownReason.WINDOW_NOT_COVERED)
+    becomes(n_a=0.0, n_b=0.0)
+    control_plane.metrics.hide("n-b")
+    becomes(n_a=0.0, n_b=UnknownReason.STALE)
+    becomes(n_a=0.0, n_b=UnknownReason.ABSENT)

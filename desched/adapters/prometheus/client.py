@@ -1,0 +1,194 @@
+"""Asks Prometheus and says what its answer means, in words for whoever has to mend it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+from urllib.parse import quote
+
+import msgspec
+import requests
+from prometheus_api_client.prometheus_connect import PrometheusConnect
+from urllib3 import Retry
+from urllib3.exceptions import NameResolutionError
+
+from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.port_forward import port_forward_hint
+from desched.adapters.prometheus.session import PrometheusSession
+from desched.errors import ObservationError, ObservationSource
+
+LONGEST_QUERY_CHARACTERS = 6_000
+"""As encoded in the URL, where proxies end at 8 KiB; the library has no other place for it."""
+
+_WHY_STATUS = {
+    400: "could not evaluate the query (HTTP 400); check metrics.queries",
+    401: "did not accept the credentials (HTTP 401); check the token or the password",
+    403: "does not permit queries (HTTP 403); check what the token or user may do",
+    404: "has no query API at this URL (HTTP 404); check its path",
+    405: "has no query API at this URL (HTTP 405); check its path",
+    422: "could not evaluate the query (HTTP 422); check metrics.queries and its limits",
+    429: "refuses because of too many requests (HTTP 429), also when asked again",
+}
+
+_LONGEST_QUOTE = 200  # characters of an error text that are passed on
+
+
+class Series(msgspec.Struct, frozen=True, gc=False):
+    """One element of an instant vector; `at` is when it was evaluated, in Unix seconds."""
+
+    labels: Mapping[str, str]
+    value: float
+    at: float
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An instant vector, with what Prometheus said about its completeness."""
+
+    series: tuple[Series, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    result_type: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Envelope(msgspec.Struct, rename="camel"):
+    """The outer part of an answer; `is_partial` is VictoriaMetrics' word for missing data."""
+
+    status: str = ""
+    error: str = ""
+    message: str = ""  # an API server in between says it here
+    warnings: tuple[str, ...] | None = None
+    infos: tuple[str, ...] | None = None
+    is_partial: bool = False
+    data: _Data | None = None
+
+
+class _Sample(msgspec.Struct):
+    """A sample; a native histogram has no `value` and is no number."""
+
+    metric: dict[str, str]
+    value: tuple[float, str] = (0.0, "NaN")
+
+
+class PrometheusClient:
+    """Instant queries over one pooled session.
+
+    `wait` pauses between attempts and returns true if the process has been asked to stop.
+    """
+
+    def __init__(self, connection: PrometheusConnection, wait: Callable[[float], bool]) -> None:
+        self._connection = connection
+        self._envelope = _Envelope()
+        self._library = PrometheusConnect(
+            url=connection.address,
+            session=PrometheusSession(connection, wait, self._inspect),
+            # The session retries, under one deadline; Retry-After could hold us for an hour.
+            retry=Retry(total=0, read=False, respect_retry_after_header=False),
+        )
+
+    def close(self) -> None:
+        """Close the pooled connections."""
+        self._library.close()
+
+    def query(self, promql: str) -> Answer:
+        """The instant vector of an expression, evaluated at the server's present time.
+
+        Raises:
+            ObservationError: there is no answer, or none that can be understood.
+        """
+        if len(quote(promql)) > LONGEST_QUERY_CHARACTERS:
+            self._fail(
+                f"would have to read a query of more than {LONGEST_QUERY_CHARACTERS} characters "
+                f"from its URL ({_quoted(promql)}); shorten it, or use a recording rule"
+            )
+        try:
+            result = self._library.custom_query(promql)
+        except OSError as error:  # every error of requests is one; so is a certificate file gone
+            self._fail(self._why_unreachable(error), error)
+        return self._answer(promql, result)
+
+    def _inspect(self, response: requests.Response) -> None:
+        """Look at a response before the library drops all but its data."""
+        try:
+            envelope = msgspec.json.decode(response.content, type=_Envelope)
+        except msgspec.MsgspecError:
+            envelope = None
+        if response.status_code != requests.codes.ok:
+            said = _quoted(envelope.error or envelope.message) if envelope else ""
+            self._fail(_why_refused(response) + (f": {said}" if said else ""))
+        if envelope is None:
+            kind = response.headers.get("Content-Type", "no content type")
+            self._fail(
+                f"answered with something else than query results ({_quoted(kind)}), perhaps a "
+                "login page; check the URL, its path and the credentials"
+            )
+        if envelope.status != "success" or envelope.data is None:
+            said = _quoted(envelope.error) or "no reason given"
+            self._fail(f"answered with an error instead of data: {said}")
+        if envelope.data.result_type != "vector":
+            self._fail(
+                f"answered with a {_quoted(envelope.data.result_type)}; a query must give an "
+                "instant vector, one value for each node or pod"
+            )
+        self._envelope = envelope
+
+    def _answer(self, promql: str, result: list[Any]) -> Answer:
+        try:
+            samples = msgspec.convert(result, type=list[_Sample])
+            series = tuple(
+                Series(sample.metric, float(sample.value[1]), sample.value[0]) for sample in samples
+            )
+        except (msgspec.ValidationError, ValueError) as error:
+            self._fail(f"answered {_quoted(promql)} with samples that are not understood", error)
+        envelope = self._envelope
+        warnings = [*(envelope.warnings or ()), *filter(_tells_of_data, envelope.infos or ())]
+        if envelope.is_partial:
+            warnings.append("the answer is marked as partial")
+        return Answer(series, tuple(map(_quoted, warnings)))
+
+    def _why_unreachable(self, error: OSError) -> str:
+        if isinstance(error, requests.Timeout):
+            return (
+                f"gave no complete answer within {self._connection.total_timeout_seconds:g} s; "
+                "check that it is not overloaded, and the network between"
+            )
+        if isinstance(error, requests.exceptions.SSLError):
+            return (
+                "and desched did not agree on TLS; check the CA file, the client certificate and "
+                "the host name in the URL"
+            )
+        if not isinstance(error, requests.RequestException):
+            return f"cannot be asked, for a file cannot be used: {_quoted(str(error))}"
+        cause = error.args[0] if error.args else None
+        if isinstance(getattr(cause, "reason", None), NameResolutionError):
+            hint = port_forward_hint(self._connection.address)
+            return "has a host name that is not known here" + (f". {hint}" if hint else "")
+        if isinstance(error, requests.exceptions.ChunkedEncodingError):
+            return "broke off its answer, also when asked again; check the proxies between"
+        return "cannot be reached; check the address, and that something listens there"
+
+    def _fail(self, what: str, cause: Exception | None = None) -> NoReturn:
+        raise ObservationError(
+            ObservationSource.PROMETHEUS, f"Prometheus at {self._connection.address} {what}."
+        ) from cause
+
+
+def _why_refused(response: requests.Response) -> str:
+    status = response.status_code
+    if "Location" in response.headers:
+        return (
+            f"redirects elsewhere (HTTP {status}), perhaps to a login page; use the final URL, "
+            "and check the credentials"
+        )
+    return _WHY_STATUS.get(status, f"failed (HTTP {status}), also when asked again")
+
+
+def _tells_of_data(info: str) -> bool:
+    """Whether an info is about the data; PromQL's own are about the style of a query."""
+    return not info.startswith("PromQL info")
+
+
+def _quoted(text: str) -> str:
+    """Text of others, in one line of bounded length and without control characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= _LONGEST_QUOTE else f"{line[:_LONGEST_QUOTE]}…"

@@ -1,0 +1,133 @@
+"""Where Prometheus is, who we are there, and how long we wait."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from pydantic import SecretStr
+
+from desched.errors import ConfigurationError
+
+_SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrometheusConnection:
+    """How to reach one Prometheus-compatible server; never prints a secret.
+
+    The server may also be behind a path, such as the service proxy of an API server. At most one
+    of the bearer sources and the user name is used; a user name in the URL counts as one.
+    `token_provider` is asked before each request. `allow_insecure_credentials` permits
+    credentials over plain http to other hosts than this one.
+
+    Raises:
+        ConfigurationError: the parts contradict each other, or a file is missing.
+    """
+
+    url: str = field(repr=False)
+    bearer_token: SecretStr | None = None
+    bearer_token_file: Path | None = None
+    token_provider: Callable[[], str | None] | None = field(default=None, repr=False)
+    username: str | None = None
+    password: SecretStr | None = None
+    client_cert_file: Path | None = None
+    client_key_file: Path | None = None
+    ca_file: Path | None = None
+    insecure_skip_verify: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    total_timeout_seconds: float = 30.0
+    allow_insecure_credentials: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_url()
+        self._check_credentials()
+        self._check_files()
+        for name, value in self.headers.items():
+            if not (is_header_text(name) and is_header_text(value)):
+                raise ConfigurationError(
+                    f"The header {name!r} for Prometheus has characters that no header may have."
+                )
+        if not self.total_timeout_seconds > 0:
+            raise ConfigurationError("The timeout for Prometheus must be more than 0 seconds.")
+
+    @property
+    def address(self) -> str:
+        """The URL without credentials, query and trailing slash; safe to print."""
+        return _without_user(urlsplit(self.url.strip()))
+
+    @property
+    def basic_credentials(self) -> tuple[str, str] | None:
+        """User name and password, from their own fields or else from the URL."""
+        if self.username is not None:
+            return self.username, self.password.get_secret_value() if self.password else ""
+        parts = urlsplit(self.url.strip())
+        if parts.username is not None:
+            return unquote(parts.username), unquote(parts.password or "")
+        return None
+
+    def _check_url(self) -> None:
+        try:
+            parts = urlsplit(self.url.strip())
+            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # an impossible port or IPv6 address; the text may hold a password
+            usable = False
+        if not usable:
+            raise ConfigurationError(
+                "The Prometheus URL is not an http or https URL with a host; write it like "
+                "http://prometheus-server.monitoring.svc:80."
+            )
+
+    def _check_credentials(self) -> None:
+        bearers = [self.bearer_token, self.bearer_token_file, self.token_provider]
+        ways = sum(way is not None for way in [*bearers, self.basic_credentials])
+        if ways > 1:
+            raise ConfigurationError(
+                "Several credentials are given for Prometheus; keep one of bearer token, "
+                "bearer token file, and user name with password."
+            )
+        if self.password is not None and self.username is None:
+            raise ConfigurationError("A Prometheus password is given without a user name.")
+        secret = ways > 0 or any(name.lower() in _SECRET_HEADERS for name in self.headers)
+        if secret and not self.allow_insecure_credentials and self._is_readable_on_the_way():
+            raise ConfigurationError(
+                f"Credentials would travel to {self.address} in the clear; use an https URL, or "
+                "allow credentials over plain http if the network may see them."
+            )
+
+    def _check_files(self) -> None:
+        if self.client_key_file is not None and self.client_cert_file is None:
+            raise ConfigurationError("A client key for Prometheus is given without a certificate.")
+        for purpose, path in (
+            ("bearer token", self.bearer_token_file),
+            ("client certificate", self.client_cert_file),
+            ("client key", self.client_key_file),
+            ("certificate authorities", self.ca_file),
+        ):
+            if path is not None and not path.is_file():
+                raise ConfigurationError(
+                    f"The file with the {purpose} for Prometheus, {path}, does not exist; "
+                    "check the path and that it is mounted."
+                )
+
+    def _is_readable_on_the_way(self) -> bool:
+        parts = urlsplit(self.url.strip())
+        return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
+
+
+def is_header_text(text: str) -> bool:
+    """Whether the text can stand in an HTTP header without becoming several."""
+    return text.isascii() and text.isprintable()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _without_user(parts: SplitResult) -> str:
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))

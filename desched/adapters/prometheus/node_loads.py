@@ -1,0 +1,160 @@
+"""The load of every node: collects the evidence, series by series, and has it judged."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from desched.adapters.prometheus.client import Series
+from desched.adapters.prometheus.nodes import NodeIndex
+from desched.adapters.prometheus.queries import (
+    CADVISOR,
+    CLUSTER_LABELS,
+    NODE_EXPORTER,
+    NODE_SOURCES,
+    NodeSource,
+    exporter_names,
+    own_query,
+)
+from desched.adapters.prometheus.questions import Questions
+from desched.adapters.prometheus.trust import (
+    COVERED_CHECKPOINTS,
+    Key,
+    NodeEvidence,
+    Sighting,
+    WindowEvidence,
+    duration,
+    judge,
+)
+from desched.model.cluster import ClusterState, Node
+from desched.model.load import Measured, Unknown
+from desched.model.resources import Resource
+from desched.policy.policy import MetricsSource
+
+SAMPLES_PER_WINDOW = 4
+"""A window with room for fewer scrapes says little."""
+
+Sightings = Mapping[str, Sequence[Sighting]]
+"""By node name."""
+
+
+class _ClusterWindow(NamedTuple):
+    """What there is for one window, of all nodes."""
+
+    seconds: int
+    values: Sightings
+    covered: Sightings
+    remark: str = ""
+
+    def of(self, node: str) -> WindowEvidence:
+        covered = {sighting.key: sighting.value for sighting in self.covered.get(node, ())}
+        return WindowEvidence(self.seconds, self.values.get(node, ()), covered, self.remark)
+
+
+class NodeLoads:
+    """Reads the nodes' load of one cycle, a resource at a time.
+
+    `unresolved` are the series that belong to no known node, `cluster_values` the values seen of
+    labels that tell clusters apart.
+    """
+
+    def __init__(self, questions: Questions, index: NodeIndex, metrics: MetricsSource) -> None:
+        self._ask = questions.ask
+        self._questions = questions
+        self._index = index
+        self._metrics = metrics
+        self.unresolved: set[Key] = set()
+        self.cluster_values: dict[str, set[str]] = {}
+
+    def read(
+        self, resource: Resource, windows_seconds: Sequence[int], cluster: ClusterState
+    ) -> dict[str, Measured | Unknown]:
+        """The load of each node over the windows, by node name.
+
+        Raises:
+            ObservationError: Prometheus could not be asked, or answered with an error.
+        """
+        source, ages = self._source(resource)
+        aged = self._by_node(ages)
+        own = self._metrics.queries.get(f"node_{resource}")
+        windows = [self._window(seconds, source, own) for seconds in windows_seconds]
+        return {
+            node.name: judge(
+                NodeEvidence(
+                    windows=[window.of(node.name) for window in windows],
+                    ages={s.key: s.value for s in aged.get(node.name, ())},
+                    node_age_seconds=self._age_seconds(node),
+                    own_query=own is not None,
+                    checkable=source is not None,
+                    absent_detail=self._absent_detail(source, own),
+                )
+            )
+            for node in cluster.nodes
+        }
+
+    def _source(self, resource: Resource) -> tuple[NodeSource | None, tuple[Series, ...]]:
+        """The first source that has series at all, with their ages."""
+        for source in NODE_SOURCES[resource]:
+            if ages := self._ask(source.age(self._metrics.matchers)):
+                self._learn_names(source, ages)
+                return source, ages
+        return None, ()
+
+    def _learn_names(self, source: NodeSource, ages: Iterable[Series]) -> None:
+        if source.name == NODE_EXPORTER and any(
+            self._index.would_need_names(series.labels) for series in ages
+        ):
+            reports = self._ask(exporter_names(self._metrics.matchers))
+            self._index.learn_names(series.labels for series in reports)
+
+    def _window(self, seconds: int, source: NodeSource | None, own: str | None) -> _ClusterWindow:
+        matchers = self._metrics.matchers
+        values: Sightings = {}
+        if own is not None:
+            values = self._by_node(self._ask(own_query(own, seconds)))
+        elif source is not None:
+            values = self._by_node(self._ask(source.ratio(seconds, matchers)))
+        if source is None:
+            return _ClusterWindow(seconds, values, {})
+        covered = self._ask(source.covered_checkpoints(seconds, matchers))
+        remark = ""
+        if all(series.value < COVERED_CHECKPOINTS for series in covered):
+            remark = _too_short(seconds, self._ask(source.scrape_interval(matchers)))
+        return _ClusterWindow(seconds, values, self._by_node(covered), remark)
+
+    def _by_node(self, found: Iterable[Series]) -> Sightings:
+        sightings: dict[str, list[Sighting]] = {}
+        for series in found:
+            labels = series.labels
+            key = frozenset(labels.items())
+            for label in CLUSTER_LABELS:
+                if value := labels.get(label):
+                    self.cluster_values.setdefault(label, set()).add(value)
+            node = self._index.resolve(labels)
+            if node is None:
+                self.unresolved.add(key)
+                continue
+            gone = self._index.exporter_is_gone(labels)
+            sightings.setdefault(node, []).append(Sighting(key, series.value, gone))
+        return sightings
+
+    def _age_seconds(self, node: Node) -> float:
+        evaluated_at = self._questions.evaluated_at
+        return (evaluated_at - node.created_at).total_seconds() if evaluated_at else 0.0
+
+    def _absent_detail(self, source: NodeSource | None, own: str | None) -> str:
+        if own is not None:
+            return "the query of metrics.queries has no value for this node"
+        if source is not None:
+            return f"no series of {source.name} belongs to this node"
+        where = " under metrics.matchers" if self._metrics.matchers else ""
+        return f"Prometheus has no {NODE_EXPORTER} or {CADVISOR} series for any node{where}"
+
+
+def _too_short(window_seconds: int, intervals: Iterable[Series]) -> str:
+    """Why a window is too short for the scrape interval; empty if it is not, or not known."""
+    interval = round(max((series.value for series in intervals), default=0.0))
+    if window_seconds >= interval * SAMPLES_PER_WINDOW:
+        return ""
+    return (
+        f"window {duration(window_seconds)} is too short for a scrape interval of "
+        f"{interval}s: set windows to at least {duration(interval * SAMPLES_PER_WINDOW)}"
+    )

@@ -1,0 +1,103 @@
+"""Whose series is it: from the labels of a series to a node of the cluster.
+
+In this order, each only where it names a node that exists: the `node` label, `instance` as a node
+name, the exporter's own pod and where it runs, the host name that the exporter reports, the host
+part of `instance` as an address. So the common installations work without relabelling.
+
+A `node` label that names no node of this cluster ends the search, unless the exporter's pod is
+known: the address in `instance` may well be that of another cluster's node.
+"""
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
+
+from desched.model.cluster import ClusterState, Node
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+_HOSTNAME_LABELS = ("nodename", "hostname", "Hostname")
+
+Labels = Mapping[str, str]
+
+
+class NodeIndex:
+    """Resolves series; a name or address that two nodes share resolves to neither."""
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self._names = frozenset(node.name for node in cluster.nodes)
+        self._aliases = _unique(
+            (alias, node.name) for node in cluster.nodes for alias in _aliases_of(node)
+        )
+        self._node_of_pod = {(pod.namespace, pod.name): pod.node for pod in cluster.pods}
+        self._reported: Mapping[str, str] = {}
+
+    def learn_names(self, reports: Iterable[Labels]) -> None:
+        """Take note of the host names that exporters report, by their `instance`."""
+        self._reported = _unique(
+            (labels["instance"], labels["nodename"])
+            for labels in reports
+            if labels.get("instance") and labels.get("nodename")
+        )
+
+    def resolve(self, labels: Labels) -> str | None:
+        """The name of the node that a series is about, None if it cannot be told."""
+        found = self._by_label(labels)
+        if found or labels.get("node"):
+            return found
+        return self._by_hostname(labels) or self._by_address(labels)
+
+    def would_need_names(self, labels: Labels) -> bool:
+        """Whether the names that exporters report could make the answer better."""
+        return not (self._by_label(labels) or labels.get("node") or self._by_hostname(labels))
+
+    def knows_pod(self, namespace: str, name: str) -> bool:
+        """Whether there is a pod of this name."""
+        return (namespace, name) in self._node_of_pod
+
+    def exporter_is_gone(self, labels: Labels) -> bool:
+        """Whether a series names the pod that exported it, and that pod is no more."""
+        namespace, pod = labels.get("namespace"), labels.get("pod")
+        return bool(namespace and pod) and (namespace, pod) not in self._node_of_pod
+
+    def _by_label(self, labels: Labels) -> str | None:
+        if (name := labels.get("node", "")) in self._names:
+            return name
+        if not name and (instance := labels.get("instance", "")) in self._names:
+            return instance
+        exporter = labels.get("namespace", ""), labels.get("pod", "")
+        runs_on = self._node_of_pod.get(exporter, "")
+        return runs_on if runs_on in self._names else None
+
+    def _by_hostname(self, labels: Labels) -> str | None:
+        reported = self._reported.get(labels.get("instance", ""), "")
+        for name in (*(labels.get(label, "") for label in _HOSTNAME_LABELS), reported):
+            if found := self._named(name):
+                return found
+        return None
+
+    def _by_address(self, labels: Labels) -> str | None:
+        return self._named(_host(labels.get("instance", "")))
+
+    def _named(self, name: str) -> str | None:
+        return name if name in self._names else self._aliases.get(name)
+
+
+def _aliases_of(node: Node) -> frozenset[str]:
+    return frozenset((*node.addresses, node.labels.get(HOSTNAME_LABEL, ""))) - {"", node.name}
+
+
+def _unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The pairs as a mapping, without keys that have several values."""
+    found: dict[str, str] = {}
+    ambiguous: set[str] = set()
+    for key, value in pairs:
+        if found.setdefault(key, value) != value:
+            ambiguous.add(key)
+    return {key: value for key, value in found.items() if key not in ambiguous}
+
+
+def _host(instance: str) -> str:
+    """The host part of `host:port`, also of `[v6]:port` and without a port."""
+    try:
+        return urlsplit(f"//{instance}").hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,60 @@
+"""Addresses that only resolve inside the cluster, and the ways to them from outside."""
+
+import re
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+_LABEL = r"[a-z]([-a-z0-9]*[a-z0-9])?"  # RFC 1035, as service names are
+_CLUSTER_HOST = re.compile(rf"(?P<name>{_LABEL})\.(?P<namespace>{_LABEL})(\.svc(\.[-.a-z0-9]+)?)?")
+_LOCAL_PORT = 9090
+
+
+class InClusterService(NamedTuple):
+    """A Service behind a URL; `path` is empty or begins with a slash."""
+
+    namespace: str
+    name: str
+    port: int
+    scheme: str
+    path: str
+
+
+def in_cluster_service(url: str) -> InClusterService | None:
+    """The Service that a URL names by `name.namespace`, with or without `.svc` and what follows.
+
+    Without `.svc` it is a guess: any host of two labels looks like that.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return None
+    host = _CLUSTER_HOST.fullmatch((parts.hostname or "").rstrip("."))
+    if host is None or parts.scheme not in {"http", "https"}:
+        return None
+    return InClusterService(
+        host["namespace"], host["name"], port, parts.scheme, parts.path.rstrip("/")
+    )
+
+
+def service_proxy_url(api_server: str, service: InClusterService) -> str:
+    """The URL at which an API server passes requests on to the Service.
+
+    Source: kubernetes.io, Access Services Running on Clusters.
+    """
+    target = f"{service.scheme}:{service.name}:{service.port}"
+    base = f"{api_server.rstrip('/')}/api/v1/namespaces/{service.namespace}/services"
+    return f"{base}/{target}/proxy{service.path}"
+
+
+def port_forward_hint(url: str) -> str:
+    """What to run on a laptop to reach an in-cluster URL; empty if it is none."""
+    service = in_cluster_service(url)
+    if service is None:
+        return ""
+    local = f"{service.scheme}://127.0.0.1:{_LOCAL_PORT}{service.path}"
+    return (
+        "It looks like a Service inside the cluster; from outside run "
+        f"`kubectl --namespace {service.namespace} port-forward service/{service.name} "
+        f"{_LOCAL_PORT}:{service.port}` and pass `--prometheus-url {local}`"
+    )

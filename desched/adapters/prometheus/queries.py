@@ -1,0 +1,196 @@
+"""What is asked in PromQL: one query per measure and window for the whole cluster.
+
+Every query returns the labels from which `nodes` finds the node; nothing is joined or renamed in
+PromQL. Matchers go into every selector. Where a query of the user replaces a built-in one, its
+text is taken as it is, with `{window}` replaced.
+
+Node ratios are quotients of two halves that are extrapolated alike; `1 - avg(rate(idle))` reads
+missing samples as load.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from desched.errors import ConfigurationError
+from desched.model.resources import Resource
+
+NODE_EXPORTER, CADVISOR = "node_exporter", "cAdvisor"
+CLUSTER_LABELS = ("cluster", "cluster_id", "cluster_name", "k8s_cluster")
+_EXPORTER_LABELS = (
+    *("node", "instance", "namespace", "pod", "nodename", "hostname", "Hostname"),
+    *CLUSTER_LABELS,
+)
+# The namespace and pod labels of cAdvisor's root are its scraper's on one side only.
+_KUBELET_LABELS = ("node", "instance", *CLUSTER_LABELS)
+
+_LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+CHECKPOINTS = 10
+"""A window is looked at in so many places to see whether samples cover it."""
+LONGEST_GAP_SHARE = 0.3
+"""Of the window, between samples: four scrapes in a window, and some room for late ones."""
+STALE_AFTER_SECONDS = 180.0
+"""No sample speaks for longer than three scrapes of a minute, so that a late one is no gap."""
+
+Matchers = Mapping[str, str]
+
+
+class NodeSource(NamedTuple):
+    """Where a node's load can come from.
+
+    `raw` is the metric that tells when it was last seen, as text for `_selector`; `ratio` makes
+    the query of the mean load over a window, as a share of capacity.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    raw: tuple[str, str]
+    ratio: Callable[[int, Matchers], str]
+
+    def age(self, matchers: Matchers) -> str:
+        """How long ago each series had its newest sample, in seconds; ended ones are left out.
+
+        Asked for, because the timestamp of a computed result is that of its evaluation.
+        """
+        return f"time() - {self._newest(matchers)}"
+
+    def covered_checkpoints(self, window_seconds: int, matchers: Matchers) -> str:
+        """At how many of the checkpoints of a window each series had a sample not long before.
+
+        This holds for any scrape interval, and sees late beginnings and gaps alike.
+        """
+        step_ms = window_seconds * 1000 // CHECKPOINTS
+        gap_seconds = min(window_seconds * LONGEST_GAP_SHARE, STALE_AFTER_SECONDS)
+        fresh = f"{self._newest(matchers)} >= time() - {gap_seconds:g}"
+        return f"count_over_time(({fresh})[{window_seconds}s:{step_ms}ms])"
+
+    def scrape_interval(self, matchers: Matchers) -> str:
+        """The median time between samples over ten minutes, in seconds; at least 15."""
+        seen = f"({self._newest(matchers)})[10m:15s]"
+        span = f"(max_over_time({seen}) - min_over_time({seen}))"
+        return f"quantile(0.5, {span} / (changes({seen}) > 0))"
+
+    def _newest(self, matchers: Matchers) -> str:
+        return f"max by ({', '.join(self.labels)}) (timestamp({_selector(*self.raw, matchers)}))"
+
+
+def exporter_names(matchers: Matchers) -> str:
+    """Which node name each node_exporter reports, with the labels of its other series."""
+    labels = ", ".join(_EXPORTER_LABELS)
+    return f"group by ({labels}) ({_selector('node_uname_info', '', matchers)})"
+
+
+def pod_usage(resource: Resource, window_seconds: int, matchers: Matchers) -> str:
+    """Mean usage of each pod over a window, in cores or bytes.
+
+    A container that is scraped twice counts once; a runtime that does not label containers is
+    read by the pod's cgroup.
+    """
+
+    def usage(conditions: str) -> str:
+        if resource is Resource.CPU:
+            counter = _selector("container_cpu_usage_seconds_total", conditions, matchers)
+            return f"rate({counter}[{window_seconds}s])"
+        gauge = _selector("container_memory_working_set_bytes", conditions, matchers)
+        return f"avg_over_time({gauge}[{window_seconds}s])"
+
+    containers = usage('container!="",container!="POD",pod!=""')
+    cgroups = usage('container="",pod!="",id=~".*pod[^/]*"')
+    return (
+        f"sum by (namespace, pod) (max by (namespace, pod, container) ({containers}))"
+        f" or max by (namespace, pod) ({cgroups})"
+    )
+
+
+def own_query(text: str, window_seconds: int) -> str:
+    """A query of the user for one window."""
+    return text.replace("{window}", f"{window_seconds}s")
+
+
+def _exporter_cpu(window_seconds: int, matchers: Matchers) -> str:
+    by = ", ".join(_EXPORTER_LABELS)
+
+    def seconds(modes: str) -> str:
+        counter = _selector("node_cpu_seconds_total", modes, matchers)
+        return f"sum by ({by}) (rate({counter}[{window_seconds}s]))"
+
+    # Waiting for a disk or for the hypervisor is no work of a pod; guests are in user already.
+    idle, every = seconds('mode=~"idle|iowait|steal"'), seconds('mode!~"guest|guest_nice"')
+    return f"1 - {idle} / {every}"
+
+
+def _exporter_memory(window_seconds: int, matchers: Matchers) -> str:
+    by = ", ".join(_EXPORTER_LABELS)
+
+    def mean(name: str) -> str:
+        gauge = _selector(f"node_memory_{name}_bytes", "", matchers)
+        return f"avg_over_time({gauge}[{window_seconds}s])"
+
+    parts = " + ".join(mean(name) for name in ("Buffers", "Cached", "MemFree", "Slab"))
+    available = f"{mean('MemAvailable')} or ({parts})"  # kernels before 3.14 have no MemAvailable
+    return f"1 - sum by ({by}) ({available}) / sum by ({by}) ({mean('MemTotal')})"
+
+
+def _root_cpu(window_seconds: int, matchers: Matchers) -> str:
+    by = ", ".join(_KUBELET_LABELS)
+    counter = _selector("container_cpu_usage_seconds_total", 'id="/"', matchers)
+    cores = _selector("machine_cpu_cores", "", matchers)
+    return f"max by ({by}) (rate({counter}[{window_seconds}s])) / max by ({by}) ({cores})"
+
+
+def _root_memory(window_seconds: int, matchers: Matchers) -> str:
+    by = ", ".join(_KUBELET_LABELS)
+    gauge = _selector("container_memory_working_set_bytes", 'id="/"', matchers)
+    size = _selector("machine_memory_bytes", "", matchers)
+    return f"max by ({by}) (avg_over_time({gauge}[{window_seconds}s])) / max by ({by}) ({size})"
+
+
+NODE_SOURCES: Mapping[Resource, tuple[NodeSource, ...]] = {
+    Resource.CPU: (
+        NodeSource(
+            NODE_EXPORTER,
+            _EXPORTER_LABELS,
+            ("node_cpu_seconds_total", 'mode="idle"'),
+            _exporter_cpu,
+        ),
+        NodeSource(
+            CADVISOR, _KUBELET_LABELS, ("container_cpu_usage_seconds_total", 'id="/"'), _root_cpu
+        ),
+    ),
+    Resource.MEMORY: (
+        NodeSource(
+            NODE_EXPORTER, _EXPORTER_LABELS, ("node_memory_MemTotal_bytes", ""), _exporter_memory
+        ),
+        NodeSource(
+            CADVISOR,
+            _KUBELET_LABELS,
+            ("container_memory_working_set_bytes", 'id="/"'),
+            _root_memory,
+        ),
+    ),
+}
+"""By resource, in order of preference; a later one is for clusters without the first."""
+
+
+def check_matchers(matchers: Matchers) -> None:
+    """Refuse matchers that would not be a label and its value.
+
+    Raises:
+        ConfigurationError: a label name is none.
+    """
+    for name in matchers:
+        if not _LABEL_NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"metrics.matchers has the label {name!r}, which Prometheus does not permit; a "
+                "label has letters, digits and underscores, and does not begin with a digit."
+            )
+
+
+def _selector(metric: str, conditions: str, matchers: Matchers) -> str:
+    own = [f'{name}="{_escaped(value)}"' for name, value in sorted(matchers.items())]
+    inside = ",".join([*([conditions] if conditions else []), *own])
+    return f"{metric}{{{inside}}}" if inside else metric
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

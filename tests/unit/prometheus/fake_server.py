@@ -1,0 +1,89 @@
+"""A Prometheus of our own on loopback that answers as a test says."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, NamedTuple, Self
+from urllib.parse import parse_qs, urlsplit
+
+EVALUATED_AT = 1_777_636_800.0  # 2026-05-01 12:00 UTC
+
+
+class Asked(NamedTuple):
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    peer: tuple[str, int]
+
+
+class Reply(NamedTuple):
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = {"Content-Type": "application/json"}
+    chunks: Iterable[bytes] | None = None  # sent in place of the body, one after the other
+
+
+def vector(*samples: tuple[Mapping[str, str], float], **more: Any) -> Reply:
+    """An instant vector as Prometheus sends it."""
+    result = [{"metric": dict(m), "value": [EVALUATED_AT, str(v)]} for m, v in samples]
+    data = {"resultType": "vector", "result": result}
+    return Reply(json.dumps({"status": "success", "data": data, **more}).encode())
+
+
+def refusal(status: int, **body: Any) -> Reply:
+    return Reply(json.dumps({"status": "error", **body}).encode(), status)
+
+
+class FakePrometheus:
+    """Answers each request by calling `answer`; `asked` records them."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.answer: Callable[[Asked], Reply] = lambda _: vector()
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                query = parse_qs(parts.query).get("query", [""])[0]
+                asked = Asked(parts.path, query, dict(self.headers), self.client_address)
+                fake.asked.append(asked)
+                self._send(fake.answer(asked))
+
+            def _send(self, reply: Reply) -> None:
+                self.send_response(reply.status)
+                for name, value in reply.headers.items():
+                    self.send_header(name, value)
+                if reply.chunks is None:
+                    self.send_header("Content-Length", str(len(reply.body)))
+                else:
+                    self.send_header("Connection", "close")
+                self.end_headers()
+                with suppress(OSError):  # the client may well have given up
+                    for chunk in [reply.body] if reply.chunks is None else reply.chunks:
+                        self.wfile.write(chunk)
+                        self.wfile.flush()
+
+            def log_message(self, *_: object) -> None:
+                """Keep the test output quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def replies(self, *replies: Reply) -> None:
+        """Answer with these in turn, and then with the last of them."""
+        left = list(replies)
+        self.answer = lambda _: left.pop(0) if len(left) > 1 else left[0]
+
+    def __enter__(self) -> Self:
+        Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()

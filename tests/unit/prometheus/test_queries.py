@@ -1,0 +1,64 @@
+import re
+
+import pytest
+
+from desched.adapters.prometheus.queries import (
+    NODE_SOURCES,
+    check_matchers,
+    exporter_names,
+    own_query,
+    pod_usage,
+)
+from desched.errors import ConfigurationError
+from desched.model.resources import Resource
+
+METRIC = re.compile(r"\b(?:node|container|machine)_\w+(\{[^}]*\})?")
+
+
+def every_query(matchers: dict[str, str]) -> list[str]:
+    sources = [source for found in NODE_SOURCES.values() for source in found]
+    return [
+        exporter_names(matchers),
+        *(pod_usage(resource, 300, matchers) for resource in NODE_SOURCES),
+        *(source.ratio(300, matchers) for source in sources),
+        *(source.age(matchers) for source in sources),
+        *(source.covered_checkpoints(300, matchers) for source in sources),
+        *(source.scrape_interval(matchers) for source in sources),
+    ]
+
+
+@pytest.mark.parametrize("query", every_query({"cluster": "eu"}))
+def test_matchers_are_in_every_selector(query: str) -> None:
+    selectors = [found[1] for found in METRIC.finditer(query)]
+
+    assert selectors
+    assert all('cluster="eu"' in (selector or "") for selector in selectors), query
+
+
+@pytest.mark.parametrize("query", every_query({}))
+def test_queries_leave_room_for_long_matchers_in_a_url(query: str) -> None:
+    assert len(query) < 2000
+
+
+def test_the_value_of_a_matcher_cannot_end_its_string() -> None:
+    query = exporter_names({"cluster": 'x"} or up{a="\\\n'})
+
+    assert r'cluster="x\"} or up{a=\"\\\n"' in query
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a-b", 'a="b",c', "a\n", "__näme"])
+def test_a_matcher_must_be_named_like_a_label(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="a label has letters"):
+        check_matchers({name: "x"})
+    check_matchers({"k8s_cluster": "x"})
+
+
+def test_own_queries_keep_their_braces_and_get_the_window() -> None:
+    assert own_query('rate(x{a="b"}[{window}])', 90) == 'rate(x{a="b"}[90s])'
+
+
+def test_cpu_load_is_never_read_from_idle_time_alone() -> None:
+    query = NODE_SOURCES[Resource.CPU][0].ratio(300, {})
+
+    assert query.count("rate(node_cpu_seconds_total") == 2
+    assert "avg" not in query

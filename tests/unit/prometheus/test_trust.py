@@ -1,0 +1,205 @@
+import math
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from desched.adapters.prometheus.trust import (
+    Key,
+    NodeEvidence,
+    Sighting,
+    WindowEvidence,
+    duration,
+    judge,
+)
+from desched.model.load import Level, Measured, Unknown, UnknownReason
+
+A: Key = frozenset({("instance", "a")})
+B: Key = frozenset({("instance", "b")})
+DAY = 86_400.0
+
+
+def window(
+    *values: Sighting,
+    covered: Mapping[Key, float] | None = None,
+    seconds: int = 300,
+    remark: str = "",
+) -> WindowEvidence:
+    return WindowEvidence(seconds, values, {A: 10, B: 10} if covered is None else covered, remark)
+
+
+def reason(*windows: WindowEvidence, **known: object) -> UnknownReason:
+    found = judge(NodeEvidence(windows, **({"ages": {A: 30.0}, "node_age_seconds": DAY} | known)))
+    assert isinstance(found, Unknown), found
+    return found.reason
+
+
+def levels(*windows: WindowEvidence, **known: object) -> list[float]:
+    found = judge(NodeEvidence(windows, **({"ages": {A: 30.0}, "node_age_seconds": DAY} | known)))
+    assert isinstance(found, Measured), found
+    return [level.ratio for level in found.levels]
+
+
+def test_a_node_with_good_data_is_measured_over_each_window() -> None:
+    windows = [window(Sighting(A, 0.4), seconds=s) for s in (300, 900)]
+
+    assert judge(NodeEvidence(windows, {A: 30.0}, DAY)) == Measured(
+        (Level(300, 0.4), Level(900, 0.4)), 30.0
+    )
+
+
+def test_no_series_is_absent() -> None:
+    assert reason(window(), ages={}) is UnknownReason.ABSENT
+
+
+def test_series_that_have_ended_are_stale_however_good_they_look() -> None:
+    assert reason(window(Sighting(A, 0.4)), ages={}) is UnknownReason.STALE
+
+
+@pytest.mark.parametrize(("age", "stale"), [(90.0, False), (180.0, False), (181.0, True)])
+def test_samples_of_more_than_three_minutes_are_stale(age: float, stale: bool) -> None:  # noqa: FBT001  a table
+    found = judge(NodeEvidence([window(Sighting(A, 0.4))], {A: age}, DAY))
+
+    assert isinstance(found, Unknown) == stale
+
+
+def test_a_sample_of_the_near_future_is_not_older_than_now() -> None:
+    found = judge(NodeEvidence([window(Sighting(A, 0.4))], {A: -2.0}, DAY))
+
+    assert isinstance(found, Measured)
+    assert found.age_seconds == 0.0
+
+
+@pytest.mark.parametrize("age", [299.0, 0.0, -5.0])
+def test_a_node_younger_than_a_window_is_unknown(age: float) -> None:
+    known = reason(window(Sighting(A, 0.4)), node_age_seconds=age)
+
+    assert known is UnknownReason.WINDOW_NOT_COVERED
+
+
+@pytest.mark.parametrize("checkpoints", [0.0, 7.0])
+def test_samples_must_cover_four_fifths_of_the_window(checkpoints: float) -> None:
+    short = window(Sighting(A, 0.4), covered={A: checkpoints})
+
+    assert reason(short) is UnknownReason.WINDOW_NOT_COVERED
+    assert levels(window(Sighting(A, 0.4), covered={A: 8.0})) == [0.4]
+
+
+def test_one_window_that_is_not_covered_makes_the_node_unknown() -> None:
+    long = window(Sighting(A, 0.4), covered={A: 3.0}, seconds=900)
+
+    assert reason(window(Sighting(A, 0.4)), long) is UnknownReason.WINDOW_NOT_COVERED
+
+
+def test_a_single_sample_so_far_is_a_window_not_covered() -> None:
+    assert reason(window(covered={A: 2.0})) is UnknownReason.WINDOW_NOT_COVERED
+
+
+def test_covered_but_without_a_value_is_absent() -> None:
+    assert reason(window()) is UnknownReason.ABSENT
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_unknown(value: float) -> None:
+    assert reason(window(Sighting(A, value))) is UnknownReason.NOT_FINITE
+    two = window(Sighting(A, 0.5), Sighting(B, value))
+    assert reason(two, ages={A: 1.0, B: 1.0}) is UnknownReason.NOT_FINITE
+
+
+@pytest.mark.parametrize(
+    ("value", "ratio"), [(-0.0005, 0.0), (-0.01, 0.0), (1.0004, 1.0), (1.05, 1.0)]
+)
+def test_a_little_beyond_the_ends_is_clamped(value: float, ratio: float) -> None:
+    assert levels(window(Sighting(A, value))) == [ratio]
+
+
+@pytest.mark.parametrize("value", [-0.02, 1.06, 87.5])
+def test_far_beyond_the_ends_is_implausible(value: float) -> None:
+    assert reason(window(Sighting(A, value))) is UnknownReason.IMPLAUSIBLE
+
+
+def test_two_exporters_that_agree_give_the_larger_value() -> None:
+    both = window(Sighting(A, 0.50), Sighting(B, 0.52))
+
+    assert levels(both, ages={A: 1.0, B: 1.0}) == [0.52]
+
+
+def test_two_exporters_that_disagree_contradict_each_other() -> None:
+    both = window(Sighting(A, 0.50), Sighting(B, 0.54))
+
+    assert reason(both, ages={A: 1.0, B: 1.0}) is UnknownReason.CONTRADICTORY
+
+
+def test_a_series_that_has_ended_does_not_contradict_the_one_that_goes_on() -> None:
+    assert levels(window(Sighting(A, 0.5), Sighting(B, 0.9))) == [0.5]
+
+
+def test_a_series_of_a_gone_exporter_does_not_contradict_that_of_a_present_one() -> None:
+    both = window(Sighting(A, 0.5), Sighting(B, 0.9, exporter_gone=True))
+
+    assert levels(both, ages={A: 1.0, B: 1.0}) == [0.5]
+
+
+def test_a_series_that_does_not_cover_the_window_does_not_contradict_one_that_does() -> None:
+    both = window(Sighting(A, 0.5), Sighting(B, 0.9), covered={A: 10, B: 3})
+
+    assert levels(both, ages={A: 1.0, B: 1.0}) == [0.5]
+
+
+def test_the_coverage_of_the_old_exporter_does_not_help_the_new_one() -> None:
+    both = window(Sighting(A, 0.5), Sighting(B, 0.9, exporter_gone=True), covered={A: 3, B: 9})
+
+    assert reason(both, ages={A: 1.0, B: 1.0}) is UnknownReason.WINDOW_NOT_COVERED
+
+
+def test_an_own_query_is_checked_by_the_raw_series_of_the_node() -> None:
+    own: Key = frozenset({("node", "a")})
+
+    assert levels(window(Sighting(own, 0.5)), own_query=True) == [0.5]
+    assert reason(window(Sighting(own, 0.5)), own_query=True, ages={}) is UnknownReason.STALE
+    short = window(Sighting(own, 0.5), covered={A: 2})
+    assert reason(short, own_query=True) is UnknownReason.WINDOW_NOT_COVERED
+
+
+def test_an_own_query_without_any_raw_series_is_taken_at_its_word() -> None:
+    own = window(Sighting(frozenset({("node", "a")}), 0.5), covered={})
+
+    assert levels(own, own_query=True, checkable=False, ages={}) == [0.5]
+
+
+def test_why_a_window_cannot_be_covered_is_said() -> None:
+    found = judge(NodeEvidence([window(covered={}, remark="too short")], {A: 1.0}, DAY))
+
+    assert found == Unknown(UnknownReason.WINDOW_NOT_COVERED, "too short")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(30, "30s"), (90, "90s"), (300, "5m"), (0, "0s")])
+def test_durations_are_written_as_in_policies(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+SIGHTINGS = st.lists(
+    st.builds(Sighting, st.sampled_from([A, B]), st.floats(), st.booleans()), max_size=4
+)
+
+
+@given(
+    SIGHTINGS,
+    st.dictionaries(st.sampled_from([A, B]), st.floats(0, 11)),
+    st.dictionaries(st.sampled_from([A, B]), st.floats(-5, 400)),
+    st.booleans(),
+)
+def test_every_measured_level_is_a_share_that_some_series_said(
+    values: list[Sighting],
+    covered: dict[Key, float],
+    ages: dict[Key, float],
+    own: bool,  # noqa: FBT001  drawn
+) -> None:
+    evidence = NodeEvidence([WindowEvidence(300, values, covered)], ages, DAY, own_query=own)
+    found = judge(evidence)
+
+    if isinstance(found, Measured):
+        (level,) = found.levels
+        assert level.ratio in {min(max(s.value, 0.0), 1.0) for s in values}
+        assert 0 <= found.age_seconds <= 180
