@@ -133,7 +133,7 @@ class SyntheticCluster:
                 },
                 "annotations": {
                     "prometheus.io/scrape": "true",
-                    "checksum/config": "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202",
+                    "checksum/config": "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba87",
                 },
                 "ownerReferences": [
                     {

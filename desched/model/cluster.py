@@ -52,7 +52,7 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
         return self.operator == "Equal" and bool(self.key) and self.value == taint.value
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True, gc=False):
     """A node: `capacity` is the machine, `allocatable` what pods may request of it."""
 
     name: str
@@ -119,7 +119,7 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
     unevaluated: tuple[str, ...] = ()
 
 
-class Pod(msgspec.Struct, frozen=True):
+class Pod(msgspec.Struct, frozen=True, gc=False):
     """A pod; `annotations` holds only those that desched reads."""
 
     namespace: str
@@ -153,7 +153,7 @@ class Pod(msgspec.Struct, frozen=True):
         return self.phase in {"Succeeded", "Failed"}
 
 
-class Workload(msgspec.Struct, frozen=True):
+class Workload(msgspec.Struct, frozen=True, gc=False):
     """The controller that owns pods and replaces an evicted one.
 
     `rolling_out` is true while its newest revision has not reached all replicas;
@@ -173,7 +173,7 @@ class Workload(msgspec.Struct, frozen=True):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-class PodDisruptionBudget(msgspec.Struct, frozen=True):
+class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     """A PodDisruptionBudget; `up_to_date` is false until its controller has seen the last edit.
 
     `selector` is None when it selects nothing.
@@ -224,14 +224,14 @@ class StorageClass(msgspec.Struct, frozen=True, gc=False):
     waits_for_consumer: bool = False
 
 
-class CSINode(msgspec.Struct, frozen=True):
+class CSINode(msgspec.Struct, frozen=True, gc=False):
     """How many volumes of each CSI driver can be attached to a node; no entry, no limit."""
 
     name: str
     attach_limits: Mapping[str, int] = {}
 
 
-class Service(msgspec.Struct, frozen=True):
+class Service(msgspec.Struct, frozen=True, gc=False):
     """A Service; the scheduler spreads the pods that it selects."""
 
     namespace: str

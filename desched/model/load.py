@@ -26,14 +26,14 @@ class Level(msgspec.Struct, frozen=True, gc=False):
     ratio: float
 
 
-class Measured(msgspec.Struct, frozen=True):
+class Measured(msgspec.Struct, frozen=True, gc=False):
     """A load that can be trusted, one level for each window of the policy, shortest first."""
 
     levels: tuple[Level, ...]
     age_seconds: float = 0.0
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class Unknown(msgspec.Struct, frozen=True, gc=False):
     """A load that cannot be trusted."""
 
     reason: UnknownReason
@@ -57,7 +57,7 @@ class LoadProblem(StrEnum):
     SEVERAL_CLUSTERS = "several_clusters"
 
 
-class ClusterLoad(msgspec.Struct, frozen=True):
+class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     """The load of the whole cluster.
 
     `nodes` has an entry for each node and each of CPU and memory that the policy watches.

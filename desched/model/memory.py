@@ -9,7 +9,7 @@ from desched.model.cluster import PodRef
 from desched.model.resources import Resource
 
 
-class EvictionRecord(msgspec.Struct, frozen=True):
+class EvictionRecord(msgspec.Struct, frozen=True, gc=False):
     """An eviction that was accepted, with the usage that leaves the node.
 
     `evicted_at` is when it was accepted, `left_at` the last time that the pod was still there.
@@ -36,7 +36,7 @@ class EvictionRecord(msgspec.Struct, frozen=True):
                 return 1.0
 
 
-class Memory(msgspec.Struct, frozen=True):
+class Memory(msgspec.Struct, frozen=True, gc=False):
     """Evictions that load measurements have not fully seen yet, oldest first."""
 
     evictions: tuple[EvictionRecord, ...] = ()

@@ -92,7 +92,7 @@ class RefusalReason(StrEnum):
     CONFIRMATION_FAILED = "confirmation_failed"
 
 
-class ResourcePressure(msgspec.Struct, frozen=True):
+class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     """The load of one resource of one node beside the lines that it is judged by.
 
     Ratios are shares of capacity. `lowest_ratio` and `highest_ratio` are over the policy's windows,
@@ -113,7 +113,7 @@ class ResourcePressure(msgspec.Struct, frozen=True):
     after_ratio: float | None = None
 
 
-class NodeVerdict(msgspec.Struct, frozen=True):
+class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
     """How a node is classed, with the numbers behind it."""
 
     node: str
@@ -123,14 +123,14 @@ class NodeVerdict(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class ResourceRelief(msgspec.Struct, frozen=True):
+class ResourceRelief(msgspec.Struct, frozen=True, gc=False):
     """What a move takes from its source, as a share of the source's capacity."""
 
     resource: Resource
     ratio: float
 
 
-class PlannedEviction(msgspec.Struct, frozen=True):
+class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     """A move: which pod leaves which node, why, and where its replacement is expected."""
 
     pod: PodRef
@@ -146,7 +146,7 @@ class PlannedEviction(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class Refusal(msgspec.Struct, frozen=True, gc=False):
     """A pod on an overloaded node that stays, and why."""
 
     pod: PodRef
@@ -155,7 +155,7 @@ class Refusal(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """All decisions of one cycle.
 
     Each pod on an overloaded node is in `evictions` or in `refusals`; `hold` says why the cycle as

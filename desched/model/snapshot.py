@@ -8,7 +8,7 @@ from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """The cluster and its load at one time; all that planning knows of the world."""
 
     cluster: ClusterState

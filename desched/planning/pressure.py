@@ -22,7 +22,7 @@ from desched.policy.policy import Policy, ResourceRule
 RESOURCE_ORDER = tuple(Resource)
 
 
-class Lines(msgspec.Struct, frozen=True):
+class Lines(msgspec.Struct, frozen=True, gc=False):
     """The lines of one resource, as shares of capacity."""
 
     low_ratio: float
@@ -31,14 +31,14 @@ class Lines(msgspec.Struct, frozen=True):
     ceiling_ratio: float
 
 
-class Basis(msgspec.Struct, frozen=True):
+class Basis(msgspec.Struct, frozen=True, gc=False):
     """Load over each window as a share of one denominator (in the resource's own unit)."""
 
     denominator: float
     ratios: tuple[float, ...]
 
 
-class SourceLoad(msgspec.Struct, frozen=True):
+class SourceLoad(msgspec.Struct, frozen=True, gc=False):
     """The load of one resource of a node as a source.
 
     Memory is watched on two bases, capacity and allocatable; the higher one counts.
@@ -61,7 +61,7 @@ class SourceLoad(msgspec.Struct, frozen=True):
         return (0.0,) * len(self.bases[0].ratios)
 
 
-class NodeLoadState(msgspec.Struct, frozen=True):
+class NodeLoadState(msgspec.Struct, frozen=True, gc=False):
     """A node in scope whose load is known."""
 
     node: Node
@@ -76,7 +76,7 @@ class NodeLoadState(msgspec.Struct, frozen=True):
         return max(p.lowest_ratio - p.stop_ratio for p in hot)
 
 
-class Pressure(msgspec.Struct, frozen=True):
+class Pressure(msgspec.Struct, frozen=True, gc=False):
     """Every node's class; `known` holds the states of the nodes in scope with trusted load.
 
     `resting` names nodes that lost a pod less than their shortest window ago.
@@ -118,7 +118,7 @@ def classify(snapshot: Snapshot, policy: Policy, memory: Memory, book: UsageBook
     return Pressure(known, tuple(verdicts[name] for name in sorted(verdicts)), resting)
 
 
-class _Raw(msgspec.Struct, frozen=True):
+class _Raw(msgspec.Struct, frozen=True, gc=False):
     """One resource of one node before it is held against any line."""
 
     rule: ResourceRule

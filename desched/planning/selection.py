@@ -24,7 +24,7 @@ LEAST_RELIEF_SHARE = 0.02
 """A pod that clears less of the excess would be one of more than fifty: moving it is noise."""
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A pod that may be moved.
 
     `usage` has one value for each window of a resource, `charge` what a destination is charged.

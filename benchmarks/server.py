@@ -1,0 +1,156 @@
+"""An API server and a Prometheus that answer for a synthetic cluster, in a process of their own.
+
+`python -m benchmarks.server NODES PODS_PER_NODE FITS` prints its address and serves until its
+standard input ends. Separate, so that the memory measured is desched's alone.
+"""
+
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from benchmarks.synthetic import NODE_MEMORY_GIB, SyntheticCluster
+
+KINDS = {
+    "/api/v1/nodes": ("v1", "NodeList"),
+    "/api/v1/pods": ("v1", "PodList"),
+    "/api/v1/namespaces": ("v1", "NamespaceList"),
+    "/api/v1/persistentvolumeclaims": ("v1", "PersistentVolumeClaimList"),
+    "/api/v1/persistentvolumes": ("v1", "PersistentVolumeList"),
+    "/api/v1/services": ("v1", "ServiceList"),
+    "/apis/apps/v1/replicasets": ("apps/v1", "ReplicaSetList"),
+    "/apis/apps/v1/deployments": ("apps/v1", "DeploymentList"),
+    "/apis/apps/v1/statefulsets": ("apps/v1", "StatefulSetList"),
+    "/apis/autoscaling/v2/horizontalpodautoscalers": (
+        "autoscaling/v2",
+        "HorizontalPodAutoscalerList",
+    ),
+    "/apis/policy/v1/poddisruptionbudgets": ("policy/v1", "PodDisruptionBudgetList"),
+    "/apis/scheduling.k8s.io/v1/priorityclasses": ("scheduling.k8s.io/v1", "PriorityClassList"),
+    "/apis/storage.k8s.io/v1/storageclasses": ("storage.k8s.io/v1", "StorageClassList"),
+    "/apis/storage.k8s.io/v1/csinodes": ("storage.k8s.io/v1", "CSINodeList"),
+}
+
+Samples = Iterator[tuple[dict[str, str], float]]
+
+
+class Answers:
+    """Every answer for one cluster; objects are encoded once."""
+
+    def __init__(self, cluster: SyntheticCluster) -> None:
+        encode = msgspec.json.encode
+        self._cluster = cluster
+        self._items = {
+            "/api/v1/nodes": [encode(o) for o in cluster.nodes()],
+            "/api/v1/pods": [encode(o) for o in cluster.pods()],
+            "/apis/apps/v1/replicasets": [encode(o) for o in cluster.replica_sets()],
+            "/apis/apps/v1/deployments": [encode(o) for o in cluster.deployments()],
+        }
+        # In order: the first expression that is found in the query answers it.
+        self._measures: tuple[tuple[str, Callable[[], Samples]], ...] = (
+            (r"^count_over_time\(", lambda: self._nodes(lambda _: 10.0)),
+            (r"^quantile\(", lambda: iter([({}, 30.0)])),
+            (r"^time\(\) - ", lambda: self._nodes(lambda _: 12.0)),
+            (r"node_uname_info", lambda: self._nodes(lambda _: 1.0)),
+            (r"node_cpu_seconds_total", lambda: self._nodes(cluster.node_busy)),
+            (r"node_memory_", lambda: self._nodes(self._node_memory)),
+            (r"container_cpu_", lambda: self._pods(lambda i: cluster.pod_cores[i])),
+            (r"container_memory_", lambda: self._pods(cluster.pod_memory_bytes)),
+        )
+        self._cached: dict[str, bytes] = {}
+
+    def api(self, path: str, query: dict[str, list[str]]) -> bytes | None:
+        """A page of a list, or the version."""
+        if path == "/version":
+            return b'{"gitVersion":"v1.36.3"}'
+        if path not in KINDS:
+            return None
+        version, kind = KINDS[path]
+        items = self._items.get(path, [])
+        first = int(query.get("continue", ["0"])[0])
+        last = first + int(query.get("limit", [str(len(items) or 1)])[0])
+        rest = f'"continue":"{last}",' if last < len(items) else ""
+        head = f'{{"apiVersion":"{version}","kind":"{kind}","metadata":{{{rest}'
+        return (
+            head.encode()
+            + b'"resourceVersion":"1"},"items":['
+            + (b",".join(items[first:last]) + b"]}")
+        )
+
+    def query(self, promql: str) -> bytes | None:
+        """An instant vector."""
+        if promql not in self._cached:
+            for pattern, samples in self._measures:
+                if re.search(pattern, promql):
+                    self._cached[promql] = self._vector(samples())
+                    break
+            else:
+                return None
+        return self._cached[promql]
+
+    def _nodes(self, value: Callable[[int], float]) -> Samples:
+        for i in range(self._cluster.node_count):
+            instance = f"{self._cluster.node_address(i)}:9100"
+            yield {"node": f"node-{i:05d}", "instance": instance}, value(i)
+
+    def _pods(self, value: Callable[[int], float]) -> Samples:
+        for i in range(self._cluster.pod_count):
+            labels = {"namespace": self._cluster.pod_namespace(i), "pod": self._cluster.pod_name(i)}
+            yield labels, value(i)
+
+    def _node_memory(self, index: int) -> float:
+        first = index * self._cluster.pods_per_node
+        pods = range(first, first + self._cluster.pods_per_node)
+        used = sum(self._cluster.pod_memory_bytes(i) for i in pods)
+        return used / (NODE_MEMORY_GIB * 2**30)
+
+    @staticmethod
+    def _vector(samples: Samples) -> bytes:
+        now = time.time()
+        result = [{"metric": labels, "value": [now, repr(value)]} for labels, value in samples]
+        data = {"resultType": "vector", "result": result}
+        return msgspec.json.encode({"status": "success", "data": data})
+
+
+def serve(answers: Answers) -> ThreadingHTTPServer:
+    """A server on a free loopback port, not started."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            query = parse_qs(url.query)
+            if url.path == "/api/v1/query":
+                body = answers.query(query["query"][0])
+            else:
+                body = answers.api(url.path, query)
+            self.send_response(200 if body is not None else 404)
+            body = body if body is not None else b"{}"
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing: standard output is the address."""
+
+    return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+
+def main(node_count: str, pods_per_node: str, fits: str) -> None:
+    """Serve until standard input ends."""
+    cluster = SyntheticCluster(int(node_count), int(pods_per_node), fits=fits == "fits")
+    server = serve(Answers(cluster))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(f"http://127.0.0.1:{server.server_port}", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
