@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.service.clock import SystemClock
 from tests.contracts.cluster_contract import ClusterContract
 from tests.controlplane.cluster import ControlPlane
 
@@ -20,7 +22,7 @@ class RealLab:
         self.namespace = control_plane.create_namespace()
         connection = connect(control_plane.admin_kubeconfig, None)
         self.reader = KubernetesReader(connection)
-        self.evictor = KubernetesEvictor(connection)
+        self.evictor = KubernetesEvictor(connection, EventWriter(connection, SystemClock()))
 
     def add_node(self, name: str, *, zone: str = "", soft_taint: bool = False) -> None:
         self._control_plane.add_node(
@@ -30,7 +32,7 @@ class RealLab:
         )
 
     def cordon(self, name: str, *, on: bool = True) -> None:
-        """Returns when the taint has followed, since it keeps pods away for longer than the field."""
+        """Returns when the taint has followed, which keeps pods away longer than the field."""
         path = f"/api/v1/nodes/{name}"
         self._control_plane.request("PATCH", path, {"spec": {"unschedulable": on}})
 

@@ -1,0 +1,59 @@
+"""A report as text: JSON or YAML for programs (docs/report.md), the table for people."""
+
+import io
+import math
+from typing import Literal, assert_never
+
+import msgspec
+import yaml
+from rich.console import Console
+
+from desched.model.report import CycleReport
+from desched.service.terminal import print_report
+
+ReportFormat = Literal["table", "json", "yaml"]
+
+DECIMALS = 4
+TABLE_COLUMNS = 100
+
+
+def render_report(report: CycleReport, format: ReportFormat) -> str:  # noqa: A002  (its own word)
+    """The whole report in one of the formats, ending in a newline.
+
+    JSON and YAML have the same structure: nodes by name, refusals by node and pod, evictions and
+    outcomes in their order, ratios rounded to four decimals, what is not a number as null.
+    """
+    match format:
+        case "json":
+            return msgspec.json.format(msgspec.json.encode(_document(report))).decode() + "\n"
+        case "yaml":
+            return yaml.safe_dump(_document(report), sort_keys=False)
+        case "table":
+            console = Console(file=io.StringIO(), width=TABLE_COLUMNS, color_system=None)
+            with console.capture() as capture:
+                print_report(report, console)
+            return capture.get()
+        case _:
+            assert_never(format)
+
+
+def _document(report: CycleReport) -> object:
+    plan = report.plan
+    in_order = msgspec.structs.replace(
+        plan,
+        nodes=tuple(sorted(plan.nodes, key=lambda verdict: verdict.node)),
+        refusals=tuple(sorted(plan.refusals, key=lambda refusal: (refusal.node, refusal.pod))),
+    )
+    return _rounded(msgspec.to_builtins(msgspec.structs.replace(report, plan=in_order)))
+
+
+def _rounded(value: object) -> object:
+    match value:
+        case float():
+            return round(value, DECIMALS) if math.isfinite(value) else None
+        case dict():
+            return {key: _rounded(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_rounded(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,90 @@
+"""PodDisruptionBudgets with the disruption controller's arithmetic.
+
+Source: k8s.io/kubernetes/pkg/controller/disruption, behaviour observed on a real control plane.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from desched.model.cluster import Pod, PodDisruptionBudget
+from desched.model.selectors import LabelSelector
+
+FORGET_DISRUPTED_SECONDS = 120.0
+"""How long an eviction that did not delete its pod keeps its share of the budget."""
+
+
+class BudgetStatus(NamedTuple):
+    """What the status of a PodDisruptionBudget says."""
+
+    expected_pods: int
+    desired_healthy: int
+    current_healthy: int
+
+    @property
+    def disruptions_allowed(self) -> int:
+        """How many pods may be evicted now."""
+        if self.expected_pods == 0:
+            return 0
+        return max(0, self.current_healthy - self.desired_healthy)
+
+
+def _share(amount: int | str, whole: int) -> int:
+    """A number as it is, a percentage of the whole rounded up."""
+    if isinstance(amount, int):
+        return amount
+    return math.ceil(int(amount.removesuffix("%")) * whole / 100)
+
+
+@dataclass
+class SimulatedBudget:
+    """A budget as its user wrote it: numbers or percentages such as "50%"; one of the two is set.
+
+    `disrupted` holds pods whose eviction was charged, with the time; while such a pod exists and
+    does not terminate, it counts as unhealthy.
+    """
+
+    namespace: str
+    name: str
+    selector: LabelSelector
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    disrupted: dict[str, float] = field(default_factory=dict)
+
+    def covers(self, pod: Pod) -> bool:
+        """Whether the pod is under this budget."""
+        return pod.namespace == self.namespace and self.selector.matches(pod.labels)
+
+    def status(
+        self, pods: Iterable[Pod], replicas: Mapping[str, int], now_seconds: float
+    ) -> BudgetStatus:
+        """The numbers now.
+
+        Args:
+            pods: all pods of the cluster.
+            replicas: wanted replicas by the uid of the controller.
+            now_seconds: the clock's monotonic time.
+        """
+        covered = [pod for pod in pods if self.covers(pod) and not pod.finished]
+        healthy = sum(
+            pod.ready and not pod.deleting and not self._is_charged(pod, now_seconds)
+            for pod in covered
+        )
+        owners = {pod.owner.uid for pod in covered if pod.owner}
+        scale = sum(replicas.get(uid, 0) for uid in owners)
+        if self.max_unavailable is not None:
+            return BudgetStatus(scale, max(0, scale - _share(self.max_unavailable, scale)), healthy)
+        if isinstance(self.min_available, str):
+            return BudgetStatus(scale, _share(self.min_available, scale), healthy)
+        return BudgetStatus(len(covered), self.min_available or 0, healthy)
+
+    def _is_charged(self, pod: Pod, now_seconds: float) -> bool:
+        charged_at = self.disrupted.get(pod.name)
+        return charged_at is not None and now_seconds - charged_at < FORGET_DISRUPTED_SECONDS
+
+    def seen(self, status: BudgetStatus) -> PodDisruptionBudget:
+        """The budget as a client sees it."""
+        return PodDisruptionBudget(
+            self.namespace, self.name, self.selector, status.disruptions_allowed
+        )

@@ -1,0 +1,277 @@
+"""The simulated cluster: its objects, and the controllers that react when they change."""
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
+
+from desched.errors import ObservationError
+from desched.model.cluster import (
+    ClusterState,
+    Node,
+    Owner,
+    PersistentVolumeClaim,
+    Pod,
+    PodRef,
+    PodVolume,
+    SchedulingClass,
+    Service,
+    Taint,
+    Workload,
+)
+from desched.model.resources import Amounts
+from desched.simulation.budgets import BudgetStatus, SimulatedBudget
+from desched.simulation.clock import VirtualClock
+from desched.simulation.history import IDLE, LoadHistory, Usage
+from desched.simulation.scheduler import choose_node
+
+GIB = 1024**3
+
+
+class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pods of a workload have in common; `usage` is what each of them really uses."""
+
+    scheduling: SchedulingClass = SchedulingClass(Amounts(pods=1))
+    usage: Usage = IDLE
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    priority_class: str = ""
+    scheduler: str = "default-scheduler"
+    volumes: tuple[PodVolume, ...] = ()
+
+
+@dataclass
+class _ReplicaSet:
+    """A Deployment and its only revision."""
+
+    owner: Owner
+    workload: Workload
+    template: PodTemplate
+
+
+class SimulatedCluster:
+    """Nodes, pods and workloads in virtual time; it is the ClusterReader port itself.
+
+    A deleted pod terminates for `grace_seconds` and keeps its requests and its load until then; a
+    ReplicaSet replaces it at once. A bound pod becomes Ready after `startup_seconds`. Set
+    `outage` to let reading fail.
+    """
+
+    def __init__(
+        self, clock: VirtualClock, *, grace_seconds: float = 30.0, startup_seconds: float = 5.0
+    ) -> None:
+        self.clock = clock
+        self.history = LoadHistory()
+        self.outage: ObservationError | None = None
+        self._grace_seconds = grace_seconds
+        self._startup_seconds = startup_seconds
+        self._nodes: dict[str, Node] = {}
+        self._pods: dict[tuple[str, str], Pod] = {}
+        self._usage: dict[str, Usage] = {}
+        self._replica_sets: dict[str, _ReplicaSet] = {}
+        self._budgets: dict[tuple[str, str], SimulatedBudget] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {"default": {}, "kube-system": {}}
+        self._priority_classes: dict[str, int] = {
+            "system-cluster-critical": 2_000_000_000,
+            "system-node-critical": 2_000_001_000,
+        }
+        self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
+        self._services: list[Service] = []
+        self._numbers = itertools.count(1)
+        self._pods_made = Counter[str]()
+
+    # --- reading: the ClusterReader port ------------------------------------------------------
+
+    def read_cluster(self) -> ClusterState:
+        """Everything as it is now."""
+        if self.outage:
+            raise self.outage
+        return self._state()
+
+    def read_pod(self, ref: PodRef) -> Pod | None:
+        """The pod of this namespace and name, None if there is none."""
+        if self.outage:
+            raise self.outage
+        return self._pods.get((ref.namespace, ref.name))
+
+    def _state(self) -> ClusterState:
+        return ClusterState(
+            nodes=tuple(self._nodes.values()),
+            pods=tuple(self._pods.values()),
+            workloads={uid: rs.workload for uid, rs in self._replica_sets.items()},
+            budgets=tuple(b.seen(self.budget_status(b)) for b in self._budgets.values()),
+            priority_classes=dict(self._priority_classes),
+            namespaces=dict(self._namespaces),
+            claims=dict(self._claims),
+            services=tuple(self._services),
+            server_version="v1.36.0-simulated",
+        )
+
+    def budgets_of(self, pod: Pod) -> list[SimulatedBudget]:
+        """The budgets that an eviction of the pod is charged to."""
+        return [budget for budget in self._budgets.values() if budget.covers(pod)]
+
+    def budget_status(self, budget: SimulatedBudget) -> BudgetStatus:
+        """The numbers of a budget now."""
+        replicas = {uid: rs.workload.desired_replicas for uid, rs in self._replica_sets.items()}
+        return budget.status(self._pods.values(), replicas, self.clock.monotonic())
+
+    # --- what a user applies --------------------------------------------------------------------
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        cpu_millicores: int = 4000,
+        memory_bytes: int = 16 * GIB,
+        labels: Mapping[str, str] | None = None,
+        taints: tuple[Taint, ...] = (),
+        host_usage: Usage = IDLE,
+    ) -> None:
+        """A node joins; `host_usage` is what runs on it outside of pods."""
+        amounts = Amounts(cpu_millicores=cpu_millicores, memory_bytes=memory_bytes, pods=110)
+        self._nodes[name] = Node(
+            name=name,
+            uid=self._new_uid("node"),
+            created_at=self.clock.now(),
+            labels={
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                **(labels or {}),
+            },
+            capacity=amounts,
+            allocatable=amounts,
+            taints=taints,
+        )
+        self.history.begin(f"host of {name}", name, host_usage, self.clock.monotonic())
+        self._reconcile()
+
+    def change_node(self, name: str, **changes: object) -> None:
+        """A node's fields change: `unschedulable=True` cordons it."""
+        self._nodes[name] = replace(self._nodes[name], **changes)
+        self._reconcile()
+
+    def add_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
+        """A namespace."""
+        self._namespaces[name] = labels or {}
+
+    def add_priority_class(self, name: str, value: int) -> None:
+        """A PriorityClass."""
+        self._priority_classes[name] = value
+
+    def add_claim(self, claim: PersistentVolumeClaim) -> None:
+        """A PersistentVolumeClaim."""
+        self._claims[claim.namespace, claim.name] = claim
+
+    def add_service(self, service: Service) -> None:
+        """A Service."""
+        self._services.append(service)
+
+    def add_budget(self, budget: SimulatedBudget) -> None:
+        """A PodDisruptionBudget."""
+        self._budgets[budget.namespace, budget.name] = budget
+
+    def add_deployment(
+        self,
+        namespace: str,
+        name: str,
+        replicas: int,
+        template: PodTemplate,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        nodes: Sequence[str] = (),
+    ) -> None:
+        """A Deployment; its first pods are bound to `nodes`, the scheduler places the others."""
+        owner = Owner("ReplicaSet", f"{name}-rs", self._new_uid("rs"), "apps/v1")
+        workload = Workload(
+            "Deployment", namespace, name, self._new_uid("deploy"), replicas, annotations or {}
+        )
+        self._replica_sets[owner.uid] = _ReplicaSet(owner, workload, template)
+        for node in nodes:
+            self._create_pod(namespace, self._new_name(name), template, owner, node)
+        self._reconcile()
+
+    def add_pod(self, namespace: str, name: str, template: PodTemplate, node: str = "") -> None:
+        """A bare pod, bound to `node` if that is given."""
+        self._create_pod(namespace, name, template, None, node)
+        self._reconcile()
+
+    def delete_pod(self, namespace: str, name: str) -> None:
+        """A pod begins to terminate."""
+        pod = self._pods[namespace, name]
+        if not pod.deleting:
+            self._pods[namespace, name] = replace(pod, deleting=True)
+            self.clock.call_later(self._grace_seconds, lambda: self._remove(pod.ref))
+        self._reconcile()
+
+    # --- what controllers, kubelets and the scheduler do --------------------------------------
+
+    def _reconcile(self) -> None:
+        for replica_set in self._replica_sets.values():
+            workload = replica_set.workload
+            for _ in range(workload.desired_replicas - self._count(replica_set)):
+                name = self._new_name(workload.name)
+                self._create_pod(
+                    workload.namespace, name, replica_set.template, replica_set.owner, ""
+                )
+        pending = [pod for pod in self._pods.values() if not pod.node and not pod.deleting]
+        for pod in sorted(pending, key=lambda pod: (-pod.priority, pod.created_at, pod.name)):
+            node = choose_node(pod, self._state())
+            if node is not None:
+                self._bind(pod, node)
+
+    def _count(self, replica_set: _ReplicaSet) -> int:
+        return sum(
+            pod.owner == replica_set.owner and not pod.deleting for pod in self._pods.values()
+        )
+
+    def _create_pod(
+        self, namespace: str, name: str, template: PodTemplate, owner: Owner | None, node: str
+    ) -> None:
+        pod = Pod(
+            namespace=namespace,
+            name=name,
+            uid=self._new_uid("pod"),
+            scheduling=template.scheduling,
+            created_at=self.clock.now(),
+            labels=template.labels,
+            annotations=template.annotations,
+            owner=owner,
+            phase="Pending",
+            ready=False,
+            priority=self._priority_classes[template.priority_class]
+            if template.priority_class
+            else 0,
+            scheduler=template.scheduler,
+            volumes=template.volumes,
+        )
+        self._pods[namespace, name] = pod
+        self._usage[pod.uid] = template.usage
+        if node:
+            self._bind(pod, node)
+
+    def _bind(self, pod: Pod, node: str) -> None:
+        self._pods[pod.namespace, pod.name] = replace(pod, node=node, started_at=self.clock.now())
+        self.history.begin(pod.uid, node, self._usage[pod.uid], self.clock.monotonic())
+        self.clock.call_later(self._startup_seconds, lambda: self._become_ready(pod.ref))
+
+    def _become_ready(self, ref: PodRef) -> None:
+        pod = self._pods.get((ref.namespace, ref.name))
+        if pod and pod.uid == ref.uid:
+            self._pods[ref.namespace, ref.name] = replace(pod, phase="Running", ready=True)
+
+    def _remove(self, ref: PodRef) -> None:
+        del self._pods[ref.namespace, ref.name]
+        self.history.end(ref.uid, self.clock.monotonic())
+        self._reconcile()
+
+    def _new_uid(self, kind: str) -> str:
+        return f"{kind}-{next(self._numbers)}"
+
+    def _new_name(self, workload: str) -> str:
+        self._pods_made[workload] += 1
+        return f"{workload}-{self._pods_made[workload]}"

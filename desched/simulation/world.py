@@ -1,0 +1,25 @@
+"""A whole simulated world: what a cycle needs, put together."""
+
+from dataclasses import dataclass, field
+
+from desched.ports import World
+from desched.simulation.clock import VirtualClock
+from desched.simulation.cluster import SimulatedCluster
+from desched.simulation.eviction import SimulatedEvictor
+from desched.simulation.load import SimulatedLoad
+
+
+@dataclass
+class Simulation:
+    """A simulated cluster with its measurements and its Eviction API, in one virtual time."""
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+
+    def __post_init__(self) -> None:
+        self.cluster = SimulatedCluster(self.clock)
+        self.load = SimulatedLoad(self.cluster)
+        self.evictor = SimulatedEvictor(self.cluster)
+
+    def world(self, *, acting: bool) -> World:
+        """What a cycle gets; without `acting` it cannot evict."""
+        return World(self.cluster, self.load, self.clock, self.evictor if acting else None)

@@ -1,0 +1,284 @@
+"""What desched relies on in a cluster, stated once for the simulation and for the real thing."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pytest
+
+from desched.model.cluster import Pod, PodDisruptionBudget, PodRef
+from desched.model.report import EvictionVerdict
+from desched.ports import ClusterReader, EvictionAnswer, Evictor
+
+
+class Lab(Protocol):
+    """A cluster to try things on; all pods are of Deployments in its namespace, label app=name."""
+
+    reader: ClusterReader
+    evictor: Evictor
+    namespace: str
+
+    def add_node(self, name: str, *, zone: str = "", soft_taint: bool = False) -> None:
+        """A node of 4 cores and 16 GiB."""
+
+    def cordon(self, name: str, *, on: bool = True) -> None:
+        """Whether new pods are kept from the node."""
+
+    def add_deployment(self, name: str, replicas: int, cpu_millicores: int) -> None:
+        """A Deployment whose pods request this much CPU, and 128 MiB of memory."""
+
+    def add_budget(self, name: str, app: str, **spec: int | str) -> None:
+        """A budget over the pods of a Deployment: minAvailable or maxUnavailable."""
+
+    def eventually(self, description: str, predicate: Callable[[], object]) -> None:
+        """Let time pass until it holds, and fail if it does not within a minute."""
+
+
+def pods_of(lab: Lab, app: str) -> list[Pod]:
+    """The pods of a Deployment that are not on their way out."""
+    found = lab.reader.read_cluster().pods
+    mine = [p for p in found if p.namespace == lab.namespace and p.labels.get("app") == app]
+    return sorted((p for p in mine if not p.deleting), key=lambda pod: pod.name)
+
+
+def deploy(
+    lab: Lab, name: str, replicas: int = 1, *, on: str | None = None, cpu_millicores: int = 100
+) -> list[Pod]:
+    """Deploy and wait until all pods are Ready; `on` cordons all other nodes meanwhile."""
+    others = [n.name for n in lab.reader.read_cluster().nodes if on and n.name != on]
+    for other in others:
+        lab.cordon(other)
+    lab.add_deployment(name, replicas, cpu_millicores)
+    wait_until_ready(lab, name, replicas)
+    for other in others:
+        lab.cordon(other, on=False)
+    return pods_of(lab, name)
+
+
+def wait_until_ready(lab: Lab, app: str, replicas: int) -> None:
+    def ready() -> bool:
+        return [pod.ready for pod in pods_of(lab, app)] == [True] * replicas
+
+    lab.eventually(f"{replicas} Ready pods of {app}", ready)
+
+
+def budget_of(lab: Lab, name: str) -> PodDisruptionBudget:
+    budgets = lab.reader.read_cluster().budgets
+    return next(b for b in budgets if b.namespace == lab.namespace and b.name == name)
+
+
+def wait_for_budget(lab: Lab, name: str, disruptions_allowed: int) -> None:
+    def current() -> bool:
+        budget = budget_of(lab, name)
+        return budget.up_to_date and budget.disruptions_allowed == disruptions_allowed
+
+    lab.eventually(f"{disruptions_allowed} allowed by {name}", current)
+
+
+def evict(lab: Lab, pod: Pod) -> EvictionAnswer:
+    return lab.evictor.evict(pod.ref, "to see what happens")
+
+
+def node_of_replacement(lab: Lab, app: str, evicted: Pod) -> str:
+    """Where the pod lands that replaces the evicted one."""
+
+    def landed() -> list[Pod]:
+        return [
+            pod
+            for pod in pods_of(lab, app)
+            if pod.created_at >= evicted.created_at and pod.uid not in known and pod.node
+        ]
+
+    known = {pod.uid for pod in pods_of(lab, app)}
+    assert evict(lab, evicted).verdict is EvictionVerdict.EVICTED
+    lab.eventually(f"a replacement of {evicted.name}", landed)
+    return landed()[0].node
+
+
+class ClusterContract:
+    """Inherited by a class with the fixture `lab`."""
+
+    # Reading
+
+    def test_the_workload_of_a_pod_is_its_deployment(self, lab: Lab) -> None:
+        lab.add_node("a")
+        pod = deploy(lab, "web", 2)[0]
+        workload = lab.reader.read_cluster().workload_of(pod)
+        assert workload is not None
+        assert (workload.kind, workload.name, workload.desired_replicas) == ("Deployment", "web", 2)
+        assert not workload.rolling_out
+
+    def test_a_pod_that_fits_nowhere_is_seen_pending(self, lab: Lab) -> None:
+        lab.add_node("a")
+        lab.add_deployment("huge", 1, 5000)
+        lab.eventually("the pod", lambda: pods_of(lab, "huge"))
+        pod = pods_of(lab, "huge")[0]
+        assert (pod.node, pod.phase, pod.ready) == ("", "Pending", False)
+        assert pod.scheduling.requests.cpu_millicores == 5000
+
+    def test_a_single_pod_is_read_as_the_list_has_it(self, lab: Lab) -> None:
+        lab.add_node("a")
+        pod = deploy(lab, "web")[0]
+        read = lab.reader.read_pod(pod.ref)
+        assert read is not None
+        assert (read.ref, read.node, read.ready) == (pod.ref, "a", True)
+
+    def test_a_pod_that_does_not_exist_is_read_as_none(self, lab: Lab) -> None:
+        assert lab.reader.read_pod(PodRef(lab.namespace, "nobody")) is None
+
+    @pytest.mark.parametrize(
+        ("spec", "allowed"),
+        [
+            ({"minAvailable": 2}, 1),
+            ({"minAvailable": "50%"}, 1),
+            ({"minAvailable": 3}, 0),
+            ({"maxUnavailable": 1}, 1),
+            ({"maxUnavailable": "50%"}, 2),
+            ({"maxUnavailable": 0}, 0),
+        ],
+    )
+    def test_a_budget_over_three_ready_pods_allows(
+        self, lab: Lab, spec: dict[str, int | str], allowed: int
+    ) -> None:
+        lab.add_node("a")
+        pod = deploy(lab, "web", 3)[0]
+        lab.add_budget("guard", "web", **spec)
+        wait_for_budget(lab, "guard", allowed)
+        assert [b.name for b in lab.reader.read_cluster().budgets_of(pod)] == ["guard"]
+
+    # Evicting
+
+    def test_an_accepted_eviction_ends_the_pod_and_another_takes_its_place(self, lab: Lab) -> None:
+        lab.add_node("a")
+        pod = deploy(lab, "web")[0]
+        assert evict(lab, pod).verdict is EvictionVerdict.EVICTED
+        leaving = lab.reader.read_pod(pod.ref)
+        assert leaving is None or leaving.deleting
+        lab.eventually("the pod is gone", lambda: lab.reader.read_pod(pod.ref) is None)
+        wait_until_ready(lab, "web", 1)
+        assert pods_of(lab, "web")[0].uid != pod.uid
+
+    def test_an_exhausted_budget_blocks(self, lab: Lab) -> None:
+        lab.add_node("a")
+        pod = deploy(lab, "web", 2)[0]
+        lab.add_budget("guard", "web", minAvailable=2)
+        wait_for_budget(lab, "guard", 0)
+        answer = evict(lab, pod)
+        assert answer.verdict is EvictionVerdict.BLOCKED_BY_BUDGET
+        assert "guard" in answer.detail
+        wait_until_ready(lab, "web", 2)
+        assert pod.uid in {p.uid for p in pods_of(lab, "web")}
+
+    def test_a_budget_is_spent_until_the_replacement_is_ready(self, lab: Lab) -> None:
+        lab.add_node("a")
+        first, second, _ = deploy(lab, "web", 3)
+        lab.add_budget("guard", "web", minAvailable=2)
+        wait_for_budget(lab, "guard", 1)
+        lab.cordon("a")  # so that the replacement has to wait
+        assert evict(lab, first).verdict is EvictionVerdict.EVICTED
+        assert evict(lab, second).verdict is EvictionVerdict.BLOCKED_BY_BUDGET
+        lab.cordon("a", on=False)
+        wait_for_budget(lab, "guard", 1)
+        assert evict(lab, second).verdict is EvictionVerdict.EVICTED
+
+    def test_a_pod_under_two_budgets_is_not_evicted(self, lab: Lab) -> None:
+        lab.add_node("a")
+        pod = deploy(lab, "web", 2)[0]
+        for name in ("one", "two"):
+            lab.add_budget(name, "web", minAvailable=1)
+            wait_for_budget(lab, name, 1)
+        assert evict(lab, pod).verdict is EvictionVerdict.SEVERAL_BUDGETS
+        assert pod.uid in {p.uid for p in pods_of(lab, "web")}
+
+    def test_a_pod_that_is_gone_is_told_as_gone(self, lab: Lab) -> None:
+        answer = lab.evictor.evict(PodRef(lab.namespace, "nobody", "some-uid"), "")
+        assert answer.verdict is EvictionVerdict.GONE
+
+    def test_a_later_pod_of_the_same_name_is_left_alone(self, lab: Lab) -> None:
+        lab.add_node("a")
+        pod = deploy(lab, "web")[0]
+        before_it = PodRef(pod.namespace, pod.name, "the-uid-of-one-before-it")
+        assert lab.evictor.evict(before_it, "").verdict is EvictionVerdict.REPLACED
+        assert [p.uid for p in pods_of(lab, "web")] == [pod.uid]
+
+    # Where pods land
+
+    def test_the_emptier_node_wins(self, lab: Lab) -> None:
+        lab.add_node("a")
+        lab.add_node("b")
+        deploy(lab, "filler", on="a", cpu_millicores=2000)
+        assert deploy(lab, "web")[0].node == "b"
+
+    def test_a_cordoned_node_gets_nothing(self, lab: Lab) -> None:
+        lab.add_node("a")
+        lab.add_node("b")
+        deploy(lab, "filler", on="a", cpu_millicores=2000)
+        lab.cordon("b")
+        assert deploy(lab, "web")[0].node == "a"
+
+    def test_a_node_whose_requests_are_taken_gets_nothing_more(self, lab: Lab) -> None:
+        lab.add_node("a")
+        deploy(lab, "filler", cpu_millicores=3950)
+        lab.add_deployment("web", 1, 100)
+        lab.eventually("the pod", lambda: pods_of(lab, "web"))
+        assert pods_of(lab, "web")[0].node == ""
+        lab.add_node("b")
+        wait_until_ready(lab, "web", 1)
+        assert pods_of(lab, "web")[0].node == "b"
+
+    def test_spreading_over_nodes_outweighs_a_small_difference_in_requests(self, lab: Lab) -> None:
+        lab.add_node("a")
+        lab.add_node("b")
+        deploy(lab, "filler", on="b", cpu_millicores=1000)
+        evicted = deploy(lab, "web", 3, on="a")[0]
+        assert node_of_replacement(lab, "web", evicted) == "b"
+
+    def test_spreading_over_zones_outweighs_a_small_difference_in_requests(self, lab: Lab) -> None:
+        lab.add_node("a", zone="east")
+        lab.add_node("b", zone="east")
+        lab.add_node("c", zone="west")
+        deploy(lab, "filler", on="c", cpu_millicores=400)
+        evicted = deploy(lab, "web", 3, on="a")[0]
+        assert node_of_replacement(lab, "web", evicted) == "c"
+
+    def test_a_soft_taint_outweighs_a_large_difference_in_requests(self, lab: Lab) -> None:
+        lab.add_node("a", soft_taint=True)
+        lab.add_node("b")
+        deploy(lab, "filler", on="b", cpu_millicores=3000)
+        assert deploy(lab, "web")[0].node == "b"
+
+    def test_a_soft_taint_yields_where_nothing_else_fits(self, lab: Lab) -> None:
+        lab.add_node("a", soft_taint=True)
+        lab.add_node("b")
+        deploy(lab, "filler", on="b", cpu_millicores=3950)
+        assert deploy(lab, "web")[0].node == "a"
+
+    @pytest.mark.parametrize(
+        "deployments",
+        [
+            (
+                ("u", 2, 50, "ee"),
+                ("v", 4, 100, "adee"),
+                ("w", 1, 250, "e"),
+                ("x", 6, 350, "abdeee"),
+            ),
+            (
+                ("u", 1, 100, "e"),
+                ("v", 6, 250, "abdeee"),
+                ("w", 2, 350, "ee"),
+                ("x", 6, 100, "abdeee"),
+            ),
+            (("u", 3, 500, "aee"), ("v", 6, 150, "abdeee"), ("w", 4, 150, "bdee")),
+        ],
+    )
+    def test_requests_spread_and_zones_are_weighed_against_each_other(
+        self, lab: Lab, deployments: tuple[tuple[str, int, int, str], ...]
+    ) -> None:
+        """The figures are such that no two nodes come near a tie; `e` is in no zone."""
+        zones = {"a": "east", "b": "east", "c": "west", "d": "west", "e": ""}
+        for name, zone in zones.items():
+            lab.add_node(name, zone=zone)
+        for name, cpu_millicores in {"a": 300, "b": 700, "c": 1200, "d": 400, "e": 900}.items():
+            deploy(lab, f"filler-{name}", on=name, cpu_millicores=cpu_millicores)
+        for name, replicas, cpu_millicores, nodes in deployments:
+            pods = deploy(lab, name, replicas, cpu_millicores=cpu_millicores)
+            assert "".join(sorted(pod.node for pod in pods)) == nodes

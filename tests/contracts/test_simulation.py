@@ -1,0 +1,67 @@
+"""The simulated cluster behaves as the contract says."""
+
+from collections.abc import Callable
+
+import pytest
+
+from desched.model.cluster import Effect, SchedulingClass, Taint
+from desched.model.resources import Amounts
+from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.simulation.budgets import SimulatedBudget
+from desched.simulation.cluster import PodTemplate
+from desched.simulation.world import Simulation
+from tests.contracts.cluster_contract import ClusterContract
+
+LONGEST_SECONDS = 60
+MIB = 1024**2
+
+
+class SimulatedLab:
+    namespace = "lab"
+
+    def __init__(self) -> None:
+        self._simulation = Simulation()
+        self._cluster = self._simulation.cluster
+        self._cluster.add_namespace(self.namespace)
+        self.reader = self._cluster
+        self.evictor = self._simulation.evictor
+
+    def add_node(self, name: str, *, zone: str = "", soft_taint: bool = False) -> None:
+        self._cluster.add_node(
+            name,
+            labels={"topology.kubernetes.io/zone": zone} if zone else {},
+            taints=(Taint("lab", Effect.PREFER_NO_SCHEDULE),) if soft_taint else (),
+        )
+
+    def cordon(self, name: str, *, on: bool = True) -> None:
+        self._cluster.change_node(name, unschedulable=on)
+
+    def add_deployment(self, name: str, replicas: int, cpu_millicores: int) -> None:
+        requests = Amounts(cpu_millicores=cpu_millicores, memory_bytes=128 * MIB, pods=1)
+        template = PodTemplate(scheduling=SchedulingClass(requests), labels={"app": name})
+        self._cluster.add_deployment(self.namespace, name, replicas, template)
+
+    def add_budget(self, name: str, app: str, **spec: int | str) -> None:
+        selector = LabelSelector((Requirement("app", Operator.IN, (app,)),))
+        self._cluster.add_budget(
+            SimulatedBudget(
+                self.namespace,
+                name,
+                selector,
+                min_available=spec.get("minAvailable"),
+                max_unavailable=spec.get("maxUnavailable"),
+            )
+        )
+
+    def eventually(self, description: str, predicate: Callable[[], object]) -> None:
+        for _ in range(LONGEST_SECONDS):
+            if predicate():
+                return
+            self._simulation.clock.advance(1)
+        raise AssertionError(f"not within {LONGEST_SECONDS} virtual seconds: {description}")
+
+
+class TestSimulation(ClusterContract):
+    @pytest.fixture
+    def lab(self) -> SimulatedLab:
+        return SimulatedLab()

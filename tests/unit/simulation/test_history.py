@@ -1,0 +1,35 @@
+import pytest
+
+from desched.simulation.history import LoadHistory, Usage
+
+
+def test_a_mean_is_weighted_by_the_time_within_the_window() -> None:
+    history = LoadHistory()
+    history.begin("pod", "a", Usage(1000, 100), at=0)
+    history.end("pod", at=400)
+    assert history.node_mean("a", 100, 500) == Usage(750, 75)
+
+
+def test_a_window_does_not_at_once_see_a_move() -> None:
+    history = LoadHistory()
+    history.begin("pod", "a", Usage(1000), at=0)
+    history.begin("pod", "b", Usage(1000), at=540)
+    assert history.node_mean("a", 300, 600).cpu_millicores == pytest.approx(800)
+    assert history.node_mean("b", 300, 600).cpu_millicores == pytest.approx(200)
+    assert history.user_mean("pod", 300, 600).cpu_millicores == pytest.approx(1000)
+
+
+def test_users_of_a_node_add_up() -> None:
+    history = LoadHistory()
+    history.begin("one", "a", Usage(300, 1), at=0)
+    history.begin("two", "a", Usage(200, 2), at=0)
+    history.begin("three", "b", Usage(999, 9), at=0)
+    assert history.node_mean("a", 0, 10) == Usage(500, 3)
+
+
+def test_a_user_began_when_it_first_ran() -> None:
+    history = LoadHistory()
+    history.begin("pod", "a", Usage(1), at=7)
+    history.begin("pod", "b", Usage(1), at=9)
+    assert history.began("pod") == 7
+    assert history.began("nobody") is None

@@ -1,0 +1,116 @@
+import pytest
+
+from desched.errors import ObservationError, ObservationSource
+from desched.model.load import ClusterLoad, Measured, PodUsage, Unknown, UnknownReason
+from desched.model.resources import Resource
+from desched.policy.policy import MetricsSource, Policy, ResourceRule
+from desched.simulation.cluster import GIB, PodTemplate
+from desched.simulation.history import Usage
+from desched.simulation.world import Simulation
+
+POLICY = Policy(
+    source="test",
+    digest="",
+    profile="",
+    metrics=MetricsSource("http://localhost"),
+    rules=(
+        ResourceRule(Resource.CPU, 0.3, 0.8, 0.05, 0.1, (300, 900)),
+        ResourceRule(Resource.MEMORY, 0.3, 0.8, 0.05, 0.1, (300,)),
+    ),
+)
+
+
+def simulation(cpu_millicores: float = 2000) -> Simulation:
+    made = Simulation()
+    made.cluster.add_node("a")
+    made.cluster.add_node("b")
+    made.clock.advance(3600)
+    made.cluster.add_pod("default", "busy", PodTemplate(usage=Usage(cpu_millicores, 4 * GIB)), "a")
+    return made
+
+
+def load(of: Simulation) -> ClusterLoad:
+    return of.load.read_load(of.cluster.read_cluster(), POLICY)
+
+
+def ratios(found: Measured | Unknown) -> list[float]:
+    assert isinstance(found, Measured)
+    return [level.ratio for level in found.levels]
+
+
+def test_levels_are_means_over_each_window_as_shares_of_capacity() -> None:
+    world = simulation()
+    world.clock.advance(450)
+    assert ratios(load(world).nodes["a"][Resource.CPU]) == pytest.approx([0.5, 0.25])
+    assert ratios(load(world).nodes["a"][Resource.MEMORY]) == pytest.approx([0.25])
+    assert ratios(load(world).nodes["b"][Resource.CPU]) == [0, 0]
+
+
+def test_the_host_itself_counts_for_its_node() -> None:
+    made = Simulation()
+    made.cluster.add_node("a", host_usage=Usage(1000, 0))
+    made.clock.advance(900)
+    assert ratios(load(made).nodes["a"][Resource.CPU]) == pytest.approx([0.25, 0.25])
+
+
+def test_a_young_pods_rate_is_diluted_and_its_memory_is_not() -> None:
+    world = simulation()
+    world.clock.advance(150)
+    usage = load(world).pods["default", "busy"]
+    assert usage.cpu_millicores == pytest.approx((1000, 2000 / 6))
+    assert usage.memory_bytes == pytest.approx((4 * GIB,))
+
+
+def test_a_pod_that_began_this_moment_is_not_measured() -> None:
+    assert load(simulation()).pods["default", "busy"] == PodUsage()
+
+
+def test_a_node_is_never_more_than_full() -> None:
+    world = simulation(cpu_millicores=9000)
+    world.clock.advance(900)
+    assert ratios(load(world).nodes["a"][Resource.CPU]) == [1, 1]
+
+
+def test_a_node_that_joined_within_the_window_is_unknown() -> None:
+    world = simulation()
+    world.cluster.add_node("new")
+    world.clock.advance(400)
+    cpu = load(world).nodes["new"][Resource.CPU]
+    assert isinstance(cpu, Unknown)
+    assert cpu.reason is UnknownReason.WINDOW_NOT_COVERED
+    assert ratios(load(world).nodes["new"][Resource.MEMORY]) == [0]
+
+
+def test_a_silent_exporters_data_ages_and_then_is_stale() -> None:
+    world = simulation()
+    world.clock.advance(900)
+    world.load.silence("a")
+    world.cluster.delete_pod("default", "busy")
+    world.clock.advance(120)
+    cpu = load(world).nodes["a"][Resource.CPU]
+    assert ratios(cpu) == pytest.approx([0.5, 0.5])  # it does not see that the pod has gone
+    assert isinstance(cpu, Measured)
+    assert cpu.age_seconds == 120
+    world.clock.advance(120)
+    stale = load(world).nodes["a"][Resource.CPU]
+    assert isinstance(stale, Unknown)
+    assert stale.reason is UnknownReason.STALE
+
+
+def test_distorted_data_is_unknown_for_its_reason() -> None:
+    world = simulation()
+    world.clock.advance(900)
+    world.load.distort("b", Unknown(UnknownReason.CONTRADICTORY, "0.1 and 0.9"))
+    assert load(world).nodes["b"][Resource.CPU] == Unknown(
+        UnknownReason.CONTRADICTORY, "0.1 and 0.9"
+    )
+
+
+def test_an_outage_of_either_source_is_raised() -> None:
+    world = simulation()
+    world.load.outage = ObservationError(ObservationSource.PROMETHEUS, "refused")
+    with pytest.raises(ObservationError, match="refused"):
+        load(world)
+    world.cluster.outage = ObservationError(ObservationSource.CLUSTER, "unreachable")
+    with pytest.raises(ObservationError, match="unreachable"):
+        world.cluster.read_cluster()

@@ -1,0 +1,144 @@
+"""The published scenario, judged and relieved by the real cycle in virtual time."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+
+from desched.cycle import CycleContext, run_cycle
+from desched.errors import ObservationError, ObservationSource
+from desched.model.load import Unknown, UnknownReason
+from desched.model.memory import Memory
+from desched.model.plan import NodeClass, RefusalReason
+from desched.model.report import CycleReport, CycleResult, Mode
+from desched.model.resources import Resource
+from desched.service.terminal import print_report
+from desched.simulation import demo
+from desched.simulation.history import Usage
+from desched.simulation.scenarios import (
+    HOT_NODE,
+    LOW_PRIORITY_WORKLOAD,
+    guarded_scenario,
+    published_scenario,
+)
+from desched.simulation.world import Simulation
+
+INTERVAL_SECONDS = 300
+POLICIES = Path(__file__).parents[3] / "policies"
+
+
+def run(simulation: Simulation, cycles: int, mode: Mode = Mode.EVICT) -> list[CycleReport]:
+    world = simulation.world(acting=mode is Mode.EVICT)
+    policy, memory, reports = demo.demo_policy(), Memory(), []
+    for number in range(1, cycles + 1):
+        report, memory = run_cycle(world, policy, memory, CycleContext(number, mode, "test"))
+        reports.append(report)
+        simulation.clock.advance(INTERVAL_SECONDS)
+    return reports
+
+
+def evicted(reports: list[CycleReport]) -> list[str]:
+    return [e.pod.name for report in reports for e in report.plan.evictions]
+
+
+def low_priority_nodes(simulation: Simulation) -> Counter[str]:
+    pods = simulation.cluster.read_cluster().pods
+    mine = [pod for pod in pods if pod.labels.get("app") == LOW_PRIORITY_WORKLOAD]
+    assert all(pod.ready for pod in mine)
+    return Counter(pod.node for pod in mine)
+
+
+def cpu_of_hot_node(report: CycleReport) -> float:
+    verdict = next(v for v in report.plan.nodes if v.node == HOT_NODE)
+    return next(p for p in verdict.pressures if p.resource is Resource.CPU).measured[0][1]
+
+
+@pytest.mark.parametrize("stress_priority", [0, 1_000_000])
+def test_one_pod_leaves_the_hot_node_and_no_other_ever_does(stress_priority: int) -> None:
+    simulation = published_scenario(stress_priority)
+    reports = run(simulation, 8)
+    assert cpu_of_hot_node(reports[0]) == 0.875
+    assert evicted(reports) == [f"{LOW_PRIORITY_WORKLOAD}-1"]
+    assert reports[0].result is CycleResult.EVICTED
+    assert {report.result for report in reports[1:]} == {CycleResult.NOTHING_TO_DO}
+    assert cpu_of_hot_node(reports[-1]) == 0.75
+    assert low_priority_nodes(simulation) == {HOT_NODE: 2, "te5": 1}
+
+
+def test_pods_that_must_stay_are_refused_each_for_its_reason() -> None:
+    first = run(guarded_scenario(), 1)[0]
+    assert {refusal.pod.name: refusal.reason for refusal in first.plan.refusals} == {
+        "stress": RefusalReason.BARE_POD,
+        "payments-1": RefusalReason.PRIORITY_THRESHOLD,
+        "ledger-1": RefusalReason.PVC_POD,
+        "frontend-1": RefusalReason.NAMESPACE_EXCLUDED,
+        "quorum-1": RefusalReason.BUDGET_EXHAUSTED,
+        f"{LOW_PRIORITY_WORKLOAD}-2": RefusalReason.NOT_NEEDED,
+        f"{LOW_PRIORITY_WORKLOAD}-3": RefusalReason.NOT_NEEDED,
+    }
+
+
+def test_busy_pods_that_must_stay_are_not_touched_while_others_leave_one_at_a_time() -> None:
+    simulation = guarded_scenario(Usage(100, 0))
+    reports = run(simulation, 10)
+    assert evicted(reports) == [f"{LOW_PRIORITY_WORKLOAD}-1", f"{LOW_PRIORITY_WORKLOAD}-2"]
+    assert max(len(report.plan.evictions) for report in reports) == 1
+    assert low_priority_nodes(simulation)[HOT_NODE] == 1
+
+
+def test_a_dry_run_plans_the_same_and_touches_nothing() -> None:
+    simulation = published_scenario()
+    before = simulation.cluster.read_cluster().pods
+    dry = run(simulation, 2, Mode.DRY_RUN)
+    assert [report.result for report in dry] == [CycleResult.PLANNED] * 2
+    assert dry[0].plan.evictions == run(published_scenario(), 1)[0].plan.evictions
+    assert simulation.cluster.read_cluster().pods == before
+
+
+@pytest.mark.parametrize("reason", UnknownReason)
+def test_a_hot_node_whose_data_cannot_be_trusted_loses_nothing(reason: UnknownReason) -> None:
+    simulation = published_scenario()
+    simulation.load.distort(HOT_NODE, Unknown(reason))
+    reports = run(simulation, 2)
+    assert evicted(reports) == []
+    verdict = next(v for v in reports[0].plan.nodes if v.node == HOT_NODE)
+    assert (verdict.node_class, verdict.reason) == (NodeClass.UNKNOWN, reason)
+
+
+def test_without_prometheus_no_cycle_acts() -> None:
+    simulation = published_scenario()
+    simulation.load.outage = ObservationError(ObservationSource.PROMETHEUS, "refused")
+    before = simulation.cluster.read_cluster().pods
+    with pytest.raises(ObservationError, match="refused"):
+        run(simulation, 1)
+    assert simulation.cluster.read_cluster().pods == before
+
+
+def test_the_same_scenario_runs_the_same_way_twice() -> None:
+    assert run(guarded_scenario(), 3) == run(guarded_scenario(), 3)
+
+
+# The demonstration
+
+
+def test_the_demonstration_tells_the_whole_story() -> None:
+    console = Console(width=80, color_system=None)
+    with console.capture() as capture:
+        code = demo.run_demo(console, print_report)
+    output = capture.get()
+    assert code == 0
+    assert "87.5  overloaded" in output
+    assert "75.0  balanced" in output
+    assert "is Ready on te5 (as expected)" in " ".join(output.split())
+    for reason in ("bare_pod", "pvc_pod", "priority_threshold", "budget_exhausted"):
+        assert reason in output
+    assert "1 pod moved" in output
+    assert "the last 3 cycles evicted nothing" in " ".join(output.split())
+
+
+def test_the_demonstrations_policy_is_the_published_one() -> None:
+    published = yaml.safe_load((POLICIES / "volcano-published.yaml").read_text())
+    packaged = yaml.safe_load((Path(demo.__file__).parent / demo.POLICY_FILE).read_text())
+    assert packaged == published
