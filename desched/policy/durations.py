@@ -1,0 +1,46 @@
+"""Durations as Kubernetes configuration writes them: `90s`, `5m`, `1h30m`."""
+
+import re
+from decimal import Decimal
+
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_SECONDS_PER_UNIT = {
+    "ns": Decimal("1e-9"),
+    "us": Decimal("1e-6"),
+    "µs": Decimal("1e-6"),  # U+00B5, micro sign
+    "μs": Decimal("1e-6"),
+    "ms": Decimal("1e-3"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+}
+_LONGEST_TEXT = 64
+LONGEST_SECONDS = 10 * 366 * 24 * 3600
+"""No duration in a policy means anything beyond ten years."""
+
+
+def duration_seconds(text: str) -> int:
+    """The whole seconds of a Go duration.
+
+    Raises:
+        ValueError: its text says, as the end of a sentence, what is wrong.
+    """
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
+        raise ValueError(f'has no unit; write "{text}s" for seconds or "{text}m" for minutes')
+    parts = _PART.findall(text) if len(text) <= _LONGEST_TEXT else []
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError('is not a duration; write for example "90s", "5m" or "1h30m"')
+    seconds = sum((Decimal(n) * _SECONDS_PER_UNIT[unit] for n, unit in parts), Decimal(0))
+    if seconds > LONGEST_SECONDS:
+        raise ValueError("is longer than ten years")
+    if seconds != int(seconds):
+        raise ValueError("is not a whole number of seconds")
+    return int(seconds)
+
+
+def duration_text(seconds: int) -> str:
+    """The shortest way to write so many seconds, such as `5m` or `1h30m`."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, left = divmod(rest, 60)
+    parts = [f"{n}{unit}" for n, unit in ((hours, "h"), (minutes, "m"), (left, "s")) if n]
+    return "".join(parts) or "0s"

@@ -1,0 +1,137 @@
+"""The policy reference and the JSON Schema, both made from the models.
+
+`python -m desched.policy.reference` prints the reference, with `--schema` the JSON Schema.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema
+
+from desched.policy.schema import (
+    DefaultEvictorConfig,
+    DeschedulerPolicy,
+    LoadAwareConfig,
+    PeerPluginConfig,
+)
+from desched.policy.schema_values import Section
+from desched.policy.sections import all_sections, keys
+
+_ENTRIES: Mapping[type[Section], str] = {
+    LoadAwareConfig: "The `pluginConfig` of LoadAware",
+    DefaultEvictorConfig: "The `pluginConfig` of DefaultEvictor",
+    PeerPluginConfig: "The `pluginConfig` of other plugins",
+}
+_INTRODUCTION = """\
+# Policy reference
+
+A policy is a `DeschedulerPolicy` of `descheduler/v1alpha2`, as a file, as the ConfigMap that holds
+it under `policy.yaml`, or as the JSON under `deschedulerPolicy` of Huawei CCE's add-on settings.
+Examples are in [policies](../policies/README.md). This page is generated from the models by
+`python -m desched.policy.reference`.
+
+* **Units.** Thresholds and margins are percentages of capacity, from 0 to 100. Durations are texts
+  with a unit, such as `90s`, `5m` or `1h30m`; whole seconds count.
+* **Two plugins.** `LoadAware` says when a node is overloaded, `DefaultEvictor` which pods stay.
+  Where both say something of the same pods, the more protective holds.
+* **A floor.** Whatever the policy says: pods of DaemonSets, mirror and static pods never move, fit
+  elsewhere is always checked, and load that cannot be trusted never leads to an eviction.
+* **Nothing is guessed.** An unknown key, a key that stands twice, or a value of the wrong type
+  refuses the policy, with file, line and what is allowed.
+"""
+
+
+class _PlainSchema(GenerateJsonSchema):
+    """Leaves out what an editor would only show as noise: made-up titles and null as default."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 (pydantic's signature)
+        return False
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        found = super().default_schema(schema)
+        return {key: value for key, value in found.items() if (key, value) != ("default", None)}
+
+
+def json_schema() -> str:
+    """The JSON Schema of a policy, as a text that ends with a line break."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **DeschedulerPolicy.model_json_schema(schema_generator=_PlainSchema),
+    }
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def reference() -> str:
+    """The reference as Markdown, one table for each section of the document."""
+    blocks = [_INTRODUCTION]
+    for places, section in _sections_by_place():
+        schema = section.model_json_schema(schema_generator=_PlainSchema)
+        rows = [
+            f"| `{key}` | {_type(schema['properties'][key], schema)} | "
+            f"{_default(schema['properties'][key], required=field.is_required())} | "
+            f"{field.description} |"
+            for key, field in keys(section).items()
+        ]
+        head = "| key | type | default | meaning |\n|---|---|---|---|"
+        text = " ".join((section.__doc__ or "").split())
+        blocks.append("\n".join((f"## {' and '.join(places)}\n\n{text}\n", head, *rows, "")))
+    return "\n".join(blocks)
+
+
+def _sections_by_place() -> Iterator[tuple[list[str], type[Section]]]:
+    places: dict[type[Section], list[str]] = {}
+    for place, section in all_sections():
+        known = places.setdefault(section, [])
+        if place not in known:
+            known.append(place)
+    for section, found in places.items():
+        entry = _ENTRIES.get(section)
+        yield [entry or place[0].upper() + place[1:] for place in found], section
+
+
+def _type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:  # noqa: PLR0911 (a table)
+    if "$ref" in schema:
+        return _type(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+    if "anyOf" in schema:
+        options = (_type(option, root) for option in schema["anyOf"] if option != {"type": "null"})
+        return " or ".join(dict.fromkeys(options))
+    if "oneOf" in schema:
+        return "section"
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {_type(schema['items'], root)}"
+    if schema.get("type") == "object" and "additionalProperties" in schema:
+        return "section" if "properties" in schema else "mapping"
+    return _scalar_type(schema)
+
+
+def _scalar_type(schema: Mapping[str, Any]) -> str:
+    name = {
+        "boolean": "`true` or `false`",
+        "integer": "whole number",
+        "number": "number",
+        "string": "text",
+        "object": "section",
+    }[schema["type"]]
+    if "h))+" in schema.get("pattern", ""):
+        return "duration"
+    lowest, highest = schema.get("minimum"), schema.get("maximum")
+    return f"{name}, {lowest:g} to {highest:g}" if highest == 100 else name  # noqa: PLR2004 (%)
+
+
+def _default(schema: Mapping[str, Any], *, required: bool) -> str:
+    if required:
+        return "required"
+    value = schema.get("default")
+    if value is None:
+        return ""
+    return f"`{value:g}`" if isinstance(value, float) else f"`{json.dumps(value)}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json_schema() if "--schema" in sys.argv[1:] else reference())

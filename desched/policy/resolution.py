@@ -1,0 +1,103 @@
+"""Turns the document into the policy that planning reads, and notes what is worth knowing of it."""
+
+from desched.model.selectors import LabelSelector
+from desched.policy.metrics_source import metrics_source
+from desched.policy.plugins import ChosenProfile, choose_profile
+from desched.policy.policy import EvictionLimits, Policy
+from desched.policy.problems import Notes
+from desched.policy.protections import resolve_protections
+from desched.policy.rules import resource_rules
+from desched.policy.schema import DeschedulerPolicy
+from desched.policy.schema_load_aware import (
+    DEFAULT_NODE_LIMIT,
+    DEFAULT_WORKLOAD_LIMIT,
+    EvictionLimitsSection,
+    LoadAwareArgs,
+)
+from desched.policy.yaml_source import KeyPath
+
+_INERT_ELSEWHERE = {
+    "evictLocalStoragePods": "evict_local_storage_pods",
+    "evictSystemCriticalPods": "evict_system_critical_pods",
+    "ignorePvcPods": "ignore_pvc_pods",
+    "evictFailedBarePods": "evict_failed_bare_pods",
+    "labelSelector": "label_selector",
+    "priorityThreshold": "priority_threshold",
+}
+"""Keys that Volcano's LoadAware accepts and never reads."""
+
+
+def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes) -> Policy | None:
+    """The policy that the document stands for.
+
+    None, with the reasons in `notes.problems`, where it does not stand for one.
+    """
+    profile = choose_profile(document, notes)
+    if profile is None:
+        return None
+    args, path = profile.load_aware, profile.load_aware_path
+    policy = Policy(
+        source=source,
+        digest=digest,
+        profile=profile.name,
+        rules=resource_rules(args, path, notes),
+        metrics=metrics_source(args.metrics, (*path, "metrics"), notes),
+        limits=_limits(document, args, path, notes),
+        protections=resolve_protections(profile, notes),
+        deviation=bool(args.use_deviation_thresholds),
+        min_underloaded_nodes=args.number_of_nodes or 0,
+        node_selector=_both(document.node_selector, args.node_selector),
+        destination_selector=_both(profile.evictor.node_selector),
+    )
+    _warn_of_other_meanings(profile, notes)
+    return None if notes.problems else policy
+
+
+def _both(*selectors: LabelSelector | None) -> LabelSelector:
+    return LabelSelector(tuple(r for s in selectors if s is not None for r in s.requirements))
+
+
+def _limits(
+    document: DeschedulerPolicy, args: LoadAwareArgs, path: KeyPath, notes: Notes
+) -> EvictionLimits:
+    """The smaller where both forms say so; a default gives way to either."""
+    own = args.eviction_limits or EvictionLimitsSection()
+    given = {name: getattr(own, name) for name in own.model_fields_set}
+    limits = EvictionLimits(
+        total=_smaller(given.get("total"), document.max_no_of_pods_to_evict_total),
+        node=_smaller(
+            given.get("node"), document.max_no_of_pods_to_evict_per_node, DEFAULT_NODE_LIMIT
+        ),
+        namespace=_smaller(given.get("namespace"), document.max_no_of_pods_to_evict_per_namespace),
+        workload=_smaller(given.get("workload"), None, DEFAULT_WORKLOAD_LIMIT),
+    )
+    if 0 in (limits.total, limits.node, limits.namespace, limits.workload):
+        at = (*path, "evictionLimits") if 0 in given.values() else ()
+        notes.warn(at, "a limit of 0 evictions means that nothing is ever evicted.")
+    return limits
+
+
+def _smaller(first: int | None, second: int | None, default: int | None = None) -> int | None:
+    return min((limit for limit in (first, second) if limit is not None), default=default)
+
+
+def _warn_of_other_meanings(profile: ChosenProfile, notes: Notes) -> None:
+    """Where the same file would act differently under another descheduler."""
+    args, path = profile.load_aware, profile.load_aware_path
+    for key, name in _INERT_ELSEWHERE.items():
+        if getattr(args, name) is not None:
+            notes.warn(
+                (*path, key), "has no effect in Volcano's LoadAware; here it does what it says."
+            )
+    if args.node_selector is not None and args.node_selector.requirements:
+        notes.warn(
+            (*path, "nodeSelector"),
+            "limits only destinations in Volcano's LoadAware; here it selects the nodes that are "
+            "looked at, as sources and destinations.",
+        )
+    for node_fit, at in ((args.node_fit, path), (profile.evictor.node_fit, profile.evictor_path)):
+        if node_fit is False:
+            notes.warn(
+                (*at, "nodeFit"),
+                "has no effect; whether a pod fits elsewhere is always checked.",
+            )

@@ -1,0 +1,31 @@
+"""How values and suggestions are put into sentences for people."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def on_one_line(text: str) -> str:
+    """The text with every character that could break a line or hide something spelt out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def quoted(value: object) -> str:
+    """A value as it is shown in a sentence: short, and in the spelling of YAML."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, dict):
+        return "a mapping" if value else "an empty mapping"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    text = str(value)
+    shown = text if len(text) <= 60 else f"{text[:57]}…"  # noqa: PLR2004  (fits one line)
+    return f'"{on_one_line(shown)}"' if isinstance(value, str) else shown
+
+
+def did_you_mean(found: object, known: Iterable[str]) -> str:
+    """The end of a sentence that names the closest known word, empty if none is close."""
+    by_folded = {word.lower(): word for word in known}
+    close = get_close_matches(str(found)[:100].lower(), by_folded, n=1)
+    return f'; did you mean "{by_folded[close[0]]}"?' if close else ""

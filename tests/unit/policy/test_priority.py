@@ -1,0 +1,36 @@
+import pytest
+
+from desched.errors import ConfigurationError
+from desched.policy.priority import resolve_threshold
+from tests.unit.policy.published import resolved
+
+CLASSES = {"low-priority": 1_000, "high-priority": 100_000, "system-node-critical": 2_000_001_000}
+
+
+def policy(threshold):
+    return resolved(evictor={"priorityThreshold": threshold})
+
+
+@pytest.mark.parametrize(
+    ("threshold", "priority"),
+    [(None, None), ({"value": 10}, 10), ({"name": "high-priority"}, 100_000)],
+)
+def test_a_threshold_is_a_value_or_that_of_its_priority_class(threshold, priority):
+    assert resolve_threshold(policy(threshold), CLASSES) == priority
+
+
+def test_an_unknown_priority_class_is_refused_with_a_suggestion():
+    with pytest.raises(ConfigurationError) as caught:
+        resolve_threshold(policy({"name": "high-prio"}), CLASSES)
+    assert 'there is no PriorityClass "high-prio" in the cluster' in str(caught.value)
+    assert str(caught.value).endswith('did you mean "high-priority"?')
+
+
+def test_an_unknown_priority_class_like_none_there_is_says_what_to_do():
+    with pytest.raises(ConfigurationError, match="create it or name another"):
+        resolve_threshold(policy({"name": "gold"}), {})
+
+
+def test_a_priority_class_above_the_highest_threshold_is_refused():
+    with pytest.raises(ConfigurationError, match="allowed is at most 2000000000"):
+        resolve_threshold(policy({"name": "system-node-critical"}), CLASSES)

@@ -1,0 +1,213 @@
+import pytest
+
+from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.policy.policy import EvictionLimits, PriorityThreshold
+from tests.unit.policy.published import REMOVED, resolved, warnings
+
+EVICT_KEYS = {
+    "evictLocalStoragePods": "local_storage",
+    "evictSystemCriticalPods": "system_critical",
+    "evictFailedBarePods": "bare_failed_pods",
+}
+DISABLED_NAMES = {
+    "PodsWithLocalStorage": "local_storage",
+    "SystemCriticalPods": "system_critical",
+    "FailedBarePods": "bare_failed_pods",
+}
+
+
+def protections(**changes):
+    return resolved(**changes).protections
+
+
+@pytest.mark.parametrize("key", EVICT_KEYS)
+@pytest.mark.parametrize(
+    ("load_aware", "evictor", "protected"),
+    [
+        (None, None, True),
+        (True, None, False),
+        (None, True, False),
+        (True, True, False),
+        (False, True, True),
+        (True, False, True),
+    ],
+)
+def test_pods_stay_unless_one_plugin_lets_them_go_and_none_says_no(
+    key, load_aware, evictor, protected
+):
+    found = protections(load_aware={key: load_aware}, evictor={key: evictor})
+    assert getattr(found, EVICT_KEYS[key]) is protected
+
+
+@pytest.mark.parametrize("name", DISABLED_NAMES)
+def test_a_disabled_protection_does_not_hold_unless_load_aware_says_so(name):
+    evictor = {"ignorePvcPods": REMOVED, "podProtections": {"defaultDisabled": [name]}}
+    key = next(k for k, field in EVICT_KEYS.items() if field == DISABLED_NAMES[name])
+    assert not getattr(protections(evictor=evictor), DISABLED_NAMES[name])
+    assert getattr(protections(evictor=evictor, load_aware={key: False}), DISABLED_NAMES[name])
+
+
+def test_extra_protections_hold_when_they_are_enabled():
+    evictor = {
+        "ignorePvcPods": REMOVED,
+        "podProtections": {
+            "extraEnabled": ["PodsWithPVC", "PodsWithoutPDB", "PodsWithResourceClaims"],
+            "config": {"PodsWithPVC": {"protectedStorageClasses": [{"name": "local"}]}},
+        },
+    }
+    found = protections(evictor=evictor)
+    assert (found.pvc_pods, found.pods_without_budget, found.resource_claims) == (True, True, True)
+    assert found.protected_storage_classes == ("local",)
+    every_claim = protections(evictor=evictor, load_aware={"ignorePvcPods": True})
+    assert (every_claim.pvc_pods, every_claim.protected_storage_classes) == (True, ())
+
+
+def test_without_them_pvc_pods_and_pods_without_budget_may_move():
+    found = protections(evictor={"ignorePvcPods": REMOVED})
+    assert (found.pvc_pods, found.pods_without_budget, found.resource_claims) == (
+        False,
+        False,
+        False,
+    )
+
+
+def test_the_older_keys_protect_as_well():
+    found = protections(evictor={"ignorePvcPods": True, "ignorePodsWithoutPDB": True})
+    assert (found.pvc_pods, found.pods_without_budget) == (True, True)
+
+
+def test_storage_classes_without_their_protection_get_a_warning():
+    config = {"PodsWithPVC": {"protectedStorageClasses": [{"name": "local"}]}}
+    evictor = {"ignorePvcPods": REMOVED, "podProtections": {"config": config}}
+    assert "config.PodsWithPVC: has no effect" in warnings(evictor=evictor)
+    assert protections(evictor=evictor).protected_storage_classes == ()
+
+
+@pytest.mark.parametrize(
+    ("load_aware", "evictor", "threshold"),
+    [
+        (None, None, PriorityThreshold()),
+        ({}, {"value": 7, "name": ""}, PriorityThreshold(value=7)),
+        ({"value": 5}, {"value": 7}, PriorityThreshold(value=5)),
+        ({"value": 9}, {"value": 7}, PriorityThreshold(value=7)),
+        (None, {"name": "high"}, PriorityThreshold(class_name="high")),
+        ({"name": "high"}, {"name": "high"}, PriorityThreshold(class_name="high")),
+        (None, {"value": 0}, PriorityThreshold(value=0)),
+    ],
+)
+def test_the_lower_priority_threshold_holds(load_aware, evictor, threshold):
+    found = protections(
+        load_aware={"priorityThreshold": load_aware}, evictor={"priorityThreshold": evictor}
+    )
+    assert found.priority_threshold == threshold
+
+
+def test_evicting_system_critical_pods_leaves_the_priority_threshold_alone():
+    found = protections(evictor={"evictSystemCriticalPods": True})
+    assert not found.system_critical
+    assert found.priority_threshold == PriorityThreshold(value=10_000)
+
+
+def test_the_label_selectors_of_both_plugins_must_hold():
+    found = protections(
+        load_aware={"labelSelector": {"matchLabels": {"movable": "yes"}}},
+        evictor={
+            "labelSelector": {
+                "matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["db"]}]
+            },
+            "namespaceLabelSelector": {"matchExpressions": [{"key": "t", "operator": "Exists"}]},
+        },
+    )
+    assert found.labels == LabelSelector(
+        (
+            Requirement("movable", Operator.IN, ("yes",)),
+            Requirement("tier", Operator.NOT_IN, ("db",)),
+        )
+    )
+    assert found.namespace_labels == LabelSelector((Requirement("t", Operator.EXISTS),))
+
+
+def test_namespaces_replicas_age_and_the_no_eviction_policy_are_handed_on():
+    found = protections(
+        load_aware={"evictableNamespaces": {"include": ["web", "shop"], "exclude": []}},
+        evictor={"minReplicas": 2, "minPodAge": "1h", "noEvictionPolicy": "Mandatory"},
+    )
+    assert found.included_namespaces == ("web", "shop")
+    assert found.excluded_namespaces == ()
+    assert (found.min_replicas, found.min_pod_age_seconds) == (2, 3600)
+    assert found.prefer_no_eviction_is_mandatory
+
+
+def test_daemon_set_pods_never_move_and_warnings_say_so():
+    older = warnings(evictor={"evictDaemonSetPods": True})
+    newer = warnings(
+        evictor={"ignorePvcPods": REMOVED, "podProtections": {"defaultDisabled": ["DaemonSetPods"]}}
+    )
+    assert "evictDaemonSetPods: has no effect; pods of DaemonSets never move." in older
+    assert "DaemonSetPods has no effect; pods of DaemonSets never move." in newer
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("evictLocalStoragePods", True),
+        ("evictSystemCriticalPods", True),
+        ("evictFailedBarePods", True),
+        ("ignorePvcPods", True),
+        ("labelSelector", {"matchLabels": {"a": "b"}}),
+        ("priorityThreshold", {"value": 5}),
+    ],
+)
+def test_keys_that_volcano_never_reads_work_here_and_a_warning_says_so(key, value):
+    assert f"args.{key}: has no effect in Volcano's LoadAware; here it does" in warnings(
+        load_aware={key: value}
+    )
+
+
+@pytest.mark.parametrize("plugin", ["load_aware", "evictor"])
+def test_fit_is_always_checked_and_a_warning_says_so(plugin):
+    assert "args.nodeFit: has no effect" in warnings(**{plugin: {"nodeFit": False}})
+    assert warnings(**{plugin: {"nodeFit": True}}) == ""
+
+
+def test_both_node_selectors_scope_the_nodes_and_the_evictors_limits_destinations():
+    policy = resolved(
+        nodeSelector="pool=web",
+        load_aware={"nodeSelector": "!spot"},
+        evictor={"nodeSelector": "zone in (a,b)"},
+    )
+    assert policy.node_selector == LabelSelector(
+        (
+            Requirement("pool", Operator.IN, ("web",)),
+            Requirement("spot", Operator.DOES_NOT_EXIST),
+        )
+    )
+    assert policy.destination_selector == LabelSelector(
+        (Requirement("zone", Operator.IN, ("a", "b")),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "peers", "limits"),
+    [
+        (None, {}, EvictionLimits(None, 2, None, 1)),
+        (None, {"PerNode": 10, "PerNamespace": 3, "Total": 50}, EvictionLimits(50, 10, 3, 1)),
+        ({"node": 5, "total": 9, "workload": 3}, {}, EvictionLimits(9, 5, None, 3)),
+        (
+            {"node": 5, "total": 9, "namespace": 4},
+            {"PerNode": 3, "PerNamespace": 7, "Total": 20},
+            EvictionLimits(9, 3, 4, 1),
+        ),
+        ({"node": None}, {}, EvictionLimits(None, 2, None, 1)),
+    ],
+)
+def test_the_smaller_limit_holds_and_a_default_gives_way_to_either(own, peers, limits):
+    top_level = {f"maxNoOfPodsToEvict{key}": value for key, value in peers.items()}
+    assert resolved(load_aware={"evictionLimits": own}, **top_level).limits == limits
+
+
+def test_a_limit_of_zero_gets_a_warning():
+    assert "nothing is ever evicted" in warnings(maxNoOfPodsToEvictTotal=0)
+    assert "args.evictionLimits: a limit of 0" in warnings(
+        load_aware={"evictionLimits": {"node": 0}}
+    )
