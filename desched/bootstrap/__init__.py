@@ -1,0 +1,1 @@
+"""The composition root: settings become adapters, and these a run of desched."""

@@ -1,0 +1,159 @@
+"""Where load comes from: the Prometheus that settings or the policy name, and the way to it."""
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from desched.adapters.kubernetes.connection import KubernetesConnection
+from desched.adapters.kubernetes.service_proxy import service_proxy
+from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.port_forward import in_cluster_service, port_forward_hint
+from desched.adapters.prometheus.reader import PrometheusLoadReader
+from desched.errors import ConfigurationError, ObservationError
+from desched.model.cluster import ClusterState
+from desched.model.load import ClusterLoad
+from desched.policy.policy import Policy
+from desched.ports import Clock
+from desched.settings import Settings, parse_headers
+
+
+class LoadSource:
+    """The LoadReader of the Prometheus that settings or else the policy name.
+
+    The policy may change while desched runs, and its address with it. Outside a cluster an
+    address that only resolves inside is reached through the API server's service proxy.
+    """
+
+    def __init__(self, settings: Settings, kubernetes: KubernetesConnection, clock: Clock) -> None:
+        self._settings = settings
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._url = ""
+        self._hint = ""
+        self._reader: PrometheusLoadReader | None = None
+
+    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
+        """The load of nodes and pods over the policy's windows, ending now.
+
+        Raises:
+            ObservationError: Prometheus could not be asked, or answered with an error.
+            ConfigurationError: it is not said where Prometheus is, or not how to reach it.
+        """
+        reader = self._reader_for(self._settings.prometheus_url or policy.metrics.address)
+        try:
+            return reader.read_load(cluster, policy)
+        except ObservationError as error:
+            if not self._hint:
+                raise
+            raise ObservationError(
+                error.source,
+                f"{error} It was asked through the API server's service proxy. {self._hint}.",
+            ) from error
+
+    def _reader_for(self, url: str) -> PrometheusLoadReader:
+        if self._reader is not None and url == self._url:
+            return self._reader
+        if not url:
+            raise ConfigurationError(
+                "It is not said where Prometheus is; set metrics.address in the policy, or "
+                "--prometheus-url (DESCHED_PROMETHEUS_URL)."
+            )
+        direct = prometheus_connection(self._settings, url)
+        proxied = None if self._kubernetes.in_cluster else through_proxy(direct, self._kubernetes)
+        reader = PrometheusLoadReader(proxied or direct, self._clock.wait)
+        if self._reader is not None:
+            self._reader.close()
+        self._reader, self._url = reader, url
+        self._hint = port_forward_hint(url) if proxied else ""
+        return reader
+
+
+def prometheus_connection(settings: Settings, url: str) -> PrometheusConnection:
+    """How to reach Prometheus at the address, with the credentials of the settings.
+
+    Raises:
+        ConfigurationError: the settings contradict each other, or a file cannot be read.
+    """
+    password = settings.prometheus_password
+    if settings.prometheus_password_file is not None:
+        password = SecretStr(_content(settings.prometheus_password_file, "password"))
+    return PrometheusConnection(
+        url=url,
+        bearer_token=settings.prometheus_bearer_token,
+        bearer_token_file=settings.prometheus_bearer_token_file,
+        username=settings.prometheus_username,
+        password=password,
+        client_cert_file=settings.prometheus_client_cert_file,
+        client_key_file=settings.prometheus_client_key_file,
+        ca_file=settings.prometheus_ca_file,
+        insecure_skip_verify=settings.prometheus_insecure_skip_verify,
+        headers=_headers(settings),
+        total_timeout_seconds=settings.prometheus_timeout.total_seconds(),
+        allow_insecure_credentials=settings.prometheus_allow_insecure_credentials,
+    )
+
+
+def through_proxy(
+    direct: PrometheusConnection, kubernetes: KubernetesConnection
+) -> PrometheusConnection | None:
+    """The way through the API server, None where the address resolves from here.
+
+    Raises:
+        ConfigurationError: Prometheus needs credentials, which the API server would not pass on.
+    """
+    service = in_cluster_service(direct.url)
+    if service is None or _resolves(direct.url):
+        return None
+    if direct.bearer_token or direct.bearer_token_file or direct.basic_credentials:
+        raise ConfigurationError(
+            f"{direct.address} does not resolve here, and the API server does not pass Prometheus' "
+            f"credentials on. {port_forward_hint(direct.url)}."
+        )
+    proxy = service_proxy(
+        kubernetes,
+        scheme=service.scheme,
+        namespace=service.namespace,
+        service=service.name,
+        port=service.port,
+    )
+    return replace(
+        direct,
+        url=proxy.base_url + service.path,
+        token_provider=proxy.token,
+        client_cert_file=proxy.client_cert_file,
+        client_key_file=proxy.client_key_file,
+        ca_file=proxy.ca_file,
+        insecure_skip_verify=proxy.insecure_skip_verify,
+    )
+
+
+def _headers(settings: Settings) -> dict[str, str]:
+    if settings.prometheus_headers is not None:
+        return parse_headers(settings.prometheus_headers.get_secret_value())
+    if settings.prometheus_headers_file is None:
+        return {}
+    try:
+        return parse_headers(_content(settings.prometheus_headers_file, "headers"))
+    except ValueError as error:
+        raise ConfigurationError(f"{settings.prometheus_headers_file} {error}.") from error
+
+
+def _content(path: Path, purpose: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"The file with the {purpose} for Prometheus, {path}, cannot be read; check the path "
+            "and that it is mounted."
+        ) from error
+
+
+def _resolves(url: str) -> bool:
+    try:
+        socket.getaddrinfo(urlsplit(url).hostname, None)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,379 @@
+"""The published policy relieves a hot node, end to end: everything but the kubelet is real."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from desched.adapters.kubernetes.access import REQUIRED_ACCESS
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.prometheus_server import PrometheusServer
+
+REPOSITORY = Path(__file__).parents[2]
+BASE = REPOSITORY / "deploy" / "base"
+WINDOW_SECONDS = 10
+DEMO = "demo"
+LOW = "low-priority-workload"
+OTHERS = ("te1", "te2", "te4", "te5")
+HOT = "te3"
+
+Object = dict[str, Any]
+
+
+def usage(cpu: str, memory: str = "200Mi") -> dict[str, str]:
+    return {"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory}
+
+
+def pod_spec(cpu_request: str = "", **fields: Any) -> Object:
+    requests = {"requests": {"cpu": cpu_request}} if cpu_request else {}
+    return {"containers": [{"name": "app", "image": "app", "resources": requests}], **fields}
+
+
+def deployment(name: str, replicas: int, cpu: str, namespace: str = DEMO, **fields: Any) -> Object:
+    annotations = fields.pop("annotations", {})
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}, "annotations": usage(cpu)},
+                "spec": pod_spec(**fields),
+            },
+        },
+    }
+
+
+def priority_class(name: str, value: int) -> Object:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }
+
+
+class Scenario:
+    """Nodes te1 to te5; te3 stands at 87.5 % CPU and te5 is idle."""
+
+    def __init__(self, plane: ControlPlane, prometheus: PrometheusServer, directory: Path) -> None:
+        self.plane = plane
+        self.prometheus = prometheus
+        self.directory = directory
+
+    def build(self, stress_priority: int | None, *guards: Object) -> None:
+        """First te3 alone, so that the scheduler has no choice; then the rest of the cluster."""
+        self._install_permissions()
+        self.plane.create_namespace(DEMO)
+        self.plane.apply(priority_class("low-priority", 1_000), priority_class("high", 10_000))
+        stress = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "stress", "namespace": DEMO, "annotations": usage("2")},
+            "spec": pod_spec("500m"),
+        }
+        if stress_priority is not None:
+            self.plane.apply(priority_class("stress", stress_priority))
+            stress["spec"]["priorityClassName"] = "stress"
+        self.plane.add_node(HOT, cpu="4")
+        low = deployment(
+            LOW,
+            3,
+            "500m",
+            cpu_request="300m",
+            schedulerName="volcano",
+            priorityClassName="low-priority",
+            annotations={"volcano.sh/preemptable": "true"},
+        )
+        self.plane.apply(stress, low, *guards)
+        names = {g["metadata"]["name"] for g in guards if g["kind"] == "Deployment"}
+        for name, count in ((LOW, 3), *((name, 1) for name in names)):
+            namespace = next(
+                (g["metadata"]["namespace"] for g in guards if g["metadata"]["name"] == name), DEMO
+            )
+            self.plane.wait_for_ready_pods(namespace, count, f"app={name}")
+        self.plane.add_node(*OTHERS, cpu="4")
+        background = deployment("web", 3, "300m", cpu_request="250m")
+        background["spec"]["template"]["spec"]["nodeSelector"] = {"role": "web"}
+        for name in ("te1", "te2", "te4"):
+            self.plane.kubectl("label", "node", name, "role=web")
+        self.plane.apply(background)
+        self.plane.wait_for_ready_pods(DEMO, 3, "app=web")
+        self.wait_until_measured()
+
+    def _install_permissions(self) -> None:
+        """The ServiceAccount and the rights exactly as `deploy/` ships them."""
+        kinds = {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+        manifests = yaml.safe_load_all(self.plane.kubectl("kustomize", str(BASE)))
+        wanted = [m for m in manifests if m["kind"] in kinds]
+        account = next(m for m in wanted if m["kind"] == "ServiceAccount")["metadata"]
+        for manifest in sorted(wanted, key=lambda m: m["kind"] != "Namespace"):
+            self.plane.apply(manifest)
+        self.kubeconfig = self.plane.kubeconfig_for(account["namespace"], account["name"])
+        self.account = account
+
+    def wait_until_measured(self) -> None:
+        """Every window is covered and the stress pod's rate is whole."""
+        self.prometheus.wait_until_has(
+            'sum(rate(container_cpu_usage_seconds_total{pod="stress",container!=""}'
+            f"[{WINDOW_SECONDS}s])) > 1.98"
+        )
+        self.prometheus.wait_until_has(
+            f"min(count_over_time(node_memory_MemTotal_bytes[{WINDOW_SECONDS}s]))"
+            f" >= {WINDOW_SECONDS - 1}"
+        )
+
+    def policy(self, **load_aware: Any) -> Path:
+        """The shipped ConfigMap; only the address and the windows are patched."""
+        manifest = yaml.safe_load((REPOSITORY / "policies" / "volcano-published.yaml").read_text())
+        document = yaml.safe_load(manifest["data"]["policy.yaml"])
+        for plugin in document["profiles"][0]["pluginConfig"]:
+            if plugin["name"] == "LoadAware":
+                plugin["args"]["metrics"]["address"] = self.prometheus.url
+                window = f"{WINDOW_SECONDS}s"
+                plugin["args"]["windows"] = {"cpu": [window], "memory": [window]}
+                plugin["args"].update(load_aware)
+        manifest["data"]["policy.yaml"] = yaml.safe_dump(document)
+        path = self.directory / "policy.yaml"
+        path.write_text(yaml.safe_dump(manifest))
+        return path
+
+    def arguments(self, *flags: str) -> list[str]:
+        common = ["--policy", str(self.policy()), "--kubeconfig", str(self.kubeconfig)]
+        return [sys.executable, "-m", "desched", *common, *flags]
+
+    def run(self, *flags: str) -> subprocess.CompletedProcess[str]:
+        """Desched as a process of its own, to its end."""
+        return subprocess.run(
+            self.arguments(*flags), capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def report(self, *flags: str) -> Object:
+        """The JSON report of one cycle that ended well."""
+        done = self.run(*flags, "--output", "json")
+        assert done.returncode == 0, done.stderr
+        assert "not_written" not in done.stderr, done.stderr
+        report: Object = json.loads(done.stdout)
+        return report
+
+    @contextmanager
+    def service(self, *flags: str) -> Iterator[subprocess.Popen[str]]:
+        """The loop as a process, its log in a file; ended by SIGTERM at the latest here."""
+        with self.log.open("w") as log:
+            process = subprocess.Popen(
+                self.arguments("--log-format", "json", "--listen-address", "127.0.0.1:0", *flags),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "desched.log"
+
+    def cycles(self) -> list[Object]:
+        """The `cycle.completed` lines so far."""
+        lines = [line for line in self.log.read_text().splitlines() if line.startswith("{")]
+        events = [json.loads(line) for line in lines]
+        return [event for event in events if event.get("event") == "cycle.completed"]
+
+    def places(self, app: str) -> dict[str, str]:
+        """Ready pods of an app by the node that they are on."""
+        return {
+            pod["metadata"]["name"]: pod["spec"]["nodeName"]
+            for pod in self.plane.pods(DEMO, f"app={app}")
+            if "deletionTimestamp" not in pod["metadata"] and pod["spec"].get("nodeName")
+        }
+
+
+@pytest.fixture
+def scenario(control_plane: ControlPlane, prometheus: PrometheusServer, tmp_path: Path) -> Scenario:
+    return Scenario(control_plane, prometheus, tmp_path)
+
+
+def evicted(cycle: Object) -> int:
+    """How many pods a cycle evicted, by its line in the log."""
+    return int(cycle["verdicts"].get("evicted", 0))
+
+
+def cpu_of(report: Object, node: str) -> Object:
+    verdict = next(v for v in report["plan"]["nodes"] if v["node"] == node)
+    return next(p for p in verdict["pressures"] if p["resource"] == "cpu")
+
+
+def reasons(report: Object) -> dict[str, str]:
+    """Refusals by the app of the pod."""
+    return {
+        re.sub(r"-[0-9a-f]+-[0-9a-z]{5}$", "", r["pod"]["name"]): r["reason"]
+        for r in report["plan"]["refusals"]
+    }
+
+
+@pytest.mark.parametrize("stress_priority", [None, 1_000_000])
+def test_the_service_cools_the_hot_node_once_and_then_leaves_it_alone(
+    scenario: Scenario, stress_priority: int | None
+) -> None:
+    scenario.build(stress_priority)
+    before = scenario.places(LOW)
+    assert set(before.values()) == {HOT}
+
+    with scenario.service("--evict", "--interval", "3s") as process:
+        scenario.plane.wait_for(
+            "a cycle that evicts", lambda: [c for c in scenario.cycles() if evicted(c)], 30
+        )
+        evicting = len(scenario.cycles())
+        # Past the rest of the node and the window, several looks at the new state.
+        scenario.plane.wait_for(
+            "cycles on load that has settled",
+            lambda: len(scenario.cycles()) >= evicting + 6,
+            60,
+        )
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(30) == 0
+
+    cycles = scenario.cycles()
+    assert sum(evicted(cycle) for cycle in cycles) == 1
+    assert cycles[-1]["result"] == "nothing_to_do"
+    after = scenario.places(LOW)
+    assert len(after) == 3
+    assert len(set(before) & set(after)) == 2
+    assert sorted(after.values()).count(HOT) == 2
+    scenario.plane.wait_for_ready_pods(DEMO, 3, f"app={LOW}")
+    settled = cpu_of(scenario.report("--dry-run"), HOT)
+    assert settled["lowest_ratio"] == pytest.approx(0.75, abs=0.01)
+    assert [p["metadata"]["name"] for p in scenario.plane.pods(DEMO) if "stress" in str(p)] != []
+    assert scenario.plane.get(f"/api/v1/namespaces/{DEMO}/pods/stress")["status"]["phase"] == (
+        "Running"
+    )
+
+
+def guards() -> list[Object]:
+    """Pods that must stay on te3, each for a reason of its own."""
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": DEMO},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "",
+            "volumeName": "data",
+        },
+    }
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "data"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "csi": {"driver": "csi.test", "volumeHandle": "data"},
+            "claimRef": {"namespace": DEMO, "name": "data"},
+        },
+    }
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "quorum", "namespace": DEMO},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "quorum"}}},
+    }
+    with_claim = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    return [
+        volume,
+        claim,
+        budget,
+        deployment("payments", 1, "100m", priorityClassName="high"),
+        deployment("ledger", 1, "100m", volumes=with_claim),
+        deployment("frontend", 1, "100m", namespace="default"),
+        deployment("quorum", 1, "100m"),
+    ]
+
+
+def test_what_is_protected_stays_and_the_report_says_why(scenario: Scenario) -> None:
+    scenario.build(None, *guards())
+    dry = scenario.report("--dry-run")
+    assert [e["workload"] for e in dry["plan"]["evictions"]] == [f"Deployment {DEMO}/{LOW}"]
+    assert not dry["outcomes"]
+    assert set(scenario.places(LOW).values()) == {HOT}
+    found = reasons(dry)
+    assert {name: found[name] for name in ("payments", "ledger", "frontend", "quorum")} == {
+        "payments": "priority_threshold",
+        "ledger": "pvc_pod",
+        "frontend": "namespace_excluded",
+        "quorum": "budget_exhausted",
+    }
+    assert found["stress"] == "bare_pod"
+
+    acted = scenario.report("--once", "--evict")
+    assert [o["verdict"] for o in acted["outcomes"]] == ["evicted"]
+    planned = [
+        (e["workload"], e["node"], e["reason"].split(" cpu ")[0]) for e in dry["plan"]["evictions"]
+    ]
+    assert planned == [
+        (e["workload"], e["node"], e["reason"].split(" cpu ")[0])
+        for e in acted["plan"]["evictions"]
+    ]
+    for name in ("payments", "ledger", "quorum"):
+        assert set(scenario.places(name).values()) == {HOT}
+    events = scenario.plane.items("/apis/events.k8s.io/v1/events")
+    about = {
+        (e["regarding"]["kind"], e["regarding"]["name"]) for e in events if "desched" in str(e)
+    }
+    evicted = acted["outcomes"][0]["pod"]["name"]
+    assert {("Pod", evicted), ("Node", HOT)} <= about
+
+
+def test_a_node_without_data_is_left_alone_and_named(scenario: Scenario) -> None:
+    scenario.plane.metrics.hide(HOT, "node-exporter")
+    scenario.build(None)
+    report = scenario.report("--once", "--evict")
+    verdict = next(v for v in report["plan"]["nodes"] if v["node"] == HOT)
+    assert (verdict["node_class"], verdict["reason"]) == ("unknown", "absent")
+    assert report["result"] == "nothing_to_do"
+    assert not report["outcomes"]
+    assert set(scenario.places(LOW).values()) == {HOT}
+
+
+def test_without_prometheus_nothing_is_evicted_and_the_exit_code_says_so(
+    scenario: Scenario,
+) -> None:
+    scenario.build(None)
+    scenario.prometheus.stop()
+    done = scenario.run("--once", "--evict")
+    assert done.returncode == 3
+    assert "Prometheus" in done.stderr
+    assert set(scenario.places(LOW).values()) == {HOT}
+    scenario.prometheus.start()
+
+
+def test_the_shipped_rights_are_enough_and_all_of_them_are_used(scenario: Scenario) -> None:
+    scenario.build(None)
+    scenario.report("--once", "--evict")
+    events = scenario.plane.audit_events(scenario.account["namespace"], scenario.account["name"])
+    assert not [e for e in events if e["responseStatus"]["code"] in {401, 403}]
+    assert {used(e) for e in events if "objectRef" in e} == {
+        (access.verb, access.group, access.resource) for access in REQUIRED_ACCESS
+    }
+
+
+def used(event: Object) -> tuple[str, str, str]:
+    """Verb, group and resource of a request in the audit log."""
+    about = event["objectRef"]
+    resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+    return event["verb"], about.get("apiGroup", ""), resource

@@ -1,0 +1,105 @@
+import msgspec
+import pytest
+
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.model.report import CycleResult, Mode
+from desched.policy.loading import LoadedPolicy
+from desched.policy.policy import PriorityThreshold
+from desched.service.policy_file import PolicyFile
+from desched.service.runner import CycleRunner
+from desched.simulation.demo import demo_policy
+from desched.simulation.scenarios import published_scenario
+
+POLICY = demo_policy()
+
+
+def with_unknown_class(policy):
+    return msgspec.structs.replace(
+        policy,
+        digest="with-unknown-class",
+        protections=msgspec.structs.replace(
+            policy.protections, priority_threshold=PriorityThreshold(class_name="no-such-class")
+        ),
+    )
+
+
+class Editor:
+    """A policy file in memory."""
+
+    def __init__(self, policy):
+        self.policy = policy
+
+    def load(self):
+        return LoadedPolicy(self.policy, ())
+
+
+@pytest.fixture
+def editor():
+    return Editor(POLICY)
+
+
+@pytest.fixture
+def simulation():
+    return published_scenario()
+
+
+def runner_for(simulation, editor, mode=Mode.EVICT):
+    acting = mode is Mode.EVICT
+    return CycleRunner(
+        simulation.world(acting=acting),
+        PolicyFile(editor.load),
+        mode,
+        "simulated",
+    )
+
+
+def test_a_report_goes_to_every_sink_and_cycles_are_numbered(simulation, editor):
+    first, second = [], []
+    runner = runner_for(simulation, editor, Mode.DRY_RUN)
+    runner.report_to(first.append, second.append)
+    reports = [runner.run(), runner.run()]
+    assert first == second == reports
+    assert [report.cycle for report in reports] == [1, 2]
+    assert {report.target for report in reports} == {"simulated"}
+
+
+def test_what_a_cycle_did_is_remembered_by_the_next_one(simulation, editor):
+    runner = runner_for(simulation, editor)
+    assert runner.run().result is CycleResult.EVICTED
+    simulation.clock.advance(60)
+    assert runner.run().outcomes == ()
+
+
+def test_a_first_policy_that_does_not_suit_the_cluster_is_refused(simulation, editor):
+    editor.policy = with_unknown_class(POLICY)
+    with pytest.raises(ConfigurationError, match="no-such-class"):
+        runner_for(simulation, editor, Mode.DRY_RUN).run()
+
+
+def test_a_later_one_gives_way_to_the_last_good_policy(simulation, editor):
+    told = []
+    runner = runner_for(simulation, editor, Mode.DRY_RUN)
+    runner.tell_policy_to(told.append)
+    runner.run()
+    editor.policy = with_unknown_class(POLICY)
+    assert runner.run().result is CycleResult.PLANNED
+    assert [bool(reading.problem) for reading in told] == [False, True]
+    assert told[1].news
+    assert told[1].policy == POLICY
+
+
+class Blind:
+    def read_cluster(self):
+        raise ObservationError(ObservationSource.CLUSTER, "The API server is away.")
+
+
+def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, editor):
+    told = []
+    world = simulation.world(acting=False)._replace(cluster=Blind())
+    runner = CycleRunner(world, PolicyFile(editor.load), Mode.DRY_RUN, "simulated")
+    runner.tell_policy_to(told.append)
+    runner.report_to(told.append)
+    with pytest.raises(ObservationError):
+        runner.run()
+    (reading,) = told
+    assert reading.policy == POLICY

@@ -1,0 +1,104 @@
+"""What the documents say is true of the code, where that can be checked."""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from desched.adapters.kubernetes.access import REQUIRED_ACCESS
+from desched.cli import ExitCode
+from desched.model.plan import Plan
+from desched.model.report import CycleReport, CycleResult, Mode, Observed
+from desched.service.metrics import ServiceMetrics
+from desched.settings import Settings, variable_of
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("policies/*.md")])
+
+
+def targets(document: Path) -> list[str]:
+    """Links to other files of the project and to headings."""
+    links = re.findall(r"\]\(([^)\s]+)\)", document.read_text())
+    return [link for link in links if not link.startswith("https://")]
+
+
+def anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(document: Path) -> None:
+    for target in targets(document):
+        path, _, anchor = target.partition("#")
+        file = document.parent / path if path else document
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+def test_every_module_that_the_architecture_names_is_there() -> None:
+    named = re.findall(r"`([a-z_/]+(?:\*)?\.py)`", (ROOT / "docs" / "architecture.md").read_text())
+
+    assert named
+    for name in named:
+        assert list((ROOT / "desched").glob(name)), name
+
+
+def operations() -> str:
+    return (ROOT / "docs" / "operations.md").read_text()
+
+
+def test_the_documented_permissions_are_the_required_ones() -> None:
+    documented = operations().partition("## Permissions")[2]
+    rows = [
+        f"| `{a.verb}` | `{a.group or 'core'}` | `{a.resource}` | {a.reason} |"
+        for a in REQUIRED_ACCESS
+    ]
+
+    assert [line for line in documented.splitlines() if line.startswith("| `")] == rows
+
+
+def test_the_documented_metrics_are_the_exposed_ones() -> None:
+    metrics = ServiceMetrics(Mode.EVICT)
+    metrics.cycle_completed(
+        CycleReport(
+            cycle=1,
+            started_at=datetime(2026, 5, 1, tzinfo=UTC),
+            duration_seconds=1.0,
+            observe_seconds=0.5,
+            plan_seconds=0.5,
+            mode=Mode.EVICT,
+            target="test",
+            policy="policy.yaml",
+            result=CycleResult.NOTHING_TO_DO,
+            observed=Observed(nodes=0, pods=0, pods_measured=0, unresolved_series=0),
+            plan=Plan(nodes=()),
+        )
+    )
+    types = re.findall(r"^# TYPE (desched_\S+)", metrics.exposition().decode(), re.MULTILINE)
+    exposed = {name for name in types if not name.endswith("_created")}
+    described = operations().partition("## Metrics and alerts")[2]
+
+    assert set(re.findall(r"^\| `(desched_\w+)`", described, re.MULTILINE)) == exposed
+    assert set(re.findall(r"\bdesched_\w+", operations())) <= exposed
+
+
+def test_every_exit_code_is_documented() -> None:
+    documented = operations().partition("## Exit codes")[2].partition("\n## ")[0]
+
+    assert re.findall(r"^\| (\d) \|", documented, re.MULTILINE) == [
+        str(code.value) for code in sorted(ExitCode)
+    ]
+
+
+def test_every_result_of_a_cycle_is_documented() -> None:
+    documented = operations().partition("## Read what it says")[2].partition("\n## ")[0]
+
+    assert set(re.findall(r"^\| `(\w+)` \|", documented, re.MULTILINE)) == set(CycleResult)
+
+
+def test_every_variable_that_is_documented_is_a_setting() -> None:
+    known = {variable_of(name) for name in Settings.model_fields}
+
+    assert set(re.findall(r"\bDESCHED_\w+", operations())) <= known

@@ -1,0 +1,37 @@
+"""What the image is made of."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def pins(name: str) -> dict[str, str]:
+    """Each requirement of a lock with its version and hashes, without the comments."""
+    text = re.sub(r"^ *#.*\n", "", (ROOT / "requirements" / name).read_text(), flags=re.MULTILINE)
+    blocks = re.split(r"\n(?=\S)", text.strip())
+    return {block.partition("==")[0]: block for block in blocks}
+
+
+@pytest.mark.parametrize("lock", ["build.txt", "runtime.txt"])
+def test_the_image_installs_what_the_tests_ran_with(lock: str) -> None:
+    assert pins(lock).items() <= pins("dev.txt").items()
+
+
+def test_the_image_can_build_the_wheel() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    backend = {re.split(r"[<>=~]", each)[0] for each in project["build-system"]["requires"]}
+
+    assert backend <= pins("build.txt").keys()
+
+
+def test_the_image_gets_everything_that_the_dockerfile_copies() -> None:
+    copied = re.findall(
+        r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE
+    )
+    kept = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
+
+    assert {path.rstrip("/") for line in copied for path in line.split()} == set(kept)

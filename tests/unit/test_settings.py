@@ -1,0 +1,194 @@
+from datetime import timedelta
+
+import pytest
+
+from desched.errors import ConfigurationError
+from desched.settings import Settings, flag_of, load_settings, option_of, parse_headers, variable_of
+
+EXAMPLES = {
+    "dry_run": ("true", True),
+    "evict": ("true", True),
+    "once": ("true", True),
+    "interval": ("90s", timedelta(seconds=90)),
+    "cycle_deadline": ("1h", timedelta(hours=1)),
+    "prometheus_timeout": ("7s", timedelta(seconds=7)),
+    "prometheus_insecure_skip_verify": ("true", True),
+    "prometheus_allow_insecure_credentials": ("true", True),
+    "prometheus_url": ("http://prometheus:9090", "http://prometheus:9090"),
+    "prometheus_headers": ("X-Scope-OrgID=team-a", "X-Scope-OrgID=team-a"),
+    "output": ("yaml", "yaml"),
+    "log_format": ("json", "json"),
+    "log_level": ("debug", "debug"),
+}
+
+
+def example(name):
+    return EXAMPLES.get(name, ("some-text", "some-text"))
+
+
+def plain(value):
+    if hasattr(value, "get_secret_value"):
+        return value.get_secret_value()
+    return value if isinstance(value, bool | timedelta) else str(value)
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_field_is_set_by_its_environment_variable(name, monkeypatch):
+    text, expected = example(name)
+    monkeypatch.setenv(variable_of(name), text)
+    settings = load_settings({})
+    assert plain(getattr(settings, name)) == expected
+    assert settings.given(name)
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_field_means_the_same_by_flag_and_by_variable(name, monkeypatch):
+    text, _ = example(name)
+    by_flag = load_settings({name: text})
+    monkeypatch.setenv(variable_of(name), text)
+    assert load_settings({}) == by_flag
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_default(monkeypatch):
+    assert load_settings({}).interval == timedelta(minutes=5)
+    monkeypatch.setenv("DESCHED_INTERVAL", "10m")
+    assert load_settings({}).interval == timedelta(minutes=10)
+    assert load_settings({"interval": "1m"}).interval == timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_no_variable_without_the_prefix_is_read(name, monkeypatch):
+    text, expected = example(name)
+    for spelling in (name.upper(), flag_of(name).removeprefix("--").upper()):
+        monkeypatch.setenv(spelling, text)
+    for alias in option_of(Settings.model_fields[name]).aliases:
+        monkeypatch.setenv(alias.removeprefix("--").replace("-", "_").upper(), text)
+    assert plain(getattr(load_settings({}), name)) != expected
+
+
+def test_a_dotenv_file_in_the_working_directory_is_not_read(tmp_path, monkeypatch):
+    (tmp_path / ".env").write_text("DESCHED_EVICT=true\n")
+    monkeypatch.chdir(tmp_path)
+    assert not load_settings({}).evict
+
+
+def test_an_empty_variable_is_as_if_it_were_not_set(monkeypatch):
+    monkeypatch.setenv("DESCHED_CRON", "")
+    assert load_settings({}).cron is None
+
+
+def test_a_misspelt_variable_is_refused_with_a_suggestion(monkeypatch):
+    monkeypatch.setenv("DESCHED_DRYRUN", "true")
+    with pytest.raises(ConfigurationError, match="did you mean DESCHED_DRY_RUN"):
+        load_settings({})
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "DESCHED_SERVICE_HOST",
+        "DESCHED_SERVICE_PORT",
+        "DESCHED_SERVICE_PORT_METRICS",
+        "DESCHED_PORT",
+        "DESCHED_PORT_10258_TCP",
+        "DESCHED_PORT_10258_TCP_ADDR",
+        "DESCHED_METRICS_SERVICE_HOST",
+    ],
+)
+def test_variables_that_kubernetes_sets_for_services_are_left_alone(variable, monkeypatch):
+    monkeypatch.setenv(variable, "10.0.0.1")
+    assert load_settings({}) == Settings()
+
+
+def test_each_bad_value_gets_its_own_line_that_names_flag_and_variable():
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings({"interval": "5", "output": "xml", "dry_run": "perhaps"})
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert any(
+        line.startswith('--interval (DESCHED_INTERVAL): "5" has no unit; write "5s"')
+        for line in lines
+    )
+    assert "--output (DESCHED_OUTPUT): \"xml\" should be 'table', 'json' or 'yaml'." in lines
+    assert any(line.startswith('--dry-run (DESCHED_DRY_RUN): "perhaps"') for line in lines)
+
+
+def test_an_interval_of_nothing_is_refused():
+    with pytest.raises(ConfigurationError, match="at least 1s"):
+        load_settings({"interval": "0s"})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"dry_run": "true"}, {"evict": "true"}),
+        ({"interval": "5m"}, {"cron": "@hourly"}),
+        ({"prometheus_password": "a"}, {"prometheus_password_file": "b"}),
+        ({"prometheus_headers": "A=b"}, {"prometheus_headers_file": "c"}),
+    ],
+)
+def test_contradictions_are_refused_and_name_both_sides(one, other):
+    with pytest.raises(ConfigurationError, match="contradict each other") as caught:
+        load_settings(one | other)
+    for name in one | other:
+        assert variable_of(name) in str(caught.value)
+
+
+def test_a_switch_given_as_false_contradicts_nothing():
+    assert load_settings({"dry_run": "false", "evict": "true"}).evict
+
+
+@pytest.mark.parametrize(
+    ("flags", "loops"),
+    [
+        ({}, True),
+        ({"evict": "true"}, True),
+        ({"dry_run": "true"}, False),
+        ({"dry_run": "true", "interval": "5m"}, True),
+        ({"dry_run": "true", "cron": "@hourly"}, True),
+        ({"once": "true"}, False),
+        ({"once": "true", "interval": "5m"}, False),
+    ],
+)
+def test_when_it_loops(flags, loops):
+    assert load_settings(flags).loops is loops
+
+
+SECRET = "s3cr3t-value"  # noqa: S105  (what must not show up anywhere)
+
+
+def test_secrets_show_up_neither_in_repr_nor_in_errors(monkeypatch):
+    monkeypatch.setenv("DESCHED_PROMETHEUS_PASSWORD", SECRET)
+    monkeypatch.setenv("DESCHED_PROMETHEUS_BEARER_TOKEN", SECRET)
+    monkeypatch.setenv("DESCHED_PROMETHEUS_HEADERS", f"Authorization={SECRET}")
+    assert SECRET not in repr(load_settings({}))
+    monkeypatch.setenv("DESCHED_PROMETHEUS_HEADERS", SECRET)
+    with pytest.raises(ConfigurationError, match="DESCHED_PROMETHEUS_HEADERS") as caught:
+        load_settings({"interval": "x"})
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_password_in_the_url_is_refused_without_repeating_it():
+    with pytest.raises(ConfigurationError, match="DESCHED_PROMETHEUS_PASSWORD") as caught:
+        load_settings({"prometheus_url": f"http://me:{SECRET}@prometheus"})
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "headers"),
+    [
+        ("X-Scope-OrgID=team-a", {"X-Scope-OrgID": "team-a"}),
+        ("A=1, B=x=y", {"A": "1", "B": "x=y"}),
+        ("A=1\nB=2\n", {"A": "1", "B": "2"}),
+        ('{"A": "1, 2"}', {"A": "1, 2"}),
+    ],
+)
+def test_headers_are_a_list_of_pairs_or_json(text, headers):
+    assert parse_headers(text) == headers
+
+
+@pytest.mark.parametrize("text", ["A", '{"A": 1}', '{"A"', "A b=1", '{"A": "1\\r\\nB: 2"}', "=1"])
+def test_headers_that_are_neither_are_refused(text):
+    with pytest.raises(ValueError, match="must be like"):
+        parse_headers(text)
