@@ -65,7 +65,7 @@ def decode_wire(bodies: list[bytes]) -> int:
 
 
 def decode_model(bodies: list[bytes]) -> int:
-    decoder = Decoder("pod", wire.Pod, PodBuilder().pod)
+    decoder = Decoder(wire.Pod, PodBuilder().pod)
     pods: list[Pod] = []
     for body in bodies:
         pods += decoder.page(body).values
@@ -94,7 +94,7 @@ def cpu_name() -> str:
 
 def report_memory() -> None:
     """All of a large cluster at once, page by page as the reader does."""
-    decoder = Decoder("pod", wire.Pod, PodBuilder().pod)
+    decoder = Decoder(wire.Pod, PodBuilder().pod)
     pods: list[Pod] = []
     before = peak_mib()
     for body in pages(FULL_SIZE):

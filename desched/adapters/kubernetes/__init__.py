@@ -1,0 +1,1 @@
+"""The Kubernetes API server behind the ports; the only home of the kubernetes package."""

@@ -1,0 +1,88 @@
+"""From the API server's JSON to values; complaints name the object and the field."""
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from desched.adapters.kubernetes import wire
+from desched.errors import ObservationError, ObservationSource
+
+W = TypeVar("W")
+V = TypeVar("V")
+
+
+class Page(NamedTuple, Generic[V]):
+    """Part of a list; `continue_token` is empty on the last one."""
+
+    values: list[V]
+    continue_token: str
+
+
+class Decoder(Generic[W, V]):
+    """Decodes objects of one kind and builds a value from each.
+
+    One object that cannot be read is an error for the whole list: a pod that silently vanished
+    would look like free room, a budget like permission.
+    """
+
+    def __init__(self, kind: type[W], build: Callable[[W], V]) -> None:
+        self._kind = kind.__name__
+        self._build = build
+        self._object = msgspec.json.Decoder(kind)
+        self._page: msgspec.json.Decoder[wire.Items[W]] = msgspec.json.Decoder(
+            wire.Items[kind]  # type: ignore[valid-type]  # a type only known at run time
+        )
+
+    def page(self, body: bytes) -> Page[V]:
+        """The values of one page of a list.
+
+        Raises:
+            ObservationError: it is not such a list, or an object in it cannot be read.
+        """
+        try:
+            items = self._page.decode(body)
+            values = [self._build(item) for item in items.items or ()]
+        except (msgspec.DecodeError, ValueError) as error:
+            raise self._complaint(body, error) from error
+        return Page(values, (items.metadata.continue_ or "") if items.metadata else "")
+
+    def one(self, body: bytes) -> V:
+        """The value of one object.
+
+        Raises:
+            ObservationError: it cannot be read.
+        """
+        try:
+            return self._build(self._object.decode(body))
+        except (msgspec.DecodeError, ValueError) as error:
+            raise _unreadable(f"The {self._kind} {_name(body)}", error) from error
+
+    def _complaint(self, body: bytes, error: Exception) -> ObservationError:
+        """Finds the object that the list failed on, which the decoder's message does not name."""
+        try:
+            items = msgspec.json.decode(body, type=wire.Items[msgspec.Raw]).items or ()
+        except msgspec.DecodeError:
+            return _unreadable(f"The list of {self._kind}s", error)
+        for item in items:
+            try:
+                self.one(bytes(item))
+            except ObservationError as complaint:
+                return complaint
+        return _unreadable(f"The list of {self._kind}s", error)
+
+
+def _name(body: bytes) -> str:
+    try:
+        metadata = msgspec.json.decode(body, type=wire.Named).metadata
+    except msgspec.DecodeError:
+        return "without a name"
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def _unreadable(what: str, error: Exception) -> ObservationError:
+    return ObservationError(
+        ObservationSource.CLUSTER,
+        f"{what} cannot be read ({error}); nothing is evicted until the object is corrected or "
+        "desched knows its form.",
+    )

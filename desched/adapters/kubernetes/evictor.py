@@ -1,0 +1,117 @@
+"""Asks the Eviction API, and knows what each of its answers means."""
+
+import re
+
+import msgspec
+
+from desched.adapters.kubernetes import wire
+from desched.adapters.kubernetes.access import EVICT_POD
+from desched.adapters.kubernetes.connection import DEADLINE_SECONDS, Answer, KubernetesConnection
+from desched.adapters.kubernetes.events import EventWriter
+from desched.errors import ObservationError, StopActing
+from desched.model.cluster import PodRef
+from desched.model.plan import PlannedEviction
+from desched.model.report import EvictionVerdict
+from desched.ports import EvictionAnswer
+
+_REASON_ANNOTATION = "desched.io/reason"
+_TAKEN_OVER = re.compile(r"triggered (evacuation|migration)", re.IGNORECASE)  # KubeVirt's webhook
+_SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
+
+
+class KubernetesEvictor:
+    """The Evictor for a real API server; it never deletes a pod, and asks once."""
+
+    def __init__(
+        self,
+        connection: KubernetesConnection,
+        events: EventWriter,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
+    ) -> None:
+        self._connection = connection
+        self._events = events
+        self._deadline_seconds = deadline_seconds
+
+    def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
+        """Ask once for the eviction of exactly this pod.
+
+        The reason is for audit logs and admission webhooks.
+
+        Raises:
+            StopActing: the answer is missing or not understood; the pod may be evicted or not.
+        """
+        if not pod.uid:
+            raise ValueError(f"{pod} without a uid could be another pod by now")
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "annotations": {_REASON_ANNOTATION: reason},
+            },
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        try:
+            answer = self._connection.post(
+                EVICT_POD.path(pod.namespace, pod.name),
+                body,
+                deadline_seconds=self._deadline_seconds,
+            )
+        except ObservationError as error:
+            raise StopActing(f"Whether {pod} is evicted is not known. {error}") from error
+        return _understood(answer, pod)
+
+    def announce(self, eviction: PlannedEviction, note: str) -> None:
+        """Leave an Event on the pod and its node; failing to is logged, never raised."""
+        self._events.announce(eviction, note)
+
+
+def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
+    """The verdict behind a status; the statuses alone do not tell it."""
+    status = _status(answer.body)
+    message = (status.message or "") if status is not None else ""
+    match answer.status:
+        case 200 | 201 if status is not None:
+            return EvictionAnswer(EvictionVerdict.EVICTED)
+        case 429:
+            return _refused_for_now(answer, status, message)
+        case 403 if status is not None:
+            return EvictionAnswer(EvictionVerdict.FORBIDDEN, message)
+        case 404 if status is not None:
+            return EvictionAnswer(EvictionVerdict.GONE, message)
+        case 409 if status is not None:
+            return EvictionAnswer(EvictionVerdict.REPLACED, message)
+        case 500 if _SEVERAL_BUDGETS in message:
+            return EvictionAnswer(EvictionVerdict.SEVERAL_BUDGETS, message)
+        case _:
+            said = f": {message}" if message else ""
+            raise StopActing(
+                f"The API server answered the eviction of {pod} with {answer.status}{said}; that "
+                "is not understood, so nothing more is evicted in this cycle."
+            )
+
+
+def _refused_for_now(answer: Answer, status: wire.Status | None, message: str) -> EvictionAnswer:
+    """Tells a budget from throttling by the cause: both may come with Retry-After."""
+    causes = (status.details.causes or ()) if status is not None and status.details else ()
+    for cause in causes:
+        if cause.reason == "DisruptionBudget":
+            return EvictionAnswer(EvictionVerdict.BLOCKED_BY_BUDGET, cause.message or message)
+    if _TAKEN_OVER.search(message):
+        return EvictionAnswer(EvictionVerdict.TAKEN_OVER, message)
+    return EvictionAnswer(
+        EvictionVerdict.THROTTLED,
+        message or "the API server is throttling requests",
+        answer.retry_after_seconds,
+    )
+
+
+def _status(body: bytes) -> wire.Status | None:
+    """The server's Status object, None if the answer is something else."""
+    try:
+        status = msgspec.json.decode(body, type=wire.Status)
+    except msgspec.DecodeError:
+        return None
+    return status if status.kind == "Status" else None

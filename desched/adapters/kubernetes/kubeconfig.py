@@ -1,0 +1,150 @@
+"""Which cluster is meant, and who we are there."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import yaml
+from kubernetes import config
+from kubernetes.client import Configuration
+from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
+
+from desched.errors import ConfigurationError
+
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class ClusterAccount(NamedTuple):
+    """A cluster and credentials for it; `target` is safe to print, `configuration` is not."""
+
+    configuration: Configuration
+    target: str
+    in_cluster: bool
+    namespace: str
+
+
+def find_account(kubeconfig: Path | None, context: str | None) -> ClusterAccount:
+    """The account that was asked for, else the pod's own, else that of the default kubeconfig.
+
+    Credentials are read anew on every call: files, exec plugins and all.
+
+    Raises:
+        ConfigurationError: there is none, or it cannot be used.
+    """
+    if kubeconfig is None and context is None:
+        own = _pod_account()
+        if own is not None:
+            return own
+    location = str(kubeconfig) if kubeconfig is not None else KUBE_CONFIG_DEFAULT_LOCATION
+    return _kubeconfig_account(location, context)
+
+
+def _pod_account() -> ClusterAccount | None:
+    configuration = _configuration()
+    try:
+        config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # library
+        namespace = _NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+    except (config.ConfigException, OSError):
+        return None  # not in a pod, or in one without a ServiceAccount token
+    return ClusterAccount(
+        configuration=configuration,
+        target=_target("in-cluster", configuration),
+        in_cluster=True,
+        namespace=namespace,
+    )
+
+
+def _kubeconfig_account(location: str, context: str | None) -> ClusterAccount:
+    document = _read(location)
+    contexts = _named(document.get("contexts"), "context")
+    name = context or document.get("current-context")
+    if not name:
+        raise ConfigurationError(
+            f"The kubeconfig {location} has no current context; choose one with --context: "
+            f"{_listing(contexts)}."
+        )
+    if name not in contexts:
+        raise ConfigurationError(
+            f'The kubeconfig {location} has no context "{name}"; it has {_listing(contexts)}.'
+        )
+    configuration = _configuration()
+    try:
+        config.load_kube_config(  # type: ignore[no-untyped-call]  # library without types
+            location, name, configuration, persist_config=False
+        )
+    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+        raise ConfigurationError(
+            f'The context "{name}" of the kubeconfig {location} cannot be used: {error}; '
+            f"check it with `kubectl --context {name} version`."
+        ) from error
+    _check_exec_plugin(document, contexts[name], configuration, location)
+    return ClusterAccount(
+        configuration=configuration,
+        target=_target(f'context "{name}"', configuration),
+        in_cluster=False,
+        namespace=contexts[name].get("namespace") or "default",
+    )
+
+
+def _check_exec_plugin(
+    document: dict[str, Any], context: dict[str, Any], configuration: Configuration, location: str
+) -> None:
+    """The library logs a failing plugin and goes on without credentials."""
+    user = _named(document.get("users"), "user").get(context.get("user", ""), {})
+    plugin = user.get("exec")
+    if plugin and not configuration.api_key and not configuration.cert_file:
+        raise ConfigurationError(
+            f'The credential plugin "{plugin.get("command")}" that the kubeconfig {location} '
+            f'names for the user "{context.get("user")}" gave no credentials; run `kubectl version`'
+            " to see its error, and log in again if it asks for that."
+        )
+
+
+def _read(location: str) -> dict[str, Any]:
+    missing = ConfigurationError(
+        f"There is no kubeconfig at {location}, and desched does not run in a pod with a "
+        "ServiceAccount token; name a file with --kubeconfig."
+    )
+    try:
+        merged = KubeConfigMerger(location).config  # type: ignore[no-untyped-call]  # library
+    except FileNotFoundError as error:
+        raise missing from error
+    except (config.ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"The kubeconfig {location} cannot be read ({type(error).__name__}); check that it is "
+            "a readable YAML file of kind Config."
+        ) from error
+    if merged is None:
+        raise missing
+    document = getattr(merged, "value", merged)
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"The kubeconfig {location} is not a YAML file of kind Config.")
+    return document
+
+
+def _named(entries: object, kind: str) -> dict[str, dict[str, Any]]:
+    """The entries of a kubeconfig's list by their names; entries without content are left out."""
+    found = {}
+    for node in entries if isinstance(entries, list) else []:
+        entry = getattr(node, "value", node)  # the merger wraps each in a node of its own
+        if isinstance(entry, dict) and isinstance(entry.get(kind), dict):
+            found[str(entry.get("name"))] = entry[kind]
+    return found
+
+
+def _configuration() -> Configuration:
+    configuration = Configuration()
+    configuration.retries = False  # we retry ourselves, under one deadline
+    configuration.client_go_retries = False
+    return configuration
+
+
+def _target(account: str, configuration: Configuration) -> str:
+    parts = urlsplit(configuration.host)
+    server = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return f"{account} ({server})"
+
+
+def _listing(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in sorted(names)) or "none at all"

@@ -1,0 +1,34 @@
+"""Nodes in the model's words."""
+
+from desched.adapters.kubernetes import wire
+from desched.adapters.kubernetes.amounts import node_amounts
+from desched.model.cluster import Node, Taint
+
+_ADDRESS_TYPES = frozenset({"InternalIP", "ExternalIP", "Hostname", "InternalDNS"})
+
+
+def node(item: wire.Node) -> Node:
+    """The node.
+
+    Raises:
+        ValueError: it has no creation time, or a quantity cannot be read.
+    """
+    metadata, spec, status = item.metadata, item.spec, item.status
+    if metadata.creation_timestamp is None:
+        raise ValueError("no metadata.creationTimestamp")
+    labels = metadata.labels or {}
+    info = status.node_info or wire.NodeInfo()
+    return Node(
+        name=metadata.name,
+        uid=metadata.uid,
+        created_at=metadata.creation_timestamp,
+        labels=labels,
+        capacity=node_amounts(status.capacity),
+        allocatable=node_amounts(status.allocatable),
+        ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
+        unschedulable=bool(spec.unschedulable),
+        deleting=metadata.deletion_timestamp is not None,
+        taints=tuple(Taint(t.key, t.effect, t.value or "") for t in spec.taints or ()),
+        addresses=tuple(a.address for a in status.addresses or () if a.type in _ADDRESS_TYPES),
+        operating_system=info.operating_system or labels.get("kubernetes.io/os") or "linux",
+    )

@@ -1,0 +1,437 @@
+"""The JSON of the API server, narrowed to the fields that are used.
+
+Servers print null for empty lists and maps, so nearly everything may be None. `msgspec.Raw` leaves
+a part undecoded: the pods of a workload repeat it byte for byte, and it is decoded once for all.
+"""
+# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
+
+from datetime import datetime
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+T = TypeVar("T")
+
+Strings = dict[str, str] | None
+
+
+class Wire(msgspec.Struct, gc=False, rename="camel"):
+    """Decoded JSON is a tree, so the garbage collector need not look for cycles in it."""
+
+
+class ListMeta(Wire):
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class Items(Wire, Generic[T]):
+    """One page of a list."""
+
+    items: list[T] | None = None
+    metadata: ListMeta | None = None
+
+
+class OwnerReference(Wire):
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class Metadata(Wire):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    generation: int | None = None
+    labels: Strings = None
+    annotations: Strings = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class Named(Wire):
+    """Any object, as far as an error message needs it."""
+
+    metadata: Metadata
+
+
+class Condition(Wire):
+    type: str
+    status: str = ""
+    reason: str | None = None
+
+
+# Selectors
+
+
+class SelectorRequirement(Wire):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class LabelSelector(Wire):
+    match_labels: Strings = None
+    match_expressions: list[SelectorRequirement] | None = None
+
+
+class NodeSelectorTerm(Wire):
+    match_expressions: list[SelectorRequirement] | None = None
+    match_fields: list[SelectorRequirement] | None = None
+
+
+class NodeSelector(Wire):
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+# Nodes
+
+
+class Taint(Wire):
+    key: str
+    effect: str
+    value: str | None = None
+
+
+class NodeSpec(Wire):
+    unschedulable: bool | None = None
+    taints: list[Taint] | None = None
+
+
+class NodeAddress(Wire):
+    type: str
+    address: str
+
+
+class NodeInfo(Wire):
+    operating_system: str | None = None
+
+
+class NodeStatus(Wire):
+    capacity: Strings = None
+    allocatable: Strings = None
+    conditions: list[Condition] | None = None
+    addresses: list[NodeAddress] | None = None
+    node_info: NodeInfo | None = None
+
+
+class Node(Wire):
+    metadata: Metadata
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+# Pods
+
+
+class PodMetadata(Wire):
+    name: str
+    namespace: str
+    uid: str
+    creation_timestamp: datetime
+    deletion_timestamp: datetime | None = None
+    labels: Raw = Raw()
+    annotations: Raw = Raw()
+    owner_references: Raw = Raw()
+
+
+class Container(Wire):
+    name: str
+    resources: Raw = Raw()
+    ports: Raw = Raw()
+    restart_policy: str | None = None
+
+
+class ClaimSource(Wire):
+    claim_name: str
+
+
+class Present(Wire):
+    """An object of which only its being there matters."""
+
+
+class Volume(Wire):
+    name: str
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Present | None = None
+    empty_dir: Present | None = None
+    host_path: Present | None = None
+
+
+class PodSpec(Wire):
+    containers: list[Container]
+    init_containers: list[Container] | None = None
+    volumes: list[Volume] | None = None
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    resources: Raw = Raw()
+    overhead: Raw = Raw()
+    node_selector: Raw = Raw()
+    affinity: Raw = Raw()
+    tolerations: Raw = Raw()
+    topology_spread_constraints: Raw = Raw()
+    resource_claims: Raw = Raw()
+    scheduling_gates: Raw = Raw()
+
+
+class ContainerStatus(Wire):
+    name: str
+    resources: Raw = Raw()
+    allocated_resources: Raw = Raw()
+
+
+class PodStatus(Wire):
+    phase: str | None = None
+    qos_class: str | None = None
+    start_time: datetime | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: Raw = Raw()
+    allocated_resources: Raw = Raw()
+
+
+class Pod(Wire):
+    metadata: PodMetadata
+    spec: PodSpec
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class ResourceRequirements(Wire):
+    requests: Strings = None
+
+
+class ContainerPort(Wire):
+    host_port: int | None = None
+
+
+class NodeAffinity(Wire):
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class PodAffinity(Wire):
+    required: list[Present] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Wire):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Wire):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class TopologySpreadConstraint(Wire):
+    when_unsatisfiable: str | None = None
+
+
+# Workloads
+
+
+class ReplicaSetSpec(Wire):
+    replicas: int | None = None
+
+
+class ReplicaSetStatus(Wire):
+    observed_generation: int | None = None
+
+
+class ReplicaSet(Wire):
+    metadata: Metadata
+    spec: ReplicaSetSpec = msgspec.field(default_factory=ReplicaSetSpec)
+    status: ReplicaSetStatus = msgspec.field(default_factory=ReplicaSetStatus)
+
+
+class DeploymentSpec(Wire):
+    replicas: int | None = None
+
+
+class DeploymentStatus(Wire):
+    observed_generation: int | None = None
+    replicas: int | None = None
+    updated_replicas: int | None = None
+    available_replicas: int | None = None
+
+
+class Deployment(Wire):
+    metadata: Metadata
+    spec: DeploymentSpec = msgspec.field(default_factory=DeploymentSpec)
+    status: DeploymentStatus = msgspec.field(default_factory=DeploymentStatus)
+
+
+class RollingUpdate(Wire):
+    partition: int | None = None
+
+
+class UpdateStrategy(Wire):
+    type: str | None = None
+    rolling_update: RollingUpdate | None = None
+
+
+class StatefulSetSpec(Wire):
+    replicas: int | None = None
+    update_strategy: UpdateStrategy | None = None
+
+
+class StatefulSetStatus(Wire):
+    observed_generation: int | None = None
+    ready_replicas: int | None = None
+    updated_replicas: int | None = None
+    current_revision: str | None = None
+    update_revision: str | None = None
+
+
+class StatefulSet(Wire):
+    metadata: Metadata
+    spec: StatefulSetSpec = msgspec.field(default_factory=StatefulSetSpec)
+    status: StatefulSetStatus = msgspec.field(default_factory=StatefulSetStatus)
+
+
+class ScaleTarget(Wire):
+    kind: str
+    name: str
+
+
+class AutoscalerSpec(Wire):
+    scale_target_ref: ScaleTarget
+    min_replicas: int | None = None
+
+
+class AutoscalerStatus(Wire):
+    current_replicas: int | None = None
+    desired_replicas: int | None = None
+
+
+class HorizontalPodAutoscaler(Wire):
+    metadata: Metadata
+    spec: AutoscalerSpec
+    status: AutoscalerStatus = msgspec.field(default_factory=AutoscalerStatus)
+
+
+# Everything else
+
+
+class BudgetSpec(Wire):
+    selector: LabelSelector | None = None
+
+
+class BudgetStatus(Wire):
+    disruptions_allowed: int | None = None
+    observed_generation: int | None = None
+
+
+class PodDisruptionBudget(Wire):
+    metadata: Metadata
+    spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
+    status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
+
+
+class PriorityClass(Wire):
+    metadata: Metadata
+    value: int
+
+
+class Namespace(Wire):
+    metadata: Metadata
+
+
+class ClaimSpec(Wire):
+    storage_class_name: str | None = None
+    volume_name: str | None = None
+
+
+class PersistentVolumeClaim(Wire):
+    metadata: Metadata
+    spec: ClaimSpec = msgspec.field(default_factory=ClaimSpec)
+
+
+class VolumeNodeAffinity(Wire):
+    required: NodeSelector | None = None
+
+
+class CSISource(Wire):
+    driver: str
+
+
+class PersistentVolumeSpec(Wire):
+    storage_class_name: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    local: Present | None = None
+    host_path: Present | None = None
+    csi: CSISource | None = None
+
+
+class PersistentVolume(Wire):
+    metadata: Metadata
+    spec: PersistentVolumeSpec = msgspec.field(default_factory=PersistentVolumeSpec)
+
+
+class StorageClass(Wire):
+    metadata: Metadata
+    provisioner: str
+    volume_binding_mode: str | None = None
+
+
+class AttachLimit(Wire):
+    count: int | None = None
+
+
+class CSINodeDriver(Wire):
+    name: str
+    allocatable: AttachLimit | None = None
+
+
+class CSINodeSpec(Wire):
+    drivers: list[CSINodeDriver] | None = None
+
+
+class CSINode(Wire):
+    metadata: Metadata
+    spec: CSINodeSpec = msgspec.field(default_factory=CSINodeSpec)
+
+
+class ServiceSpec(Wire):
+    selector: Strings = None
+
+
+class Service(Wire):
+    metadata: Metadata
+    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
+
+
+class Version(Wire):
+    git_version: str
+
+
+# Answers to writes
+
+
+class Cause(Wire):
+    reason: str | None = None
+    message: str | None = None
+
+
+class StatusDetails(Wire):
+    causes: list[Cause] | None = None
+
+
+class Status(Wire):
+    """The API server's account of a request that it refused or carried out."""
+
+    kind: str
+    status: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    details: StatusDetails | None = None

@@ -1,0 +1,420 @@
+"""The adapter reads a real API server and understands its answers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
+from desched.adapters.kubernetes.evictor import KubernetesEvictor
+from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.errors import ObservationError, StopActing
+from desched.model.cluster import (
+    ClusterState,
+    Pod,
+    PodRef,
+    PodVolume,
+    Service,
+    Taint,
+    Toleration,
+    VolumeKind,
+)
+from desched.model.plan import PlannedEviction
+from desched.model.report import EvictionVerdict
+from desched.model.resources import Amounts, quantity
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from desched.service.clock import SystemClock
+from tests.controlplane.cluster import ControlPlane
+
+Object = dict[str, Any]
+
+MI = 2**20
+GI = 2**30
+
+
+def container(name: str = "main", **requests: str) -> Object:
+    return {"name": name, "image": "none", "resources": {"requests": requests}}
+
+
+def workload(
+    namespace: str, kind: str = "Deployment", name: str = "web", replicas: int = 1, **pod: object
+) -> Object:
+    spec: Object = {"containers": [container(cpu="100m", memory="64Mi")], **pod}
+    found: Object = {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+        },
+    }
+    if kind == "StatefulSet":
+        found["spec"]["serviceName"] = name
+    return found
+
+
+def budget(namespace: str, name: str, **spec: object) -> Object:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec},
+    }
+
+
+def reader_of(kubeconfig: Path, page_size: int = 500) -> KubernetesReader:
+    return KubernetesReader(connect(kubeconfig, None), page_size=page_size)
+
+
+def evictor_of(kubeconfig: Path) -> KubernetesEvictor:
+    connection = connect(kubeconfig, None)
+    return KubernetesEvictor(connection, EventWriter(connection, SystemClock(), "test"))
+
+
+def pods_of(cluster: ClusterState, namespace: str) -> list[Pod]:
+    return sorted((p for p in cluster.pods if p.namespace == namespace), key=lambda pod: pod.name)
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> str:
+    control_plane.add_node("te1", "te2")
+    return control_plane.create_namespace(labels={"team": "shop"})
+
+
+def test_nodes_are_read_as_they_are(control_plane: ControlPlane) -> None:
+    control_plane.add_node(
+        "te1",
+        cpu="3920m",
+        memory="16Gi",
+        labels={"disk": "ssd"},
+        taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}],
+        resources={"nvidia.com/gpu": "2"},
+    )
+
+    (node,) = reader_of(control_plane.admin_kubeconfig).read_cluster().nodes
+
+    assert node.name == "te1"
+    assert node.ready
+    assert not node.unschedulable
+    assert node.labels["disk"] == "ssd"
+    assert node.taints == (Taint("gpu", "NoSchedule", "yes"),)
+    assert node.allocatable == Amounts(3920, 16 * GI, pods=110, extended=(("nvidia.com/gpu", 2),))
+    assert "te1" in node.addresses
+    assert node.operating_system == "linux"
+
+
+def test_a_deployments_pod_is_read_with_all_that_decides(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    affinity = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "Exists"}]}
+                ]
+            }
+        }
+    }
+    control_plane.apply(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "low"},
+            "value": 1000,
+        },
+        workload(
+            namespace,
+            affinity=affinity,
+            nodeSelector={"kubernetes.io/os": "linux"},
+            tolerations=[{"key": "gpu", "operator": "Exists"}],
+            priorityClassName="low",
+            schedulerName="volcano",
+            containers=[container(cpu="500m", memory="64Mi")],
+            initContainers=[
+                container("proxy", cpu="100m") | {"restartPolicy": "Always"},
+                container("migrate", cpu="900m"),
+            ],
+            volumes=[{"name": "tmp", "emptyDir": {}}],
+        ),
+    )
+    control_plane.wait_for_ready_pods(namespace, 1)
+
+    cluster = reader_of(control_plane.admin_kubeconfig).read_cluster()
+
+    (pod,) = pods_of(cluster, namespace)
+    assert pod.ready
+    assert pod.node in {"te1", "te2"}
+    assert (pod.priority, pod.scheduler, pod.phase) == (1000, "volcano", "Running")
+    assert pod.volumes == (PodVolume(VolumeKind.EMPTY_DIR),)
+    assert pod.scheduling.requests == Amounts(1000, 64 * MI, pods=1)
+    assert pod.scheduling.node_selector == (("kubernetes.io/os", "linux"),)
+    assert pod.scheduling.required_node_affinity == (
+        NodeSelectorTerm((Requirement("kubernetes.io/arch", Operator.EXISTS),)),
+    )
+    assert Toleration("gpu", "Exists") in pod.scheduling.tolerations
+    assert pod.scheduling.unevaluated == ()
+    owner = cluster.workload_of(pod)
+    assert owner is not None
+    assert (owner.kind, owner.name, owner.desired_replicas) == ("Deployment", "web", 1)
+    assert cluster.namespaces[namespace]["team"] == "shop"
+    assert cluster.priority_classes["low"] == 1000
+    assert cluster.server_version.startswith("v1.")
+
+
+SIDECAR = container("proxy", cpu="300m", memory="32Mi") | {"restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [container("a", cpu="0.25", memory="64M"), container("b", cpu="1")]},
+        {"initContainers": [SIDECAR, container("migrate", cpu="1", memory="1Gi")]},
+        {"initContainers": [container("migrate", cpu="350m"), SIDECAR]},
+        {"resources": {"requests": {"cpu": "700m", "memory": "1Gi"}}},
+    ],
+)
+def test_requests_are_what_kubectl_counts_on_the_node(
+    control_plane: ControlPlane, namespace: str, spec: Object
+) -> None:
+    control_plane.apply(workload(namespace, **spec))
+    control_plane.wait_for_ready_pods(namespace, 1)
+    (pod,) = pods_of(reader_of(control_plane.admin_kubeconfig).read_cluster(), namespace)
+
+    described = control_plane.kubectl("describe", "node", pod.node)
+    allocated = described.partition("Allocated resources:")[2].splitlines()
+    shown = {words[0]: words[1] for words in map(str.split, allocated) if len(words) > 1}
+
+    assert pod.scheduling.requests.cpu_millicores == quantity(shown["cpu"], per_unit=1000)
+    assert pod.scheduling.requests.memory_bytes == quantity(shown["memory"])
+
+
+def test_a_rollout_is_over_when_its_pods_are_ready(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    control_plane.apply(
+        workload(namespace, name="web", replicas=2),
+        workload(namespace, "StatefulSet", "db", replicas=2),
+    )
+    reader = reader_of(control_plane.admin_kubeconfig)
+
+    def settled() -> set[tuple[str, str]]:
+        found = reader.read_cluster().workloads.values()
+        return {(w.kind, w.name) for w in found if not w.rolling_out and not w.scaling}
+
+    expected = {("Deployment", "web"), ("StatefulSet", "db")}
+    control_plane.wait_for("both are settled", lambda: settled() == expected)
+
+
+def test_budgets_services_and_storage_are_read(control_plane: ControlPlane, namespace: str) -> None:
+    control_plane.apply(
+        workload(namespace, replicas=3),
+        budget(namespace, "web", minAvailable=2),
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web", "namespace": namespace},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+        },
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "fast"},
+            "provisioner": "example.com/disk",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": namespace},
+            "spec": {
+                "storageClassName": "fast",
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        },
+    )
+    control_plane.wait_for_ready_pods(namespace, 3)
+    reader = reader_of(control_plane.admin_kubeconfig)
+    cluster = control_plane.wait_for(
+        "the budget has room",
+        lambda: next(
+            (state for state in [reader.read_cluster()] if state.budgets[0].disruptions_allowed),
+            None,
+        ),
+    )
+    assert cluster is not None
+
+    (found,) = cluster.budgets
+    assert found.selector == LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+    assert (found.disruptions_allowed, found.up_to_date) == (1, True)
+    assert all(cluster.budgets_of(pod) == (found,) for pod in pods_of(cluster, namespace))
+    assert Service(namespace, "web", {"app": "web"}) in cluster.services
+    assert cluster.claims[namespace, "data"].storage_class == "fast"
+    assert cluster.storage_classes["fast"].waits_for_consumer
+
+
+def test_pages_give_the_same_as_one_large_list(control_plane: ControlPlane, namespace: str) -> None:
+    control_plane.apply(workload(namespace, replicas=7))
+    control_plane.wait_for_ready_pods(namespace, 7)
+
+    one = reader_of(control_plane.admin_kubeconfig).read_cluster()
+    paged = reader_of(control_plane.admin_kubeconfig, page_size=2).read_cluster()
+
+    assert len(pods_of(one, namespace)) == 7
+    assert pods_of(paged, namespace) == pods_of(one, namespace)
+
+
+def test_a_pod_is_read_again_until_it_is_gone(control_plane: ControlPlane, namespace: str) -> None:
+    control_plane.apply(workload(namespace))
+    control_plane.wait_for_ready_pods(namespace, 1)
+    reader = reader_of(control_plane.admin_kubeconfig)
+    (pod,) = pods_of(reader.read_cluster(), namespace)
+
+    assert reader.read_pod(pod.ref) == pod
+    assert reader.read_pod(PodRef(namespace, "nobody")) is None
+
+
+def test_an_account_without_rights_is_told_which_one_it_lacks(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    control_plane.kubectl("create", "serviceaccount", "stranger", "-n", namespace)
+    stranger = control_plane.kubeconfig_for(namespace, "stranger")
+
+    with pytest.raises(ObservationError, match=r"may not list nodes \(403\)"):
+        reader_of(stranger).read_cluster()
+    answer = evictor_of(stranger).evict(PodRef(namespace, "web", "uid"), "a test")
+
+    assert answer.verdict is EvictionVerdict.FORBIDDEN
+    assert "stranger" in answer.detail
+
+
+def test_credentials_that_nobody_knows_are_refused_with_a_sentence(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    text = control_plane.admin_kubeconfig.read_text()
+    token = next(line for line in text.splitlines() if "token:" in line).split()[-1]
+    forged = tmp_path / "kubeconfig"
+    forged.write_text(text.replace(token, "forged"))
+
+    with pytest.raises(ObservationError, match=r"credentials are not accepted \(401\)"):
+        reader_of(forged).read_cluster()
+    with pytest.raises(StopActing, match="with 401"):
+        evictor_of(forged).evict(PodRef("default", "web", "uid"), "a test")
+
+
+class TestEvictions:
+    @pytest.fixture(autouse=True)
+    def deployed(self, control_plane: ControlPlane, namespace: str) -> None:
+        control_plane.apply(workload(namespace, replicas=2))
+        control_plane.wait_for_ready_pods(namespace, 2)
+        self.control_plane = control_plane
+        self.namespace = namespace
+        self.reader = reader_of(control_plane.admin_kubeconfig)
+        self.evictor = evictor_of(control_plane.admin_kubeconfig)
+        self.pod = pods_of(self.reader.read_cluster(), namespace)[0].ref
+
+    def budgets(self, *budgets: Object) -> None:
+        """Applies them and waits until their controller has counted the pods."""
+        self.control_plane.apply(*budgets)
+
+        def counted() -> bool:
+            path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets"
+            found = [item.get("status", {}) for item in self.control_plane.items(path)]
+            return all(status.get("currentHealthy") == 2 for status in found)
+
+        self.control_plane.wait_for("budgets are counted", counted)
+
+    def test_an_accepted_eviction_ends_the_pod(self) -> None:
+        answer = self.evictor.evict(self.pod, "a test")
+
+        assert answer.verdict is EvictionVerdict.EVICTED
+        self.control_plane.wait_for(
+            "the pod is gone", lambda: self.reader.read_pod(self.pod) is None
+        )
+
+    def test_a_budget_without_room_refuses_with_its_numbers(self) -> None:
+        self.budgets(budget(self.namespace, "web", minAvailable=2))
+
+        answer = self.evictor.evict(self.pod, "a test")
+
+        assert answer.verdict is EvictionVerdict.BLOCKED_BY_BUDGET
+        assert "needs 2 healthy pods and has 2 currently" in answer.detail
+        fresh = self.reader.read_pod(self.pod)
+        assert fresh is not None
+        assert not fresh.deleting
+
+    def test_several_budgets_are_told_from_other_server_errors(self) -> None:
+        self.budgets(
+            budget(self.namespace, "one", maxUnavailable=1),
+            budget(self.namespace, "two", maxUnavailable=1),
+        )
+
+        answer = self.evictor.evict(self.pod, "a test")
+
+        assert answer.verdict is EvictionVerdict.SEVERAL_BUDGETS
+
+    def test_another_pod_of_the_same_name_is_not_evicted(self) -> None:
+        earlier = PodRef(self.pod.namespace, self.pod.name, "00000000-an-earlier-one")
+
+        answer = self.evictor.evict(earlier, "a test")
+
+        assert answer.verdict is EvictionVerdict.REPLACED
+        fresh = self.reader.read_pod(self.pod)
+        assert fresh is not None
+        assert not fresh.deleting
+
+    def test_a_pod_that_is_gone_is_reported_so(self) -> None:
+        nobody = PodRef(self.pod.namespace, "nobody", self.pod.uid)
+
+        assert self.evictor.evict(nobody, "a test").verdict is EvictionVerdict.GONE
+
+    def test_events_are_shown_on_the_pod_and_on_its_node(self) -> None:
+        pod = self.reader.read_pod(self.pod)
+        assert pod is not None
+        note = "Evicted because 节 is hot. " * 100
+
+        with structlog.testing.capture_logs() as logs:
+            self.evictor.announce(planned(pod), note)
+
+        assert logs == []
+        on_pod = self.control_plane.kubectl("describe", "pod", pod.name, "-n", pod.namespace)
+        on_node = self.control_plane.kubectl("describe", "node", pod.node)
+        for shown in (on_pod, on_node):
+            assert "Descheduled" in shown
+            assert "Evicted because 节 is hot." in shown
+            assert "desched" in shown
+        assert len(note.encode()) > LONGEST_NOTE_BYTES
+
+    def test_a_warning_on_desched_itself_is_shown_on_its_pod(self) -> None:
+        connection = connect(self.control_plane.admin_kubeconfig, None)
+        writer = EventWriter(connection, SystemClock(), "test")
+
+        with structlog.testing.capture_logs() as logs:
+            writer.warn_on_self(
+                self.pod.name, self.namespace, "PolicyRefused", "line 3: no such key"
+            )
+
+        assert logs == []
+        shown = self.control_plane.kubectl("describe", "pod", self.pod.name, "-n", self.namespace)
+        assert "PolicyRefused" in shown
+        assert "line 3: no such key" in shown
+
+
+def planned(pod: Pod) -> PlannedEviction:
+    return PlannedEviction(
+        pod=pod.ref,
+        node=pod.node,
+        workload="Deployment web",
+        workload_uid="uid",
+        priority=0,
+        cpu_millicores=100.0,
+        memory_bytes=0.0,
+        relief=(),
+        expected_node="te2",
+        places=1,
+        reason="a test",
+    )

@@ -1,0 +1,152 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from desched.adapters.kubernetes import objects, wire
+from desched.model.cluster import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodDisruptionBudget,
+    Service,
+    StorageClass,
+)
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from tests.unit.kubernetes import manifests
+
+
+def budget(selector: dict[str, Any] | None, **status: int) -> PodDisruptionBudget:
+    return objects.budget(
+        msgspec.convert(manifests.budget(selector, **status), wire.PodDisruptionBudget)
+    )
+
+
+def test_a_budget_without_a_selector_covers_nothing_and_an_empty_one_everything() -> None:
+    assert budget(None).selector is None
+    assert budget({}).selector == LabelSelector()
+    assert budget({"matchLabels": None, "matchExpressions": None}).selector == LabelSelector()
+
+
+def test_a_budgets_selector_is_the_conjunction_of_labels_and_expressions() -> None:
+    selector = {
+        "matchLabels": {"app": "web"},
+        "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["front", "back"]},
+            {"key": "canary", "operator": "DoesNotExist"},
+        ],
+    }
+
+    assert budget(selector) == PodDisruptionBudget(
+        "shop",
+        "web",
+        LabelSelector(
+            (
+                Requirement("app", Operator.IN, ("web",)),
+                Requirement("tier", Operator.IN, ("front", "back")),
+                Requirement("canary", Operator.DOES_NOT_EXIST),
+            )
+        ),
+        disruptions_allowed=2,
+    )
+
+
+def test_a_budget_that_its_controller_has_not_seen_is_not_up_to_date() -> None:
+    assert not budget({}, observedGeneration=0).up_to_date
+    assert budget({}, observedGeneration=1).up_to_date
+
+
+def test_a_budget_with_an_operator_that_is_not_known_is_an_error() -> None:
+    with pytest.raises(ValueError, match="Like"):
+        budget({"matchExpressions": [{"key": "a", "operator": "Like"}]})
+
+
+def test_claims_name_their_class_and_volume() -> None:
+    bound = {
+        "metadata": manifests.metadata("data"),
+        "spec": {"storageClassName": "fast", "volumeName": "pv-1"},
+    }
+    fresh = {"metadata": manifests.metadata("data"), "spec": {"storageClassName": None}}
+
+    assert objects.claim(
+        msgspec.convert(bound, wire.PersistentVolumeClaim)
+    ) == PersistentVolumeClaim("shop", "data", "fast", "pv-1")
+    assert objects.claim(
+        msgspec.convert(fresh, wire.PersistentVolumeClaim)
+    ) == PersistentVolumeClaim("shop", "data")
+
+
+@pytest.mark.parametrize("source", ["local", "hostPath"])
+def test_a_volume_on_a_nodes_own_disk_is_local(source: str) -> None:
+    zone = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    document = {
+        "metadata": manifests.metadata("pv-1", ""),
+        "spec": {
+            "storageClassName": "disk",
+            source: {"path": "/mnt"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [zone]}},
+        },
+    }
+
+    assert objects.volume(msgspec.convert(document, wire.PersistentVolume)) == PersistentVolume(
+        "pv-1",
+        "disk",
+        (NodeSelectorTerm((Requirement("zone", Operator.IN, ("a",)),)),),
+        local=True,
+    )
+
+
+def test_a_network_volume_can_be_reached_from_every_node() -> None:
+    document = {
+        "metadata": manifests.metadata("pv-1", ""),
+        "spec": {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "v"}, "nodeAffinity": None},
+    }
+
+    assert objects.volume(msgspec.convert(document, wire.PersistentVolume)) == PersistentVolume(
+        "pv-1", csi_driver="ebs.csi.aws.com"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "waits"), [("WaitForFirstConsumer", True), ("Immediate", False), (None, False)]
+)
+def test_a_storage_class_says_whether_volumes_wait_for_their_pod(
+    mode: str | None, *, waits: bool
+) -> None:
+    document = {
+        "metadata": manifests.metadata("fast", ""),
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": mode,
+    }
+
+    assert objects.storage_class(msgspec.convert(document, wire.StorageClass)) == StorageClass(
+        "fast", "ebs.csi.aws.com", waits
+    )
+
+
+def test_a_driver_without_a_count_has_no_limit() -> None:
+    document = {
+        "metadata": manifests.metadata("te1", ""),
+        "spec": {
+            "drivers": [
+                {"name": "ebs", "nodeID": "i", "allocatable": {"count": 25}},
+                {"name": "nfs", "nodeID": "i", "allocatable": None},
+                {"name": "efs", "nodeID": "i", "allocatable": {}},
+            ]
+        },
+    }
+
+    assert objects.csi_node(msgspec.convert(document, wire.CSINode)) == CSINode("te1", {"ebs": 25})
+
+
+@pytest.mark.parametrize(
+    ("spec", "selector"), [({"selector": {"app": "web"}}, {"app": "web"}), ({}, {})]
+)
+def test_a_service_has_a_selector_or_selects_nothing(
+    spec: dict[str, Any], selector: dict[str, str]
+) -> None:
+    document = {"metadata": manifests.metadata("web"), "spec": spec}
+
+    found = objects.service(msgspec.convert(document, wire.Service))
+
+    assert found == Service("shop", "web", selector)

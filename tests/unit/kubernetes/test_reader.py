@@ -1,0 +1,261 @@
+"""Lists in pages, and every way in which one can fail."""
+
+import pytest
+
+from desched.adapters.kubernetes.access import REQUIRED_ACCESS
+from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.errors import ObservationError, ObservationSource
+from desched.model.cluster import ClusterState, PodRef
+from tests.unit.kubernetes import manifests
+from tests.unit.kubernetes.fake_api_server import (
+    FakeApiServer,
+    Reply,
+    Request,
+    connection_to,
+    status,
+)
+
+PODS = "/api/v1/pods"
+POD = "/api/v1/namespaces/shop/pods/web-1"
+AUTOSCALERS = "/apis/autoscaling/v2/horizontalpodautoscalers"
+CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
+STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
+
+
+def reader_of(server: FakeApiServer, **settings: float) -> KubernetesReader:
+    return KubernetesReader(connection_to(server), page_size=2, **settings)
+
+
+def failure(server: FakeApiServer, **settings: float) -> str:
+    with pytest.raises(ObservationError) as caught:
+        reader_of(server, **settings).read_cluster()
+    assert caught.value.source is ObservationSource.CLUSTER
+    return str(caught.value)
+
+
+def paged(server: FakeApiServer, path: str, items: list[manifests.Object]) -> None:
+    """Serves pages of as many as are asked for; the continue token is the next index."""
+
+    def answer(request: Request) -> Reply | None:
+        if request.path != path:
+            return None
+        first, limit = int(request.query.get("continue", "0")), int(request.query["limit"])
+        following = first + limit
+        metadata = {"continue": str(following)} if following < len(items) else {}
+        return Reply(body={"metadata": metadata, "items": items[first:following]})
+
+    server.answer = answer
+
+
+def test_everything_is_read_and_joined(server: FakeApiServer) -> None:
+    named = {"metadata": manifests.metadata("x", "")}
+    server.lists = {
+        "/api/v1/nodes": [manifests.node()],
+        PODS: [manifests.pod()],
+        "/api/v1/namespaces": [
+            {"metadata": manifests.metadata("shop", "", labels={"team": "shop"})}
+        ],
+        "/api/v1/persistentvolumeclaims": [
+            {"metadata": manifests.metadata("data"), "spec": {"volumeName": "pv-1"}}
+        ],
+        "/api/v1/persistentvolumes": [{"metadata": manifests.metadata("pv-1", ""), "spec": {}}],
+        "/api/v1/services": [{"metadata": manifests.metadata("web"), "spec": {}}],
+        "/apis/apps/v1/replicasets": [
+            manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
+        ],
+        "/apis/apps/v1/deployments": [manifests.deployment()],
+        "/apis/apps/v1/statefulsets": [manifests.stateful_set()],
+        AUTOSCALERS: [manifests.autoscaler(3, 5)],
+        BUDGETS: [manifests.budget({"matchLabels": {"app": "web"}})],
+        "/apis/scheduling.k8s.io/v1/priorityclasses": [named | {"value": -7}],
+        STORAGE_CLASSES: [named | {"provisioner": "p"}],
+        CSI_NODES: [named | {"spec": {"drivers": None}}],
+    }
+
+    cluster = reader_of(server).read_cluster()
+
+    (pod,) = cluster.pods
+    workload = cluster.workload_of(pod)
+    assert workload is not None
+    assert (workload.kind, workload.name, workload.scaling) == ("Deployment", "web", True)
+    assert [str(budget) for budget in cluster.budgets_of(pod)] == ["shop/web"]
+    assert cluster.node_by_name["te1"].allocatable.cpu_millicores == 3920
+    assert cluster.namespaces == {"shop": {"team": "shop"}}
+    assert cluster.priority_classes == {"x": -7}
+    assert cluster.claims["shop", "data"].volume == "pv-1"
+    assert set(cluster.volumes) == {"pv-1"}
+    assert set(cluster.storage_classes) == set(cluster.csi_nodes) == {"x"}
+    assert [service.name for service in cluster.services] == ["web"]
+    assert "uid-db" in cluster.workloads
+    assert cluster.server_version == "v1.36.3"
+
+
+def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiServer) -> None:
+    reader_of(server).read_cluster()
+
+    declared = [access.path() for access in REQUIRED_ACCESS if access.verb == "list"]
+    assert sorted(server.paths()) == sorted([*declared, "/version"])
+
+
+def test_lists_of_null_are_empty(server: FakeApiServer) -> None:
+    assert reader_of(server).read_cluster() == ClusterState((), (), server_version="v1.36.3")
+
+
+@pytest.mark.parametrize(("count", "requests"), [(0, 1), (2, 1), (3, 2), (5, 3)])
+def test_a_long_list_comes_in_pages(server: FakeApiServer, count: int, requests: int) -> None:
+    paged(server, PODS, [manifests.pod(f"web-{number}") for number in range(count)])
+
+    cluster = reader_of(server).read_cluster()
+
+    assert [pod.name for pod in cluster.pods] == [f"web-{number}" for number in range(count)]
+    assert server.paths().count(PODS) == requests
+
+
+def expiring(server: FakeApiServer, times: int) -> None:
+    paged(server, PODS, [manifests.pod(f"web-{number}") for number in range(3)])
+    pages = server.answer
+    left = [status(410, "The provided continue parameter is too old")] * times
+
+    def answer(request: Request) -> Reply | None:
+        if left and "continue" in request.query:
+            return left.pop()
+        return pages(request)
+
+    server.answer = answer
+
+
+def test_an_expired_list_is_read_again_from_its_start(server: FakeApiServer) -> None:
+    expiring(server, times=1)
+
+    cluster = reader_of(server).read_cluster()
+
+    assert [pod.name for pod in cluster.pods] == ["web-0", "web-1", "web-2"]
+    assert server.paths().count(PODS) == 4
+
+
+def test_a_list_that_expires_twice_is_given_up(server: FakeApiServer) -> None:
+    expiring(server, times=2)
+
+    assert failure(server).startswith("The list of pods expired twice")
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (400, "The pods could not be read: status 400: so it is."),
+        (401, "credentials are not accepted (401)"),
+        (403, "the account may not list pods (403); grant it, as the ClusterRole in deploy/ does"),
+        (404, "the server does not have that kind (404)"),
+        (410, "status 410: so it is."),
+        (429, "throttling (429)"),
+        (503, "status 503: so it is."),
+    ],
+)
+def test_a_refused_list_says_what_to_do(server: FakeApiServer, code: int, sentence: str) -> None:
+    server.answer = lambda request: status(code, "so it is") if request.path == PODS else None
+
+    assert sentence in failure(server)
+
+
+def test_a_refusal_names_the_api_group(server: FakeApiServer) -> None:
+    server.answer = lambda request: status(403, "no") if request.path == BUDGETS else None
+
+    assert "may not list poddisruptionbudgets in group policy (403)" in failure(server)
+
+
+@pytest.mark.parametrize("path", [AUTOSCALERS, CSI_NODES, STORAGE_CLASSES])
+def test_a_cluster_may_lack_what_is_an_add_on(server: FakeApiServer, path: str) -> None:
+    server.answer = lambda request: status(404, "no such kind") if request.path == path else None
+
+    assert reader_of(server).read_cluster().nodes == ()
+
+
+def test_budgets_that_cannot_be_seen_are_never_taken_for_none(server: FakeApiServer) -> None:
+    server.answer = lambda request: status(404, "no") if request.path == BUDGETS else None
+
+    assert "poddisruptionbudgets could not be read" in failure(server)
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": 5}', b'{"items": [', b"\xff"])
+def test_an_answer_that_is_no_list_is_an_error(server: FakeApiServer, body: bytes) -> None:
+    server.answer = lambda request: Reply(body=body) if request.path == PODS else None
+
+    assert failure(server).startswith("The list of Pods cannot be read (")
+
+
+def test_an_unreadable_object_is_named_with_its_field(server: FakeApiServer) -> None:
+    bad = manifests.pod("web-2", nodeName=7)
+    server.lists[PODS] = [manifests.pod(), bad]
+
+    sentence = failure(server)
+
+    assert sentence.startswith("The Pod shop/web-2 cannot be read (")
+    assert "$.spec.nodeName" in sentence
+    assert "nothing is evicted" in sentence
+
+
+@pytest.mark.parametrize("text", ["lots", "1Qi", "x" * 100])
+def test_an_unreadable_quantity_is_named_with_its_pod(server: FakeApiServer, text: str) -> None:
+    bad = manifests.pod("web-2", overhead={"cpu": text})
+    server.lists[PODS] = [manifests.pod(), bad]
+
+    assert failure(server).startswith("The Pod shop/web-2 cannot be read (")
+
+
+def test_an_object_without_a_name_is_an_error_too(server: FakeApiServer) -> None:
+    server.lists["/api/v1/nodes"] = [{"metadata": {}}]
+
+    assert failure(server).startswith("The Node without a name cannot be read (")
+
+
+def test_all_lists_together_have_a_deadline(server: FakeApiServer) -> None:
+    sentence = failure(server, cluster_deadline_seconds=0.0)
+
+    assert "took too long and was given up at the list of nodes" in sentence
+    assert server.requests == []
+
+
+def test_a_server_whose_lists_never_end_is_given_up(server: FakeApiServer) -> None:
+    endless = Reply(body={"metadata": {"continue": "more"}, "items": []})
+    server.answer = lambda _: endless
+
+    sentence = failure(server, cluster_deadline_seconds=0.3)
+
+    assert "given up at the list of nodes" in sentence or "the deadline passed" in sentence
+
+
+def test_a_server_that_hides_its_version_is_read_all_the_same(server: FakeApiServer) -> None:
+    server.answer = lambda request: status(403, "no") if request.path == "/version" else None
+
+    assert reader_of(server).read_cluster().server_version == ""
+
+
+def test_one_pod_is_read_as_it_is_now(server: FakeApiServer) -> None:
+    server.answer = lambda request: Reply(body=manifests.pod()) if request.path == POD else None
+
+    pod = reader_of(server).read_pod(PodRef("shop", "web-1", "an-older-uid"))
+
+    assert pod is not None
+    assert (pod.uid, pod.node) == ("uid-web-1", "te1")
+    assert server.paths() == [POD]
+
+
+def test_a_pod_that_is_gone_is_none(server: FakeApiServer) -> None:
+    server.answer = lambda _: status(404, 'pods "web-1" not found')
+
+    assert reader_of(server).read_pod(PodRef("shop", "web-1")) is None
+
+
+def test_a_pod_that_may_not_be_read_is_an_error(server: FakeApiServer) -> None:
+    server.answer = lambda _: status(403, "no")
+
+    with pytest.raises(ObservationError, match=r"may not get pods \(403\)"):
+        reader_of(server).read_pod(PodRef("shop", "web-1"))
+
+
+def test_a_pod_that_cannot_be_understood_is_an_error(server: FakeApiServer) -> None:
+    server.answer = lambda _: Reply(body={"kind": "Pod"})
+
+    with pytest.raises(ObservationError, match="The Pod without a name cannot be read"):
+        reader_of(server).read_pod(PodRef("shop", "web-1"))
