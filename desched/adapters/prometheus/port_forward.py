@@ -37,16 +37,6 @@ def in_cluster_service(url: str) -> InClusterService | None:
     )
 
 
-def service_proxy_url(api_server: str, service: InClusterService) -> str:
-    """The URL at which an API server passes requests on to the Service.
-
-    Source: kubernetes.io, Access Services Running on Clusters.
-    """
-    target = f"{service.scheme}:{service.name}:{service.port}"
-    base = f"{api_server.rstrip('/')}/api/v1/namespaces/{service.namespace}/services"
-    return f"{base}/{target}/proxy{service.path}"
-
-
 def port_forward_hint(url: str) -> str:
     """What to run on a laptop to reach an in-cluster URL; empty if it is none."""
     service = in_cluster_service(url)

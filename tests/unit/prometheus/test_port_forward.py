@@ -4,7 +4,6 @@ from desched.adapters.prometheus.port_forward import (
     InClusterService,
     in_cluster_service,
     port_forward_hint,
-    service_proxy_url,
 )
 
 
@@ -46,11 +45,3 @@ def test_the_hint_is_a_line_to_copy_and_the_url_to_use() -> None:
 
     assert "`kubectl --namespace mon port-forward service/prom 9090:80`" in hint
     assert "`--prometheus-url http://127.0.0.1:9090/base`" in hint
-
-
-def test_an_api_server_passes_requests_on_to_a_service() -> None:
-    service = InClusterService("mon", "prom", 80, "http", "/base")
-
-    assert service_proxy_url("https://api:6443/", service) == (
-        "https://api:6443/api/v1/namespaces/mon/services/http:prom:80/proxy/base"
-    )
