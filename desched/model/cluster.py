@@ -53,7 +53,10 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
-    """A node: `capacity` is the machine, `allocatable` what pods may request of it."""
+    """A node: `capacity` is the machine, `allocatable` what pods may request of it.
+
+    `images` are those that it has already, by each of their names, in bytes.
+    """
 
     name: str
     uid: str
@@ -67,6 +70,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     taints: tuple[Taint, ...] = ()
     addresses: tuple[str, ...] = ()
     operating_system: str = "linux"
+    images: Mapping[str, int] = {}
 
 
 class PodRef(msgspec.Struct, frozen=True, gc=False, order=True):
@@ -99,17 +103,63 @@ class VolumeKind(StrEnum):
 
 
 class PodVolume(msgspec.Struct, frozen=True, gc=False):
-    """A volume of a pod; `claim` names the PersistentVolumeClaim if it is one."""
+    """A volume of a pod; `claim` names the PersistentVolumeClaim if it is one.
+
+    `in_memory` is an emptyDir without a disk, `path` the directory of a hostPath.
+    """
 
     kind: VolumeKind
     claim: str = ""
+    in_memory: bool = False
+    path: str = ""
+
+
+class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False):
+    """Pods to be near to (or away from) within a topology domain.
+
+    `selector` None selects no pod. Without `namespaces` and `namespace_selector` the term looks at
+    the namespace of the pod that carries it. `weight` is 0 for required terms, and negative for
+    preferred anti-affinity.
+    """
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    weight: int = 0
+
+
+class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
+    """How evenly pods are to be spread over topology domains.
+
+    `hard` is DoNotSchedule. `match_label_keys` add the carrying pod's own values to the selector.
+    """
+
+    topology_key: str
+    max_skew: int
+    hard: bool
+    selector: LabelSelector | None
+    min_domains: int = 1
+    honors_affinity: bool = True
+    honors_taints: bool = False
+    match_label_keys: tuple[str, ...] = ()
+
+
+class HostPort(msgspec.Struct, frozen=True, gc=False):
+    """A port of the node that a pod takes; an empty address stands for all of them."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = ""
 
 
 class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
     """Everything that decides on which nodes a pod fits; pods of a workload share one.
 
     `required_node_affinity` is None when there is none; an empty tuple selects no node.
-    `unevaluated` names hard constraints that the planner does not evaluate: such a pod stays.
+    `scored_*` are the requests as the resource scores count them: with the scheduler's defaults for
+    each container that states none. `unevaluated` names hard constraints that the planner does not
+    evaluate: such a pod stays.
     """
 
     requests: Amounts
@@ -117,6 +167,15 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
     required_node_affinity: tuple[NodeSelectorTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     unevaluated: tuple[str, ...] = ()
+    scored_cpu_millicores: int = 0
+    scored_memory_bytes: int = 0
+    preferred_node_affinity: tuple[tuple[int, NodeSelectorTerm], ...] = ()
+    pod_affinity: tuple[PodAffinityTerm, ...] = ()
+    pod_anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    preferred_pod_affinity: tuple[PodAffinityTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    images: tuple[str, ...] = ()
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
@@ -141,6 +200,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     volumes: tuple[PodVolume, ...] = ()
     has_resource_claims: bool = False
     gated: bool = False
+    grace_period_seconds: int = 30
+    resizing: bool = False
 
     @property
     def ref(self) -> PodRef:
@@ -153,11 +214,27 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         return self.phase in {"Succeeded", "Failed"}
 
 
+class Autoscaler(msgspec.Struct, frozen=True, gc=False):
+    """What a HorizontalPodAutoscaler says of the workload that it scales.
+
+    `last_scaled_at` is when it last changed the number of replicas, either way; `above_target` is
+    whether a metric stands above its target.
+    """
+
+    current_replicas: int
+    desired_replicas: int
+    max_replicas: int
+    last_scaled_at: datetime | None = None
+    above_target: bool = False
+
+
 class Workload(msgspec.Struct, frozen=True, gc=False):
     """The controller that owns pods and replaces an evicted one.
 
-    `rolling_out` is true while its newest revision has not reached all replicas;
-    `scaling` while an autoscaler wants another number of replicas than there are.
+    `ready_replicas` is None where the controller does not tell. `rolling_out` is true while its
+    newest revision has not reached all replicas; `scaling` while an autoscaler wants another number
+    of replicas than there are. `survives_disruption` is false where an eviction counts as a failure
+    of the workload itself (a Job without a policy for it).
     """
 
     kind: str
@@ -168,6 +245,9 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     annotations: Mapping[str, str] = {}
     rolling_out: bool = False
     scaling: bool = False
+    ready_replicas: int | None = None
+    autoscaler: Autoscaler | None = None
+    survives_disruption: bool = True
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
@@ -176,7 +256,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
 class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     """A PodDisruptionBudget; `up_to_date` is false until its controller has seen the last edit.
 
-    `selector` is None when it selects nothing.
+    `selector` is None when it selects nothing. `always_allows_unhealthy` is its policy for pods
+    that are not Ready.
     """
 
     namespace: str
@@ -184,6 +265,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     selector: LabelSelector | None
     disruptions_allowed: int
     up_to_date: bool = True
+    always_allows_unhealthy: bool = False
 
     def covers(self, pod: Pod) -> bool:
         """Whether an eviction of the pod is charged to this budget."""
@@ -214,6 +296,8 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
     node_affinity: tuple[NodeSelectorTerm, ...] | None = None
     local: bool = False
     csi_driver: str = ""
+    csi_handle: str = ""
+    labels: Mapping[str, str] = {}
 
 
 class StorageClass(msgspec.Struct, frozen=True, gc=False):
@@ -243,12 +327,14 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     """Everything of the cluster that one cycle decides on.
 
     `workloads` is keyed by the uid of a pod's controller: a ReplicaSet's uid leads to its
-    Deployment. `namespaces` holds their labels, `priority_classes` their values.
+    Deployment; `controller_selectors` is keyed alike and holds the controller's own selector (the
+    ReplicaSet's). `namespaces` holds their labels, `priority_classes` their values.
     """
 
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
     workloads: Mapping[str, Workload] = {}
+    controller_selectors: Mapping[str, LabelSelector] = {}
     budgets: tuple[PodDisruptionBudget, ...] = ()
     priority_classes: Mapping[str, int] = {}
     namespaces: Mapping[str, Mapping[str, str]] = {}
