@@ -3,9 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-import msgspec
 from msgspec.structs import replace
 
 from desched.errors import ObservationError
@@ -16,8 +14,6 @@ from desched.model.cluster import (
     PersistentVolumeClaim,
     Pod,
     PodRef,
-    PodVolume,
-    SchedulingClass,
     Service,
     Taint,
     Workload,
@@ -27,29 +23,9 @@ from desched.simulation.budgets import BudgetStatus, SimulatedBudget
 from desched.simulation.clock import VirtualClock
 from desched.simulation.history import IDLE, LoadHistory, Usage
 from desched.simulation.scheduler import choose_node
+from desched.simulation.template import PodTemplate, ReplicaSet
 
 GIB = 1024**3
-
-
-class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pods of a workload have in common; `usage` is what each of them really uses."""
-
-    scheduling: SchedulingClass = SchedulingClass(Amounts(pods=1))
-    usage: Usage = IDLE
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    priority_class: str = ""
-    scheduler: str = "default-scheduler"
-    volumes: tuple[PodVolume, ...] = ()
-
-
-@dataclass
-class _ReplicaSet:
-    """A Deployment and its only revision."""
-
-    owner: Owner
-    workload: Workload
-    template: PodTemplate
 
 
 class SimulatedCluster:
@@ -71,7 +47,7 @@ class SimulatedCluster:
         self._nodes: dict[str, Node] = {}
         self._pods: dict[tuple[str, str], Pod] = {}
         self._usage: dict[str, Usage] = {}
-        self._replica_sets: dict[str, _ReplicaSet] = {}
+        self._replica_sets: dict[str, ReplicaSet] = {}
         self._budgets: dict[tuple[str, str], SimulatedBudget] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {"default": {}, "kube-system": {}}
         self._priority_classes: dict[str, int] = {
@@ -101,7 +77,8 @@ class SimulatedCluster:
         return ClusterState(
             nodes=tuple(self._nodes.values()),
             pods=tuple(self._pods.values()),
-            workloads={uid: rs.workload for uid, rs in self._replica_sets.items()},
+            workloads=self._workloads(),
+            controller_selectors={uid: rs.selector for uid, rs in self._replica_sets.items()},
             budgets=tuple(b.seen(self.budget_status(b)) for b in self._budgets.values()),
             priority_classes=dict(self._priority_classes),
             namespaces=dict(self._namespaces),
@@ -109,6 +86,18 @@ class SimulatedCluster:
             services=tuple(self._services),
             server_version="v1.36.0-simulated",
         )
+
+    def _workloads(self) -> dict[str, Workload]:
+        """The Deployments with their status."""
+        ready = Counter(
+            pod.owner.uid
+            for pod in self._pods.values()
+            if pod.owner and pod.ready and not pod.deleting
+        )
+        return {
+            uid: replace(replica_set.workload, ready_replicas=ready[uid])
+            for uid, replica_set in self._replica_sets.items()
+        }
 
     def budgets_of(self, pod: Pod) -> list[SimulatedBudget]:
         """The budgets that an eviction of the pod is charged to."""
@@ -187,17 +176,18 @@ class SimulatedCluster:
     ) -> None:
         """A Deployment; its first pods are bound to `nodes`, the scheduler places the others."""
         owner = Owner("ReplicaSet", f"{name}-rs", self._new_uid("rs"), "apps/v1")
+        template = template.scored().of_revision(owner.uid)
         workload = Workload(
             "Deployment", namespace, name, self._new_uid("deploy"), replicas, annotations or {}
         )
-        self._replica_sets[owner.uid] = _ReplicaSet(owner, workload, template)
+        self._replica_sets[owner.uid] = ReplicaSet(owner, workload, template)
         for node in nodes:
             self._create_pod(namespace, self._new_name(name), template, owner, node)
         self._reconcile()
 
     def add_pod(self, namespace: str, name: str, template: PodTemplate, node: str = "") -> None:
         """A bare pod, bound to `node` if that is given."""
-        self._create_pod(namespace, name, template, None, node)
+        self._create_pod(namespace, name, template.scored(), None, node)
         self._reconcile()
 
     def delete_pod(self, namespace: str, name: str) -> None:
@@ -224,7 +214,7 @@ class SimulatedCluster:
             if node is not None:
                 self._bind(pod, node)
 
-    def _count(self, replica_set: _ReplicaSet) -> int:
+    def _count(self, replica_set: ReplicaSet) -> int:
         return sum(
             pod.owner == replica_set.owner and not pod.deleting for pod in self._pods.values()
         )
@@ -248,6 +238,7 @@ class SimulatedCluster:
             else 0,
             scheduler=template.scheduler,
             volumes=template.volumes,
+            grace_period_seconds=template.grace_period_seconds,
         )
         self._pods[namespace, name] = pod
         self._usage[pod.uid] = template.usage

@@ -1,10 +1,13 @@
 """Measurements of the simulated cluster, as Prometheus would have them."""
 
+from collections.abc import Sequence
+
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.load import (
     ClusterLoad,
     Level,
+    LoadHistory,
     LoadProblem,
     Measured,
     PodUsage,
@@ -12,12 +15,13 @@ from desched.model.load import (
     UnknownReason,
 )
 from desched.model.resources import Resource
-from desched.policy.policy import Policy
+from desched.policy.policy import DestinationWindow, Policy, ResourceRule
 from desched.simulation.cluster import SimulatedCluster
 from desched.simulation.history import Usage
 
 MEASURED = (Resource.CPU, Resource.MEMORY)
 STALE_AFTER_SECONDS = 180.0
+HISTORY_STEPS = 10
 
 
 class SimulatedLoad:
@@ -56,7 +60,70 @@ class SimulatedLoad:
             for pod in cluster.pods
             if pod.node and pod.node not in self._silent_since
         }
-        return ClusterLoad(nodes=nodes, pods=pods, problems=self.problems)
+        return ClusterLoad(
+            nodes=nodes,
+            pods=pods,
+            problems=self.problems,
+            history=self._history(cluster, rules, policy.sustained_seconds),
+            destination_ratios=self._destination_ratios(cluster, rules),
+        )
+
+    def _history(
+        self, cluster: ClusterState, rules: Sequence[ResourceRule], sustained_seconds: int
+    ) -> dict[str, dict[Resource, LoadHistory]]:
+        step_seconds = sustained_seconds // HISTORY_STEPS
+        if not step_seconds:
+            return {}
+        return {
+            node.name: {
+                rule.resource: LoadHistory(
+                    step_seconds, self._points(node, rule, HISTORY_STEPS, step_seconds)
+                )
+                for rule in rules
+            }
+            for node in cluster.nodes
+        }
+
+    def _destination_ratios(
+        self, cluster: ClusterState, rules: Sequence[ResourceRule]
+    ) -> dict[str, dict[Resource, tuple[float | None, ...]]]:
+        further = [rule for rule in rules if rule.destination_windows]
+        return {
+            node.name: {
+                rule.resource: tuple(
+                    self._statistic(node, rule, window) for window in rule.destination_windows
+                )
+                for rule in further
+            }
+            for node in cluster.nodes
+            if further
+        }
+
+    def _statistic(self, node: Node, rule: ResourceRule, window: DestinationWindow) -> float | None:
+        step_seconds = rule.windows_seconds[0]
+        steps = max(1, window.window_seconds // step_seconds)
+        points = self._points(node, rule, steps, step_seconds)
+        known = [point for point in points if point is not None]
+        return window.of(known) if len(known) == len(points) else None
+
+    def _points(
+        self, node: Node, rule: ResourceRule, steps: int, step_seconds: int
+    ) -> tuple[float | None, ...]:
+        """Means over the shortest window that end at regular times, the last of them now."""
+        now, window = self._cluster.clock.monotonic(), rule.windows_seconds[0]
+        newest = self._silent_since.get(node.name, now)
+        born = now - (self._cluster.clock.now() - node.created_at).total_seconds()
+        ends = [now - i * step_seconds for i in reversed(range(steps + 1))]
+        return tuple(
+            self._ratio(node, rule.resource, end - window, end)
+            if born <= end - window and end <= newest and node.name not in self._unknown
+            else None
+            for end in ends
+        )
+
+    def _ratio(self, node: Node, resource: Resource, begin: float, end: float) -> float:
+        usage = self._cluster.history.node_mean(node.name, begin, end)
+        return min(1.0, _amount(usage, resource) / _size(node, resource))
 
     def _node(
         self, node: Node, resource: Resource, windows_seconds: tuple[int, ...]
@@ -75,11 +142,11 @@ class SimulatedLoad:
                 UnknownReason.WINDOW_NOT_COVERED,
                 f"samples cover {known_seconds:.0f} of {max(windows_seconds)} seconds",
             )
-        levels = []
-        for window in windows_seconds:
-            usage = self._cluster.history.node_mean(node.name, newest - window, newest)
-            levels.append(Level(window, min(1.0, _amount(usage, resource) / _size(node, resource))))
-        return Measured(tuple(levels), age_seconds=now - newest)
+        levels = tuple(
+            Level(window, self._ratio(node, resource, newest - window, newest))
+            for window in windows_seconds
+        )
+        return Measured(levels, age_seconds=now - newest)
 
     def _pod(self, pod: Pod, policy: Policy) -> PodUsage:
         history, now = self._cluster.history, self._cluster.clock.monotonic()

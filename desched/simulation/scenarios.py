@@ -6,8 +6,8 @@ from desched.model.cluster import PersistentVolumeClaim, PodVolume, SchedulingCl
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.simulation.budgets import SimulatedBudget
-from desched.simulation.cluster import PodTemplate
 from desched.simulation.history import IDLE, Usage
+from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 
 NODES = ("te1", "te2", "te3", "te4", "te5")

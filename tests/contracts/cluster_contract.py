@@ -1,6 +1,7 @@
 """What desched relies on in a cluster, stated once for the simulation and for the real thing."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import pytest
@@ -8,6 +9,31 @@ import pytest
 from desched.model.cluster import Pod, PodDisruptionBudget, PodRef
 from desched.model.report import EvictionVerdict
 from desched.ports import ClusterReader, EvictionAnswer, Evictor
+
+ZONE_LABEL = "topology.kubernetes.io/zone"
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How the pods of a Deployment behave towards others; empty strings and 0 ask for nothing.
+
+    `apart_by` and `even_by` are labels of nodes, over which pods of the same Deployment (or of
+    `apart_from`) are kept apart and spread (maxSkew 1). `near`, `drawn_to` and `pushed_from` are
+    apps, by zone.
+    """
+
+    apart_by: str = ""
+    apart_from: str = ""
+    even_by: str = ""
+    hard: bool = True
+    near: str = ""
+    drawn_to: str = ""
+    pushed_from: str = ""
+    likes_zone: str = ""
+    host_port: int = 0
+
+
+EASY_GOING = Manners()
 
 
 class Lab(Protocol):
@@ -23,7 +49,9 @@ class Lab(Protocol):
     def cordon(self, name: str, *, on: bool = True) -> None:
         """Whether new pods are kept from the node."""
 
-    def add_deployment(self, name: str, replicas: int, cpu_millicores: int) -> None:
+    def add_deployment(
+        self, name: str, replicas: int, cpu_millicores: int, manners: Manners = EASY_GOING
+    ) -> None:
         """A Deployment whose pods request this much CPU, and 128 MiB of memory."""
 
     def add_budget(self, name: str, app: str, **spec: int | str) -> None:
@@ -41,13 +69,19 @@ def pods_of(lab: Lab, app: str) -> list[Pod]:
 
 
 def deploy(
-    lab: Lab, name: str, replicas: int = 1, *, on: str | None = None, cpu_millicores: int = 100
+    lab: Lab,
+    name: str,
+    replicas: int = 1,
+    *,
+    on: str | None = None,
+    cpu_millicores: int = 100,
+    manners: Manners = EASY_GOING,
 ) -> list[Pod]:
     """Deploy and wait until all pods are Ready; `on` cordons all other nodes meanwhile."""
     others = [n.name for n in lab.reader.read_cluster().nodes if on and n.name != on]
     for other in others:
         lab.cordon(other)
-    lab.add_deployment(name, replicas, cpu_millicores)
+    lab.add_deployment(name, replicas, cpu_millicores, manners)
     wait_until_ready(lab, name, replicas)
     for other in others:
         lab.cordon(other, on=False)
@@ -78,6 +112,14 @@ def evict(lab: Lab, pod: Pod) -> EvictionAnswer:
     return lab.evictor.evict(pod.ref, "to see what happens")
 
 
+def placed(lab: Lab, name: str, replicas: int, manners: Manners = EASY_GOING) -> str:
+    """The nodes of a new Deployment's pods once the scheduler has looked at all of them."""
+    lab.add_deployment(name, replicas, 100, manners)
+    lab.eventually(f"{replicas} pods of {name}", lambda: len(pods_of(lab, name)) == replicas)
+    deploy(lab, f"after-{name}")  # it waits in the same queue
+    return "".join(sorted(pod.node for pod in pods_of(lab, name)))
+
+
 def node_of_replacement(lab: Lab, app: str, evicted: Pod) -> str:
     """Where the pod lands that replaces the evicted one."""
 
@@ -106,6 +148,28 @@ class ClusterContract:
         assert workload is not None
         assert (workload.kind, workload.name, workload.desired_replicas) == ("Deployment", "web", 2)
         assert not workload.rolling_out
+
+    def test_a_workload_says_how_many_of_its_pods_are_ready(self, lab: Lab) -> None:
+        lab.add_node("a")
+        evicted, _ = deploy(lab, "web", 2)
+
+        def ready() -> int | None:
+            cluster = lab.reader.read_cluster()
+            workload = next(w for w in cluster.workloads.values() if w.name == "web")
+            return workload.ready_replicas
+
+        lab.eventually("both are told", lambda: ready() == 2)
+        lab.cordon("a")  # so that the replacement has to wait
+        evict(lab, evicted)
+        lab.eventually("one is told", lambda: ready() == 1)
+
+    def test_a_controllers_selector_selects_its_own_pods(self, lab: Lab) -> None:
+        lab.add_node("a")
+        web, other = deploy(lab, "web")[0], deploy(lab, "other")[0]
+        assert web.owner is not None
+        selector = lab.reader.read_cluster().controller_selectors[web.owner.uid]
+        assert selector.matches(web.labels)
+        assert not selector.matches(other.labels)
 
     def test_a_pod_that_fits_nowhere_is_seen_pending(self, lab: Lab) -> None:
         lab.add_node("a")
@@ -251,6 +315,70 @@ class ClusterContract:
         lab.add_node("b")
         deploy(lab, "filler", on="b", cpu_millicores=3950)
         assert deploy(lab, "web")[0].node == "a"
+
+    def test_anti_affinity_keeps_the_pods_of_a_workload_apart(self, lab: Lab) -> None:
+        for name in "abc":
+            lab.add_node(name)
+        assert placed(lab, "web", 4, Manners(apart_by="kubernetes.io/hostname")) == "abc"
+
+    def test_anti_affinity_of_a_pod_keeps_away_whom_it_does_not_want(self, lab: Lab) -> None:
+        for name, zone in {"a": "east", "b": "east", "c": "west"}.items():
+            lab.add_node(name, zone=zone)
+        deploy(lab, "hermit", on="a", manners=Manners(apart_by=ZONE_LABEL, apart_from="web"))
+        deploy(lab, "filler", on="c", cpu_millicores=3000)
+        assert placed(lab, "web", 1) == "c"
+
+    def test_affinity_outweighs_everything(self, lab: Lab) -> None:
+        for name, zone in {"a": "east", "b": "east", "c": "west"}.items():
+            lab.add_node(name, zone=zone)
+        deploy(lab, "hub", on="a", cpu_millicores=2000)
+        deploy(lab, "filler", on="b", cpu_millicores=3000)
+        assert placed(lab, "web", 1, Manners(near="hub")) == "a"
+
+    def test_affinity_to_pods_that_are_nowhere_fits_nowhere_except_for_their_first(
+        self, lab: Lab
+    ) -> None:
+        lab.add_node("a", zone="east")
+        assert placed(lab, "lonely", 1, Manners(near="nobody")) == ""
+        assert placed(lab, "first", 2, Manners(near="first")) == "aa"
+
+    def test_a_hard_spread_leaves_pods_pending_that_would_skew_it(self, lab: Lab) -> None:
+        lab.add_node("a", zone="east")
+        lab.add_node("b", zone="west")
+        lab.cordon("b")  # its zone counts all the same: taints are not looked at
+        assert placed(lab, "web", 3, Manners(even_by=ZONE_LABEL)) == "a"
+
+    def test_a_host_port_is_given_once_on_each_node(self, lab: Lab) -> None:
+        lab.add_node("a")
+        lab.add_node("b")
+        assert placed(lab, "edge", 3, Manners(host_port=8080)) == "ab"
+
+    @pytest.mark.parametrize(
+        ("manners", "node"),
+        [
+            (Manners(), "b"),
+            (Manners(likes_zone="east"), "a"),
+            (Manners(drawn_to="hub"), "a"),
+            (Manners(pushed_from="nook"), "a"),
+        ],
+    )
+    def test_wishes_outweigh_a_difference_in_requests(
+        self, lab: Lab, manners: Manners, node: str
+    ) -> None:
+        lab.add_node("a", zone="east")
+        lab.add_node("b", zone="west")
+        deploy(lab, "hub", on="a", cpu_millicores=1500)
+        deploy(lab, "nook", on="b")
+        assert deploy(lab, "web", manners=manners)[0].node == node
+
+    def test_a_soft_spread_of_its_own_outweighs_a_difference_in_requests(self, lab: Lab) -> None:
+        for name, zone in {"a": "east", "b": "east", "c": "west"}.items():
+            lab.add_node(name, zone=zone)
+        deploy(lab, "filler", on="c", cpu_millicores=2800)
+        spread = deploy(lab, "web", 2, manners=Manners(even_by=ZONE_LABEL, hard=False))
+        assert {pod.node for pod in spread} in ({"a", "c"}, {"b", "c"})
+        by_default = deploy(lab, "plain", 2)
+        assert {pod.node for pod in by_default} == {"a", "b"}
 
     @pytest.mark.parametrize(
         "deployments",

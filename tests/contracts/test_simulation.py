@@ -4,16 +4,48 @@ from collections.abc import Callable
 
 import pytest
 
-from desched.model.cluster import Effect, SchedulingClass, Taint
+from desched.model.cluster import (
+    Effect,
+    HostPort,
+    PodAffinityTerm,
+    SchedulingClass,
+    SpreadConstraint,
+    Taint,
+)
 from desched.model.resources import Amounts
-from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.simulation.budgets import SimulatedBudget
-from desched.simulation.cluster import PodTemplate
+from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
-from tests.contracts.cluster_contract import ClusterContract
+from tests.contracts.cluster_contract import EASY_GOING, ZONE_LABEL, ClusterContract, Manners
 
 LONGEST_SECONDS = 60
 MIB = 1024**2
+
+
+def of_app(app: str) -> LabelSelector:
+    return LabelSelector((Requirement("app", Operator.IN, (app,)),))
+
+
+def behaving(name: str, requests: Amounts, manners: Manners) -> SchedulingClass:
+    def near(app: str, weight: int = 0) -> tuple[PodAffinityTerm, ...]:
+        return (PodAffinityTerm(ZONE_LABEL, of_app(app), weight=weight),) if app else ()
+
+    apart_from = of_app(manners.apart_from or name)
+    zone = Requirement(ZONE_LABEL, Operator.IN, (manners.likes_zone,))
+    return SchedulingClass(
+        requests,
+        preferred_node_affinity=((100, NodeSelectorTerm((zone,))),) if manners.likes_zone else (),
+        pod_affinity=near(manners.near),
+        pod_anti_affinity=(PodAffinityTerm(manners.apart_by, apart_from),)
+        if manners.apart_by
+        else (),
+        preferred_pod_affinity=near(manners.drawn_to, 100) + near(manners.pushed_from, -100),
+        spread=(SpreadConstraint(manners.even_by, 1, manners.hard, of_app(name)),)
+        if manners.even_by
+        else (),
+        host_ports=(HostPort(manners.host_port),) if manners.host_port else (),
+    )
 
 
 class SimulatedLab:
@@ -36,13 +68,15 @@ class SimulatedLab:
     def cordon(self, name: str, *, on: bool = True) -> None:
         self._cluster.change_node(name, unschedulable=on)
 
-    def add_deployment(self, name: str, replicas: int, cpu_millicores: int) -> None:
+    def add_deployment(
+        self, name: str, replicas: int, cpu_millicores: int, manners: Manners = EASY_GOING
+    ) -> None:
         requests = Amounts(cpu_millicores=cpu_millicores, memory_bytes=128 * MIB, pods=1)
-        template = PodTemplate(scheduling=SchedulingClass(requests), labels={"app": name})
+        template = PodTemplate(scheduling=behaving(name, requests, manners), labels={"app": name})
         self._cluster.add_deployment(self.namespace, name, replicas, template)
 
     def add_budget(self, name: str, app: str, **spec: int | str) -> None:
-        selector = LabelSelector((Requirement("app", Operator.IN, (app,)),))
+        selector = of_app(app)
         self._cluster.add_budget(
             SimulatedBudget(
                 self.namespace,

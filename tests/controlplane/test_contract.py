@@ -1,6 +1,7 @@
 """The real control plane behaves as the contract says, read and asked through the adapters."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -9,11 +10,56 @@ from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.adapters.kubernetes.reader import KubernetesReader
 from desched.service.clock import SystemClock
-from tests.contracts.cluster_contract import ClusterContract
+from tests.contracts.cluster_contract import EASY_GOING, ZONE_LABEL, ClusterContract, Manners
 from tests.controlplane.cluster import ControlPlane
+
+Object = dict[str, Any]
 
 LONGEST_SECONDS = 60.0
 CORDONED = "node.kubernetes.io/unschedulable"
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def of_app(app: str) -> Object:
+    return {"matchLabels": {"app": app}}
+
+
+def behaving(name: str, manners: Manners) -> Object:
+    """The parts of a pod's specification that say how it behaves towards others."""
+
+    def near(app: str) -> Object:
+        return {"topologyKey": ZONE_LABEL, "labelSelector": of_app(app)}
+
+    def wish(app: str) -> list[Object]:
+        return [{"weight": 100, "podAffinityTerm": near(app)}] if app else []
+
+    apart_from = of_app(manners.apart_from or name)
+    apart = {"topologyKey": manners.apart_by, "labelSelector": apart_from}
+    zone = {"key": ZONE_LABEL, "operator": "In", "values": [manners.likes_zone]}
+    liked = {"weight": 100, "preference": {"matchExpressions": [zone]}}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": manners.even_by,
+        "whenUnsatisfiable": "DoNotSchedule" if manners.hard else "ScheduleAnyway",
+        "labelSelector": of_app(name),
+    }
+    return {
+        "affinity": {
+            "nodeAffinity": {PREFERRED: [liked] if manners.likes_zone else []},
+            "podAffinity": {
+                REQUIRED: [near(manners.near)] if manners.near else [],
+                PREFERRED: wish(manners.drawn_to),
+            },
+            "podAntiAffinity": {
+                REQUIRED: [apart] if manners.apart_by else [],
+                PREFERRED: wish(manners.pushed_from),
+            },
+        },
+        "topologySpreadConstraints": [spread] if manners.even_by else [],
+    }
 
 
 class RealLab:
@@ -42,9 +88,14 @@ class RealLab:
 
         self.eventually(f"the taint of {name} follows", followed)
 
-    def add_deployment(self, name: str, replicas: int, cpu_millicores: int) -> None:
+    def add_deployment(
+        self, name: str, replicas: int, cpu_millicores: int, manners: Manners = EASY_GOING
+    ) -> None:
         requests = {"cpu": f"{cpu_millicores}m", "memory": "128Mi"}
-        container = {"name": "main", "image": "none", "resources": {"requests": requests}}
+        container: Object = {"name": "main", "image": "none", "resources": {"requests": requests}}
+        if manners.host_port:
+            port = {"containerPort": manners.host_port, "hostPort": manners.host_port}
+            container["ports"] = [port]
         self._control_plane.apply(
             {
                 "apiVersion": "apps/v1",
@@ -55,7 +106,7 @@ class RealLab:
                     "selector": {"matchLabels": {"app": name}},
                     "template": {
                         "metadata": {"labels": {"app": name}},
-                        "spec": {"containers": [container]},
+                        "spec": {"containers": [container], **behaving(name, manners)},
                     },
                 },
             }

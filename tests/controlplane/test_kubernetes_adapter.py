@@ -13,13 +13,17 @@ from desched.adapters.kubernetes.reader import KubernetesReader
 from desched.errors import ObservationError, StopActing
 from desched.model.cluster import (
     ClusterState,
+    HostPort,
     Pod,
+    PodAffinityTerm,
     PodRef,
     PodVolume,
     Service,
+    SpreadConstraint,
     Taint,
     Toleration,
     VolumeKind,
+    Workload,
 )
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
@@ -163,6 +167,163 @@ def test_a_deployments_pod_is_read_with_all_that_decides(
     assert cluster.namespaces[namespace]["team"] == "shop"
     assert cluster.priority_classes["low"] == 1000
     assert cluster.server_version.startswith("v1.")
+
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+IS_WEB = Requirement("app", Operator.IN, ("web",))
+
+
+def required(*terms: Object) -> Object:
+    return {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
+
+
+def test_constraints_between_pods_are_read_as_the_server_keeps_them(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    control_plane.add_node("te3", labels={ZONE: "a"})
+    selector = {"matchLabels": {"app": "web"}}
+    control_plane.apply(
+        workload(
+            namespace,
+            affinity={
+                "podAntiAffinity": required(
+                    {
+                        "topologyKey": HOSTNAME,
+                        "labelSelector": selector,
+                        "namespaceSelector": {},
+                        "mismatchLabelKeys": ["pod-template-hash"],
+                    }
+                )
+            },
+            topologySpreadConstraints=[
+                {
+                    "maxSkew": 1,
+                    "topologyKey": ZONE,
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": selector,
+                    "minDomains": 1,
+                    "nodeTaintsPolicy": "Honor",
+                    "matchLabelKeys": ["pod-template-hash"],
+                }
+            ],
+            hostNetwork=True,
+            terminationGracePeriodSeconds=7,
+            containers=[container() | {"ports": [{"containerPort": 8080}]}],
+            volumes=[
+                {"name": "cache", "emptyDir": {"medium": "Memory"}},
+                {"name": "logs", "hostPath": {"path": "/var/log"}},
+            ],
+        ),
+    )
+    control_plane.wait_for_ready_pods(namespace, 1)
+    cluster = reader_of(control_plane.admin_kubeconfig).read_cluster()
+
+    (pod,) = pods_of(cluster, namespace)
+    revision = pod.labels["pod-template-hash"]
+    of_revision = Requirement("pod-template-hash", Operator.IN, (revision,))
+    of_others = Requirement("pod-template-hash", Operator.NOT_IN, (revision,))
+    assert pod.scheduling.pod_anti_affinity == (
+        PodAffinityTerm(
+            HOSTNAME, LabelSelector((IS_WEB, of_others)), namespace_selector=LabelSelector()
+        ),
+    )
+    assert pod.scheduling.spread == (
+        SpreadConstraint(
+            ZONE,
+            1,
+            hard=True,
+            selector=LabelSelector((IS_WEB, of_revision)),
+            honors_taints=True,
+            match_label_keys=("pod-template-hash",),
+        ),
+    )
+    assert pod.scheduling.host_ports == (HostPort(8080),)
+    assert pod.scheduling.images == ("none:latest",)
+    assert pod.scheduling.unevaluated == ()
+    assert (pod.grace_period_seconds, pod.resizing) == (7, False)
+    assert pod.volumes == (
+        PodVolume(VolumeKind.EMPTY_DIR, in_memory=True),
+        PodVolume(VolumeKind.HOST_PATH, path="/var/log"),
+    )
+    assert pod.owner is not None
+    assert cluster.controller_selectors[pod.owner.uid].requirements == (IS_WEB, of_revision)
+
+
+def job(namespace: str, name: str, **spec: object) -> Object:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "parallelism": 2,
+            "completions": 2,
+            "template": {
+                "metadata": {"annotations": {"desched.test/keep-running": "true"}},
+                "spec": {"restartPolicy": "Never", "containers": [container()]},
+            },
+            **spec,
+        },
+    }
+
+
+def test_a_job_says_whether_it_survives_an_eviction(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    ignores = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    control_plane.apply(
+        job(namespace, "frail"), job(namespace, "robust", podFailurePolicy={"rules": [ignores]})
+    )
+    control_plane.wait_for_ready_pods(namespace, 4)
+    cluster = reader_of(control_plane.admin_kubeconfig).read_cluster()
+
+    workloads = {w.name: w for w in map(cluster.workload_of, cluster.pods) if w is not None}
+    assert {name: w.survives_disruption for name, w in workloads.items()} == {
+        "frail": False,
+        "robust": True,
+    }
+    assert {(w.kind, w.desired_replicas) for w in workloads.values()} == {("Job", 2)}
+
+
+def test_replicas_autoscaler_and_policy_for_unhealthy_pods_are_read(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    control_plane.apply(
+        workload(namespace, replicas=2),
+        budget(namespace, "web", minAvailable=1, unhealthyPodEvictionPolicy="AlwaysAllow"),
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "web", "namespace": namespace},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "minReplicas": 2,
+                "maxReplicas": 5,
+                "metrics": [
+                    {
+                        "type": "Resource",
+                        "resource": {
+                            "name": "cpu",
+                            "target": {"type": "Utilization", "averageUtilization": 50},
+                        },
+                    }
+                ],
+            },
+        },
+    )
+    control_plane.wait_for_ready_pods(namespace, 2)
+    reader = reader_of(control_plane.admin_kubeconfig)
+
+    def told() -> Workload | None:
+        found = list(reader.read_cluster().workloads.values())
+        return found[0] if [w.ready_replicas for w in found] == [2] else None
+
+    web = control_plane.wait_for("both replicas are told as Ready", told)
+    assert web is not None
+    assert web.autoscaler is not None
+    assert (web.autoscaler.max_replicas, web.autoscaler.above_target) == (5, False)
+    assert not web.scaling
+    assert [b.always_allows_unhealthy for b in reader.read_cluster().budgets] == [True]
 
 
 SIDECAR = container("proxy", cpu="300m", memory="32Mi") | {"restartPolicy": "Always"}

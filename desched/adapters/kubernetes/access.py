@@ -36,6 +36,7 @@ LIST_DEPLOYMENTS = Access("list", "apps", "deployments", "replicas, opt-outs, ro
 LIST_STATEFUL_SETS = Access(
     "list", "apps", "statefulsets", "replicas, opt-outs, rollouts under way"
 )
+LIST_JOBS = Access("list", "batch", "jobs", "whether an eviction counts as a failure of the Job")
 LIST_AUTOSCALERS = Access(
     "list", "autoscaling", "horizontalpodautoscalers", "workloads being scaled wait", "v2"
 )
@@ -63,6 +64,7 @@ REQUIRED_ACCESS: tuple[Access, ...] = (
     LIST_REPLICA_SETS,
     LIST_DEPLOYMENTS,
     LIST_STATEFUL_SETS,
+    LIST_JOBS,
     LIST_AUTOSCALERS,
     LIST_BUDGETS,
     LIST_PRIORITY_CLASSES,

@@ -17,6 +17,8 @@ _QUANTITIES = RawDecoder(dict[str, str])
 Requests = dict[str, int]
 """By resource name: CPU in millicores, everything else in its own unit."""
 
+_SCORED_WHERE_UNSET: Requests = {"cpu": 100, "memory": 200 * 1024**2}
+
 
 def node_amounts(quantities: Mapping[str, str] | None) -> Amounts:
     """What a node has or offers, rounded down.
@@ -28,7 +30,7 @@ def node_amounts(quantities: Mapping[str, str] | None) -> Amounts:
 
 
 def pod_requests(spec: wire.PodSpec, status: wire.PodStatus) -> Amounts:
-    """What the scheduler counts for the pod, and one for the pod itself.
+    """What the scheduler counts for the pod when it filters, and one for the pod itself.
 
     A container being resized in place counts with the most of wanted, actual and allocated; if the
     kubelet has found the resize infeasible, the wanted size no longer counts.
@@ -36,32 +38,52 @@ def pod_requests(spec: wire.PodSpec, status: wire.PodStatus) -> Amounts:
     Raises:
         ValueError: a quantity cannot be read.
     """
-    infeasible = _is_resize_infeasible(status.conditions or ())
-    total = _container_requests(spec, status, infeasible=infeasible)
-    total.update(_pod_level_requests(spec, status, infeasible=infeasible))
-    _add(total, _quantities(spec.overhead))
+    total = _total(spec, status, unset={})
     total["pods"] = 1
     return _amounts(total)
 
 
+def scored_requests(spec: wire.PodSpec, status: wire.PodStatus) -> Amounts:
+    """CPU and memory that the scheduler counts for the pod when it scores.
+
+    Each container without a request of its own, init containers too, counts with a default. Source:
+    k8s.io/kubernetes/pkg/scheduler/util, pod_resources.go, at v1.36.
+
+    Raises:
+        ValueError: a quantity cannot be read.
+    """
+    total = _total(spec, status, unset=_SCORED_WHERE_UNSET)
+    return Amounts(cpu_millicores=total.get("cpu", 0), memory_bytes=total.get("memory", 0))
+
+
+def _total(spec: wire.PodSpec, status: wire.PodStatus, unset: Requests) -> Requests:
+    """The pod's requests; `unset` is what a container counts with where it requests nothing."""
+    infeasible = _is_resize_infeasible(status.conditions or ())
+    total = _container_requests(spec, status, unset, infeasible=infeasible)
+    total.update(_pod_level_requests(spec, status, infeasible=infeasible))
+    _add(total, _quantities(spec.overhead))
+    return total
+
+
 def _container_requests(
-    spec: wire.PodSpec, status: wire.PodStatus, *, infeasible: bool
+    spec: wire.PodSpec, status: wire.PodStatus, unset: Requests, *, infeasible: bool
 ) -> Requests:
     statuses = {s.name: s for s in status.container_statuses or ()}
     statuses.update({s.name: s for s in status.init_container_statuses or ()})
     running: Requests = {}
     for container in spec.containers:
-        _add(running, _effective(container, statuses.get(container.name), infeasible=infeasible))
+        resized = _effective(container, statuses.get(container.name), infeasible=infeasible)
+        _add(running, unset | resized)
     sidecars: Requests = {}
     starting: Requests = {}
     for container in spec.init_containers or ():
         if container.restart_policy == "Always":
             resized = _effective(container, statuses.get(container.name), infeasible=infeasible)
-            _add(running, resized)
-            _add(sidecars, resized)
+            _add(running, unset | resized)
+            _add(sidecars, unset | resized)
             _raise_to(starting, sidecars)
         else:
-            alone = _requests(container.resources)
+            alone = unset | _requests(container.resources)
             _add(alone, sidecars)
             _raise_to(starting, alone)
     _raise_to(running, starting)

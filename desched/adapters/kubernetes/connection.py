@@ -74,6 +74,8 @@ class KubernetesConnection:
         Raises:
             ObservationError: no complete answer before the deadline.
         """
+        if self._wait(0):
+            raise _unanswered(f"GET {path}", "desched is stopping")
         deadline = monotonic() + deadline_seconds
         url = path + (f"?{urlencode(query)}" if query else "")
         outcome = self._attempt("GET", url, None, deadline)

@@ -1,13 +1,27 @@
-"""What ties a pod to nodes: read once for all pods that say the same."""
+"""What ties a pod to nodes, and which it prefers: read once for all pods that say the same."""
+
+from collections.abc import Iterable
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from desched.adapters.kubernetes import wire
-from desched.adapters.kubernetes.amounts import pod_requests
+from desched.adapters.kubernetes.amounts import pod_requests, scored_requests
 from desched.adapters.kubernetes.raw import RawDecoder
-from desched.adapters.kubernetes.selectors import node_selector_terms
-from desched.model.cluster import SchedulingClass, Toleration
-from desched.model.selectors import NodeSelectorTerm, Operator
+from desched.adapters.kubernetes.selectors import (
+    node_selector_term,
+    node_selector_terms,
+    unknown_operators,
+)
+from desched.adapters.kubernetes.topology import (
+    preferred_pods,
+    required_pods,
+    spread_constraints,
+    unknown_in_pod_affinity,
+    unknown_in_spread,
+)
+from desched.model.cluster import HostPort, SchedulingClass, Toleration
+from desched.model.selectors import NodeSelectorTerm
 
 _LABELS = RawDecoder(dict[str, str])
 _AFFINITY = RawDecoder(wire.Affinity)
@@ -16,7 +30,7 @@ _SPREAD = RawDecoder(list[wire.TopologySpreadConstraint])
 _PORTS = RawDecoder(list[wire.ContainerPort])
 _PRESENCE = RawDecoder(list[wire.Present])
 
-_OPERATORS = frozenset(Operator)
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  (nothing is bound to it here)
 
 Fingerprint = tuple[bytes | str | None, ...]
 """Equal for pods of equal constraints and requests."""
@@ -52,37 +66,63 @@ def fingerprint(spec: wire.PodSpec, status: wire.PodStatus) -> Fingerprint:
 
 
 def scheduling_class(spec: wire.PodSpec, status: wire.PodStatus) -> SchedulingClass:
-    """The pod's requests and hard constraints.
+    """The pod's requests, constraints and preferences, all but its images.
 
     Raises:
         ValueError: a quantity cannot be read, or a part is of another shape.
     """
     affinity = _AFFINITY(spec.affinity) or wire.Affinity()
+    spread = _SPREAD(spec.topology_spread_constraints) or []
+    scored = scored_requests(spec, status)
     return SchedulingClass(
         requests=pod_requests(spec, status),
         node_selector=tuple(sorted((_LABELS(spec.node_selector) or {}).items())),
         required_node_affinity=_required_nodes(affinity),
         tolerations=_tolerations(spec.tolerations),
-        unevaluated=tuple(_unevaluated(spec, affinity)),
+        unevaluated=tuple(_unevaluated(spec, affinity, spread)),
+        scored_cpu_millicores=scored.cpu_millicores,
+        scored_memory_bytes=scored.memory_bytes,
+        preferred_node_affinity=_preferred_nodes(affinity),
+        pod_affinity=required_pods(affinity.pod_affinity),
+        pod_anti_affinity=required_pods(affinity.pod_anti_affinity),
+        preferred_pod_affinity=preferred_pods(affinity.pod_affinity, affinity.pod_anti_affinity),
+        spread=spread_constraints(spread),
+        host_ports=_host_ports(spec),
     )
+
+
+def image_names(spec: wire.PodSpec) -> tuple[str, ...]:
+    """The image of each container, as written."""
+    containers = (*(spec.init_containers or ()), *spec.containers)
+    return tuple([container.image or "" for container in containers])
+
+
+def with_images(scheduling: SchedulingClass, names: Iterable[str]) -> SchedulingClass:
+    """The class of pods that run these images, by the names under which nodes list them."""
+    return replace(scheduling, images=tuple(_with_tag(name) for name in names))
 
 
 def _required_nodes(affinity: wire.Affinity) -> tuple[NodeSelectorTerm, ...] | None:
     if affinity.node_affinity is None or affinity.node_affinity.required is None:
         return None
-    if _unknown_operators(affinity.node_affinity.required):
+    required = affinity.node_affinity.required
+    if any(_unknown_in_term(term) for term in required.node_selector_terms or ()):
         return ()
-    return node_selector_terms(affinity.node_affinity.required)
+    return node_selector_terms(required)
 
 
-def _unknown_operators(selector: wire.NodeSelector) -> list[str]:
+def _preferred_nodes(affinity: wire.Affinity) -> tuple[tuple[int, NodeSelectorTerm], ...]:
+    preferred = affinity.node_affinity.preferred if affinity.node_affinity is not None else None
+    return tuple(
+        (each.weight, node_selector_term(each.preference))
+        for each in preferred or ()
+        if not _unknown_in_term(each.preference)
+    )
+
+
+def _unknown_in_term(term: wire.NodeSelectorTerm) -> list[str]:
     """Operators of servers newer than this code: the pod stays, the rest of the cluster is read."""
-    return [
-        each.operator
-        for term in selector.node_selector_terms or ()
-        for each in (*(term.match_expressions or ()), *(term.match_fields or ()))
-        if each.operator not in _OPERATORS
-    ]
+    return [*unknown_operators(term.match_expressions), *unknown_operators(term.match_fields)]
 
 
 def _tolerations(raw: Raw) -> tuple[Toleration, ...]:
@@ -92,26 +132,53 @@ def _tolerations(raw: Raw) -> tuple[Toleration, ...]:
     )
 
 
-def _unevaluated(spec: wire.PodSpec, affinity: wire.Affinity) -> list[str]:
-    found = []
-    node_affinity = affinity.node_affinity
-    if node_affinity and node_affinity.required:
-        found += [f"node affinity {name}" for name in _unknown_operators(node_affinity.required)]
-    if affinity.pod_affinity and affinity.pod_affinity.required:
-        found.append("required pod affinity")
-    if affinity.pod_anti_affinity and affinity.pod_anti_affinity.required:
-        found.append("required pod anti-affinity")
-    spread = _SPREAD(spec.topology_spread_constraints) or ()
-    if any(constraint.when_unsatisfiable != "ScheduleAnyway" for constraint in spread):
-        found.append("topology spread (DoNotSchedule)")
-    containers = [*spec.containers, *(spec.init_containers or ())]
-    if any(port.host_port for c in containers for port in _PORTS(c.ports) or ()):
-        found.append("host ports")
+def _host_ports(spec: wire.PodSpec) -> tuple[HostPort, ...]:
+    """Ports of all containers that run as long as the pod.
+
+    With hostNetwork the API server has made every container port a host port.
+    """
+    sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
+    return tuple(
+        HostPort(
+            port=port.host_port,
+            protocol=port.protocol or "TCP",
+            address="" if port.host_ip in {None, _ALL_ADDRESSES} else port.host_ip,
+        )
+        for container in (*sidecars, *spec.containers)
+        for port in _PORTS(container.ports) or ()
+        if port.host_port
+    )
+
+
+def _with_tag(image: str) -> str:
+    """Source: normalizedImageName in the scheduler's plugin ImageLocality."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+
+
+def _unevaluated(
+    spec: wire.PodSpec, affinity: wire.Affinity, spread: list[wire.TopologySpreadConstraint]
+) -> list[str]:
+    found = [f"node affinity {name}" for name in _unknown_in_node_affinity(affinity)]
+    near, far = affinity.pod_affinity, affinity.pod_anti_affinity
+    found += [f"pod affinity {name}" for name in unknown_in_pod_affinity(near)]
+    found += [f"pod anti-affinity {name}" for name in unknown_in_pod_affinity(far)]
+    found += [f"topology spread {name}" for name in unknown_in_spread(spread)]
     if has_entries(spec.resource_claims):
         found.append("resource claims")
     if has_entries(spec.scheduling_gates):
         found.append("scheduling gates")
     return found
+
+
+def _unknown_in_node_affinity(affinity: wire.Affinity) -> list[str]:
+    if affinity.node_affinity is None:
+        return []
+    required = affinity.node_affinity.required or wire.NodeSelector()
+    terms = [
+        *(required.node_selector_terms or ()),
+        *(each.preference for each in affinity.node_affinity.preferred or ()),
+    ]
+    return [name for term in terms for name in _unknown_in_term(term)]
 
 
 def has_entries(raw: Raw) -> bool:

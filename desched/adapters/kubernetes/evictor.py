@@ -17,6 +17,18 @@ from desched.ports import EvictionAnswer
 _REASON_ANNOTATION = "desched.io/reason"
 _TAKEN_OVER = re.compile(r"triggered (evacuation|migration)", re.IGNORECASE)  # KubeVirt's webhook
 _SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
+_PLAIN = {
+    200: EvictionVerdict.EVICTED,
+    201: EvictionVerdict.EVICTED,
+    400: EvictionVerdict.FORBIDDEN,  # 400 and 422 are also how admission webhooks say no
+    403: EvictionVerdict.FORBIDDEN,
+    404: EvictionVerdict.GONE,
+    409: EvictionVerdict.REPLACED,
+    422: EvictionVerdict.FORBIDDEN,
+}
+"""What these statuses mean, provided that the body is the server's Status object."""
+
+_BUDGET_CONFLICT = "couldn't update PodDisruptionBudget"
 
 
 class KubernetesEvictor:
@@ -72,19 +84,16 @@ def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
     """The verdict behind a status; the statuses alone do not tell it."""
     status = _status(answer.body)
     message = (status.message or "") if status is not None else ""
+    if status is not None and answer.status in _PLAIN:
+        verdict = _PLAIN[answer.status]
+        return EvictionAnswer(verdict, "" if verdict is EvictionVerdict.EVICTED else message)
     match answer.status:
-        case 200 | 201 if status is not None:
-            return EvictionAnswer(EvictionVerdict.EVICTED)
         case 429:
             return _refused_for_now(answer, status, message)
-        case 403 if status is not None:
-            return EvictionAnswer(EvictionVerdict.FORBIDDEN, message)
-        case 404 if status is not None:
-            return EvictionAnswer(EvictionVerdict.GONE, message)
-        case 409 if status is not None:
-            return EvictionAnswer(EvictionVerdict.REPLACED, message)
         case 500 if _SEVERAL_BUDGETS in message:
             return EvictionAnswer(EvictionVerdict.SEVERAL_BUDGETS, message)
+        case 500 | 504 if _BUDGET_CONFLICT in message:
+            return EvictionAnswer(EvictionVerdict.BLOCKED_BY_BUDGET, message)
         case _:
             said = f": {message}" if message else ""
             raise StopActing(
@@ -101,6 +110,9 @@ def _refused_for_now(answer: Answer, status: wire.Status | None, message: str) -
             return EvictionAnswer(EvictionVerdict.BLOCKED_BY_BUDGET, cause.message or message)
     if _TAKEN_OVER.search(message):
         return EvictionAnswer(EvictionVerdict.TAKEN_OVER, message)
+    if status is not None and answer.retry_after_seconds is None:
+        # Throttling says when to come back; this is an admission webhook's no.
+        return EvictionAnswer(EvictionVerdict.FORBIDDEN, message)
     return EvictionAnswer(
         EvictionVerdict.THROTTLED,
         message or "the API server is throttling requests",

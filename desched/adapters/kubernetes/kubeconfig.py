@@ -110,16 +110,22 @@ def _read(location: str) -> dict[str, Any]:
         merged = KubeConfigMerger(location).config  # type: ignore[no-untyped-call]  # library
     except FileNotFoundError as error:
         raise missing from error
-    except (config.ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError) as error:
+    except OSError as error:
         raise ConfigurationError(
-            f"The kubeconfig {location} cannot be read ({type(error).__name__}); check that it is "
-            "a readable YAML file of kind Config."
+            f"The kubeconfig {location} cannot be read ({error.strerror or error}); check the path "
+            "and its permissions."
+        ) from error
+    except (config.ConfigException, yaml.YAMLError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{location} is not a kubeconfig; name a YAML file of kind Config with --kubeconfig."
         ) from error
     if merged is None:
         raise missing
     document = getattr(merged, "value", merged)
     if not isinstance(document, dict):
-        raise ConfigurationError(f"The kubeconfig {location} is not a YAML file of kind Config.")
+        raise ConfigurationError(
+            f"{location} is not a kubeconfig; name a YAML file of kind Config with --kubeconfig."
+        )
     return document
 
 

@@ -1,5 +1,8 @@
 """Nodes in the model's words."""
 
+from collections.abc import Iterable
+from sys import intern
+
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.amounts import node_amounts
 from desched.model.cluster import Node, Taint
@@ -31,4 +34,13 @@ def node(item: wire.Node) -> Node:
         taints=tuple(Taint(t.key, t.effect, t.value or "") for t in spec.taints or ()),
         addresses=tuple(a.address for a in status.addresses or () if a.type in _ADDRESS_TYPES),
         operating_system=info.operating_system or labels.get("kubernetes.io/os") or "linux",
+        images=_images(status.images or ()),
     )
+
+
+def _images(images: Iterable[wire.ContainerImage]) -> dict[str, int]:
+    """Sizes by name; nodes share the names, of which a large cluster repeats hundreds of thousands.
+
+    The kubelet reports its largest images only, 50 unless told otherwise.
+    """
+    return {intern(name): image.size_bytes or 0 for image in images for name in image.names or ()}

@@ -11,6 +11,13 @@ from desched.model.cluster import (
     StorageClass,
 )
 
+_TOPOLOGY_LABELS = frozenset(
+    f"{prefix}/{level}"
+    for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io")
+    for level in ("zone", "region")
+)
+"""The scheduler matches these labels of a volume with the node's (VolumeZone)."""
+
 
 def budget(item: wire.PodDisruptionBudget) -> PodDisruptionBudget:
     """The budget; without a selector it covers no pod, with an empty one all of its namespace.
@@ -25,6 +32,7 @@ def budget(item: wire.PodDisruptionBudget) -> PodDisruptionBudget:
         selector=None if selector is None else label_selector(selector),
         disruptions_allowed=status.disruptions_allowed or 0,
         up_to_date=(status.observed_generation or 0) >= (item.metadata.generation or 0),
+        always_allows_unhealthy=item.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
     )
 
 
@@ -52,6 +60,8 @@ def volume(item: wire.PersistentVolume) -> PersistentVolume:
         node_affinity=None if required is None else node_selector_terms(required),
         local=spec.local is not None or spec.host_path is not None,
         csi_driver=spec.csi.driver if spec.csi is not None else "",
+        csi_handle=spec.csi.volume_handle if spec.csi is not None else "",
+        labels={k: v for k, v in (item.metadata.labels or {}).items() if k in _TOPOLOGY_LABELS},
     )
 
 

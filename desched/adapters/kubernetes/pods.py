@@ -11,7 +11,9 @@ from desched.adapters.kubernetes.constraints import (
     Fingerprint,
     fingerprint,
     has_entries,
+    image_names,
     scheduling_class,
+    with_images,
 )
 from desched.adapters.kubernetes.raw import RawDecoder, Shared
 from desched.model.cluster import Owner, Pod, PodVolume, SchedulingClass, VolumeKind
@@ -19,8 +21,12 @@ from desched.model.cluster import Owner, Pod, PodVolume, SchedulingClass, Volume
 _STRINGS = RawDecoder(dict[str, str])
 _OWNERS = RawDecoder(list[wire.OwnerReference])
 
-_EMPTY_DIR = PodVolume(VolumeKind.EMPTY_DIR)
-_HOST_PATH = PodVolume(VolumeKind.HOST_PATH)
+_DISK_DIR = PodVolume(VolumeKind.EMPTY_DIR)
+_MEMORY_DIR = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
+_MEMORY_MEDIA = ("Memory", "HugePages")  # "HugePages-2Mi" and the like too
+
+_RESIZE_CONDITIONS = frozenset({"PodResizePending", "PodResizeInProgress"})
+_DEFAULT_GRACE_SECONDS = 30
 
 
 class PodBuilder:
@@ -29,7 +35,8 @@ class PodBuilder:
     def __init__(self) -> None:
         self._labels = Shared(_labels)
         self._owners = Shared(_owner)
-        self._classes: dict[Fingerprint, SchedulingClass] = {}
+        self._classes: dict[tuple[Fingerprint, tuple[str, ...]], SchedulingClass] = {}
+        self._constraints: dict[Fingerprint, SchedulingClass] = {}
         self._distinct: dict[SchedulingClass, SchedulingClass] = {}
 
     def pod(self, item: wire.Pod) -> Pod:
@@ -39,6 +46,7 @@ class PodBuilder:
             ValueError: a part is of another shape, or a quantity cannot be read.
         """
         metadata, spec, status = item.metadata, item.spec, item.status
+        ready, resizing = _conditions(status.conditions or ())
         return Pod(
             namespace=intern(metadata.namespace),
             name=metadata.name,
@@ -50,7 +58,7 @@ class PodBuilder:
             owner=self._owners[bytes(metadata.owner_references)],
             node=intern(spec.node_name or ""),
             phase=intern(status.phase or "Pending"),
-            ready=_is_ready(status.conditions or ()),
+            ready=ready,
             started_at=status.start_time,
             deleting=metadata.deletion_timestamp is not None,
             priority=spec.priority or 0,
@@ -59,14 +67,25 @@ class PodBuilder:
             volumes=_volumes(metadata.name, spec.volumes) if spec.volumes else (),
             has_resource_claims=has_entries(spec.resource_claims),
             gated=has_entries(spec.scheduling_gates),
+            grace_period_seconds=_grace_period(spec),
+            resizing=resizing,
         )
 
     def _scheduling(self, spec: wire.PodSpec, status: wire.PodStatus) -> SchedulingClass:
-        key = fingerprint(spec, status)
+        key = (fingerprint(spec, status), image_names(spec))
         found = self._classes.get(key)
         if found is None:
-            made = scheduling_class(spec, status)
+            made = with_images(self._without_images(key[0], spec, status), key[1])
             found = self._classes[key] = self._distinct.setdefault(made, made)
+        return found
+
+    def _without_images(
+        self, key: Fingerprint, spec: wire.PodSpec, status: wire.PodStatus
+    ) -> SchedulingClass:
+        """Read once for all workloads that differ in nothing but their images."""
+        found = self._constraints.get(key)
+        if found is None:
+            found = self._constraints[key] = scheduling_class(spec, status)
         return found
 
 
@@ -89,11 +108,20 @@ def _owner(data: bytes) -> Owner | None:
     return Owner(controller.kind, controller.name, controller.uid, controller.api_version)
 
 
-def _is_ready(conditions: Iterable[wire.Condition]) -> bool:
+def _conditions(conditions: Iterable[wire.Condition]) -> tuple[bool, bool]:
+    """Whether the pod is Ready, and whether it waits for a resize in place or undergoes one."""
+    ready = resizing = False
     for condition in conditions:
         if condition.type == "Ready":
-            return condition.status == "True"
-    return False
+            ready = condition.status == "True"
+        elif condition.type in _RESIZE_CONDITIONS and condition.status != "False":
+            resizing = True
+    return ready, resizing
+
+
+def _grace_period(spec: wire.PodSpec) -> int:
+    seconds = spec.termination_grace_period_seconds
+    return _DEFAULT_GRACE_SECONDS if seconds is None else seconds
 
 
 def _volumes(pod_name: str, volumes: Iterable[wire.Volume]) -> tuple[PodVolume, ...]:
@@ -105,7 +133,8 @@ def _volumes(pod_name: str, volumes: Iterable[wire.Volume]) -> tuple[PodVolume, 
         elif volume.ephemeral is not None:
             found.append(PodVolume(VolumeKind.EPHEMERAL_CLAIM, f"{pod_name}-{volume.name}"))
         elif volume.empty_dir is not None:
-            found.append(_EMPTY_DIR)
+            in_memory = (volume.empty_dir.medium or "").startswith(_MEMORY_MEDIA)
+            found.append(_MEMORY_DIR if in_memory else _DISK_DIR)
         elif volume.host_path is not None:
-            found.append(_HOST_PATH)
+            found.append(PodVolume(VolumeKind.HOST_PATH, path=intern(volume.host_path.path)))
     return tuple(found)

@@ -1,6 +1,6 @@
 """Reads the state of a cluster in pages, never one request per pod or node."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import TypeVar
 
@@ -8,10 +8,21 @@ import msgspec
 
 from desched.adapters.kubernetes import access, nodes, objects, wire
 from desched.adapters.kubernetes.access import Access
+from desched.adapters.kubernetes.autoscalers import (
+    Scaling,
+    Target,
+    scaling_by_target,
+    scaling_of_target,
+)
 from desched.adapters.kubernetes.connection import DEADLINE_SECONDS, Answer, KubernetesConnection
 from desched.adapters.kubernetes.decode import Decoder
 from desched.adapters.kubernetes.pods import PodBuilder
-from desched.adapters.kubernetes.workloads import scaling_targets, workloads_by_controller
+from desched.adapters.kubernetes.workloads import (
+    Controllers,
+    owners_by_controller,
+    selectors_by_controller,
+    workloads_by_controller,
+)
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState, Pod, PodRef
 
@@ -55,22 +66,15 @@ class KubernetesReader:
             ObservationError: something could not be read in time.
         """
         read = _Lists(self._connection, self._page_size, self._deadline_seconds, self._until())
+        seen_nodes = read(access.LIST_NODES, wire.Node, nodes.node)
+        seen_pods = read(access.LIST_PODS, wire.Pod, PodBuilder().pod)
+        controllers = _controllers(read)
         return ClusterState(
-            nodes=tuple(read(access.LIST_NODES, wire.Node, nodes.node)),
-            pods=tuple(read(access.LIST_PODS, wire.Pod, PodBuilder().pod)),
-            workloads=workloads_by_controller(
-                read(access.LIST_DEPLOYMENTS, wire.Deployment, _same),
-                read(access.LIST_REPLICA_SETS, wire.ReplicaSet, _same),
-                read(access.LIST_STATEFUL_SETS, wire.StatefulSet, _same),
-                scaling_targets(
-                    read(
-                        access.LIST_AUTOSCALERS,
-                        wire.HorizontalPodAutoscaler,
-                        _same,
-                        may_be_absent=True,
-                    )
-                ),
-            ),
+            nodes=tuple(seen_nodes),
+            pods=tuple(seen_pods),
+            workloads=workloads_by_controller(controllers, _scaling(read)),
+            controller_selectors=selectors_by_controller(controllers),
+            controller_owners=owners_by_controller(controllers),
             budgets=tuple(read(access.LIST_BUDGETS, wire.PodDisruptionBudget, objects.budget)),
             priority_classes={
                 item.metadata.name: item.value
@@ -193,6 +197,26 @@ class _Lists:
         query = {"limit": str(self._page_size)} | ({"continue": token} if token else {})
         deadline_seconds = min(self._deadline_seconds, left_seconds)
         return self._connection.get(what.path(), query, deadline_seconds=deadline_seconds)
+
+
+def _controllers(read: _Lists) -> Controllers:
+    return Controllers(
+        read(access.LIST_DEPLOYMENTS, wire.Deployment, _same),
+        read(access.LIST_REPLICA_SETS, wire.ReplicaSet, _same),
+        read(access.LIST_STATEFUL_SETS, wire.StatefulSet, _same),
+        read(access.LIST_JOBS, wire.Job, _same),
+    )
+
+
+def _scaling(read: _Lists) -> Mapping[Target, Scaling]:
+    return scaling_by_target(
+        read(
+            access.LIST_AUTOSCALERS,
+            wire.HorizontalPodAutoscaler,
+            scaling_of_target,
+            may_be_absent=True,
+        )
+    )
 
 
 def _require_ok(answer: Answer, what: Access) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from desched.adapters.kubernetes import wire
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 
+_OPERATORS = frozenset(Operator)
+
 
 def label_selector(selector: wire.LabelSelector) -> LabelSelector:
     """The selector; an empty one selects everything.
@@ -21,16 +23,38 @@ def label_selector(selector: wire.LabelSelector) -> LabelSelector:
     )
 
 
+def lenient_label_selector(selector: wire.LabelSelector | None) -> LabelSelector | None:
+    """The selector without requirements of unknown operators, so that it selects rather too much.
+
+    None selects nothing.
+    """
+    if selector is None:
+        return None
+    expressions = [each for each in selector.match_expressions or () if each.operator in _OPERATORS]
+    return label_selector(wire.LabelSelector(selector.match_labels, expressions))
+
+
+def unknown_operators(requirements: Iterable[wire.SelectorRequirement] | None) -> list[str]:
+    """Operators of servers newer than this code."""
+    return [each.operator for each in requirements or () if each.operator not in _OPERATORS]
+
+
 def node_selector_terms(selector: wire.NodeSelector) -> tuple[NodeSelectorTerm, ...]:
     """The alternatives of a node selector; without any, it selects no node.
 
     Raises:
         ValueError: an operator is not known.
     """
-    return tuple(
-        NodeSelectorTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
-        for term in selector.node_selector_terms or ()
-    )
+    return tuple(node_selector_term(term) for term in selector.node_selector_terms or ())
+
+
+def node_selector_term(term: wire.NodeSelectorTerm) -> NodeSelectorTerm:
+    """One alternative of a node selector.
+
+    Raises:
+        ValueError: an operator is not known.
+    """
+    return NodeSelectorTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
 
 
 def _requirements(

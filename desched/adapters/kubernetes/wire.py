@@ -109,12 +109,18 @@ class NodeInfo(Wire):
     operating_system: str | None = None
 
 
+class ContainerImage(Wire):
+    names: list[str] | None = None
+    size_bytes: int | None = None
+
+
 class NodeStatus(Wire):
     capacity: Strings = None
     allocatable: Strings = None
     conditions: list[Condition] | None = None
     addresses: list[NodeAddress] | None = None
     node_info: NodeInfo | None = None
+    images: list[ContainerImage] | None = None
 
 
 class Node(Wire):
@@ -139,6 +145,7 @@ class PodMetadata(Wire):
 
 class Container(Wire):
     name: str
+    image: str | None = None
     resources: Raw = Raw()
     ports: Raw = Raw()
     restart_policy: str | None = None
@@ -152,12 +159,20 @@ class Present(Wire):
     """An object of which only its being there matters."""
 
 
+class EmptyDirSource(Wire):
+    medium: str | None = None
+
+
+class HostPathSource(Wire):
+    path: str = ""
+
+
 class Volume(Wire):
     name: str
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: Present | None = None
-    empty_dir: Present | None = None
-    host_path: Present | None = None
+    empty_dir: EmptyDirSource | None = None
+    host_path: HostPathSource | None = None
 
 
 class PodSpec(Wire):
@@ -167,6 +182,7 @@ class PodSpec(Wire):
     node_name: str | None = None
     scheduler_name: str | None = None
     priority: int | None = None
+    termination_grace_period_seconds: int | None = None
     resources: Raw = Raw()
     overhead: Raw = Raw()
     node_selector: Raw = Raw()
@@ -206,17 +222,42 @@ class ResourceRequirements(Wire):
 
 class ContainerPort(Wire):
     host_port: int | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+    protocol: str | None = None
+
+
+class PreferredNodes(Wire):
+    weight: int
+    preference: NodeSelectorTerm
 
 
 class NodeAffinity(Wire):
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
+    preferred: list[PreferredNodes] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class PodAffinityTerm(Wire):
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+
+
+class PreferredPods(Wire):
+    weight: int
+    pod_affinity_term: PodAffinityTerm
 
 
 class PodAffinity(Wire):
-    required: list[Present] | None = msgspec.field(
+    required: list[PodAffinityTerm] | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: list[PreferredPods] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
@@ -234,7 +275,14 @@ class Toleration(Wire):
 
 
 class TopologySpreadConstraint(Wire):
-    when_unsatisfiable: str | None = None
+    topology_key: str
+    max_skew: int
+    when_unsatisfiable: str
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
 
 
 # Workloads
@@ -242,10 +290,13 @@ class TopologySpreadConstraint(Wire):
 
 class ReplicaSetSpec(Wire):
     replicas: int | None = None
+    selector: LabelSelector | None = None
 
 
 class ReplicaSetStatus(Wire):
     observed_generation: int | None = None
+    replicas: int | None = None
+    ready_replicas: int | None = None
 
 
 class ReplicaSet(Wire):
@@ -262,6 +313,7 @@ class DeploymentStatus(Wire):
     observed_generation: int | None = None
     replicas: int | None = None
     updated_replicas: int | None = None
+    ready_replicas: int | None = None
     available_replicas: int | None = None
 
 
@@ -282,6 +334,7 @@ class UpdateStrategy(Wire):
 
 class StatefulSetSpec(Wire):
     replicas: int | None = None
+    selector: LabelSelector | None = None
     update_strategy: UpdateStrategy | None = None
 
 
@@ -299,19 +352,86 @@ class StatefulSet(Wire):
     status: StatefulSetStatus = msgspec.field(default_factory=StatefulSetStatus)
 
 
+class OnExitCodes(Wire):
+    operator: str
+    values: list[int] | None = None
+
+
+class OnPodCondition(Wire):
+    type: str
+    status: str | None = None
+
+
+class PodFailureRule(Wire):
+    action: str
+    on_exit_codes: OnExitCodes | None = None
+    on_pod_conditions: list[OnPodCondition] | None = None
+
+
+class PodFailurePolicy(Wire):
+    rules: list[PodFailureRule] | None = None
+
+
+class JobSpec(Wire):
+    parallelism: int | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
+
+
+class JobStatus(Wire):
+    ready: int | None = None
+
+
+class Job(Wire):
+    metadata: Metadata
+    spec: JobSpec = msgspec.field(default_factory=JobSpec)
+    status: JobStatus = msgspec.field(default_factory=JobStatus)
+
+
 class ScaleTarget(Wire):
     kind: str
     name: str
 
 
+class MetricName(Wire):
+    name: str
+
+
+class MetricValue(Wire):
+    average_utilization: int | None = None
+    average_value: str | None = None
+    value: str | None = None
+
+
+class MetricSource(Wire):
+    """One measure of an autoscaler: its specification has a target, its status a current value."""
+
+    name: str | None = None
+    metric: MetricName | None = None
+    target: MetricValue | None = None
+    current: MetricValue | None = None
+
+
+class Metric(Wire):
+    type: str = ""
+    resource: MetricSource | None = None
+    container_resource: MetricSource | None = None
+    pods: MetricSource | None = None
+    object: MetricSource | None = None
+    external: MetricSource | None = None
+
+
 class AutoscalerSpec(Wire):
     scale_target_ref: ScaleTarget
+    max_replicas: int
     min_replicas: int | None = None
+    metrics: list[Metric] | None = None
 
 
 class AutoscalerStatus(Wire):
     current_replicas: int | None = None
     desired_replicas: int | None = None
+    last_scale_time: datetime | None = None
+    current_metrics: list[Metric] | None = None
 
 
 class HorizontalPodAutoscaler(Wire):
@@ -325,6 +445,7 @@ class HorizontalPodAutoscaler(Wire):
 
 class BudgetSpec(Wire):
     selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
 
 
 class BudgetStatus(Wire):
@@ -363,6 +484,7 @@ class VolumeNodeAffinity(Wire):
 
 class CSISource(Wire):
     driver: str
+    volume_handle: str = ""
 
 
 class PersistentVolumeSpec(Wire):

@@ -1,82 +1,136 @@
 """The controllers that own pods, and whether a rollout or an autoscaler is at work on them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.annotations import relevant
-from desched.model.cluster import Workload
+from desched.adapters.kubernetes.autoscalers import Scaling, Target
+from desched.adapters.kubernetes.jobs import survives_disruption
+from desched.adapters.kubernetes.selectors import lenient_label_selector
+from desched.model.cluster import Owner, Workload
+from desched.model.selectors import LabelSelector
 
 _DEFAULT_REPLICAS = 1
-
-Targets = frozenset[tuple[str, str, str]]
-"""Kind, namespace and name of what autoscalers are scaling at the moment."""
+_UNDERSTOOD_OWNERS = frozenset({"Deployment", "CronJob"})
 
 
-def scaling_targets(autoscalers: Iterable[wire.HorizontalPodAutoscaler]) -> Targets:
-    """The workloads whose autoscaler wants another number of replicas than there are.
+class Controllers(NamedTuple):
+    """The lists that workloads are made from."""
 
-    Desired zero replicas are an autoscaler that has not measured yet, unless it may go to zero.
-    """
-    return frozenset(
-        (item.spec.scale_target_ref.kind, item.metadata.namespace, item.spec.scale_target_ref.name)
-        for item in autoscalers
-        if (item.status.desired_replicas or 0) != (item.status.current_replicas or 0)
-        and (item.status.desired_replicas or item.spec.min_replicas == 0)
-    )
+    deployments: list[wire.Deployment]
+    replica_sets: list[wire.ReplicaSet]
+    stateful_sets: list[wire.StatefulSet]
+    jobs: list[wire.Job]
 
 
 def workloads_by_controller(
-    deployments: Iterable[wire.Deployment],
-    replica_sets: Iterable[wire.ReplicaSet],
-    stateful_sets: Iterable[wire.StatefulSet],
-    scaling: Targets,
+    controllers: Controllers, scaling: Mapping[Target, Scaling]
 ) -> Mapping[str, Workload]:
     """Workloads by the uid of the controller that pods name as their owner.
 
-    A ReplicaSet leads to its Deployment; one of any other owner is left out, as not understood.
+    A ReplicaSet leads to its Deployment; a ReplicaSet or a Job of any other owner is left out, as
+    not understood.
     """
+    build = _Builder(scaling)
     deployment_by_uid = {
-        item.metadata.uid: _workload(
-            "Deployment", item.metadata, item.spec.replicas, _is_deploying(item), scaling
-        )
-        for item in deployments
+        item.metadata.uid: build.deployment(item) for item in controllers.deployments
     }
-    found = {
-        item.metadata.uid: _workload(
-            "StatefulSet", item.metadata, item.spec.replicas, _is_updating(item), scaling
-        )
-        for item in stateful_sets
-    }
-    for item in replica_sets:
-        owner = next((o for o in item.metadata.owner_references or () if o.controller), None)
+    found = {item.metadata.uid: build.stateful_set(item) for item in controllers.stateful_sets}
+    for item in controllers.replica_sets:
+        owner = _controller(item.metadata)
         workload = None
         if owner is None:
-            rolling = _is_unseen(item.metadata, item.status.observed_generation)
-            workload = _workload("ReplicaSet", item.metadata, item.spec.replicas, rolling, scaling)
+            workload = build.replica_set(item)
         elif owner.kind == "Deployment":
             workload = deployment_by_uid.get(owner.uid)
         if workload is not None:
             found[item.metadata.uid] = workload
+    for job in controllers.jobs:
+        owner = _controller(job.metadata)
+        if owner is None or owner.kind == "CronJob":
+            found[job.metadata.uid] = build.job(job)
     return found
 
 
-def _workload(
-    kind: str,
-    metadata: wire.Metadata,
-    replicas: int | None,
-    rolling_out: bool,  # noqa: FBT001  (always given by a call that names it)
-    scaling: Targets,
-) -> Workload:
-    return Workload(
-        kind=kind,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        desired_replicas=_DEFAULT_REPLICAS if replicas is None else replicas,
-        annotations=relevant(metadata.annotations),
-        rolling_out=rolling_out,
-        scaling=(kind, metadata.namespace, metadata.name) in scaling,
-    )
+def owners_by_controller(controllers: Controllers) -> Mapping[str, Owner]:
+    """The owners of ReplicaSets and Jobs that are not understood, by the uid of the owned."""
+    owned = [item.metadata for item in controllers.replica_sets]
+    owned += [item.metadata for item in controllers.jobs]
+    return {
+        metadata.uid: Owner(owner.kind, owner.name, owner.uid, owner.api_version)
+        for metadata in owned
+        if (owner := _controller(metadata)) is not None and owner.kind not in _UNDERSTOOD_OWNERS
+    }
+
+
+def selectors_by_controller(controllers: Controllers) -> Mapping[str, LabelSelector]:
+    """Selectors of ReplicaSets and StatefulSets with pods; the scheduler spreads by them."""
+    stateful_sets = [(item.metadata, item.spec.selector) for item in controllers.stateful_sets]
+    replica_sets = [
+        (item.metadata, item.spec.selector)
+        for item in controllers.replica_sets
+        if item.spec.replicas != 0 or item.status.replicas  # not the revisions kept for a rollback
+    ]
+    found = {
+        metadata.uid: lenient_label_selector(selector)
+        for metadata, selector in stateful_sets + replica_sets
+    }
+    return {uid: selector for uid, selector in found.items() if selector is not None}
+
+
+class _Builder:
+    """Makes workloads, with what their autoscalers say of them."""
+
+    def __init__(self, scaling: Mapping[Target, Scaling]) -> None:
+        self._scaling = scaling
+
+    def deployment(self, item: wire.Deployment) -> Workload:
+        return replace(
+            self._workload("Deployment", item.metadata, item.spec.replicas),
+            ready_replicas=item.status.ready_replicas or 0,
+            rolling_out=_is_deploying(item),
+        )
+
+    def replica_set(self, item: wire.ReplicaSet) -> Workload:
+        return replace(
+            self._workload("ReplicaSet", item.metadata, item.spec.replicas),
+            ready_replicas=item.status.ready_replicas or 0,
+            rolling_out=_is_unseen(item.metadata, item.status.observed_generation),
+        )
+
+    def stateful_set(self, item: wire.StatefulSet) -> Workload:
+        return replace(
+            self._workload("StatefulSet", item.metadata, item.spec.replicas),
+            ready_replicas=item.status.ready_replicas or 0,
+            rolling_out=_is_updating(item),
+        )
+
+    def job(self, item: wire.Job) -> Workload:
+        return replace(
+            self._workload("Job", item.metadata, item.spec.parallelism),
+            ready_replicas=item.status.ready,
+            survives_disruption=survives_disruption(item.spec.pod_failure_policy),
+        )
+
+    def _workload(self, kind: str, metadata: wire.Metadata, replicas: int | None) -> Workload:
+        scaling = self._scaling.get((kind, metadata.namespace, metadata.name))
+        return Workload(
+            kind=kind,
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            desired_replicas=_DEFAULT_REPLICAS if replicas is None else replicas,
+            annotations=relevant(metadata.annotations),
+            scaling=scaling is not None and scaling.under_way,
+            autoscaler=scaling.autoscaler if scaling is not None else None,
+        )
+
+
+def _controller(metadata: wire.Metadata) -> wire.OwnerReference | None:
+    return next((owner for owner in metadata.owner_references or () if owner.controller), None)
 
 
 def _is_unseen(metadata: wire.Metadata, observed_generation: int | None) -> bool:

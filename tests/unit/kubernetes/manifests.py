@@ -97,6 +97,12 @@ def node(name: str = "te1") -> Object:
                 {"type": "ExternalDNS", "address": "te1.example"},
             ],
             "nodeInfo": {"operatingSystem": "linux"},
+            "images": [
+                {
+                    "names": ["registry.example/web@sha256:4f53", "registry.example/web:1"],
+                    "sizeBytes": 120_000_000,
+                }
+            ],
         },
     }
 
@@ -120,8 +126,8 @@ def replica_set(name: str = "web-5d4", owned_by: Object | None = None) -> Object
     owners = {"ownerReferences": [owned_by]} if owned_by is not None else {}
     return {
         "metadata": metadata(name, generation=1, **owners),
-        "spec": {"replicas": 3},
-        "status": {"observedGeneration": 1, "replicas": 3},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"pod-template-hash": "5d4"}}},
+        "status": {"observedGeneration": 1, "replicas": 3, "readyReplicas": 3},
     }
 
 
@@ -130,7 +136,11 @@ def stateful_set(
 ) -> Object:
     return {
         "metadata": metadata(name, generation=2),
-        "spec": {"replicas": 3, "updateStrategy": strategy or {"type": "RollingUpdate"}},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": name}},
+            "updateStrategy": strategy or {"type": "RollingUpdate"},
+        },
         "status": {
             "observedGeneration": 2,
             "replicas": 3,
@@ -140,6 +150,15 @@ def stateful_set(
             "updateRevision": "db-1",
             **status,
         },
+    }
+
+
+def job(name: str = "sums", owned_by: Object | None = None, **spec: object) -> Object:
+    owners = {"ownerReferences": [owned_by]} if owned_by is not None else {}
+    return {
+        "metadata": metadata(name, generation=1, **owners),
+        "spec": {"parallelism": 4, "completions": 8, **spec},
+        "status": {"active": 4, "ready": 3},
     }
 
 

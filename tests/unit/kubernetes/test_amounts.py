@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes import wire
-from desched.adapters.kubernetes.amounts import node_amounts, pod_requests
+from desched.adapters.kubernetes.amounts import node_amounts, pod_requests, scored_requests
 from desched.model.resources import Amounts
 
 MI = 2**20
@@ -175,6 +175,64 @@ def test_a_pod_being_resized_as_a_whole_counts_with_the_most() -> None:
     status = {"resources": {"requests": {"cpu": "5"}}, "allocatedResources": {"cpu": "3"}}
 
     assert cpu(spec, status) == 5000
+
+
+def scored(spec: dict[str, Any], status: dict[str, Any] | None = None) -> tuple[int, int]:
+    """Millicores and MiB."""
+    found = scored_requests(
+        msgspec.json.decode(msgspec.json.encode(spec), type=wire.PodSpec),
+        msgspec.json.decode(msgspec.json.encode(status or {}), type=wire.PodStatus),
+    )
+    return found.cpu_millicores, found.memory_bytes // MI
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        ([container(cpu="1", memory="1Gi")], (1000, 1024)),
+        ([container()], (100, 200)),
+        ([container(cpu="1")], (1000, 200)),
+        ([container(cpu="0", memory="0")], (0, 0)),  # said so, and is believed
+        ([container("a"), container("b", memory="50Mi"), container("c", cpu="10m")], (210, 450)),
+    ],
+)
+def test_each_container_without_a_request_scores_with_a_default(
+    containers: list[dict[str, Any]], expected: tuple[int, int]
+) -> None:
+    assert scored({"containers": containers}) == expected
+
+
+@pytest.mark.parametrize(
+    ("init", "expected"),
+    [
+        ([container("i")], (100, 200)),  # runs before, and needs no more than the app
+        ([container("i", cpu="2")], (2000, 200)),
+        ([container("s", sidecar=True)], (200, 400)),
+        ([container("s", sidecar=True), container("i", cpu="300m")], (400, 400)),
+    ],
+)
+def test_init_containers_and_sidecars_score_with_defaults_too(
+    init: list[dict[str, Any]], expected: tuple[int, int]
+) -> None:
+    assert scored({"containers": [container()], "initContainers": init}) == expected
+
+
+def test_overhead_is_scored_above_the_defaults() -> None:
+    spec = {"containers": [container()], "overhead": {"cpu": "50m", "memory": "8Mi"}}
+
+    assert scored(spec) == (150, 208)
+
+
+def test_what_the_pod_requests_as_a_whole_is_scored_in_place_of_defaults() -> None:
+    spec = {"containers": [container(), container("b")], "resources": {"requests": {"cpu": "50m"}}}
+
+    assert scored(spec) == (50, 400)
+
+
+def test_a_container_being_resized_scores_with_the_most() -> None:
+    status = {"containerStatuses": [{"name": "app", "resources": {"requests": {"cpu": "2"}}}]}
+
+    assert scored({"containers": [container(cpu="500m")]}, status) == (2000, 200)
 
 
 def test_an_absurd_amount_is_capped_so_that_sums_stay_in_64_bits() -> None:

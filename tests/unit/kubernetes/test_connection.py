@@ -1,5 +1,6 @@
 """Requests end in time, are repeated only where that may help, and tell no secrets."""
 
+from collections.abc import Callable
 from threading import Event
 from time import monotonic
 
@@ -33,11 +34,22 @@ def test_an_answer_brings_status_body_and_the_token_was_sent(server: FakeApiServ
     assert server.requests[0].query == {"limit": "5"}
 
 
+def recording(waited: list[float]) -> Callable[[float], bool]:
+    """Pauses that take no time; one of zero only asks whether to stop."""
+
+    def wait(seconds: float) -> bool:
+        if seconds:
+            waited.append(seconds)
+        return False
+
+    return wait
+
+
 def test_throttling_is_waited_out_for_as_long_as_the_server_asks(server: FakeApiServer) -> None:
     server.answer = replies(Reply(429, headers={"Retry-After": "7"}), Reply(200, {}))
     waited: list[float] = []
 
-    answer = connection_to(server, lambda seconds: bool(waited.append(seconds))).get("/x")
+    answer = connection_to(server, recording(waited)).get("/x")
 
     assert answer.status == 200
     assert waited == [7.0]
@@ -47,7 +59,7 @@ def test_no_wait_goes_beyond_the_deadline(server: FakeApiServer) -> None:
     server.answer = replies(Reply(429, headers={"Retry-After": "3600"}))
     waited: list[float] = []
 
-    answer = connection_to(server, lambda seconds: bool(waited.append(seconds))).get("/x")
+    answer = connection_to(server, recording(waited)).get("/x")
 
     assert (answer.status, answer.retry_after_seconds) == (429, 3600.0)
     assert waited == []
@@ -60,7 +72,7 @@ def test_a_retry_after_that_is_no_number_of_seconds_is_not_followed(
     server.answer = replies(Reply(429, headers={"Retry-After": text}), Reply(200, {}))
     waited: list[float] = []
 
-    connection_to(server, lambda seconds: bool(waited.append(seconds))).get("/x")
+    connection_to(server, recording(waited)).get("/x")
 
     assert waited == [connection_module.PAUSES_SECONDS[0]]
 

@@ -24,9 +24,18 @@ RICH_POD = manifests.pod(
                 ]
             }
         },
-        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]},
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+            ],
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}}
+            ],
+        },
     },
-    topologySpreadConstraints=[{"whenUnsatisfiable": "DoNotSchedule"}],
+    topologySpreadConstraints=[
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    ],
     initContainers=[{"name": "i", "resources": {"requests": {"cpu": "1"}}}],
     resources={"requests": {"cpu": "1"}},
     overhead={"cpu": "1m"},

@@ -125,6 +125,19 @@ def test_a_pod_without_a_uid_is_never_evicted(server: FakeApiServer) -> None:
             EvictionAnswer(EvictionVerdict.BLOCKED_BY_BUDGET, NUMBERS),
         ),
         (status(403, "no"), EvictionAnswer(EvictionVerdict.FORBIDDEN, "no")),
+        (status(400, "denied"), EvictionAnswer(EvictionVerdict.FORBIDDEN, "denied")),
+        (status(422, "denied"), EvictionAnswer(EvictionVerdict.FORBIDDEN, "denied")),
+        (
+            status(429, "a webhook's no"),
+            EvictionAnswer(EvictionVerdict.FORBIDDEN, "a webhook's no"),
+        ),
+        (
+            status(504, 'couldn\'t update PodDisruptionBudget "x" due to conflicts'),
+            EvictionAnswer(
+                EvictionVerdict.BLOCKED_BY_BUDGET,
+                'couldn\'t update PodDisruptionBudget "x" due to conflicts',
+            ),
+        ),
         (status(404, "not found"), EvictionAnswer(EvictionVerdict.GONE, "not found")),
         (
             status(409, "the UID in the precondition"),
@@ -151,10 +164,9 @@ def test_an_answer_becomes_its_verdict(
     [
         status(500, "conflict while updating the budget: timeout"),
         status(401, "Unauthorized"),
-        status(400, "bad"),
-        status(422, "invalid"),
         status(503, "unavailable"),
         Reply(202, {"kind": "Status"}),
+        Reply(422, b"<html>"),
         Reply(302, b"", {"Location": "/elsewhere"}),
         Reply(200, b"<html>"),  # a proxy's page is no acceptance
         Reply(201, {"kind": "Pod"}),

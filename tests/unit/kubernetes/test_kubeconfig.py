@@ -80,8 +80,13 @@ def test_a_file_that_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> N
     path = tmp_path / "config"
     path.write_text(text)
 
-    with pytest.raises(ConfigurationError, match="config"):
+    with pytest.raises(ConfigurationError, match="config is not a kubeconfig"):
         find_account(path, None)
+
+
+def test_a_kubeconfig_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read \\(Is a directory\\)"):
+        find_account(tmp_path, None)
 
 
 def test_a_context_of_a_missing_cluster_is_refused(tmp_path: Path) -> None:

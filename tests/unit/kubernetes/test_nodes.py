@@ -25,7 +25,24 @@ def test_a_realistic_node_comes_out_whole() -> None:
         capacity=Amounts(cpu_millicores=4000, memory_bytes=16 * GI, pods=110),
         allocatable=Amounts(cpu_millicores=3920, memory_bytes=16 * GI, pods=110),
         addresses=("10.0.0.7", "te1"),
+        images={
+            "registry.example/web@sha256:4f53": 120_000_000,
+            "registry.example/web:1": 120_000_000,
+        },
     )
+
+
+def test_nodes_share_the_names_of_their_images() -> None:
+    one, other = (built(manifests.node(name)).images for name in ("te1", "te2"))
+
+    assert all(a is b for a, b in zip(one, other, strict=True))
+
+
+def test_images_without_names_or_size_are_no_error() -> None:
+    document = manifests.node()
+    document["status"]["images"] = [{"names": None, "sizeBytes": 5}, {"names": ["a:1"]}]
+
+    assert built(document).images == {"a:1": 0}
 
 
 def test_a_node_on_its_way_out_says_so() -> None:

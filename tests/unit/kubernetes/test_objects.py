@@ -56,6 +56,20 @@ def test_a_budget_that_its_controller_has_not_seen_is_not_up_to_date() -> None:
     assert budget({}, observedGeneration=1).up_to_date
 
 
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("AlwaysAllow", True), ("IfHealthyBudget", False), (None, False)]
+)
+def test_a_budget_may_always_allow_pods_that_are_not_healthy(
+    policy: str | None, *, expected: bool
+) -> None:
+    document = manifests.budget({})
+    document["spec"]["unhealthyPodEvictionPolicy"] = policy
+
+    found = objects.budget(msgspec.convert(document, wire.PodDisruptionBudget))
+
+    assert found.always_allows_unhealthy is expected
+
+
 def test_a_budget_with_an_operator_that_is_not_known_is_an_error() -> None:
     with pytest.raises(ValueError, match="Like"):
         budget({"matchExpressions": [{"key": "a", "operator": "Like"}]})
@@ -98,12 +112,17 @@ def test_a_volume_on_a_nodes_own_disk_is_local(source: str) -> None:
 
 def test_a_network_volume_can_be_reached_from_every_node() -> None:
     document = {
-        "metadata": manifests.metadata("pv-1", ""),
+        "metadata": manifests.metadata(
+            "pv-1", "", labels={"topology.kubernetes.io/zone": "a__b", "team": "shop"}
+        ),
         "spec": {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "v"}, "nodeAffinity": None},
     }
 
     assert objects.volume(msgspec.convert(document, wire.PersistentVolume)) == PersistentVolume(
-        "pv-1", csi_driver="ebs.csi.aws.com"
+        "pv-1",
+        csi_driver="ebs.csi.aws.com",
+        csi_handle="v",
+        labels={"topology.kubernetes.io/zone": "a__b"},
     )
 
 

@@ -9,7 +9,15 @@ import pytest
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.annotations import PREFIXES
 from desched.adapters.kubernetes.pods import PodBuilder
-from desched.model.cluster import Owner, Pod, PodVolume, SchedulingClass, Toleration, VolumeKind
+from desched.model.cluster import (
+    HostPort,
+    Owner,
+    Pod,
+    PodVolume,
+    SchedulingClass,
+    Toleration,
+    VolumeKind,
+)
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from tests.unit.kubernetes import manifests
@@ -30,6 +38,9 @@ def test_a_realistic_pod_comes_out_whole() -> None:
         scheduling=SchedulingClass(
             requests=Amounts(cpu_millicores=500, memory_bytes=GI, pods=1),
             tolerations=(Toleration("node.kubernetes.io/not-ready", "Exists", effect="NoExecute"),),
+            scored_cpu_millicores=500,
+            scored_memory_bytes=GI,
+            images=("registry.example/web:1",),
         ),
         created_at=datetime(2026, 1, 10, 8, tzinfo=UTC),
         labels={"app": "web", "pod-template-hash": "5d4"},
@@ -67,7 +78,13 @@ def test_a_pending_pod_may_lack_almost_everything_or_have_nulls_for_it() -> None
 
     assert (pod.node, pod.phase, pod.priority, pod.ready) == ("", "Pending", 0, False)
     assert (pod.owner, pod.started_at, pod.labels, pod.annotations) == (None, None, {}, {})
-    assert pod.scheduling == SchedulingClass(Amounts(pods=1))
+    assert (pod.grace_period_seconds, pod.resizing) == (30, False)
+    assert pod.scheduling == SchedulingClass(
+        Amounts(pods=1),
+        scored_cpu_millicores=100,
+        scored_memory_bytes=200 * 2**20,
+        images=(":latest",),
+    )
 
 
 @pytest.mark.parametrize(("ready", "expected"), [("True", True), ("False", False)])
@@ -103,6 +120,8 @@ def test_volumes_that_tie_or_lose_data_are_kept() -> None:
         {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-1"}},
         {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
         {"name": "tmp", "emptyDir": {}},
+        {"name": "cache", "emptyDir": {"medium": "Memory"}},
+        {"name": "pages", "emptyDir": {"medium": "HugePages-2Mi"}},
         {"name": "logs", "hostPath": {"path": "/var/log"}},
         {"name": "config", "configMap": {"name": "web"}},
     ]
@@ -111,7 +130,9 @@ def test_volumes_that_tie_or_lose_data_are_kept() -> None:
         PodVolume(VolumeKind.CLAIM, "data-web-1"),
         PodVolume(VolumeKind.EPHEMERAL_CLAIM, "web-1-scratch"),
         PodVolume(VolumeKind.EMPTY_DIR),
-        PodVolume(VolumeKind.HOST_PATH),
+        PodVolume(VolumeKind.EMPTY_DIR, in_memory=True),
+        PodVolume(VolumeKind.EMPTY_DIR, in_memory=True),
+        PodVolume(VolumeKind.HOST_PATH, path="/var/log"),
     )
 
 
@@ -139,6 +160,30 @@ def test_an_opt_out_is_seen_however_its_json_is_escaped(key: bytes) -> None:
     pod = PodBuilder().pod(msgspec.json.decode(body, type=wire.Pod))
 
     assert pod.annotations == {"descheduler.alpha.kubernetes.io/evict": "false"}
+
+
+def test_a_long_farewell_is_told() -> None:
+    pod = built(manifests.pod(terminationGracePeriodSeconds=3600))
+
+    assert pod.grace_period_seconds == 3600
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ({"type": "PodResizePending", "status": "True", "reason": "Deferred"}, True),
+        ({"type": "PodResizeInProgress", "status": "True"}, True),
+        ({"type": "PodResizeInProgress", "status": "False"}, False),
+        ({"type": "Initialized", "status": "True"}, False),
+    ],
+)
+def test_a_pod_whose_resize_is_pending_or_under_way_says_so(
+    condition: dict[str, str], *, expected: bool
+) -> None:
+    document = manifests.pod()
+    document["status"]["conditions"].append(condition)
+
+    assert built(document).resizing is expected
 
 
 def required(kind: str, content: object) -> dict[str, Any]:
@@ -174,6 +219,62 @@ def test_no_required_affinity_differs_from_one_that_selects_no_node() -> None:
     assert built(manifests.pod(affinity=preferred)).scheduling.required_node_affinity is None
 
 
+def test_preferred_node_affinity_keeps_its_weights() -> None:
+    preferred = [
+        {"weight": 80, "preference": {"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}},
+        {"weight": 1, "preference": {}},
+    ]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+
+    assert built(manifests.pod(affinity=affinity)).scheduling.preferred_node_affinity == (
+        (80, NodeSelectorTerm((Requirement("ssd", Operator.EXISTS),))),
+        (1, NodeSelectorTerm()),
+    )
+
+
+def test_host_ports_are_those_of_containers_that_run_as_long_as_the_pod() -> None:
+    def container(name: str, port: int, **more: object) -> dict[str, Any]:
+        ports = [{"containerPort": port, "hostPort": port, **more}, {"containerPort": 9}]
+        return {"name": name, "ports": ports}
+
+    spec = {
+        "containers": [
+            container("a", 80),
+            container("b", 53, protocol="UDP", hostIP="10.0.0.1"),
+            container("c", 81, hostIP="0.0.0.0"),  # noqa: S104  (nothing is bound to it)
+        ],
+        "initContainers": [
+            container("i", 70),
+            container("s", 71, protocol="SCTP") | {"restartPolicy": "Always"},
+        ],
+    }
+
+    assert built(manifests.pod(**spec)).scheduling.host_ports == (
+        HostPort(71, "SCTP"),
+        HostPort(80),
+        HostPort(53, "UDP", "10.0.0.1"),
+        HostPort(81),
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("web", "web:latest"),
+        ("registry:5000/web", "registry:5000/web:latest"),
+        ("registry:5000/web:2", "registry:5000/web:2"),
+        ("web@sha256:4f53", "web@sha256:4f53"),
+    ],
+)
+def test_images_have_the_name_under_which_nodes_list_them(image: str, expected: str) -> None:
+    spec = {
+        "containers": [{"name": "a", "image": image}, {"name": "b", "image": image}],
+        "initContainers": [{"name": "i", "image": "setup:1"}],
+    }
+
+    assert built(manifests.pod(**spec)).scheduling.images == ("setup:1", expected, expected)
+
+
 def test_tolerations_get_the_apis_defaults() -> None:
     tolerations = [{"key": "gpu", "value": "yes"}, {"operator": "Exists"}]
 
@@ -185,23 +286,37 @@ def test_tolerations_get_the_apis_defaults() -> None:
 
 PEER = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]
 PORT = [{"name": "a", "ports": [{"containerPort": 53}, {"containerPort": 54, "hostPort": 54}]}]
-NEWER = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]}
+NEWER_TERM = {"matchExpressions": [{"key": "a", "operator": "Like"}]}
+NEWER = {"nodeSelectorTerms": [NEWER_TERM]}
+NEWER_PEER = [{"weight": 1, "podAffinityTerm": PEER[0] | {"labelSelector": NEWER_TERM}}]
+HARD_SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+SOFT_SPREAD = HARD_SPREAD | {"whenUnsatisfiable": "ScheduleAnyway"}
+
+
+def preferred(kind: str, content: object) -> dict[str, Any]:
+    return {kind: {"preferredDuringSchedulingIgnoredDuringExecution": content}}
 
 
 @pytest.mark.parametrize(
     ("spec", "name"),
     [
-        ({"affinity": required("podAffinity", PEER)}, "required pod affinity"),
-        ({"affinity": required("podAntiAffinity", PEER)}, "required pod anti-affinity"),
-        (
-            {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
-            "topology spread (DoNotSchedule)",
-        ),
-        ({"containers": PORT}, "host ports"),
-        ({"containers": [{"name": "b"}], "initContainers": PORT}, "host ports"),
         ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
         ({"schedulingGates": [{"name": "later"}]}, "scheduling gates"),
         ({"affinity": required("nodeAffinity", NEWER)}, "node affinity Like"),
+        (
+            {"affinity": preferred("nodeAffinity", [{"weight": 1, "preference": NEWER_TERM}])},
+            "node affinity Like",
+        ),
+        ({"affinity": preferred("podAffinity", NEWER_PEER)}, "pod affinity Like"),
+        ({"affinity": preferred("podAntiAffinity", NEWER_PEER)}, "pod anti-affinity Like"),
+        (
+            {"topologySpreadConstraints": [SOFT_SPREAD | {"labelSelector": NEWER_TERM}]},
+            "topology spread Like",
+        ),
+        (
+            {"topologySpreadConstraints": [SOFT_SPREAD | {"whenUnsatisfiable": "Sometimes"}]},
+            "topology spread Sometimes",
+        ),
     ],
 )
 def test_hard_constraints_that_planning_does_not_evaluate_are_named(
@@ -213,13 +328,14 @@ def test_hard_constraints_that_planning_does_not_evaluate_are_named(
 @pytest.mark.parametrize(
     "spec",
     [
-        {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}},
-        {"affinity": required("podAntiAffinity", [])},
-        {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
+        {"affinity": required("podAffinity", PEER)},
+        {"affinity": required("podAntiAffinity", PEER)},
+        {"topologySpreadConstraints": [HARD_SPREAD, SOFT_SPREAD]},
+        {"containers": PORT},
         {"resourceClaims": [], "schedulingGates": None},
     ],
 )
-def test_wishes_are_no_hard_constraints(spec: dict[str, Any]) -> None:
+def test_what_planning_evaluates_is_not_named(spec: dict[str, Any]) -> None:
     pod = built(manifests.pod(**spec))
 
     assert pod.scheduling.unevaluated == ()
@@ -260,10 +376,11 @@ def test_the_same_constraints_written_differently_are_one_class() -> None:
         {"resources": {"requests": {"cpu": "2"}}},
         {"resourceClaims": [{"name": "c"}]},
         {"schedulingGates": [{"name": "g"}]},
-        {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
+        {"topologySpreadConstraints": [HARD_SPREAD]},
         {"affinity": required("podAffinity", PEER)},
         {"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "9"}}}]},
         {"containers": [{"name": "app", "resources": {"requests": {"cpu": "501m"}}}]},
+        {"containers": [{"name": "app", "image": "registry.example/web:2"}]},
     ],
 )
 def test_whatever_differs_in_what_decides_makes_another_class(change: dict[str, Any]) -> None:

@@ -66,6 +66,7 @@ def test_everything_is_read_and_joined(server: FakeApiServer) -> None:
         ],
         "/apis/apps/v1/deployments": [manifests.deployment()],
         "/apis/apps/v1/statefulsets": [manifests.stateful_set()],
+        "/apis/batch/v1/jobs": [manifests.job()],
         AUTOSCALERS: [manifests.autoscaler(3, 5)],
         BUDGETS: [manifests.budget({"matchLabels": {"app": "web"}})],
         "/apis/scheduling.k8s.io/v1/priorityclasses": [named | {"value": -7}],
@@ -87,7 +88,8 @@ def test_everything_is_read_and_joined(server: FakeApiServer) -> None:
     assert set(cluster.volumes) == {"pv-1"}
     assert set(cluster.storage_classes) == set(cluster.csi_nodes) == {"x"}
     assert [service.name for service in cluster.services] == ["web"]
-    assert "uid-db" in cluster.workloads
+    assert set(cluster.workloads) == {"uid-web-5d4", "uid-db", "uid-sums"}
+    assert set(cluster.controller_selectors) == {"uid-web-5d4", "uid-db"}
     assert cluster.server_version == "v1.36.3"
 
 
@@ -201,6 +203,14 @@ def test_an_unreadable_quantity_is_named_with_its_pod(server: FakeApiServer, tex
     server.lists[PODS] = [manifests.pod(), bad]
 
     assert failure(server).startswith("The Pod shop/web-2 cannot be read (")
+
+
+def test_an_unreadable_metric_is_named_with_its_autoscaler(server: FakeApiServer) -> None:
+    bad = manifests.autoscaler(3, 3, metrics=[{"pods": {"target": {"averageValue": "lots"}}}])
+    bad["status"]["currentMetrics"] = [{"pods": {"current": {"averageValue": "1"}}}]
+    server.lists[AUTOSCALERS] = [bad]
+
+    assert failure(server).startswith("The HorizontalPodAutoscaler shop/web cannot be read (")
 
 
 def test_an_object_without_a_name_is_an_error_too(server: FakeApiServer) -> None:

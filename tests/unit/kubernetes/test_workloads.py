@@ -4,8 +4,15 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes import wire
-from desched.adapters.kubernetes.workloads import scaling_targets, workloads_by_controller
-from desched.model.cluster import Workload
+from desched.adapters.kubernetes.autoscalers import scaling_by_target, scaling_of_target
+from desched.adapters.kubernetes.workloads import (
+    Controllers,
+    owners_by_controller,
+    selectors_by_controller,
+    workloads_by_controller,
+)
+from desched.model.cluster import Autoscaler, Owner, Workload
+from desched.model.selectors import LabelSelector, Operator, Requirement
 from tests.unit.kubernetes import manifests
 from tests.unit.kubernetes.manifests import Object
 
@@ -15,13 +22,27 @@ def found(
     deployments: tuple[Object, ...] = (),
     replica_sets: tuple[Object, ...] = (),
     stateful_sets: tuple[Object, ...] = (),
+    jobs: tuple[Object, ...] = (),
     autoscalers: tuple[Object, ...] = (),
 ) -> Mapping[str, Workload]:
+    scaling = msgspec.convert(autoscalers, list[wire.HorizontalPodAutoscaler])
     return workloads_by_controller(
+        controllers(deployments, replica_sets, stateful_sets, jobs),
+        scaling_by_target(map(scaling_of_target, scaling)),
+    )
+
+
+def controllers(
+    deployments: tuple[Object, ...] = (),
+    replica_sets: tuple[Object, ...] = (),
+    stateful_sets: tuple[Object, ...] = (),
+    jobs: tuple[Object, ...] = (),
+) -> Controllers:
+    return Controllers(
         msgspec.convert(deployments, list[wire.Deployment]),
         msgspec.convert(replica_sets, list[wire.ReplicaSet]),
         msgspec.convert(stateful_sets, list[wire.StatefulSet]),
-        scaling_targets(msgspec.convert(autoscalers, list[wire.HorizontalPodAutoscaler])),
+        msgspec.convert(jobs, list[wire.Job]),
     )
 
 
@@ -45,6 +66,7 @@ def test_a_replica_set_leads_to_its_deployment() -> None:
         uid="uid-web",
         desired_replicas=3,
         annotations={"volcano.sh/preemptable": "true"},
+        ready_replicas=3,
     )
 
 
@@ -145,3 +167,75 @@ def test_an_autoscaler_of_another_namespace_does_not_count() -> None:
     elsewhere["metadata"]["namespace"] = "elsewhere"
 
     assert not web(None, elsewhere).scaling
+
+
+def test_what_the_autoscaler_says_is_kept() -> None:
+    workload = web(None, manifests.autoscaler(3, 3))
+
+    assert workload.autoscaler == Autoscaler(3, 3, 9)
+    assert web().autoscaler is None
+
+
+def test_no_ready_replica_is_told_as_none_of_them() -> None:
+    unready = manifests.deployment()
+    del unready["status"]["readyReplicas"]
+
+    assert web(unready).ready_replicas == 0
+    assert db(readyReplicas=2).ready_replicas == 2
+    assert found(replica_sets=(manifests.replica_set(),))["uid-web-5d4"].ready_replicas == 3
+
+
+IGNORES_EVICTION = {
+    "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+}
+
+
+def test_a_job_runs_as_many_pods_as_its_parallelism_says() -> None:
+    cron = manifests.owner("CronJob", "nightly")
+    jobs = (manifests.job(), manifests.job("tonight", cron, podFailurePolicy=IGNORES_EVICTION))
+    by_uid = found(jobs=jobs)
+
+    assert by_uid["uid-sums"] == Workload(
+        "Job", "shop", "sums", "uid-sums", 4, ready_replicas=3, survives_disruption=False
+    )
+    assert by_uid["uid-tonight"].survives_disruption
+
+
+def test_a_job_of_an_owner_that_is_not_understood_is_left_out() -> None:
+    assert found(jobs=(manifests.job("rank-0", manifests.owner("JobSet", "train")),)) == {}
+
+
+def test_controllers_are_known_by_their_own_selectors() -> None:
+    unknown_owner = manifests.replica_set("roll-1", manifests.owner("Rollout", "roll"))
+    kept_for_rollback = manifests.replica_set("web-old")
+    kept_for_rollback["spec"]["replicas"] = kept_for_rollback["status"]["replicas"] = 0
+    of_revision = LabelSelector((Requirement("pod-template-hash", Operator.IN, ("5d4",)),))
+    of_db = LabelSelector((Requirement("app", Operator.IN, ("db",)),))
+
+    selectors = selectors_by_controller(
+        controllers(
+            replica_sets=(manifests.replica_set(), unknown_owner, kept_for_rollback),
+            stateful_sets=(manifests.stateful_set(),),
+        )
+    )
+
+    assert selectors == {"uid-web-5d4": of_revision, "uid-roll-1": of_revision, "uid-db": of_db}
+
+
+def test_an_owner_that_is_not_understood_is_named_for_what_it_owns() -> None:
+    rollout = {**manifests.owner("Rollout", "web"), "apiVersion": "argoproj.io/v1alpha1"}
+    job_set = {**manifests.owner("JobSet", "sums"), "apiVersion": "jobset.x-k8s.io/v1alpha2"}
+    understood = controllers(
+        replica_sets=(manifests.replica_set(owned_by=manifests.owner("Deployment", "web")),),
+        jobs=(manifests.job(owned_by=manifests.owner("CronJob", "nightly")),),
+    )
+    foreign = controllers(
+        replica_sets=(manifests.replica_set(owned_by=rollout), manifests.replica_set("own")),
+        jobs=(manifests.job(owned_by=job_set),),
+    )
+
+    assert owners_by_controller(understood) == {}
+    assert owners_by_controller(foreign) == {
+        "uid-web-5d4": Owner("Rollout", "web", "uid-web", "argoproj.io/v1alpha1"),
+        "uid-sums": Owner("JobSet", "sums", "uid-sums", "jobset.x-k8s.io/v1alpha2"),
+    }

@@ -8,7 +8,7 @@ from desched.model.report import EvictionVerdict
 from desched.model.selectors import LabelSelector
 from desched.ports import EvictionAnswer
 from desched.simulation.budgets import SimulatedBudget
-from desched.simulation.cluster import PodTemplate
+from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 
 

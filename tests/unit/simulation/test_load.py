@@ -1,11 +1,13 @@
+import msgspec
 import pytest
 
 from desched.errors import ObservationError, ObservationSource
-from desched.model.load import ClusterLoad, Measured, PodUsage, Unknown, UnknownReason
+from desched.model.load import ClusterLoad, LoadHistory, Measured, PodUsage, Unknown, UnknownReason
 from desched.model.resources import Resource
-from desched.policy.policy import MetricsSource, Policy, ResourceRule
-from desched.simulation.cluster import GIB, PodTemplate
+from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
+from desched.simulation.cluster import GIB
 from desched.simulation.history import Usage
+from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 
 POLICY = Policy(
@@ -114,3 +116,43 @@ def test_an_outage_of_either_source_is_raised() -> None:
     world.cluster.outage = ObservationError(ObservationSource.CLUSTER, "unreachable")
     with pytest.raises(ObservationError, match="unreachable"):
         world.cluster.read_cluster()
+
+
+def history(of: Simulation, node: str = "a") -> LoadHistory:
+    """CPU over the last ten minutes."""
+    lasting = msgspec.structs.replace(POLICY, sustained_seconds=600)
+    found = of.load.read_load(of.cluster.read_cluster(), lasting)
+    return found.history[node][Resource.CPU]
+
+
+def test_the_history_shows_when_load_began() -> None:
+    world = simulation()
+    world.clock.advance(450)
+    points = history(world).ratios
+    assert history(world).step_seconds == 60
+    # Means over five minutes, at -10 to 0 minutes: the pod has been there for seven and a half.
+    assert points == pytest.approx([0, 0, 0, 0.05, 0.15, 0.25, 0.35, 0.45, 0.5, 0.5, 0.5])
+
+
+def test_without_a_time_to_last_there_is_no_history() -> None:
+    assert load(simulation()).history == {}
+
+
+def test_the_history_has_no_points_before_the_node_or_after_its_exporter_fell_silent() -> None:
+    made = Simulation()
+    made.cluster.add_node("a")
+    made.clock.advance(600)
+    assert history(made).ratios == pytest.approx([None] * 5 + [0.0] * 6)
+    made.load.silence("a")
+    made.clock.advance(120)
+    assert history(made).ratios[-3:] == (0.0, None, None)
+
+
+def test_destination_windows_are_statistics_of_means_over_the_shortest_window() -> None:
+    world = simulation()
+    world.clock.advance(600)
+    windows = (DestinationWindow(1200, 1.0), DestinationWindow(1200))
+    rule = msgspec.structs.replace(POLICY.rules[0], destination_windows=windows)
+    asked = msgspec.structs.replace(POLICY, rules=(rule,))
+    found = world.load.read_load(world.cluster.read_cluster(), asked)
+    assert found.destination_ratios["a"][Resource.CPU] == pytest.approx((0.5, 0.2))
