@@ -54,8 +54,9 @@ class UnexpectedAnswerError(Exception):
 class ControlPlane:
     """Starts on entering, stops on leaving, and speaks to the API server as its administrator."""
 
-    def __init__(self, binaries: Mapping[str, Path]) -> None:
+    def __init__(self, binaries: Mapping[str, Path], scheduler_flags: Sequence[str] = ()) -> None:
         self._binaries = binaries
+        self._scheduler_flags = scheduler_flags
         self._addresses = (f"10.1.{high}.{low}" for high in range(256) for low in range(1, 255))
         self._token = secrets.token_urlsafe()
         self._cleanup = ExitStack()
@@ -188,7 +189,9 @@ class ControlPlane:
             *delegated,
             f"--secure-port={scheduler_port}",
             f"--config={self._write_scheduler_configuration()}",
+            *self._scheduler_flags,
         )
+        self.scheduler_log = scheduler.log
         kwok = self._serve(
             "kwok",
             f"--kubeconfig={kubeconfig}",

@@ -1,5 +1,6 @@
 """Starts the control plane with five nodes and Prometheus to try things on by hand."""
 
+import os
 import signal
 import sys
 
@@ -21,7 +22,7 @@ def main() -> int:
             print(f"export KUBECONFIG={control_plane.admin_kubeconfig}")
             print(f"export DESCHED_PROMETHEUS_URL={prometheus.url}")
             print(f"# kubectl: {binaries['kubectl']}")
-            print("# Ctrl-C ends it", flush=True)
+            print(f"# Ctrl-C or `kill {os.getpid()}` ends it", flush=True)
             signal.pause()
     except KeyboardInterrupt:
         pass

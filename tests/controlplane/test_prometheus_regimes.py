@@ -18,7 +18,7 @@ from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.model.cluster import ClusterState, Node, Pod, SchedulingClass
 from desched.model.load import ClusterLoad, LoadProblem, Measured, Unknown, UnknownReason
 from desched.model.resources import Amounts, Resource
-from desched.policy.policy import MetricsSource, Policy, ResourceRule
+from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
 from tests.controlplane.binaries import find_or_build
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import Server, free_ports
@@ -112,6 +112,31 @@ def write_five_regimes(history: History) -> None:
     history.cpu({"instance": "198.51.100.1:9100"}, 0.5)
 
 
+HOT_SINCE_SECONDS_AGO = 8 * 60
+
+
+def write_lasting(history: History) -> None:
+    """n-a has been hot all the time, n-b since a while ago; n-c was scraped for six minutes."""
+    turned_hot = HISTORY_SECONDS - HOT_SINCE_SECONDS_AGO
+    history.cpu({"node": "n-a"}, 0.9)
+    history.cpu({"node": "n-c"}, 0.9, scraped(since=6 * 60))
+    for mode, before, after in (("idle", 0.9, 0.1), ("user", 0.1, 0.9)):
+        history.series(
+            "node_cpu_seconds_total",
+            {"node": "n-b", "cpu": "0", "mode": mode},
+            scraped(),
+            lambda t, before=before, after=after: (
+                before * min(t, turned_hot) + after * max(0.0, t - turned_hot)
+            ),
+        )
+    for name, share in (("web", 0.5), ("nolabel", 0.1)):
+        labels = {"namespace": "a" if name == "web" else "c", "pod": name, "container": "c1"}
+        for metric, rate in (("throttled_periods", 10 * share), ("periods", 10)):
+            history.series(
+                f"container_cpu_cfs_{metric}_total", labels, scraped(), lambda t, r=rate: t * r
+            )
+
+
 def write_pods(history: History) -> None:
     web = {"namespace": "a", "pod": "web", "image": "x"}
     for container, job, cores, used in (
@@ -188,6 +213,7 @@ STACKS = {
     "started-lately": write_started_lately,
     "fast-scrapes": write_fast_scrapes,
     ODD_NAME: write_only_cadvisor,
+    "lasting": write_lasting,
 }
 
 
@@ -215,10 +241,12 @@ def read(
     *windows_seconds: int,
     nodes: Sequence[Node] = NODES,
     queries: Labels | None = None,
+    sustained_seconds: int = 0,
+    destination_windows: tuple[DestinationWindow, ...] = (),
 ) -> ClusterLoad:
     """The load of a stack over the windows, for CPU and memory alike."""
     rules = tuple(
-        ResourceRule(resource, 0.3, 0.8, 0.05, 0.1, windows_seconds)
+        ResourceRule(resource, 0.3, 0.8, 0.05, 0.1, windows_seconds, destination_windows)
         for resource in (Resource.CPU, Resource.MEMORY)
     )
     source = MetricsSource(url, {"stack": stack} if stack else {}, queries or {})
@@ -226,7 +254,7 @@ def read(
     try:
         return reader.read_load(
             ClusterState(nodes=tuple(nodes), pods=ALL_PODS),
-            Policy("test", "", "test", rules, source),
+            Policy("test", "", "test", rules, source, sustained_seconds=sustained_seconds),
         )
     finally:
         reader.close()
@@ -435,3 +463,36 @@ def test_live_scrapes_are_read_until_a_node_vanishes(
     control_plane.metrics.hide("n-b")
     becomes(n_a=0.0, n_b=UnknownReason.STALE)
     becomes(n_a=0.0, n_b=UnknownReason.ABSENT)
+
+
+def test_the_history_of_each_node_says_for_how_long_it_has_been_hot(url: str) -> None:
+    load = read(url, "lasting", 300, sustained_seconds=600)
+
+    def hot_points(name: str) -> int:
+        points = load.history[name][Resource.CPU].ratios
+        assert len(points) == 11
+        return sum(ratio is not None and ratio > 0.8 for ratio in points)
+
+    assert hot_points("n-a") == 11
+    # A mean over five minutes is above 80 % once 7/8 of it are hot: about 3.6 minutes ago.
+    assert hot_points("n-b") == pytest.approx(4, abs=1)
+    known = [ratio for ratio in load.history["n-c"][Resource.CPU].ratios if ratio is not None]
+    assert len(known) < 7
+
+
+def test_a_destination_window_sees_what_the_short_one_does_not(url: str) -> None:
+    windows = (DestinationWindow(1200, 1.0), DestinationWindow(1200, 0.5))
+    load = read(url, "lasting", 300, destination_windows=windows)
+
+    highest, median = load.destination_ratios["n-b"][Resource.CPU]
+    assert highest == pytest.approx(0.9, abs=0.01)
+    assert median == pytest.approx(0.1, abs=0.01)
+    assert load.destination_ratios["n-a"][Resource.CPU] == pytest.approx((0.9, 0.9))
+
+
+def test_pods_that_their_limit_holds_back_are_named(url: str) -> None:
+    assert read(url, "lasting", 300).throttled == {("a", "web")}
+
+
+def test_where_nothing_measures_throttling_no_pod_is_named(url: str) -> None:
+    assert read(url, "regimes", 300).throttled == frozenset()

@@ -135,7 +135,7 @@ class Scenario:
         )
 
     def policy(self, **load_aware: Any) -> Path:
-        """The shipped ConfigMap; only the address and the windows are patched."""
+        """The shipped ConfigMap; only the address and what takes time are patched."""
         manifest = yaml.safe_load((REPOSITORY / "policies" / "volcano-published.yaml").read_text())
         document = yaml.safe_load(manifest["data"]["policy.yaml"])
         for plugin in document["profiles"][0]["pluginConfig"]:
@@ -143,6 +143,7 @@ class Scenario:
                 plugin["args"]["metrics"]["address"] = self.prometheus.url
                 window = f"{WINDOW_SECONDS}s"
                 plugin["args"]["windows"] = {"cpu": [window], "memory": [window]}
+                plugin["args"]["sustainedFor"] = "0s"
                 plugin["args"].update(load_aware)
         manifest["data"]["policy.yaml"] = yaml.safe_dump(document)
         path = self.directory / "policy.yaml"
