@@ -1,14 +1,20 @@
 """Where the replacement of an evicted pod will land.
 
-For now the expectation is a single node: the place that the default scheduler's strongest resource
-score (LeastAllocated) prefers among those where the pod may live. The full forecast, with a
-probability for each node, belongs here.
+kube-scheduler's scores over all nodes where it can go, the source included, give each node a
+probability. Pods of other schedulers may land on any of these nodes.
 """
 
+import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod
-from desched.planning.feasibility import Mask, Room
+from desched.planning.feasibility import Room
+from desched.planning.sampling import best_of_sample, nodes_to_find
+from desched.planning.scheduler_view import Departure, SchedulerView
+from desched.planning.scores import Floats, Ints, Mask
+from desched.planning.scoring import total_scores
+
+DEFAULT_SCHEDULER = "default-scheduler"
 
 
 def expected_node(pod: Pod, places: Mask, room: Room) -> str | None:
@@ -17,3 +23,97 @@ def expected_node(pod: Pod, places: Mask, room: Room) -> str | None:
         return None
     share = room.requested_share(pod.scheduling.requests)
     return room.names[int(np.argmin(np.where(places, share, np.inf)))]
+
+
+class Landing(msgspec.Struct, frozen=True):
+    """The probability of each node, in the order of `names`; all zero where nothing fits.
+
+    `places` are the nodes that it can go to. `alternatives` has a row for each alternative of the
+    view, or one where all are alike. `unfamiliar` marks nodes of an architecture that the workload
+    has never run on. `any_fit` says that nothing is known but where the pod fits, since another
+    scheduler places it.
+    """
+
+    names: tuple[str, ...]
+    places: Mask
+    alternatives: Floats
+    departure: Departure
+    unfamiliar: Mask
+    any_fit: bool = False
+
+    @property
+    def probabilities(self) -> Floats:
+        """Shape (nodes,); their sum is 1, or 0 where nothing fits."""
+        mean: Floats = self.alternatives.mean(axis=0)
+        return mean
+
+    @property
+    def expected_node(self) -> str | None:
+        """The most likely node, ties by name."""
+        probabilities = self.probabilities
+        return self.names[int(np.argmax(probabilities))] if probabilities.any() else None
+
+    def likely(self, share: float) -> tuple[str, ...]:
+        """The fewest nodes that hold this share of the probability, most likely first."""
+        probabilities = self.probabilities
+        order = np.argsort(-probabilities, kind="stable")
+        count = int(np.searchsorted(np.cumsum(probabilities[order]), share - 1e-9)) + 1
+        return tuple(self.names[i] for i in order[:count] if probabilities[i] > 0)
+
+    def risk(self, bad: Mask) -> float:
+        """The probability of a landing that does not help; 1 where nothing fits.
+
+        Args:
+            bad: nodes that would exceed their target, are unknown or not managed; the source and
+                unfamiliar architectures are counted whether they are in it or not.
+        """
+        probabilities = self.probabilities
+        if not probabilities.any():
+            return 1.0
+        lost = bad | self.unfamiliar
+        lost[self.departure.source] = True
+        return float(probabilities[lost].sum())
+
+
+def forecast(pod: Pod, room: Room, view: SchedulerView) -> Landing:
+    """Where the pod's replacement will land.
+
+    A ReplicaSet replaces a pod at once, so the old one still holds its requests; if nothing fits
+    until it has ended, and for a StatefulSet always, it is gone by then.
+
+    Args:
+        pod: a pod that is bound to a node of the view.
+        room: where the filters let it, with what earlier moves have reserved.
+        view: what earlier moves leave to the scheduler.
+    """
+    source = view.columns.index[pod.node]
+    leaving = Departure(pod, source, gone=False)
+    places = room.feasible_beside(pod, pod.node) & view.fits(leaving)
+    if (pod.owner is not None and pod.owner.kind == "StatefulSet") or not places.any():
+        leaving = Departure(pod, source, gone=True)
+        places = room.feasible(pod, pod.node) & view.fits(leaving)
+    somewhere: Mask = np.logical_or.reduce(places, axis=0)
+    any_fit = pod.scheduler != DEFAULT_SCHEDULER
+    if any_fit or not somewhere.any():
+        alternatives = places / np.maximum(places.sum(axis=-1, keepdims=True), 1)
+    else:
+        alternatives = _winners(total_scores(leaving, view, somewhere), places)
+    return Landing(view.names, somewhere, alternatives, leaving, view.unfamiliar(pod), any_fit)
+
+
+def after(view: SchedulerView, landing: Landing) -> SchedulerView:
+    """The view that the move leaves to those that follow."""
+    return view.moved(landing.departure, landing.alternatives)
+
+
+def _winners(totals: Ints, places: Mask) -> Floats:
+    """Probabilities for each alternative; all zero in those in which nothing fits."""
+    sample = nodes_to_find(places.shape[-1])
+    shape = np.broadcast_shapes(totals.shape, places.shape)
+    totals, places = np.broadcast_to(totals, shape), np.broadcast_to(places, shape)
+    if int(places.sum(axis=-1).max()) > sample:
+        return np.array([best_of_sample(t, p, sample) for t, p in zip(totals, places, strict=True)])
+    reachable = np.where(places, totals, -1)
+    best = places & (reachable == reachable.max(axis=-1, keepdims=True))
+    shares: Floats = best / np.maximum(best.sum(axis=-1, keepdims=True), 1)
+    return shares

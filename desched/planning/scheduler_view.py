@@ -1,0 +1,247 @@
+"""The cluster as kube-scheduler will see it when the replacement of an evicted pod is placed.
+
+A view is a value: `moved` gives the view that a further move leaves. Where a replacement lands is
+known as probabilities only, so a view holds several equally likely alternatives (rows) of what the
+moves so far have led to, and every question about it is answered for each of them.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from desched.model.cluster import ClusterState, Pod, SchedulingClass, Service
+from desched.planning.filters.census import PodMatch
+from desched.planning.filters.columns import Mask, NodeColumns
+from desched.planning.filters.nodes import NodeFilter
+from desched.planning.node_facts import ARCHITECTURE_LABEL, NodeFacts
+from desched.planning.pod_counts import CarriedTerm, PodCounts, carried_terms
+from desched.planning.scores import Floats, Ints
+from desched.policy.policy import SchedulerRules
+
+ALTERNATIVES = (31, 23, 17, 11, 7, 5, 3, 2, 1)
+"""Primes, so that every step through the quantiles reaches all of them."""
+CELLS = 4096
+"""Alternatives times nodes: large clusters get fewer, for there a move changes less."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Departure(msgspec.Struct, frozen=True):
+    """A pod that leaves its node: terminating at once, `gone` when it holds nothing any more."""
+
+    pod: Pod
+    source: int
+    gone: bool
+
+
+class _Move(msgspec.Struct, frozen=True):
+    """A departure whose replacement is on `placed`, one node for each alternative (or nowhere)."""
+
+    departure: Departure
+    placed: NDArray[np.intp] | None
+
+
+class SchedulerView:
+    """Requests and pod counts of every node, in the order of `names`."""
+
+    def __init__(self, cluster: ClusterState, rules: SchedulerRules) -> None:
+        self.cluster = cluster
+        self.rules = rules
+        self.columns = NodeColumns(cluster.nodes)
+        self.names = self.columns.names
+        self.nodes = NodeFilter(self.columns)
+        self.facts = NodeFacts(self.columns)
+        self._counts = PodCounts(cluster, self.columns)
+        self._alternatives = next(
+            (a for a in ALTERNATIVES if a * len(self.names) <= CELLS), ALTERNATIVES[-1]
+        )
+        self._attracted: dict[tuple[str, Labels], dict[str, Ints]] = {}
+        self._requested = self._requests()
+        self._moves: tuple[_Move, ...] = ()
+
+    def _requests(self) -> Ints:
+        """Shape (4, 1, nodes): requested CPU and memory, and both as the resource scores count."""
+        by_class: dict[int, tuple[int, int, int, int]] = {}
+        positions: list[int] = []
+        amounts: list[tuple[int, int, int, int]] = []
+        for pod, i in self._counts.residents:
+            key = id(pod.scheduling)
+            if key not in by_class:
+                by_class[key] = requested_amounts(pod.scheduling)
+            positions.append(i)
+            amounts.append(by_class[key])
+        totals = np.zeros((len(self.names), 4), dtype=np.int64)
+        if positions:
+            np.add.at(totals, np.array(positions, dtype=np.intp), np.array(amounts, np.int64))
+        return totals.T[:, None, :].copy()
+
+    def moved(self, departure: Departure, landing: Floats) -> "SchedulerView":
+        """The view once this pod leaves and its replacement has landed.
+
+        Args:
+            departure: the pod, not yet part of a move.
+            landing: probabilities, one row for all alternatives or one for each; all zero when the
+                replacement lands nowhere.
+        """
+        following = object.__new__(SchedulerView)
+        following.__dict__.update(self.__dict__)
+        requested = np.broadcast_to(
+            self._requested, (4, self._alternatives, len(self.names))
+        ).copy()
+        amounts = _column(departure.pod)
+        if departure.gone:
+            requested[:, :, departure.source] -= amounts
+        placed = self._place(landing) if landing.any() else None
+        if placed is not None:
+            requested[:, np.arange(self._alternatives), placed] += amounts
+        following._requested = requested
+        following._moves = (*self._moves, _Move(departure, placed))
+        return following
+
+    def _place(self, landing: Floats) -> NDArray[np.intp]:
+        """A node for each alternative, so that together they are as likely as the landing says.
+
+        Alternatives take evenly spaced quantiles, in another order for each move, so that all
+        combinations of landings occur. One in which nothing fits lands as the others do.
+        """
+        step = len(self._moves) % max(self._alternatives - 1, 1) + 1
+        quantiles = np.arange(self._alternatives) * step % self._alternatives / self._alternatives
+        rows = np.broadcast_to(landing, (self._alternatives, landing.shape[-1]))
+        rows = np.where(rows.any(axis=-1, keepdims=True), rows, landing.mean(axis=0))
+        order = np.argsort(-rows, axis=-1, kind="stable")
+        reached = np.cumsum(np.take_along_axis(rows, order, axis=-1), axis=-1)
+        past = (reached <= quantiles[:, None] + 1e-9).sum(axis=-1)
+        last = (rows > 0).sum(axis=-1) - 1
+        chosen: NDArray[np.intp] = np.take_along_axis(
+            order, np.minimum(past, last)[:, None], axis=-1
+        )[:, 0]
+        return chosen
+
+    def requested(self, leaving: Departure) -> Ints:
+        """Shape (4, alternatives or 1, nodes), without a pod that is gone by then."""
+        if not leaving.gone:
+            return self._requested
+        without = self._requested.copy()
+        without[:, :, leaving.source] -= _column(leaving.pod)
+        return without
+
+    def fits(self, leaving: Departure) -> Mask:
+        """Nodes with enough CPU and memory in any alternative, shape (alternatives or 1, nodes).
+
+        Pods that earlier moves have evicted still hold theirs, until they are gone.
+        """
+        cpu, memory = self.requested(leaving)[:2]
+        own = requested_amounts(leaving.pod.scheduling)
+        allocatable = self.facts.allocatable
+        fits: Mask = np.ones(cpu.shape, dtype=bool)
+        for taken, wanted, whole in zip((cpu, memory), own[:2], allocatable, strict=True):
+            if wanted:
+                fits &= taken + wanted <= whole
+        return fits
+
+    def matching(self, wanted: PodMatch, leaving: Departure, *, terminating: bool) -> Ints:
+        """How many pods that match each node has.
+
+        Args:
+            wanted: what the pods have to match.
+            leaving: the pod whose replacement is to be placed.
+            terminating: whether pods that are being deleted count.
+        """
+        counts = self._counts.per_node(wanted, terminating=terminating)
+        moves = (*self._moves, _Move(leaving, None))
+        changes = [move for move in moves if wanted.matches(move.departure.pod)]
+        return self._changed(counts, changes, 1, leaves=not terminating)
+
+    def attraction(self, leaving: Departure) -> dict[str, Ints]:
+        """The weights by which pods that are there draw the pod, by topology key and node."""
+        pod = leaving.pod
+        key = (pod.namespace, tuple(sorted(pod.labels.items())))
+        if key not in self._attracted:
+            self._attracted[key] = self._attraction_at_start(pod)
+        found = dict(self._attracted[key])
+        for move in (*self._moves, _Move(leaving, None)):
+            for carried in carried_terms(move.departure.pod):
+                if self._counts.selects(carried, pod):
+                    topology = carried.term.topology_key
+                    sums = found.get(topology, np.zeros(len(self.names), dtype=np.int64))
+                    found[topology] = self._changed(sums, [move], carried.weight, leaves=False)
+        return found
+
+    def _attraction_at_start(self, pod: Pod) -> dict[str, Ints]:
+        found: dict[str, Ints] = {}
+        for carried, counts in self._counts.carried.items():
+            if self._counts.selects(carried, pod):
+                topology = carried.term.topology_key
+                found[topology] = found.get(topology, 0) + carried.weight * counts
+        return found
+
+    def preference(self, leaving: Departure) -> dict[str, Ints]:
+        """The weights by which the pod's own terms draw it, by topology key and node."""
+        found: dict[str, Ints] = {}
+        for term in leaving.pod.scheduling.preferred_pod_affinity:
+            match = self._counts.match(CarriedTerm(leaving.pod.namespace, term, term.weight))
+            if match is not None:
+                counts = self.matching(match, leaving, terminating=True)
+                topology = term.topology_key
+                found[topology] = found.get(topology, 0) + term.weight * counts
+        return found
+
+    def _changed(self, counts: Ints, moves: Iterable[_Move], weight: int, *, leaves: bool) -> Ints:
+        """The counts after the moves; `leaves` counts terminating pods out."""
+        for move in moves:
+            if move.placed is not None:
+                counts = np.broadcast_to(counts, (self._alternatives, len(self.names))).copy()
+                counts[np.arange(self._alternatives), move.placed] += weight
+            if leaves or move.departure.gone:
+                counts = counts.copy()
+                counts[..., move.departure.source] -= weight
+        return counts
+
+    def services_in(self, namespace: str) -> tuple[Service, ...]:
+        """The Services of a namespace."""
+        return self._services.get(namespace, ())
+
+    @cached_property
+    def _services(self) -> Mapping[str, tuple[Service, ...]]:
+        found: dict[str, list[Service]] = {}
+        for service in self.cluster.services:
+            found.setdefault(service.namespace, []).append(service)
+        return {namespace: tuple(services) for namespace, services in found.items()}
+
+    def unfamiliar(self, pod: Pod) -> Mask:
+        """Nodes of an architecture on which none of the pod's workload has run."""
+        if len(self.facts.distinct_architectures) == 1:
+            return self.columns.none()
+        known = self._architectures.get(pod.owner.uid, frozenset()) if pod.owner else frozenset()
+        here = self.columns.nodes[self.columns.index[pod.node]].labels.get(ARCHITECTURE_LABEL, "")
+        return np.array([a not in known and a != here for a in self.facts.architectures], bool)
+
+    @cached_property
+    def _architectures(self) -> Mapping[str, frozenset[str]]:
+        """By the uid of a controller, the architectures that its pods run on."""
+        found: dict[str, set[str]] = {}
+        for pod, i in self._counts.residents:
+            if pod.owner:
+                found.setdefault(pod.owner.uid, set()).add(self.facts.architectures[i])
+        return {uid: frozenset(architectures) for uid, architectures in found.items()}
+
+
+def requested_amounts(scheduling: SchedulingClass) -> tuple[int, int, int, int]:
+    """Requested CPU and memory, and both as scored: with the defaults where a request is missing.
+
+    Where nobody has computed the latter, the requests themselves count.
+    """
+    cpu, memory = scheduling.requests.cpu_millicores, scheduling.requests.memory_bytes
+    return (
+        cpu,
+        memory,
+        max(cpu, scheduling.scored_cpu_millicores),
+        max(memory, scheduling.scored_memory_bytes),
+    )
+
+
+def _column(pod: Pod) -> Ints:
+    return np.array(requested_amounts(pod.scheduling), dtype=np.int64)[:, None]

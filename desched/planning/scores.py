@@ -1,0 +1,116 @@
+"""kube-scheduler's score plugins over nodes as arrays, in its own integers.
+
+Every array's last axis is the nodes; axes before it are alternatives that are scored at once.
+`scored` marks the nodes that the scheduler compares: normalisation looks at these alone, and the
+values of others mean nothing.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins at v1.36, `MaxNodeScore` 100.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+BEST = 100
+_LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+SMALLEST_IMAGE_BYTES = 23 * 2**20
+LARGEST_CONTAINER_IMAGE_BYTES = 1000 * 2**20
+
+
+def least_allocated(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
+    """The mean free share in percent of the resources, once the pod is there."""
+    return _mean_share(
+        [np.where(r > a, 0, a - r) for r, a in zip(requested, allocatable, strict=True)],
+        allocatable,
+    )
+
+
+def most_allocated(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
+    """The mean requested share in percent of the resources, once the pod is there."""
+    return _mean_share(
+        [np.minimum(r, a) for r, a in zip(requested, allocatable, strict=True)], allocatable
+    )
+
+
+def _mean_share(parts: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
+    total = np.zeros_like(parts[0])
+    counted = np.zeros_like(allocatable[0])
+    for part, whole in zip(parts, allocatable, strict=True):
+        total = total + np.where(whole > 0, part * BEST // np.maximum(whole, 1), 0)
+        counted = counted + (whole > 0)
+    return total // np.maximum(counted, 1)
+
+
+def balance(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
+    """How alike the requested shares of two resources are: 100 when they are the same."""
+    first, second = (
+        np.minimum(r / np.maximum(a, 1), 1.0) for r, a in zip(requested, allocatable, strict=True)
+    )
+    both = (allocatable[0] > 0) & (allocatable[1] > 0)
+    deviation = np.where(both, np.abs((first - second) / 2), 0.0)
+    result: Ints = ((1 - deviation) * float(BEST)).astype(np.int64)
+    return result
+
+
+def balanced_allocation(
+    before: Sequence[Ints], after: Sequence[Ints], allocatable: Sequence[Ints], *, improvement: bool
+) -> Ints:
+    """How balanced a node is with the pod or, since 1.36, how much the pod improves it."""
+    with_pod = balance(after, allocatable)
+    if not improvement:
+        return with_pod
+    return BEST // 2 + (BEST // 2 + with_pod - balance(before, allocatable)) // 2
+
+
+def share_of_most(counts: Ints, scored: Mask, *, reverse: bool) -> Ints:
+    """Counts in percent of the highest among the scored nodes; `reverse` prefers the lowest."""
+    most = np.where(scored, counts, 0).max(axis=-1, keepdims=True, initial=0)
+    share = np.where(most > 0, BEST * counts // np.maximum(most, 1), 0)
+    return BEST - share if reverse else share
+
+
+def between_extremes(sums: Ints, scored: Mask) -> Ints:
+    """Where a sum lies between the lowest and the highest of the scored nodes, in percent."""
+    low = np.where(scored, sums, _HIGHEST).min(axis=-1, keepdims=True, initial=_HIGHEST)
+    high = np.where(scored, sums, _LOWEST).max(axis=-1, keepdims=True, initial=_LOWEST)
+    width = np.where(high > low, high - low, 1)
+    share = np.where(high > low, float(BEST) * ((sums - low) / width), 0.0)
+    return np.where(scored, share, 0.0).astype(np.int64)
+
+
+class SpreadTerm(msgspec.Struct, frozen=True):
+    """A soft spread constraint: matching pods of each node's domain, and the domain's weight."""
+
+    matching: Ints
+    labelled: Mask
+    domains: int
+    max_skew: int
+
+
+def topology_spread(terms: Sequence[SpreadTerm], scored: Mask, ignored: Mask) -> Ints:
+    """100 for the fewest matching pods; `ignored` nodes (without a topology label) get nothing."""
+    raw: Floats = np.zeros(1)
+    for term in terms:
+        weighted = term.matching * np.log(float(term.domains + 2)) + float(term.max_skew - 1)
+        raw = raw + np.where(term.labelled, weighted, 0.0)
+    sums: Ints = np.floor(raw + 0.5).astype(np.int64)
+    compared = scored & ~ignored
+    low = np.where(compared, sums, _HIGHEST).min(axis=-1, keepdims=True, initial=_HIGHEST)
+    high = np.where(compared, sums, 0).max(axis=-1, keepdims=True, initial=0)
+    low = np.minimum(low, high)  # without a compared node there is no lowest
+    share = np.where(high > 0, BEST * (high + low - sums) // np.maximum(high, 1), BEST)
+    return np.where(compared, share, 0)
+
+
+def image_locality(image_bytes: Ints, containers: int) -> Ints:
+    """How much of a pod's images a node has, between 23 MiB and 1,000 MiB for each container."""
+    most = LARGEST_CONTAINER_IMAGE_BYTES * containers
+    there = np.clip(image_bytes, SMALLEST_IMAGE_BYTES, most)
+    return BEST * (there - SMALLEST_IMAGE_BYTES) // (most - SMALLEST_IMAGE_BYTES)
