@@ -1,55 +1,21 @@
 """Which pods may be moved at all: ordered rules, the first refusal wins.
 
-What is never evicted comes first, then what the policy protects, then what has to wait. The
-annotation `descheduler.alpha.kubernetes.io/evict` lifts the rules marked with `_lifted`, never the
-others; its value "false" means no.
+What is never evicted comes first, then what the policy protects, then what has to wait. The rules
+marked with `_lifted` do not hold for a pod whose annotations ask for a move (`consent`).
 """
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from functools import cached_property
-
-import msgspec
-
-from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, ClusterState, Pod, VolumeKind
-from desched.model.memory import Memory
+from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod
 from desched.model.plan import RefusalReason
-from desched.model.resources import Resource
-from desched.planning.usage import UsageBook
-from desched.policy.policy import Policy, Protections
+from desched.planning import replicas, storage
+from desched.planning.consent import PREFER_NO_EVICTION_ANNOTATION
+from desched.planning.owners import kind_of, top_owner
+from desched.planning.surroundings import Finding, Rule, Surroundings
 
-EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
-PREFER_NO_EVICTION_ANNOTATION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
 
-
-class Surroundings(msgspec.Struct, frozen=True, dict=True):
-    """What the rules hold a pod against.
-
-    `priority_threshold` is the policy's, resolved against the cluster's PriorityClasses.
-    """
-
-    cluster: ClusterState
-    policy: Policy
-    memory: Memory
-    book: UsageBook
-    priority_threshold: int | None
-    now: datetime
-
-    @property
-    def protections(self) -> Protections:
-        """What the policy protects."""
-        return self.policy.protections
-
-    @cached_property
-    def recently_evicted(self) -> Mapping[str, datetime]:
-        """Workloads with an eviction that the windows have not fully seen, and when it was."""
-        return {r.workload_uid: r.evicted_at for r in self.memory.evictions}
-
-
-Finding = tuple[RefusalReason, str] | None
-Rule = Callable[[Pod, Surroundings], Finding]
+SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease", "desched-system"})
+"""The cluster's own machinery and desched itself; a policy has to include them by name."""
 
 
 def refuse(pod: Pod, around: Surroundings) -> Finding:
@@ -61,13 +27,12 @@ def refuse(pod: Pod, around: Surroundings) -> Finding:
     return None
 
 
-def _asked_for(pod: Pod) -> bool:
-    return pod.annotations.get(EVICT_ANNOTATION, "false").lower() != "false"
-
-
 def _lifted(rule: Rule) -> Rule:
+    """The rule, unless annotations ask for a move."""
+
     def lifted(pod: Pod, around: Surroundings) -> Finding:
-        return None if _asked_for(pod) else rule(pod, around)
+        finding = rule(pod, around)
+        return None if finding is None or around.consent_of(pod).asks else finding
 
     return lifted
 
@@ -100,22 +65,16 @@ def _state(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
 
 
 def _opted_out(pod: Pod, around: Surroundings) -> Finding:
-    workload = around.cluster.workload_of(pod)
-    for where, annotations in (
-        ("the pod", pod.annotations),
-        (str(workload), workload.annotations if workload else {}),
-    ):
-        if annotations.get(EVICT_ANNOTATION, "").lower() == "false":
-            return RefusalReason.OPTED_OUT, f'{EVICT_ANNOTATION}: "false" on {where}'
-    return None
+    consent = around.consent_of(pod)
+    return (RefusalReason.OPTED_OUT, consent.detail) if consent.forbids else None
 
 
 def _owner(pod: Pod, around: Surroundings) -> Finding:
-    if pod.owner is None:
+    owner = top_owner(pod, around.cluster)
+    if owner is None:
         return RefusalReason.BARE_POD, ""
     if around.cluster.workload_of(pod) is None:
-        kind = f"{pod.owner.api_version} {pod.owner.kind}".strip()
-        return RefusalReason.OWNER_NOT_UNDERSTOOD, f"{kind} {pod.owner.name}"
+        return RefusalReason.OWNER_NOT_UNDERSTOOD, f"{kind_of(owner)} {owner.name}"
     return None
 
 
@@ -140,6 +99,8 @@ def _namespace(pod: Pod, around: Surroundings) -> Finding:
     excluded = pod.namespace in around.protections.excluded_namespaces
     if excluded or (included and pod.namespace not in included):
         return RefusalReason.NAMESPACE_EXCLUDED, pod.namespace
+    if pod.namespace in SYSTEM_NAMESPACES and not included:
+        return RefusalReason.SYSTEM_NAMESPACE, pod.namespace
     selector = around.protections.namespace_labels
     labels = around.cluster.namespaces.get(pod.namespace, {})
     if selector is not None and not selector.matches(labels):
@@ -154,40 +115,18 @@ def _labels(pod: Pod, around: Surroundings) -> Finding:
     return None
 
 
-def _claims(pod: Pod, around: Surroundings) -> Finding:
-    if not around.protections.pvc_pods:
-        return None
-    protected = around.protections.protected_storage_classes
-    for volume in pod.volumes:
-        if volume.kind not in {VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM}:
-            continue
-        claim = around.cluster.claims.get((pod.namespace, volume.claim))
-        # A claim that is not there, or has no class, might be of a protected one.
-        if not protected or claim is None or claim.storage_class in {"", *protected}:
-            return RefusalReason.PVC_POD, volume.claim
-    return None
+def _resource_claims(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+    # Whether another node has such a device free is not evaluated.
+    return (RefusalReason.RESOURCE_CLAIMS, "") if pod.has_resource_claims else None
 
 
-def _local_storage(pod: Pod, around: Surroundings) -> Finding:
-    local = {VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH}
-    if around.protections.local_storage:
-        for volume in pod.volumes:
-            if volume.kind in local:
-                return RefusalReason.LOCAL_STORAGE, volume.kind.value
-    return None
-
-
-def _resource_claims(pod: Pod, around: Surroundings) -> Finding:
-    if around.protections.resource_claims and pod.has_resource_claims:
-        return RefusalReason.RESOURCE_CLAIMS, ""
-    return None
-
-
-def _min_replicas(pod: Pod, around: Surroundings) -> Finding:
-    workload, least = around.cluster.workload_of(pod), around.protections.min_replicas
-    if workload is not None and workload.desired_replicas < least:
-        detail = f"{workload} wants {workload.desired_replicas}, the policy asks for {least}"
-        return RefusalReason.TOO_FEW_REPLICAS, detail
+def _preference(pod: Pod, around: Surroundings) -> Finding:
+    if (
+        around.protections.prefer_no_eviction_is_mandatory
+        and PREFER_NO_EVICTION_ANNOTATION in pod.annotations
+        and not around.consent_of(pod).outranks
+    ):
+        return RefusalReason.PREFERS_NO_EVICTION, PREFER_NO_EVICTION_ANNOTATION
     return None
 
 
@@ -203,56 +142,32 @@ def _min_age(pod: Pod, around: Surroundings) -> Finding:
     return None
 
 
-def _preference(pod: Pod, around: Surroundings) -> Finding:
-    if (
-        around.protections.prefer_no_eviction_is_mandatory
-        and PREFER_NO_EVICTION_ANNOTATION in pod.annotations
-    ):
-        return RefusalReason.PREFERS_NO_EVICTION, PREFER_NO_EVICTION_ANNOTATION
+def _grace_period(pod: Pod, around: Surroundings) -> Finding:
+    longest_seconds = around.protections.max_grace_period_seconds
+    if pod.grace_period_seconds > longest_seconds:
+        detail = f"{pod.grace_period_seconds} s, maxGracePeriod {longest_seconds} s"
+        return RefusalReason.LONG_GRACE_PERIOD, detail
     return None
 
 
 # For now.
 
 
-def _workload_moves(pod: Pod, around: Surroundings) -> Finding:
-    workload = around.cluster.workload_of(pod)
-    if workload is None:
-        return None
-    if workload.rolling_out:
-        return RefusalReason.ROLLOUT_UNDER_WAY, str(workload)
-    if workload.scaling:
-        return RefusalReason.SCALING_UNDER_WAY, str(workload)
-    evicted_at = around.recently_evicted.get(workload.uid)
-    if evicted_at is not None:
-        ago_seconds = (around.now - evicted_at).total_seconds()
-        return RefusalReason.EVICTED_RECENTLY, f"{workload}, {ago_seconds:.0f} s ago"
-    return None
+def _resize(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+    return (RefusalReason.RESIZE_UNDER_WAY, "") if pod.resizing else None
 
 
-def _budgets(pod: Pod, around: Surroundings) -> Finding:
-    budgets = around.cluster.budgets_of(pod)
-    if not budgets:
-        if around.protections.pods_without_budget:
-            return RefusalReason.WITHOUT_BUDGET, ""
-        return None
-    if len(budgets) > 1:
-        return RefusalReason.SEVERAL_BUDGETS, ", ".join(sorted(str(b) for b in budgets))
-    budget = budgets[0]
-    if not budget.up_to_date:
-        return RefusalReason.BUDGET_NOT_CURRENT, str(budget)
-    if budget.disruptions_allowed <= 0:
-        return RefusalReason.BUDGET_EXHAUSTED, f"{budget} allows 0 disruptions"
+def _seen_by_windows(pod: Pod, around: Surroundings) -> Finding:
+    window_seconds = around.policy.longest_window_seconds
+    if around.book.seen_share(pod, window_seconds) < 1.0:
+        return RefusalReason.TOO_YOUNG, f"runs for less than the longest window, {window_seconds} s"
     return None
 
 
 def _usage(pod: Pod, around: Surroundings) -> Finding:
-    for resource, windows in around.book.windows.items():
-        measured = around.book.measured(pod, resource)
-        if not measured:
+    for resource in around.book.windows:
+        if not around.book.measured(pod, resource):
             return RefusalReason.USAGE_UNKNOWN, f"no {resource.value} usage measured"
-        if resource is not Resource.PODS and around.book.seen_share(pod, windows[-1]) < 1.0:
-            return RefusalReason.USAGE_UNKNOWN, f"runs for less than its window of {windows[-1]} s"
     return None
 
 
@@ -266,13 +181,25 @@ RULES: tuple[Rule, ...] = (
     _lifted(_priority),
     _namespace,
     _labels,
-    _lifted(_claims),
-    _lifted(_local_storage),
+    _lifted(storage.claims),
+    storage.node_bound_volumes,
+    _lifted(storage.disk_storage),
+    _lifted(storage.host_paths),
     _resource_claims,
-    _lifted(_min_replicas),
+    _lifted(replicas.min_replicas),
     _min_age,
+    _grace_period,
     _preference,
-    _workload_moves,
-    _budgets,
+    replicas.job,
+    replicas.rollout,
+    replicas.scaling,
+    replicas.autoscaler_at_maximum,
+    _resize,
+    replicas.recently_evicted,
+    replicas.missing_budget,
+    replicas.budgets,
+    replicas.single_replica,
+    replicas.availability,
+    _seen_by_windows,
     _usage,
 )
