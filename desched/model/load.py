@@ -50,6 +50,17 @@ class PodUsage(msgspec.Struct, frozen=True, gc=False):
     memory_bytes: tuple[float, ...] = ()
 
 
+class LoadHistory(msgspec.Struct, frozen=True, gc=False):
+    """Load at regular points of the recent past, oldest first; the last point is now.
+
+    Each is the mean over the shortest window that ends there, as a share of capacity, or None
+    where nothing is known of it.
+    """
+
+    step_seconds: int
+    ratios: tuple[float | None, ...]
+
+
 class LoadProblem(StrEnum):
     """Why Prometheus' answer as a whole cannot be acted on."""
 
@@ -63,9 +74,16 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     `nodes` has an entry for each node and each of CPU and memory that the policy watches.
     `pods` is keyed by (namespace, name). `problems` forbid any eviction. `unresolved_series`
     counts series that belong to no known node.
+
+    `history` covers the time for which load must last, and has no node of which nothing is known.
+    `destination_ratios` has a value for each of the rule's destination windows, None where it is
+    not known. `throttled` pods want more CPU than their limit lets them use.
     """
 
     nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]
     pods: Mapping[tuple[str, str], PodUsage]
     problems: tuple[tuple[LoadProblem, str], ...] = ()
     unresolved_series: int = 0
+    history: Mapping[str, Mapping[Resource, LoadHistory]] = {}
+    destination_ratios: Mapping[str, Mapping[Resource, tuple[float | None, ...]]] = {}
+    throttled: frozenset[tuple[str, str]] = frozenset()

@@ -1,90 +1,50 @@
-"""How loaded each node is, corrected for what the windows have not seen, and its class.
+"""Which nodes are overloaded, and which of them are to be relieved now.
 
 A source is judged by the lowest of its windows, less what has left since; a destination by the
 highest, plus what has come. Both lean to fewer evictions.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from desched.model.cluster import Node, Pod
-from desched.model.load import Measured, Unknown, UnknownReason
-from desched.model.memory import EvictionRecord, Memory
-from desched.model.plan import NodeClass, NodeReason, NodeVerdict, ResourcePressure
+from desched.model.cluster import Node
+from desched.model.load import Unknown
+from desched.model.memory import Memory
+from desched.model.plan import (
+    HoldReason,
+    NodeClass,
+    NodeReason,
+    NodeVerdict,
+    RefusalReason,
+    ResourcePressure,
+)
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.planning.departures import Departures
+from desched.planning.lines import pool_lines
+from desched.planning.measurement import measure
+from desched.planning.node_load import Lines, NodeLoad, NodeLoadState, SourceLoad
+from desched.planning.saturation import Saturated, saturation, saturation_hold
 from desched.planning.scope import out_of_scope
+from desched.planning.sustained import not_sustained
 from desched.planning.usage import UsageBook
-from desched.policy.policy import Policy, ResourceRule
-
-RESOURCE_ORDER = tuple(Resource)
-
-
-class Lines(msgspec.Struct, frozen=True, gc=False):
-    """The lines of one resource, as shares of capacity."""
-
-    low_ratio: float
-    trigger_ratio: float
-    stop_ratio: float
-    ceiling_ratio: float
-
-
-class Basis(msgspec.Struct, frozen=True, gc=False):
-    """Load over each window as a share of one denominator (in the resource's own unit)."""
-
-    denominator: float
-    ratios: tuple[float, ...]
-
-
-class SourceLoad(msgspec.Struct, frozen=True, gc=False):
-    """The load of one resource of a node as a source.
-
-    Memory is watched on two bases, capacity and allocatable; the higher one counts.
-    """
-
-    resource: Resource
-    lines: Lines
-    bases: tuple[Basis, ...]
-
-    def lowest_without(self, removed: Sequence[float]) -> float:
-        """The lowest ratio over the windows once this much usage (one value a window) is gone."""
-        return min(
-            max(basis.ratios[i] - gone / basis.denominator for basis in self.bases)
-            for i, gone in enumerate(removed)
-        )
-
-    @property
-    def nothing(self) -> tuple[float, ...]:
-        """No usage, for each window."""
-        return (0.0,) * len(self.bases[0].ratios)
-
-
-class NodeLoadState(msgspec.Struct, frozen=True, gc=False):
-    """A node in scope whose load is known."""
-
-    node: Node
-    sources: tuple[SourceLoad, ...]
-    highest: Mapping[Resource, float]
-    verdict: NodeVerdict
-
-    @property
-    def excess_ratio(self) -> float:
-        """The dominant excess over the stop line among overloaded resources."""
-        hot = [p for p in self.verdict.pressures if p.overloaded]
-        return max(p.lowest_ratio - p.stop_ratio for p in hot)
+from desched.policy.policy import NodePool, Policy
 
 
 class Pressure(msgspec.Struct, frozen=True, gc=False):
     """Every node's class; `known` holds the states of the nodes in scope with trusted load.
 
-    `resting` names nodes that lost a pod less than their shortest window ago.
+    `resting` names nodes that lost a pod less than their shortest window ago; `waiting` has every
+    overloaded node that is not relieved now, and the reason that its pods get. `hold` says that
+    every overloaded node is in a pool that needs capacity, not moves.
     """
 
     known: Mapping[str, NodeLoadState]
     verdicts: tuple[NodeVerdict, ...]
     resting: frozenset[str]
+    waiting: Mapping[str, tuple[RefusalReason, str]]
+    hold: tuple[HoldReason, str] | None = None
 
     def of_class(self, node_class: NodeClass) -> list[NodeLoadState]:
         """The known nodes of a class, by name."""
@@ -92,215 +52,121 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
 
 
 def classify(snapshot: Snapshot, policy: Policy, memory: Memory, book: UsageBook) -> Pressure:
-    """Class every node by its load."""
-    raw: dict[str, tuple[Node, tuple[_Raw, ...]]] = {}
-    verdicts: dict[str, NodeVerdict] = {}
+    """Class every node by its load, beside the other nodes of its pool."""
     departures = Departures(memory, book)
-    for node in snapshot.cluster.nodes:
+    pools, left_out = _measured(snapshot.cluster.nodes, policy, book, departures)
+    states = {s.node.name: s for pool in pools for s in _states(pool, policy)}
+    hot = {n: s for n, s in states.items() if s.verdict.node_class is NodeClass.OVERLOADED}
+    resting = departures.resting(policy.shortest_window_seconds)
+    saturated = saturation(states.values(), policy.destination_selector)
+    found = ((name, _wait(state, resting, saturated, book)) for name, state in hot.items())
+    waits = {name: wait for name, wait in found if wait is not None}
+    states |= {name: _waiting(states[name], wait) for name, wait in waits.items()}
+    verdicts = [*left_out, *(state.verdict for state in states.values())]
+    return Pressure(
+        {name: states[name] for name in sorted(states)},
+        tuple(sorted(verdicts, key=lambda verdict: verdict.node)),
+        resting,
+        {name: (wait.refusal, wait.detail) for name, wait in waits.items()},
+        saturation_hold(hot.values(), saturated),
+    )
+
+
+class _Pool(msgspec.Struct, frozen=True):
+    """The nodes in scope with trusted load that a pool selects."""
+
+    pool: NodePool
+    nodes: list[tuple[Node, tuple[NodeLoad, ...]]]
+
+
+def _measured(
+    nodes: Iterable[Node], policy: Policy, book: UsageBook, departures: Departures
+) -> tuple[Collection[_Pool], list[NodeVerdict]]:
+    """The nodes by pool, and the verdicts on those that are out of scope or unknown."""
+    pools: dict[str, _Pool] = {}
+    left_out: list[NodeVerdict] = []
+    for node in nodes:
         excluded = out_of_scope(node, policy, book.now)
         if excluded:
-            verdicts[node.name] = NodeVerdict(node.name, NodeClass.OUT_OF_SCOPE, (), *excluded)
+            left_out.append(NodeVerdict(node.name, NodeClass.OUT_OF_SCOPE, (), *excluded))
             continue
-        loads = _measure(node, snapshot, policy, book, departures)
+        pool = policy.pool_of(node.labels)
+        loads = measure(node, pool.rules, book, departures)
         if isinstance(loads, Unknown):
-            verdicts[node.name] = NodeVerdict(
-                node.name, NodeClass.UNKNOWN, (), loads.reason, loads.detail
-            )
+            why = (loads.reason, loads.detail, pool.name)
+            left_out.append(NodeVerdict(node.name, NodeClass.UNKNOWN, (), *why))
         else:
-            raw[node.name] = (node, loads)
-    lines = _lines(policy, [loads for _, loads in raw.values()])
-    resting = departures.resting(policy.shortest_window_seconds)
-    known = {
-        name: _state(node, loads, lines, resting=name in resting)
-        for name, (node, loads) in sorted(raw.items())
-    }
-    verdicts |= {name: state.verdict for name, state in known.items()}
-    return Pressure(known, tuple(verdicts[name] for name in sorted(verdicts)), resting)
+            pools.setdefault(pool.name, _Pool(pool, [])).nodes.append((node, loads))
+    return pools.values(), left_out
 
 
-class _Raw(msgspec.Struct, frozen=True, gc=False):
-    """One resource of one node before it is held against any line."""
+class Wait(msgspec.Struct, frozen=True):
+    """Why an overloaded node is not relieved now."""
 
-    rule: ResourceRule
-    measured: tuple[tuple[int, float], ...]
-    bases: tuple[Basis, ...]
-    highest: float
-
-    @property
-    def lowest(self) -> float:
-        windows = range(len(self.bases[0].ratios))
-        return min(max(basis.ratios[i] for basis in self.bases) for i in windows)
+    node: NodeReason
+    refusal: RefusalReason
+    detail: str
 
 
-def _measure(
-    node: Node, snapshot: Snapshot, policy: Policy, book: UsageBook, departures: "Departures"
-) -> tuple[_Raw, ...] | Unknown:
-    pods = snapshot.cluster.pods_by_node.get(node.name, ())
-    loads = snapshot.load.nodes.get(node.name, {})
-    found: list[_Raw] = []
-    for rule in sorted(policy.rules, key=lambda rule: RESOURCE_ORDER.index(rule.resource)):
-        resource = rule.resource
-        if resource is Resource.PODS:
-            if node.allocatable.pods <= 0:
-                return Unknown(UnknownReason.ABSENT, "the node allows no pods")
-            ratio = len(pods) / node.allocatable.pods
-            basis = Basis(float(node.allocatable.pods), (ratio,))
-            found.append(_Raw(rule, ((0, ratio),), (basis,), ratio))
-            continue
-        load = loads.get(resource, Unknown(UnknownReason.ABSENT, f"no {resource.value} load"))
-        if isinstance(load, Unknown):
-            return load
-        bases = _bases(node, resource, load, pods, book)
-        if isinstance(bases, Unknown):
-            return bases
-        found.append(
-            _Raw(
-                rule,
-                tuple((level.window_seconds, level.ratio) for level in load.levels),
-                departures.leave(node.name, resource, bases),
-                _highest(bases) + _arrived(node, resource, book) / bases[-1].denominator,
-            )
-        )
-    return tuple(found)
+def _wait(
+    state: NodeLoadState, resting: Collection[str], saturated: Saturated, book: UsageBook
+) -> Wait | None:
+    if state.node.name in resting:
+        shortest_seconds = book.policy.shortest_window_seconds
+        rests = f"lost a pod less than {shortest_seconds} s ago"
+        return Wait(NodeReason.RESTING, RefusalReason.NODE_RESTS, rests)
+    if lasted := not_sustained(state, book):
+        return Wait(NodeReason.NOT_SUSTAINED_YET, RefusalReason.NOT_SUSTAINED_YET, lasted)
+    for pressure in state.hot:
+        if full := saturated.get((state.verdict.pool, pressure.resource)):
+            return Wait(NodeReason.POOL_SATURATED, RefusalReason.POOL_SATURATED, full)
+    return None
 
 
-def _bases(
-    node: Node, resource: Resource, load: Measured, pods: tuple[Pod, ...], book: UsageBook
-) -> tuple[Basis, ...] | Unknown:
-    ratios = tuple(level.ratio for level in load.levels)
-    if resource is Resource.CPU:
-        if node.capacity.cpu_millicores <= 0:
-            return Unknown(UnknownReason.ABSENT, "the node states no CPU capacity")
-        return (Basis(float(node.capacity.cpu_millicores), ratios),)
-    if min(node.capacity.memory_bytes, node.allocatable.memory_bytes) <= 0:
-        return Unknown(UnknownReason.ABSENT, "the node states no memory capacity")
-    # fsum, here and below: the order of the pods must not decide anything.
-    of_pods = [used for pod in pods if (used := book.measured(pod, Resource.MEMORY))]
-    sums = [math.fsum(by_window) for by_window in zip(*of_pods, strict=True)] or [0.0] * len(ratios)
-    allocatable = float(node.allocatable.memory_bytes)
-    return (
-        Basis(float(node.capacity.memory_bytes), ratios),
-        Basis(allocatable, tuple(sums[i] / allocatable for i in range(len(ratios)))),
-    )
+def _waiting(state: NodeLoadState, wait: Wait) -> NodeLoadState:
+    verdict = msgspec.structs.replace(state.verdict, reason=wait.node, detail=wait.detail)
+    return msgspec.structs.replace(state, verdict=verdict)
 
 
-def _highest(bases: tuple[Basis, ...]) -> float:
-    return max(max(basis.ratios) for basis in bases)
-
-
-def _arrived(node: Node, resource: Resource, book: UsageBook) -> float:
-    """Usage of pods that the longest window has not fully seen, times the unseen share."""
-    longest = book.windows[resource][-1]
-    return math.fsum(
-        book.expected(pod, resource) * (1.0 - share)
-        for pod in book.young_by_node.get(node.name, ())
-        if not pod.deleting and (share := book.seen_share(pod, longest)) < 1.0
-    )
-
-
-def _lines(policy: Policy, nodes: list[tuple[_Raw, ...]]) -> Mapping[Resource, Lines]:
-    lines = {}
-    for rule in policy.rules:
-        low, trigger = rule.low_ratio, rule.trigger_ratio
-        stop_margin, ceiling_margin = rule.stop_margin_ratio, rule.ceiling_margin_ratio
-        if policy.deviation:
-            levels = [raw.lowest for loads in nodes for raw in loads if raw.rule is rule]
-            mean = math.fsum(levels) / len(levels) if levels else 0.0
-            # Relief must not go below the middle of the band, nor a destination above the mean.
-            stop_margin = min(stop_margin, trigger / 2)
-            ceiling_margin = min(ceiling_margin, trigger)
-            low, trigger = max(0.0, mean - low), min(1.0, mean + trigger)
-        lines[rule.resource] = Lines(low, trigger, trigger - stop_margin, trigger - ceiling_margin)
-    return lines
+def _states(each: _Pool, policy: Policy) -> list[NodeLoadState]:
+    lines = pool_lines(each.pool, policy, [loads for _, loads in each.nodes])
+    return [_state(node, loads, lines, each.pool.name) for node, loads in each.nodes]
 
 
 def _state(
-    node: Node, loads: tuple[_Raw, ...], lines: Mapping[Resource, Lines], *, resting: bool
+    node: Node, loads: Sequence[NodeLoad], lines: Mapping[Resource, Lines], pool: str
 ) -> NodeLoadState:
-    pressures = tuple(_pressure(raw, lines[raw.rule.resource]) for raw in loads)
+    pressures = tuple(_pressure(load, lines[load.rule.resource]) for load in loads)
+    known_as_destination = all(load.receives for load in loads)
     if any(p.overloaded for p in pressures):
         node_class = NodeClass.OVERLOADED
     elif all(p.highest_ratio <= p.low_ratio for p in pressures):
         node_class = NodeClass.UNDERLOADED
     else:
         node_class = NodeClass.BALANCED
-    reason = NodeReason.RESTING if resting and node_class is NodeClass.OVERLOADED else None
+    if node_class is NodeClass.OVERLOADED or known_as_destination:
+        reason = None
+    else:
+        reason = NodeReason.DESTINATION_UNKNOWN
     return NodeLoadState(
         node,
-        tuple(SourceLoad(raw.rule.resource, lines[raw.rule.resource], raw.bases) for raw in loads),
-        {raw.rule.resource: raw.highest for raw in loads},
-        NodeVerdict(node.name, node_class, pressures, reason),
+        tuple(SourceLoad(x.rule.resource, lines[x.rule.resource], x.bases) for x in loads),
+        {load.rule.resource: load.highest for load in loads},
+        NodeVerdict(node.name, node_class, pressures, reason, "", pool),
+        receives=known_as_destination and node_class is not NodeClass.OVERLOADED,
     )
 
 
-def _pressure(raw: _Raw, lines: Lines) -> ResourcePressure:
-    lowest = raw.lowest
+def _pressure(load: NodeLoad, lines: Lines) -> ResourcePressure:
+    lowest = load.lowest
     return ResourcePressure(
-        raw.rule.resource,
-        raw.measured,
+        load.rule.resource,
+        load.measured,
         lowest,
-        raw.highest,
+        load.highest,
         lines.low_ratio,
         lines.trigger_ratio,
         lines.stop_ratio,
         lines.ceiling_ratio,
         overloaded=lowest > lines.trigger_ratio,
     )
-
-
-class Departures:
-    """Pods that have left a node, or are leaving it, and that its windows still show."""
-
-    def __init__(self, memory: Memory, book: UsageBook) -> None:
-        self._book = book
-        self._leaving: dict[str, list[Pod]] = {}
-        present = set()
-        for pod in book.snapshot.cluster.pods:
-            if pod.deleting and pod.node:
-                self._leaving.setdefault(pod.node, []).append(pod)
-                present.add(pod.uid)
-        self._gone: dict[str, list[EvictionRecord]] = {}
-        self._still_here = {r.node for r in memory.evictions if r.pod.uid in present}
-        for record in memory.evictions:
-            if record.pod.uid not in present:
-                self._gone.setdefault(record.node, []).append(record)
-
-    def leave(self, node: str, resource: Resource, bases: tuple[Basis, ...]) -> tuple[Basis, ...]:
-        """The bases without the usage that has left or is leaving."""
-        if node not in self._leaving and node not in self._gone:
-            return bases
-        leaving = [
-            used
-            for pod in self._leaving.get(node, ())
-            if (used := self._book.measured(pod, resource))
-        ]
-        records = self._gone.get(node, ())
-        gone = [
-            math.fsum(used[i] for used in leaving)
-            + math.fsum(r.usage(resource) * self._unseen(r, window) for r in records)
-            for i, window in enumerate(self._book.windows[resource])
-        ]
-        return tuple(
-            Basis(
-                basis.denominator,
-                tuple(
-                    max(0.0, ratio - left / basis.denominator)
-                    for ratio, left in zip(basis.ratios, gone, strict=True)
-                ),
-            )
-            for basis in bases
-        )
-
-    def resting(self, shortest_window_seconds: int) -> frozenset[str]:
-        """Nodes from which a pod was evicted less than the shortest window ago."""
-        return frozenset(self._still_here) | {
-            node
-            for node, records in self._gone.items()
-            if any(self._unseen(record, shortest_window_seconds) > 0 for record in records)
-        }
-
-    def _unseen(self, record: EvictionRecord, window_seconds: int) -> float:
-        if window_seconds <= 0:
-            return 0.0
-        since_seconds = (self._book.now - record.left_at).total_seconds()
-        return min(1.0, max(0.0, 1.0 - since_seconds / window_seconds))

@@ -8,12 +8,18 @@ from functools import cached_property
 import msgspec
 
 from desched.model.cluster import Pod
-from desched.model.load import PodUsage
+from desched.model.load import Measured, PodUsage
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
 
 _UNMEASURED = PodUsage()
+
+SATURATED_RATIO = 0.95
+"""From this share of a node's CPU on, its pods get less than they want."""
+
+HIDDEN_DEMAND_FACTOR = 1.5
+"""What a pod that is short of CPU is taken to want, of what it uses."""
 
 TRUSTED_SHARE = 0.2
 """From this share of a window on, a young pod's own rate can be scaled up to the whole window."""
@@ -40,6 +46,31 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
             return (1.0,)
         usage = self.snapshot.load.pods.get((pod.namespace, pod.name), _UNMEASURED)
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
+
+    def demand(self, pod: Pod, resource: Resource) -> float:
+        """What a destination is charged for the pod: its highest usage over the windows.
+
+        Usage is not demand where CPU is short, on the node or under the pod's limit: then what its
+        siblings use that are not short of it, if that is more, else half as much again.
+        """
+        used = max(self.measured(pod, resource), default=0.0)
+        if resource is not Resource.CPU or not self._held_back(pod):
+            return used
+        siblings = self._sibling_mean(pod, resource)
+        return used * HIDDEN_DEMAND_FACTOR if siblings is None else max(used, siblings)
+
+    def _held_back(self, pod: Pod) -> bool:
+        throttled = (pod.namespace, pod.name) in self.snapshot.load.throttled
+        return throttled or pod.node in self._saturated_nodes
+
+    @cached_property
+    def _saturated_nodes(self) -> frozenset[str]:
+        return frozenset(
+            name
+            for name, loads in self.snapshot.load.nodes.items()
+            if isinstance(cpu := loads.get(Resource.CPU), Measured)
+            and max(level.ratio for level in cpu.levels) >= SATURATED_RATIO
+        )
 
     def seen_share(self, pod: Pod, window_seconds: int) -> float:
         """The share of the window, 0 to 1, in which the pod has been running."""
@@ -70,8 +101,10 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def young_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
-        """Pods that the policy's longest window has not fully seen, by node."""
-        since = self.now - timedelta(seconds=self.policy.longest_window_seconds)
+        """Pods that the longest window, also of destinations, has not fully seen, by node."""
+        further = (w.window_seconds for r in self.policy.rules for w in r.destination_windows)
+        longest_seconds = max((self.policy.longest_window_seconds, *further))
+        since = self.now - timedelta(seconds=longest_seconds)
         found: dict[str, list[Pod]] = {}
         for pod in self.snapshot.cluster.pods:
             if (pod.started_at or pod.created_at) > since and pod.node and not pod.finished:
@@ -94,6 +127,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
             max(measured)
             for sibling in self._pods_by_owner.get(pod.owner.uid, ())
             if sibling.uid != pod.uid
+            and not (resource is Resource.CPU and self._held_back(sibling))
             and self.seen_share(sibling, longest) >= 1.0
             and (measured := self.measured(sibling, resource))
         ]

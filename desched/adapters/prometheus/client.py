@@ -1,7 +1,8 @@
 """Asks Prometheus and says what its answer means, in words for whoever has to mend it."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -10,6 +11,7 @@ from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3 import Retry
 from urllib3.exceptions import NameResolutionError
 
+from desched.adapters.prometheus.answers import Answer, RangeAnswer, Series, Track
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
 from desched.adapters.prometheus.session import PrometheusSession
@@ -28,22 +30,15 @@ _WHY_STATUS = {
     429: "refuses because of too many requests (HTTP 429), also when asked again",
 }
 
+T = TypeVar("T")
+
+_VECTOR, _MATRIX = "vector", "matrix"
+_MUST_GIVE = {
+    _VECTOR: "a query must give an instant vector, one value for each node or pod",
+    _MATRIX: "a range query must give a matrix; check the proxies between",
+}
+
 _LONGEST_QUOTE = 200  # characters of an error text that are passed on
-
-
-class Series(msgspec.Struct, frozen=True, gc=False):
-    """One element of an instant vector; `at` is when it was evaluated, in Unix seconds."""
-
-    labels: Mapping[str, str]
-    value: float
-    at: float
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """An instant vector, with what Prometheus said about its completeness."""
-
-    series: tuple[Series, ...]
-    warnings: tuple[str, ...] = ()
 
 
 class _Data(msgspec.Struct, rename="camel"):
@@ -70,8 +65,15 @@ class _Sample(msgspec.Struct):
     value: tuple[float, str] = (0.0, "NaN")
 
 
+class _Samples(msgspec.Struct):
+    """The samples of a range; native histograms have no `values` and are no numbers."""
+
+    metric: dict[str, str]
+    values: tuple[tuple[float, str], ...] = ()
+
+
 class PrometheusClient:
-    """Instant queries over one pooled session.
+    """Queries over one pooled session.
 
     `wait` pauses between attempts and returns true if the process has been asked to stop.
     """
@@ -79,6 +81,7 @@ class PrometheusClient:
     def __init__(self, connection: PrometheusConnection, wait: Callable[[float], bool]) -> None:
         self._connection = connection
         self._envelope = _Envelope()
+        self._expected = _VECTOR
         self._library = PrometheusConnect(
             url=connection.address,
             session=PrometheusSession(connection, wait, self._inspect),
@@ -96,16 +99,46 @@ class PrometheusClient:
         Raises:
             ObservationError: there is no answer, or none that can be understood.
         """
+        result = self._ask(promql, _VECTOR, lambda: self._library.custom_query(promql))
+        samples = self._understood(promql, result, list[_Sample])
+        try:
+            series = tuple(Series(s.metric, float(s.value[1]), s.value[0]) for s in samples)
+        except ValueError as error:
+            self._not_understood(promql, error)
+        return Answer(series, self._warnings())
+
+    def query_range(
+        self, promql: str, begin: datetime, end: datetime, step_seconds: int
+    ) -> RangeAnswer:
+        """The values of an expression at regular times, the first at `begin`, in whole seconds.
+
+        Raises:
+            ObservationError: there is no answer, or none that can be understood.
+        """
+        step = f"{step_seconds}s"
+        result = self._ask(
+            promql, _MATRIX, lambda: self._library.custom_query_range(promql, begin, end, step)
+        )
+        found = self._understood(promql, result, list[_Samples])
+        try:
+            tracks = tuple(
+                Track(s.metric, {at: float(value) for at, value in s.values}) for s in found
+            )
+        except ValueError as error:
+            self._not_understood(promql, error)
+        return RangeAnswer(tracks, self._warnings())
+
+    def _ask(self, promql: str, expected: str, send: Callable[[], list[Any]]) -> list[Any]:
         if len(quote(promql)) > LONGEST_QUERY_CHARACTERS:
             self._fail(
                 f"would have to read a query of more than {LONGEST_QUERY_CHARACTERS} characters "
                 f"from its URL ({_quoted(promql)}); shorten it, or use a recording rule"
             )
+        self._expected = expected
         try:
-            result = self._library.custom_query(promql)
+            return send()
         except OSError as error:  # every error of requests is one; so is a certificate file gone
             self._fail(self._why_unreachable(error), error)
-        return self._answer(promql, result)
 
     def _inspect(self, response: requests.Response) -> None:
         """Look at a response before the library drops all but its data."""
@@ -125,26 +158,26 @@ class PrometheusClient:
         if envelope.status != "success" or envelope.data is None:
             said = _quoted(envelope.error) or "no reason given"
             self._fail(f"answered with an error instead of data: {said}")
-        if envelope.data.result_type != "vector":
-            self._fail(
-                f"answered with a {_quoted(envelope.data.result_type)}; a query must give an "
-                "instant vector, one value for each node or pod"
-            )
+        if envelope.data.result_type != self._expected:
+            found = _quoted(envelope.data.result_type)
+            self._fail(f"answered with a {found}; {_MUST_GIVE[self._expected]}")
         self._envelope = envelope
 
-    def _answer(self, promql: str, result: list[Any]) -> Answer:
+    def _understood(self, promql: str, result: list[Any], wanted: type[T]) -> T:
         try:
-            samples = msgspec.convert(result, type=list[_Sample])
-            series = tuple(
-                Series(sample.metric, float(sample.value[1]), sample.value[0]) for sample in samples
-            )
-        except (msgspec.ValidationError, ValueError) as error:
-            self._fail(f"answered {_quoted(promql)} with samples that are not understood", error)
+            return msgspec.convert(result, type=wanted)
+        except msgspec.ValidationError as error:
+            self._not_understood(promql, error)
+
+    def _not_understood(self, promql: str, error: Exception) -> NoReturn:
+        self._fail(f"answered {_quoted(promql)} with samples that are not understood", error)
+
+    def _warnings(self) -> tuple[str, ...]:
         envelope = self._envelope
         warnings = [*(envelope.warnings or ()), *filter(_tells_of_data, envelope.infos or ())]
         if envelope.is_partial:
             warnings.append("the answer is marked as partial")
-        return Answer(series, tuple(map(_quoted, warnings)))
+        return tuple(map(_quoted, warnings))
 
     def _why_unreachable(self, error: OSError) -> str:
         if isinstance(error, requests.Timeout):
@@ -155,7 +188,7 @@ class PrometheusClient:
         if isinstance(error, requests.exceptions.SSLError):
             return (
                 "and desched did not agree on TLS; check the CA file, the client certificate and "
-                "the host name in the URL"
+                "the host name in the URL; if it speaks plain http, write http:// in the URL"
             )
         if not isinstance(error, requests.RequestException):
             return f"cannot be asked, for a file cannot be used: {_quoted(str(error))}"

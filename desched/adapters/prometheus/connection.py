@@ -80,20 +80,29 @@ class PrometheusConnection:
             )
 
     def _check_credentials(self) -> None:
-        bearers = [self.bearer_token, self.bearer_token_file, self.token_provider]
-        ways = sum(way is not None for way in [*bearers, self.basic_credentials])
-        if ways > 1:
+        ways = {
+            "DESCHED_PROMETHEUS_BEARER_TOKEN": self.bearer_token,
+            "--prometheus-bearer-token-file": self.bearer_token_file,
+            "the account at the API server": self.token_provider,
+            "--prometheus-username": self.username,
+            "a user name in the URL": None if self.username else self.basic_credentials,
+        }
+        given = [name for name, way in ways.items() if way is not None]
+        if len(given) > 1:
             raise ConfigurationError(
-                "Several credentials are given for Prometheus; keep one of bearer token, "
-                "bearer token file, and user name with password."
+                f"Several credentials are given for Prometheus: {' and '.join(given)}; keep one "
+                "of them."
             )
         if self.password is not None and self.username is None:
-            raise ConfigurationError("A Prometheus password is given without a user name.")
-        secret = ways > 0 or any(name.lower() in _SECRET_HEADERS for name in self.headers)
+            raise ConfigurationError(
+                "A Prometheus password is given without a user name; add --prometheus-username "
+                "(DESCHED_PROMETHEUS_USERNAME)."
+            )
+        secret = bool(given) or any(name.lower() in _SECRET_HEADERS for name in self.headers)
         if secret and not self.allow_insecure_credentials and self._is_readable_on_the_way():
             raise ConfigurationError(
                 f"Credentials would travel to {self.address} in the clear; use an https URL, or "
-                "allow credentials over plain http if the network may see them."
+                "give --prometheus-allow-insecure-credentials if the network may see them."
             )
 
     def _check_files(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from desched.adapters.prometheus.client import Series
+from desched.adapters.prometheus.answers import Series
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import (
     CADVISOR,
@@ -89,6 +89,14 @@ class NodeLoads:
             )
             for node in cluster.nodes
         }
+
+    def expression(self, resource: Resource, window_seconds: int) -> str | None:
+        """The query by which the nodes' load over a window is read, None if there is no source."""
+        own = self._metrics.queries.get(f"node_{resource}")
+        if own is not None:
+            return own_query(own, window_seconds)
+        source, _ = self._source(resource)
+        return source.ratio(window_seconds, self._metrics.matchers) if source else None
 
     def _source(self, resource: Resource) -> tuple[NodeSource | None, tuple[Series, ...]]:
         """The first source that has series at all, with their ages."""

@@ -36,10 +36,14 @@ def read_pod_usages(
             if own is not None
             else pod_usage(resource, seconds, metrics.matchers)
         )
+        seen: set[tuple[str, str]] = set()
         for series in questions.ask(query):
             pod = series.labels.get("namespace", ""), series.labels.get("pod", "")
             values = found.setdefault(pod, [])
             usable = math.isfinite(series.value) and series.value >= 0 and index.knows_pod(*pod)
-            if usable and len(values) == position:
+            if pod in seen:
+                values.clear()  # which of several series is the pod's is not known
+            elif usable and len(values) == position:
                 values.append(series.value * scale)
+            seen.add(pod)
     return {pod: tuple(v) for pod, v in found.items() if len(v) == len(windows_seconds)}

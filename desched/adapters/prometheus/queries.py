@@ -32,6 +32,9 @@ LONGEST_GAP_SHARE = 0.3
 STALE_AFTER_SECONDS = 180.0
 """No sample speaks for longer than three scrapes of a minute, so that a late one is no gap."""
 
+THROTTLED_SHARE = 0.25
+"""Of the periods; a container held back more often wants more CPU than it is measured to use."""
+
 Matchers = Mapping[str, str]
 
 
@@ -100,6 +103,18 @@ def pod_usage(resource: Resource, window_seconds: int, matchers: Matchers) -> st
         f"sum by (namespace, pod) (max by (namespace, pod, container) ({containers}))"
         f" or max by (namespace, pod) ({cgroups})"
     )
+
+
+def throttled_pods(window_seconds: int, matchers: Matchers) -> str:
+    """The share of CPU periods in which a container's limit held it back; only the larger ones."""
+
+    def periods(which: str) -> str:
+        name = f"container_cpu_cfs_{which}periods_total"
+        counter = _selector(name, 'container!="",pod!=""', matchers)
+        return f"max by (namespace, pod, container) (rate({counter}[{window_seconds}s]))"
+
+    share = f"{periods('throttled_')} / {periods('')}"
+    return f"max by (namespace, pod) ({share}) > {THROTTLED_SHARE}"
 
 
 def own_query(text: str, window_seconds: int) -> str:

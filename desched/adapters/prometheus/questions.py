@@ -1,8 +1,18 @@
 """The questions of one cycle: none is put twice, and what was said beside the data is kept."""
 
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
-from desched.adapters.prometheus.client import PrometheusClient, Series
+from desched.adapters.prometheus.answers import Series
+from desched.adapters.prometheus.client import PrometheusClient
+
+
+class Grid(NamedTuple):
+    """A series at regular times, oldest first; None where it has no value."""
+
+    labels: Mapping[str, str]
+    values: tuple[float | None, ...]
 
 
 class Questions:
@@ -15,6 +25,7 @@ class Questions:
     def __init__(self, client: PrometheusClient) -> None:
         self._client = client
         self._answers: dict[str, tuple[Series, ...]] = {}
+        self._grids: dict[tuple[str, int, int], tuple[Grid, ...]] = {}
         self.warnings: dict[str, None] = {}
         self.evaluated_at: datetime | None = None
 
@@ -31,3 +42,28 @@ class Questions:
                 self.evaluated_at = datetime.fromtimestamp(answer.series[0].at, UTC)
             self._answers[promql] = answer.series
         return self._answers[promql]
+
+    def ask_range(self, promql: str, steps: int, step_seconds: int) -> tuple[Grid, ...]:
+        """The values of an expression at `steps` + 1 regular times, the last of them now.
+
+        Nothing is asked before the first series of `ask`, which tells the server's time.
+
+        Raises:
+            ObservationError: there is no answer, or none that can be understood.
+        """
+        key = (promql, steps, step_seconds)
+        if key not in self._grids:
+            self._grids[key] = self._grid(*key)
+        return self._grids[key]
+
+    def _grid(self, promql: str, steps: int, step_seconds: int) -> tuple[Grid, ...]:
+        if self.evaluated_at is None:
+            return ()
+        end = self.evaluated_at.replace(microsecond=0)
+        begin = end - timedelta(seconds=steps * step_seconds)
+        answer = self._client.query_range(promql, begin, end, step_seconds)
+        self.warnings |= dict.fromkeys(answer.warnings)
+        times = [begin.timestamp() + i * step_seconds for i in range(steps + 1)]
+        return tuple(
+            Grid(track.labels, tuple(track.values.get(t) for t in times)) for track in answer.tracks
+        )

@@ -1,18 +1,22 @@
 """Reads the load of the whole cluster: a handful of queries, whatever its size."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.history import LoadTracks
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_loads import Usages, read_pod_usages
-from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers
+from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers, throttled_pods
 from desched.adapters.prometheus.questions import Questions
 from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad, LoadProblem, Measured, PodUsage, Unknown
+from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Measured, PodUsage, Unknown
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy
+
+T = TypeVar("T")
 
 _LISTED_VALUES = 5  # of a label, in a sentence
 
@@ -46,6 +50,8 @@ class PrometheusLoadReader:
         node_loads = NodeLoads(questions, index, policy.metrics)
         nodes: dict[str, dict[Resource, Measured | Unknown]] = {n.name: {} for n in cluster.nodes}
         usages: dict[Resource, Usages] = {}
+        histories: dict[Resource, dict[str, LoadHistory]] = {}
+        destinations: dict[Resource, dict[str, tuple[float | None, ...]]] = {}
         for resource in NODE_SOURCES:
             if windows := policy.windows(resource):
                 for name, load in node_loads.read(resource, windows, cluster).items():
@@ -53,12 +59,43 @@ class PrometheusLoadReader:
                 usages[resource] = read_pod_usages(
                     resource, windows, questions, index, policy.metrics
                 )
+                if expression := node_loads.expression(resource, windows[0]):
+                    tracks = LoadTracks(questions, index, expression, windows[0])
+                    if policy.sustained_seconds:
+                        histories[resource] = tracks.history(policy.sustained_seconds)
+                    if further := policy.destination_windows(resource):
+                        own = policy.metrics.queries.get(f"node_{resource}_destination")
+                        destinations[resource] = tracks.destination_ratios(further, own)
+        throttled = _throttled(questions, index, policy)
         return ClusterLoad(
             nodes,
             _pods(usages.get(Resource.CPU, {}), usages.get(Resource.MEMORY, {})),
             tuple(_problems(questions, node_loads, policy.metrics)),
             len(node_loads.unresolved),
+            _by_node(histories),
+            _by_node(destinations),
+            throttled,
         )
+
+
+def _throttled(
+    questions: Questions, index: NodeIndex, policy: Policy
+) -> frozenset[tuple[str, str]]:
+    """The pods that the query names; where nothing measures throttling it names none."""
+    windows = policy.windows(Resource.CPU)
+    if not windows:
+        return frozenset()
+    series = questions.ask(throttled_pods(windows[0], policy.metrics.matchers))
+    named = {(one.labels.get("namespace", ""), one.labels.get("pod", "")) for one in series}
+    return frozenset(pod for pod in named if index.knows_pod(*pod))
+
+
+def _by_node(found: Mapping[Resource, Mapping[str, T]]) -> dict[str, dict[Resource, T]]:
+    nodes: dict[str, dict[Resource, T]] = {}
+    for resource, by_node in found.items():
+        for name, value in by_node.items():
+            nodes.setdefault(name, {})[resource] = value
+    return nodes
 
 
 def _pods(cpu: Usages, memory: Usages) -> dict[tuple[str, str], PodUsage]:

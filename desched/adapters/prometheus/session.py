@@ -60,6 +60,8 @@ class PrometheusSession(requests.Session):
             requests.RequestException: no whole answer before the deadline.
             ObservationError: the answer is too large or not acceptable, or we have to stop.
         """
+        if self._wait(0):
+            raise _stopping()
         deadline = monotonic() + self._total_timeout_seconds
         kwargs |= {"allow_redirects": False, "stream": True}
         response = self._attempt(args, kwargs, deadline)
@@ -67,10 +69,7 @@ class PrometheusSession(requests.Session):
             if not _may_pass(response) or monotonic() + pause_seconds >= deadline:
                 break
             if self._wait(pause_seconds):
-                raise ObservationError(
-                    ObservationSource.PROMETHEUS,
-                    "Prometheus was not asked again because desched is stopping.",
-                )
+                raise _stopping()
             response = self._attempt(args, kwargs, deadline)
         if isinstance(response, requests.RequestException):
             raise response
@@ -95,6 +94,12 @@ class PrometheusSession(requests.Session):
             return error
         response.raw = io.BytesIO(body)  # from here on reading cannot block
         return response
+
+
+def _stopping() -> ObservationError:
+    return ObservationError(
+        ObservationSource.PROMETHEUS, "Prometheus was not asked because desched is stopping."
+    )
 
 
 def _may_pass(outcome: requests.Response | requests.RequestException) -> bool:

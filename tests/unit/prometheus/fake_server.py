@@ -1,7 +1,7 @@
 """A Prometheus of our own on loopback that answers as a test says."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -16,6 +16,7 @@ class Asked(NamedTuple):
     query: str
     headers: Mapping[str, str]
     peer: tuple[str, int]
+    times: tuple[float, ...] = ()  # of a range query
 
 
 class Reply(NamedTuple):
@@ -30,6 +31,28 @@ def vector(*samples: tuple[Mapping[str, str], float], **more: Any) -> Reply:
     result = [{"metric": dict(m), "value": [EVALUATED_AT, str(v)]} for m, v in samples]
     data = {"resultType": "vector", "result": result}
     return Reply(json.dumps({"status": "success", "data": data, **more}).encode())
+
+
+def matrix(asked: Asked, *tracks: tuple[Mapping[str, str], Sequence[float | None]]) -> Reply:
+    """A range vector: for each series its values from the first time on; None is left out."""
+    result = [
+        {
+            "metric": dict(labels),
+            "values": [
+                [at, str(v)] for at, v in zip(asked.times, values, strict=True) if v is not None
+            ],
+        }
+        for labels, values in tracks
+    ]
+    data = {"resultType": "matrix", "result": result}
+    return Reply(json.dumps({"status": "success", "data": data}).encode())
+
+
+def _times(params: Mapping[str, str]) -> tuple[float, ...]:
+    """When Prometheus evaluates a range query."""
+    begin, end = float(params["start"]), float(params["end"])
+    step_seconds = float(params["step"].removesuffix("s"))
+    return tuple(begin + i * step_seconds for i in range(int((end - begin) / step_seconds) + 1))
 
 
 def refusal(status: int, **body: Any) -> Reply:
@@ -49,8 +72,14 @@ class FakePrometheus:
 
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
-                query = parse_qs(parts.query).get("query", [""])[0]
-                asked = Asked(parts.path, query, dict(self.headers), self.client_address)
+                params = {key: values[0] for key, values in parse_qs(parts.query).items()}
+                asked = Asked(
+                    parts.path,
+                    params.get("query", ""),
+                    dict(self.headers),
+                    self.client_address,
+                    _times(params) if parts.path.endswith("/query_range") else (),
+                )
                 fake.asked.append(asked)
                 self._send(fake.answer(asked))
 

@@ -13,7 +13,8 @@ import pytest
 from pydantic import SecretStr
 
 from desched.adapters.prometheus import session
-from desched.adapters.prometheus.client import PrometheusClient, Series
+from desched.adapters.prometheus.answers import Series
+from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.session import PrometheusSession
 from desched.errors import ObservationError, ObservationSource
@@ -28,10 +29,17 @@ from tests.unit.prometheus.fake_server import (
 pauses: list[float] = []
 
 
+def pause(seconds: float) -> bool:
+    """Takes no time; one of zero only asks whether to stop."""
+    if seconds:
+        pauses.append(seconds)
+    return False
+
+
 def client(fake: FakePrometheus, **settings: Any) -> PrometheusClient:
     pauses.clear()
     connection = PrometheusConnection(**({"url": fake.url} | settings))
-    return PrometheusClient(connection, pauses.append)  # returns None: not stopping
+    return PrometheusClient(connection, pause)
 
 
 def failure(fake: FakePrometheus, **settings: Any) -> str:
@@ -249,11 +257,19 @@ def test_a_lasting_failure_is_given_up(fake: FakePrometheus) -> None:
 
 def test_nothing_is_asked_again_once_desched_is_stopping(fake: FakePrometheus) -> None:
     fake.replies(refusal(503))
-    stopping = PrometheusClient(PrometheusConnection(url=fake.url), lambda _: True)
+    stopping = PrometheusClient(PrometheusConnection(url=fake.url), lambda seconds: seconds > 0)
 
     with pytest.raises(ObservationError, match="desched is stopping"):
         stopping.query("up")
     assert len(fake.asked) == 1
+
+
+def test_nothing_is_asked_at_all_after_that(fake: FakePrometheus) -> None:
+    stopping = PrometheusClient(PrometheusConnection(url=fake.url), lambda _: True)
+
+    with pytest.raises(ObservationError, match="desched is stopping"):
+        stopping.query("up")
+    assert not fake.asked
 
 
 def test_no_pause_goes_beyond_the_deadline(fake: FakePrometheus) -> None:

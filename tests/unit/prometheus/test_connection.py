@@ -56,7 +56,10 @@ def test_a_tenant_header_is_no_credential() -> None:
         ({"url": "prometheus:9090"}, "not an http or https URL"),
         ({"url": "http://prometheus:99999"}, "not an http or https URL"),
         ({"url": "https://"}, "not an http or https URL"),
-        ({"bearer_token": TOKEN, "username": "me"}, "Several credentials"),
+        (
+            {"bearer_token": TOKEN, "username": "me"},
+            "DESCHED_PROMETHEUS_BEARER_TOKEN and --prometheus-username; keep one",
+        ),
         ({"password": TOKEN}, "password is given without a user name"),
         ({"client_key_file": Path(__file__)}, "key for Prometheus is given without"),
         ({"ca_file": Path("/nowhere/ca.pem")}, "/nowhere/ca.pem, does not exist"),

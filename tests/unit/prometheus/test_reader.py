@@ -43,6 +43,7 @@ def kind_of(query: str) -> str:
         "names": "node_uname_info",
         "cpu": "1 - sum by (node, instance, namespace, pod, nodename, hostname, Hostname",
         "root": "machine_",
+        "throttled": "_throttled_",
         "pods": "sum by (namespace, pod)",
     }
     kind = next(kind for kind, mark in marks.items() if mark in query)
@@ -107,7 +108,8 @@ def test_every_query_is_put_once_whatever_the_number_of_nodes(fake: FakePromethe
 
     queries = [asked.query for asked in fake.asked]
     assert len(queries) == len(set(queries))
-    assert len(queries) == 1 + 2 * 3 + 2 + 1  # CPU: age, three per window; memory: two ages, pods
+    # CPU: age, three per window, throttled pods; memory: two ages, pods
+    assert len(queries) == 1 + 2 * 3 + 1 + 2 + 1
 
 
 def test_only_resources_with_a_rule_are_asked_for(fake: FakePrometheus) -> None:
@@ -154,6 +156,7 @@ def test_without_node_exporter_one_more_query_finds_cadvisor(fake: FakePrometheu
         "root",
         "root_covered",
         "pods",
+        "throttled",
     ]
 
 

@@ -1,0 +1,34 @@
+"""What Prometheus answers, decoded."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Series(msgspec.Struct, frozen=True, gc=False):
+    """One element of an instant vector; `at` is when it was evaluated, in Unix seconds."""
+
+    labels: Mapping[str, str]
+    value: float
+    at: float
+
+
+class Track(msgspec.Struct, frozen=True, gc=False):
+    """One element of a range vector: its values by the Unix seconds of their evaluation."""
+
+    labels: Mapping[str, str]
+    values: Mapping[float, float]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An instant vector, with what Prometheus said about its completeness."""
+
+    series: tuple[Series, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class RangeAnswer(msgspec.Struct, frozen=True):
+    """A range vector, with what Prometheus said about its completeness."""
+
+    tracks: tuple[Track, ...]
+    warnings: tuple[str, ...] = ()
