@@ -26,6 +26,7 @@ KINDS = {
     "/apis/apps/v1/replicasets": ("apps/v1", "ReplicaSetList"),
     "/apis/apps/v1/deployments": ("apps/v1", "DeploymentList"),
     "/apis/apps/v1/statefulsets": ("apps/v1", "StatefulSetList"),
+    "/apis/batch/v1/jobs": ("batch/v1", "JobList"),
     "/apis/autoscaling/v2/horizontalpodautoscalers": (
         "autoscaling/v2",
         "HorizontalPodAutoscalerList",
@@ -56,6 +57,7 @@ class Answers:
             (r"^count_over_time\(", lambda: self._nodes(lambda _: 10.0)),
             (r"^quantile\(", lambda: iter([({}, 30.0)])),
             (r"^time\(\) - ", lambda: self._nodes(lambda _: 12.0)),
+            (r"_throttled_periods_", lambda: iter(())),
             (r"node_uname_info", lambda: self._nodes(lambda _: 1.0)),
             (r"node_cpu_seconds_total", lambda: self._nodes(cluster.node_busy)),
             (r"node_memory_", lambda: self._nodes(self._node_memory)),
@@ -81,6 +83,19 @@ class Answers:
             + b'"resourceVersion":"1"},"items":['
             + (b",".join(items[first:last]) + b"]}")
         )
+
+    def query_range(self, promql: str, begin: float, end: float, step: float) -> bytes | None:
+        """A range vector: what the instant vector says, at every point."""
+        for pattern, samples in self._measures:
+            if re.search(pattern, promql):
+                times = [begin + i * step for i in range(int((end - begin) / step) + 1)]
+                result = [
+                    {"metric": labels, "values": [[at, repr(value)] for at in times]}
+                    for labels, value in samples()
+                ]
+                data = {"resultType": "matrix", "result": result}
+                return msgspec.json.encode({"status": "success", "data": data})
+        return None
 
     def query(self, promql: str) -> bytes | None:
         """An instant vector."""
@@ -128,6 +143,10 @@ def serve(answers: Answers) -> ThreadingHTTPServer:
             query = parse_qs(url.query)
             if url.path == "/api/v1/query":
                 body = answers.query(query["query"][0])
+            elif url.path == "/api/v1/query_range":
+                begin, end = (float(query[key][0]) for key in ("start", "end"))
+                step = float(query["step"][0].removesuffix("s"))
+                body = answers.query_range(query["query"][0], begin, end, step)
             else:
                 body = answers.api(url.path, query)
             self.send_response(200 if body is not None else 404)

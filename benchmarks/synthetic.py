@@ -271,7 +271,15 @@ class SyntheticCluster:
                     "uid": f"rs-uid-{app}",
                     "ownerReferences": [owner],
                 },
-                "spec": {"replicas": REPLICAS},
+                "spec": {
+                    "replicas": REPLICAS,
+                    "selector": {
+                        "matchLabels": {
+                            "app.kubernetes.io/name": f"app-{app}",
+                            "pod-template-hash": "7d9f8b6c5d",
+                        }
+                    },
+                },
                 "status": {"replicas": REPLICAS, "readyReplicas": REPLICAS},
             }
 

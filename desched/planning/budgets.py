@@ -1,20 +1,51 @@
 """How many evictions are left to this plan: the policy's limits and PodDisruptionBudgets."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
 
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import RefusalReason
 from desched.policy.policy import EvictionLimits
 
 
-class Allowance:
-    """Counts what the plan takes, so that no prefix of it can exceed a limit or a budget."""
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """One count that an eviction adds to: at most `limit` of this `key` in a plan."""
 
-    def __init__(self, limits: EvictionLimits, node_count: int, cluster: ClusterState) -> None:
+    key: tuple[str, str]
+    limit: int
+    reason: RefusalReason
+    detail: str
+
+
+class Quota(msgspec.Struct, frozen=True, gc=False):
+    """At most `most` of these pods, named by their position, may go."""
+
+    most: int
+    members: tuple[int, ...]
+
+
+class Allowance:
+    """Counts what the plan takes, so that no prefix of it can exceed a limit or a budget.
+
+    `replicas_to_spare` says how many replicas the workload of a pod can do without, None where that
+    is not counted.
+    """
+
+    def __init__(
+        self,
+        limits: EvictionLimits,
+        node_count: int,
+        cluster: ClusterState,
+        replicas_to_spare: Callable[[Pod], int | None] = lambda _: None,
+    ) -> None:
         self._limits = limits
+        self._replicas_to_spare = replicas_to_spare
         self._total = limits.total_for(node_count)
         self._cluster = cluster
         self._taken: Counter[tuple[str, str]] = Counter()
+        self._claims: dict[str, tuple[Claim, ...]] = {}
 
     @property
     def exhausted(self) -> bool:
@@ -30,29 +61,60 @@ class Allowance:
 
     def refuse(self, pod: Pod) -> tuple[RefusalReason, str] | None:
         """Why one more eviction of this pod is not allowed in this cycle, None if it is."""
-        limits = self._limits
-        for reason, key, limit in (
-            (RefusalReason.LIMIT_TOTAL, ("total", ""), self._total),
-            (RefusalReason.LIMIT_NODE, ("node", pod.node), limits.node),
-            (RefusalReason.LIMIT_NAMESPACE, ("namespace", pod.namespace), limits.namespace),
-            (RefusalReason.LIMIT_WORKLOAD, ("workload", self._workload(pod)), limits.workload),
-        ):
-            if limit is not None and self._taken[key] >= limit:
-                return reason, f"{limit} per cycle"
-        for budget in self._cluster.budgets_of(pod):
-            if self._taken["budget", str(budget)] >= budget.disruptions_allowed:
-                return RefusalReason.BUDGET_EXHAUSTED, f"{budget}, by this plan"
+        for claim in self._claims_of(pod):
+            if self._taken[claim.key] >= claim.limit:
+                return claim.reason, claim.detail
         return None
 
     def take(self, pod: Pod) -> None:
         """Count an eviction of the pod."""
-        self._taken["total", ""] += 1
-        self._taken["node", pod.node] += 1
-        self._taken["namespace", pod.namespace] += 1
-        self._taken["workload", self._workload(pod)] += 1
-        for budget in self._cluster.budgets_of(pod):
-            self._taken["budget", str(budget)] += 1
+        for claim in self._claims_of(pod):
+            self._taken[claim.key] += 1
 
-    def _workload(self, pod: Pod) -> str:
+    def left(self, pod: Pod) -> dict[tuple[str, str], int]:
+        """How many more may go of each count that an eviction of the pod adds to."""
+        return {c.key: max(0, c.limit - self._taken[c.key]) for c in self._claims_of(pod)}
+
+    def quotas(self, pods: Sequence[Pod]) -> list[Quota]:
+        """What is left of each limit and budget that not all of these pods together would keep."""
+        members: dict[tuple[str, str], list[int]] = {}
+        left: dict[tuple[str, str], int] = {}
+        for position, pod in enumerate(pods):
+            for claim in self._claims_of(pod):
+                members.setdefault(claim.key, []).append(position)
+                left[claim.key] = max(0, claim.limit - self._taken[claim.key])
+        return [
+            Quota(left[key], tuple(positions))
+            for key, positions in members.items()
+            if len(positions) > left[key]
+        ]
+
+    def _claims_of(self, pod: Pod) -> tuple[Claim, ...]:
+        found = self._claims.get(pod.uid)
+        if found is None:
+            found = self._claims[pod.uid] = tuple(self._claim(pod))
+        return found
+
+    def _claim(self, pod: Pod) -> Iterator[Claim]:
+        limits = self._limits
         workload = self._cluster.workload_of(pod)
-        return workload.uid if workload else pod.uid
+        owner = workload.uid if workload else pod.uid
+        for reason, key, limit in (
+            (RefusalReason.LIMIT_TOTAL, ("total", ""), self._total),
+            (RefusalReason.LIMIT_NODE, ("node", pod.node), limits.node),
+            (RefusalReason.LIMIT_NAMESPACE, ("namespace", pod.namespace), limits.namespace),
+            (RefusalReason.LIMIT_WORKLOAD, ("workload", owner), limits.workload),
+        ):
+            if limit is not None:
+                yield Claim(key, limit, reason, f"{limit} per cycle")
+        spare = self._replicas_to_spare(pod)
+        if spare is not None:
+            detail = f"at most {spare} of its replicas may be away at a time"
+            yield Claim(("replicas", owner), spare, RefusalReason.LIMIT_WORKLOAD, detail)
+        for budget in self._cluster.budgets_of(pod):
+            yield Claim(
+                ("budget", str(budget)),
+                budget.disruptions_allowed,
+                RefusalReason.BUDGET_EXHAUSTED,
+                f"{budget}, by this plan",
+            )

@@ -1,38 +1,43 @@
-"""Which pods leave an overloaded node: the fewest that bring it to its stop line.
+"""Which pods leave one overloaded node: the cheapest set that brings it to its stop lines.
 
-Lowest priority first; within a priority the smallest pod that clears the excess alone, else the
-one that clears most of it. A spare-back pass then puts back each victim that turned out not to be
-needed. Selection that trades priority against the number of evictions belongs here.
+The cheapest cover of the excess is found as if places were plenty, and then each of its pods is
+given a place in turn; a pod that finds none is left out, and the cover is found anew. Where no
+cover is possible, the most useful moves are made one by one, memory before CPU.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
+import numpy as np
 
-from desched.model.cluster import Pod
-from desched.model.plan import RefusalReason, ResourceRelief
-from desched.model.resources import Resource
+from desched.model.plan import RefusalReason
 from desched.planning.budgets import Allowance
+from desched.planning.covering import Covering
+from desched.planning.excess import Candidate, Excess
 from desched.planning.feasibility import Fit, Room
 from desched.planning.landing import expected_node
-from desched.planning.pressure import NodeLoadState, SourceLoad
-
-RELIEF_TOLERANCE_RATIO = 0.005
-"""Half a point of capacity: measured load is no more exact, so no pod is moved for less."""
+from desched.planning.node_load import NodeLoadState
 
 LEAST_RELIEF_SHARE = 0.02
 """A pod that clears less of the excess would be one of more than fifty: moving it is noise."""
 
+Denial = tuple[RefusalReason, str]
 
-class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A pod that may be moved.
 
-    `usage` has one value for each window of a resource, `charge` what a destination is charged.
+class HotNode(msgspec.Struct, frozen=True):
+    """An overloaded node and those of its pods that may be moved, by name.
+
+    `prices`, by the pod's uid, are added to costs for pods that take what other nodes need more.
     """
 
-    pod: Pod
-    usage: Mapping[Resource, tuple[float, ...]]
-    charge: Mapping[Resource, float]
+    state: NodeLoadState
+    candidates: tuple[Candidate, ...]
+    prices: Mapping[str, float] = {}
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.state.node.name
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -43,165 +48,195 @@ class Move(msgspec.Struct, frozen=True):
     expected_node: str
 
 
-class Excess:
-    """How far a node is above its stop lines, while pods are being taken away from it."""
-
-    def __init__(self, state: NodeLoadState) -> None:
-        hot = {p.resource for p in state.verdict.pressures if p.overloaded}
-        self._loads: tuple[SourceLoad, ...] = tuple(s for s in state.sources if s.resource in hot)
-        self._at_start = {load.resource: self._over(load, load.nothing) for load in self._loads}
-
-    def shares_left(self, gone: Sequence[Candidate]) -> tuple[float, ...]:
-        """For each overloaded resource the share of its excess that is left: 1 is all, 0 none."""
-        return tuple(self._share_left(load, gone) for load in self._loads)
-
-    def clears(self, gone: Sequence[Candidate]) -> bool:
-        """Whether the node is at its stop lines without these pods."""
-        return all(
-            self._over(load, _sum(load, gone)) <= RELIEF_TOLERANCE_RATIO for load in self._loads
-        )
-
-    def relief(self, candidate: Candidate) -> tuple[ResourceRelief, ...]:
-        """What the pod takes off the node, as shares of its capacity."""
-        return tuple(
-            ResourceRelief(
-                load.resource,
-                self._over(load, load.nothing) - self._over(load, _sum(load, (candidate,))),
-            )
-            for load in self._loads
-        )
-
-    def _share_left(self, load: SourceLoad, gone: Sequence[Candidate]) -> float:
-        start = max(self._at_start[load.resource], RELIEF_TOLERANCE_RATIO)
-        return max(0.0, self._over(load, _sum(load, gone))) / start
-
-    @staticmethod
-    def _over(load: SourceLoad, removed: Sequence[float]) -> float:
-        return load.lowest_without(removed) - load.lines.stop_ratio
-
-
-def _sum(load: SourceLoad, gone: Sequence[Candidate]) -> tuple[float, ...]:
-    total = load.nothing
-    for candidate in gone:
-        usage = candidate.usage[load.resource]
-        total = tuple(a + b for a, b in zip(total, usage, strict=True))
-    return total
-
-
-Denial = tuple[RefusalReason, str] | None
-
-
 class Cover(msgspec.Struct, frozen=True):
-    """The moves chosen for one node, the share of its excess left, and why the others stay.
+    """The moves chosen for one node, in the order of acting, and why its other candidates stay.
 
-    `stay` is keyed by the pod's uid.
+    `left` is the share of the node's excess that stays, `stay` is keyed by the pod's uid. `room`
+    and `allowance` are what the moves leave. `stuck` says with numbers why nothing is moved of an
+    excess that is not the pods' to take away.
     """
 
     moves: tuple[Move, ...]
     left: float
-    stay: Mapping[str, tuple[RefusalReason, str]]
+    relieved: bool
+    stay: Mapping[str, Denial]
+    room: Room
+    allowance: Allowance | None
+    stuck: str = ""
+
+    @property
+    def cost(self) -> float:
+        """What its evictions cost together."""
+        return sum(move.candidate.cost for move in self.moves)
 
 
-def choose_cover(
-    state: NodeLoadState, candidates: Sequence[Candidate], room: Room, allowance: Allowance | None
-) -> Cover:
-    """The fewest moves that bring the node to its stop lines, as far as pods and places allow.
+def choose_cover(node: HotNode, room: Room, allowance: Allowance | None) -> Cover:
+    """The cheapest moves that bring the node to its stop lines, as far as pods and places allow.
 
     Args:
-        state: an overloaded node.
-        candidates: its pods that may be moved.
+        node: an overloaded node with its candidates.
         room: what is free elsewhere; not changed.
         allowance: what limits and budgets leave to this plan, not changed; None ignores them.
     """
-    excess = Excess(state)
-    trial = _Trial(state.node.name, excess, room.copy(), allowance.copy() if allowance else None)
-    chosen: list[Move] = []
-    remaining = list(candidates)
-    while not excess.clears(_pods(chosen)):
-        move = trial.best(_pods(chosen), remaining)
-        if move is None:
+    task = _Task(node, allowance)
+    while True:
+        trial = Trial(node.name, room, allowance)
+        chosen = task.cheapest()
+        if chosen is None:
+            moves = _one_by_one(task, trial)
             break
-        chosen.append(move)
-        remaining.remove(move.candidate)
-    chosen = _spare_back(excess, chosen)
-    moved = {move.candidate.pod.uid for move in chosen}
-    stay = {
-        c.pod.uid: trial.denied.get(c.pod.uid, (RefusalReason.NOT_NEEDED, ""))
-        for c in candidates
-        if c.pod.uid not in moved
-    }
-    return Cover(tuple(chosen), max(excess.shares_left(_pods(chosen))), stay)
+        moves, denied = trial.move_all(chosen)
+        if not denied:
+            break
+        # Rather than learn one by one that there is no place, ask for all of them alone.
+        alone = Trial(node.name, room, allowance)
+        task.denied |= denied | {
+            c.pod.uid: refusal
+            for c in (task.open if not task.asked_alone else ())
+            if isinstance(refusal := alone.find(c), tuple)
+        }
+        task.asked_alone = True
+    return task.cover(moves, trial)
 
 
-class _Trial:
-    """Tries candidates against what is left of places and allowance."""
+def cheapest_pods(node: HotNode, allowance: Allowance | None) -> list[Candidate] | None:
+    """The node's cheapest cover if there were room everywhere; None if there is none."""
+    return _Task(node, allowance).cheapest()
 
-    def __init__(
-        self, source: str, excess: Excess, room: Room, allowance: Allowance | None
-    ) -> None:
-        self._source = source
-        self._excess = excess
-        self._room = room
+
+class _Task:
+    """One node's excess, and the candidates that have not been denied yet."""
+
+    def __init__(self, node: HotNode, allowance: Allowance | None) -> None:
+        self._candidates = node.candidates
         self._allowance = allowance
-        self.denied: dict[str, tuple[RefusalReason, str]] = {}
+        self._excess = Excess(node.state)
+        self._shares, self._choices = self._excess.shares(node.candidates)
+        self._costs = np.array(
+            [c.cost + node.prices.get(c.pod.uid, 0.0) for c in node.candidates], dtype=float
+        )
+        self.asked_alone = False
+        self.denied: dict[str, Denial] = {}
+        for i, candidate in enumerate(node.candidates):
+            refusal = self._useless(i) or (allowance.refuse(candidate.pod) if allowance else None)
+            if refusal is not None:
+                self.denied[candidate.pod.uid] = refusal
 
-    def best(self, chosen: Sequence[Candidate], remaining: Sequence[Candidate]) -> Move | None:
-        """The most useful candidate that may and can move; it is counted as moved."""
-        for candidate in sorted(remaining, key=lambda c: _rank(self._excess, chosen, c)):
-            if candidate.pod.uid in self.denied:
-                continue  # room and allowance only shrink
-            move = self._move(candidate)
-            if isinstance(move, Move):
-                return move
-            self.denied[candidate.pod.uid] = move
+    @property
+    def open(self) -> list[Candidate]:
+        """Candidates that have not been denied."""
+        return [self._candidates[i] for i in self._open()]
+
+    def cheapest(self) -> list[Candidate] | None:
+        """The cheapest cover by open candidates, most useful first; None if there is none."""
+        if self._excess.clears(()):
+            return []
+        rows = self._open()
+        pods = [self._candidates[i].pod for i in rows]
+        covering = Covering(
+            self._shares[rows],
+            self._costs[rows],
+            self._choices,
+            tuple(self._allowance.quotas(pods)) if self._allowance else (),
+        )
+        found = covering.cheapest()
+        if found is None:
+            return None
+        chosen = [rows[i] for i in found]
+        chosen.sort(key=lambda i: (-float(self._shares[i].sum()), i))
+        return [self._candidates[i] for i in chosen]
+
+    def most_useful(self, gone: list[Candidate]) -> Candidate | None:
+        """The open candidate that clears most for its cost once these are gone; memory first."""
+        moved = {candidate.pod.uid for candidate in gone}
+        rows = [i for i in self._open() if self._candidates[i].pod.uid not in moved]
+        taken = [i for i, c in enumerate(self._candidates) if c.pod.uid in moved]
+        covering = Covering(self._shares, np.empty(0), self._choices)
+        covered = self._shares[taken].sum(axis=0, keepdims=True)
+        left = covering.left(covered)[0]
+        if not rows or not left.any():
+            return None
+        worth = left - covering.left(covered + self._shares[rows])
+        worth /= self._costs[rows, None]
+        for column in range(len(self._choices)):
+            if worth[:, column].max() > 0:
+                return self._candidates[rows[int(np.argmax(worth[:, column]))]]
         return None
 
-    def _move(self, candidate: Candidate) -> Move | tuple[RefusalReason, str]:
+    def cover(self, moves: list[Move], trial: "Trial") -> Cover:
+        """The result, with a reason for each candidate that stays."""
+        gone = [move.candidate for move in moves]
+        moved = {candidate.pod.uid for candidate in gone}
+        stay = {
+            c.pod.uid: self.denied.get(c.pod.uid, (RefusalReason.NOT_NEEDED, ""))
+            for c in self._candidates
+            if c.pod.uid not in moved
+        }
+        left, relieved = self._excess.left(gone), self._excess.clears(gone)
+        return Cover(tuple(moves), left, relieved, stay, trial.room, trial.allowance)
+
+    def _open(self) -> list[int]:
+        return [i for i, c in enumerate(self._candidates) if c.pod.uid not in self.denied]
+
+    def _useless(self, row: int) -> Denial | None:
+        if self._shares[row].max(initial=0.0) >= LEAST_RELIEF_SHARE or not self._choices:
+            return None
+        reliefs = self._excess.relief(self._candidates[row])
+        found = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in reliefs)
+        return RefusalReason.NO_RELIEF, f"it would take only {found} off the node"
+
+
+class Trial:
+    """Moves candidates for trial, on copies of what is left of places and allowance."""
+
+    def __init__(self, source: str, room: Room, allowance: Allowance | None) -> None:
+        self._source = source
+        self.room = room.copy()
+        self.allowance = allowance.copy() if allowance else None
+
+    def move_all(self, candidates: Iterable[Candidate]) -> tuple[list[Move], dict[str, Denial]]:
+        """Move them in this order up to the first that is denied; its reason, keyed by its uid."""
+        moves: list[Move] = []
+        for candidate in candidates:
+            move = self.find(candidate)
+            if not isinstance(move, Move):
+                return moves, {candidate.pod.uid: move}
+            self.take(move)
+            moves.append(move)
+        return moves, {}
+
+    def find(self, candidate: Candidate) -> Move | Denial:
+        """The move of the candidate as things stand now, or why there is none; changes nothing."""
         pod = candidate.pod
-        denial = self._allowance.refuse(pod) if self._allowance else None
-        denial = denial or _no_relief(self._excess, candidate)
+        denial = self.allowance.refuse(pod) if self.allowance else None
         if denial is not None:
             return denial
-        fit = self._room.fit(pod, self._source, candidate.charge)
-        node = expected_node(pod, fit.under_ceiling, self._room)
+        fit = self.room.fit(pod, self._source, candidate.charge)
+        node = expected_node(pod, fit.under_ceiling, self.room)
         if node is None:
             if fit.requests.any():
                 return RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation
             return RefusalReason.NO_NODE_FITS, fit.explanation
-        self._room.reserve(node, pod.scheduling.requests, candidate.charge)
-        if self._allowance:
-            self._allowance.take(pod)
         return Move(candidate, fit, node)
 
-
-def _pods(moves: Sequence[Move]) -> list[Candidate]:
-    return [move.candidate for move in moves]
-
-
-def _rank(
-    excess: Excess, chosen: Sequence[Candidate], candidate: Candidate
-) -> tuple[float | str, ...]:
-    """Lowest priority first, then who clears the excess alone (smallest first), then by share."""
-    pod, with_it = candidate.pod, [*chosen, candidate]
-    if excess.clears(with_it):
-        size = sum(relief.ratio for relief in excess.relief(candidate))
-        return (pod.priority, 0, size, pod.namespace, pod.name)
-    return (pod.priority, 1, sum(excess.shares_left(with_it)), pod.namespace, pod.name)
+    def take(self, move: Move) -> None:
+        """Count the pod as evicted and its replacement as there."""
+        candidate = move.candidate
+        self.room.reserve(
+            move.expected_node, candidate.pod, candidate.charge, leaving=candidate.pod
+        )
+        if self.allowance:
+            self.allowance.take(candidate.pod)
 
 
-def _no_relief(excess: Excess, candidate: Candidate) -> Denial:
-    if 1.0 - min(excess.shares_left((candidate,))) >= LEAST_RELIEF_SHARE:
-        return None
-    reliefs = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in excess.relief(candidate))
-    return RefusalReason.NO_RELIEF, f"it would take only {reliefs} off the node"
-
-
-def _spare_back(excess: Excess, chosen: list[Move]) -> list[Move]:
-    """Put back, highest priority first, every victim without which the node is relieved too."""
-    if not excess.clears(_pods(chosen)):
-        return chosen
-    for move in sorted(chosen, key=lambda m: (-m.candidate.pod.priority, m.candidate.pod.name)):
-        fewer = [m for m in chosen if m is not move]
-        if excess.clears(_pods(fewer)):
-            chosen = fewer
-    return chosen
+def _one_by_one(task: _Task, trial: Trial) -> list[Move]:
+    """The most useful moves, as many as are allowed and possible."""
+    moves: list[Move] = []
+    while (candidate := task.most_useful([move.candidate for move in moves])) is not None:
+        move = trial.find(candidate)
+        if isinstance(move, Move):
+            trial.take(move)
+            moves.append(move)
+        else:
+            task.denied[candidate.pod.uid] = move
+    return moves

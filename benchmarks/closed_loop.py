@@ -1,0 +1,350 @@
+"""A day of load in virtual time, with and without deschedulers: `python -m benchmarks.closed_loop`.
+
+Contestants get the same 100 nodes and 1,600 pods at midnight and act every five minutes. Counted
+are node-minutes above a target, evictions, how many of them hit a workload or a pod again within
+the hour, and the minutes that pods were pending. `--quick` is a small form of it.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.baselines import Baseline, biggest_first, by_priority
+from benchmarks.day import NODES, TARGET, Day, Floats, Regime, a_day
+from benchmarks.oracle import Oracle
+from benchmarks.trace import DEFAULT, SAMPLES, SECONDS_PER_SAMPLE, read_trace
+from desched import __version__
+from desched.cycle import CycleContext, run_cycle
+from desched.model.cluster import PodRef
+from desched.model.memory import Memory
+from desched.model.plan import NodeClass, Plan, PlannedEviction
+from desched.model.report import EvictionVerdict, Mode
+from desched.policy.loading import parse_policy
+from desched.policy.policy import Policy
+from desched.ports import EvictionAnswer, Evictor
+from desched.simulation.world import Simulation
+
+SEEDS = 5
+REPEAT_SECONDS = 3600.0
+NOBODY, SIGS, VOLCANO = "no descheduler", "first fit by priority", "biggest first"
+DESCHED, ORACLE, STEERING = "desched", "oracle", "oracle that steers"
+CONTESTANTS = (NOBODY, SIGS, VOLCANO, DESCHED, ORACLE, STEERING)
+QUIET_PEAK_RATIO = 0.99
+"""On a quiet day the highest load of any node comes this near to its target."""
+
+POLICY = """
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: closed-loop
+  pluginConfig:
+  - name: LoadAware
+    args:
+      metrics: {type: Prometheus}
+      targetThresholds: {cpu: 80, memory: 85}
+      thresholds: {cpu: 30, memory: 30}
+  plugins: {balance: {enabled: [LoadAware]}}
+"""
+
+
+def default_policy() -> Policy:
+    return parse_policy(POLICY, "closed-loop").policy
+
+
+@dataclass(frozen=True)
+class Evicted:
+    """An accepted eviction; `usage` identifies the replica, which its next pod takes over."""
+
+    at: float
+    workload: str
+    usage: int
+    uid: str
+
+
+class CountingEvictor:
+    """The Evictor port; it keeps a record of what was accepted."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self.accepted: list[Evicted] = []
+
+    def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
+        """Ask the simulated Eviction API."""
+        cluster = self._simulation.cluster
+        found = cluster.read_pod(pod)
+        answer = self._simulation.evictor.evict(pod, reason)
+        if answer.verdict is EvictionVerdict.EVICTED and found and found.owner:
+            stay = next(cluster.history.stays_of(found.uid))
+            now = self._simulation.clock.monotonic()
+            self.accepted.append(Evicted(now, found.owner.uid, id(stay.usage), found.uid))
+        return answer
+
+    def announce(self, eviction: PlannedEviction, note: str) -> None:
+        """Leave the Event to the simulation."""
+        self._simulation.evictor.announce(eviction, note)
+
+
+@dataclass
+class Outcome:
+    """What a day came to; `load` is node x minute x (CPU, memory)."""
+
+    load: Floats
+    evictions: Sequence[Evicted]
+    pending_minutes: float
+    came_back: int
+    landed_hot: int
+    seconds: float
+    stays: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def overload_minutes(self) -> float:
+        """Node-minutes with CPU or memory above its target."""
+        return float((self.load > TARGET).any(axis=2).sum())
+
+    @property
+    def workload_repeats(self) -> int:
+        """Evictions of a workload that had another less than an hour before."""
+        return _repeats((e.at, e.workload) for e in self.evictions)
+
+    @property
+    def pod_repeats(self) -> int:
+        """Evictions of the replacement of a pod that was evicted less than an hour before."""
+        return _repeats((e.at, e.usage) for e in self.evictions)
+
+
+def _repeats(events: Iterable[tuple[float, object]]) -> int:
+    last: dict[object, float] = {}
+    found = 0
+    for at, what in events:
+        found += what in last and at - last[what] < REPEAT_SECONDS
+        last[what] = at
+    return found
+
+
+def run_day(day: Day, contestant: str, policy: Policy, *, cycles: int = SAMPLES - 1) -> Outcome:
+    """One contestant's day, in this many cycles of five minutes."""
+    began = time.process_time()
+    simulation = day.begin()
+    evictor = CountingEvictor(simulation)
+    stays: Counter[str] = Counter()
+    act = _contestant(contestant, simulation, evictor, policy, stays)
+    pending_seconds = 0.0
+    for _ in range(cycles):
+        simulation.clock.advance(SECONDS_PER_SAMPLE)
+        pending_seconds += _pending_seconds(simulation)
+        act()
+    simulation.clock.advance(SECONDS_PER_SAMPLE)
+    pending_seconds += _pending_seconds(simulation)
+    load = day.node_load(simulation)
+    back, hot = _landings(simulation, evictor.accepted, load)
+    seconds = time.process_time() - began
+    return Outcome(load, evictor.accepted, pending_seconds / 60, back, hot, seconds, stays)
+
+
+def _contestant(
+    name: str, simulation: Simulation, evictor: Evictor, policy: Policy, stays: Counter[str]
+) -> Callable[[], None]:
+    world = simulation.world(acting=True)._replace(evictor=evictor)
+    if name == DESCHED:
+        return _Desched(simulation, evictor, policy, stays).act
+    if name in {ORACLE, STEERING}:
+        return Oracle(simulation, evictor, policy, steering=name == STEERING).act
+    if name == NOBODY:
+        return lambda: None
+    baseline = Baseline(policy, by_priority if name == SIGS else biggest_first)
+    return lambda: baseline.act(world)
+
+
+class _Desched:
+    """The real cycle, and a tally of why nodes that are really hot were not relieved."""
+
+    def __init__(
+        self, simulation: Simulation, evictor: Evictor, policy: Policy, stays: Counter[str]
+    ) -> None:
+        self._world = simulation.world(acting=True)._replace(evictor=evictor)
+        self._policy = policy
+        self._memory = Memory()
+        self._number = 0
+        self._stays = stays
+
+    def act(self) -> None:
+        self._number += 1
+        context = CycleContext(self._number, Mode.EVICT, "closed loop")
+        report, self._memory = run_cycle(self._world, self._policy, self._memory, context)
+        _tally(report.plan, self._stays)
+
+
+def _tally(plan: Plan, stays: Counter[str]) -> None:
+    """Count each node measured above its target under what became of it."""
+    relieved = {eviction.node for eviction in plan.evictions}
+    reasons: dict[str, Counter[str]] = {}
+    for refusal in plan.refusals:
+        reasons.setdefault(refusal.node, Counter())[refusal.reason] += 1
+    for verdict in plan.nodes:
+        if not any(level > p.trigger_ratio for p in verdict.pressures for _, level in p.measured):
+            continue
+        if verdict.node in relieved:
+            stays["evicted from"] += 1
+        elif verdict.node_class is not NodeClass.OVERLOADED:
+            stays[f"not overloaded in this cycle's eyes ({verdict.reason or 'corrected'})"] += 1
+        elif plan.hold is not None:
+            stays[f"cycle held: {plan.hold}"] += 1
+        elif verdict.reason is not None:
+            stays[f"node: {verdict.reason}"] += 1
+        else:
+            most = reasons.get(verdict.node, Counter({"no pods": 1})).most_common(1)[0][0]
+            stays[f"pods: mostly {most}"] += 1
+
+
+def _pending_seconds(simulation: Simulation) -> float:
+    """How long pods waited for a node in the last five minutes, summed."""
+    now = simulation.clock.now()
+    waited = 0.0
+    for pod in simulation.cluster.read_cluster().pods:
+        until = pod.started_at if pod.node and pod.started_at else now
+        since = max((now - pod.created_at).total_seconds() - SECONDS_PER_SAMPLE, 0.0)
+        waited += max(0.0, (until - pod.created_at).total_seconds() - since)
+    return waited
+
+
+def _landings(
+    simulation: Simulation, evictions: Sequence[Evicted], load: Floats
+) -> tuple[int, int]:
+    """How many replacements came straight back, and how many made another node hot.
+
+    The second: five minutes after it landed elsewhere, that node was above a target.
+    """
+    by_usage: dict[int, list[tuple[float, str, str]]] = {}
+    for stay in simulation.cluster.history.stays():
+        by_usage.setdefault(id(stay.usage), []).append((stay.began, stay.user, stay.node))
+    back = hot = 0
+    for evicted in evictions:
+        stays = sorted(by_usage[evicted.usage])
+        left = next(node for _, uid, node in stays if uid == evicted.uid)
+        landed = next(((at, node) for at, _, node in stays if at >= evicted.at), None)
+        if landed is None:
+            continue
+        at, node = landed
+        back += node == left
+        minute = min(int(at // 60) + 3, load.shape[1] - 1)
+        hot += node != left and bool((load[int(node[1:]), minute] > TARGET).any())
+    return back, hot
+
+
+def quiet_day(trace: Floats, seed: int, regime: Regime, nodes: int) -> Day:
+    """The same day with so much less use that no node comes above a target."""
+    day = a_day(trace, seed, regime, nodes=nodes)
+    peak = float((day.node_load(day.begin()) / TARGET).max())
+    return a_day(trace, seed, regime, nodes=nodes, intensity=QUIET_PEAK_RATIO / peak)
+
+
+# --- what is shown ----------------------------------------------------------------------------
+
+
+def _spread(values: Sequence[float], digits: int = 0) -> str:
+    middle = statistics.median(values)
+    return f"{middle:,.{digits}f} ({min(values):,.{digits}f}-{max(values):,.{digits}f})"
+
+
+def _share(parts: Sequence[int], wholes: Sequence[int]) -> str:
+    return f"{100 * sum(parts) / max(1, sum(wholes)):.1f} %"
+
+
+def _table(found: dict[str, list[Outcome]]) -> None:
+    heads = (
+        "overload node-min",
+        "evictions",
+        "w.load rep.",
+        "pod rep.",
+        "back",
+        "hot",
+        "pending",
+        "s",
+    )
+    widths = (27, 22, 12, 9, 7, 7, 9, 6)
+    print("  " + " " * 22 + "".join(f"{h:>{w}}" for h, w in zip(heads, widths, strict=True)))
+    for name, days in found.items():
+        counts = [len(day.evictions) for day in days]
+        cells = (
+            _spread([day.overload_minutes for day in days]),
+            _spread(counts),
+            _share([day.workload_repeats for day in days], counts),
+            _share([day.pod_repeats for day in days], counts),
+            _share([day.came_back for day in days], counts),
+            _share([day.landed_hot for day in days], counts),
+            f"{statistics.median(day.pending_minutes for day in days):.0f}",
+            f"{statistics.median(day.seconds for day in days):.1f}",
+        )
+        print(f"  {name:<22}" + "".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
+
+
+def _aims(found: dict[str, list[Outcome]]) -> None:
+    def removed(name: str) -> list[float]:
+        pairs = zip(found[NOBODY], found[name], strict=True)
+        return [before.overload_minutes - after.overload_minutes for before, after in pairs]
+
+    def evictions(name: str) -> float:
+        return statistics.median(len(day.evictions) for day in found[name])
+
+    share = statistics.median(
+        own / most for own, most in zip(removed(DESCHED), removed(ORACLE), strict=True)
+    )
+    _aim(f"removes {share:.0%} of what the oracle removes", "at least 70 %", met=share >= 0.7)
+    total = sum(len(day.evictions) for day in found[DESCHED])
+    repeats = sum(day.workload_repeats for day in found[DESCHED]) / max(1, total)
+    _aim(f"{repeats:.1%} of its evictions hit a workload again", "at most 2 %", met=repeats <= 0.02)
+    best = max((SIGS, VOLCANO), key=lambda name: statistics.median(removed(name)))
+    ratio = evictions(DESCHED) / max(1.0, evictions(best))
+    _aim(f"{ratio:.0%} of the evictions of '{best}'", "at most half", met=ratio <= 0.5)
+
+
+def _aim(text: str, aim: str, *, met: bool) -> None:
+    print(f"  {'met   ' if met else 'MISSED'}  desched {text} ({aim})")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """All contestants on all days."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.closed_loop")
+    parser.add_argument("--trace", type=Path, default=DEFAULT)
+    parser.add_argument("--quick", action="store_true", help="24 nodes, one seed; under a minute")
+    parser.add_argument("--seeds", type=int)
+    options = parser.parse_args(arguments)
+    seeds = options.seeds or (1 if options.quick else SEEDS)
+    nodes = 24 if options.quick else NODES
+    began, policy, trace = time.process_time(), default_policy(), read_trace(options.trace)
+    print(
+        f"desched {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores (one used); "
+        f"{nodes} nodes, medians (smallest-largest) of {seeds} seeds"
+    )
+    for regime in Regime:
+        found: dict[str, list[Outcome]] = {name: [] for name in CONTESTANTS}
+        stays: Counter[str] = Counter()
+        for seed in range(seeds):
+            day = a_day(trace, seed, regime, nodes=nodes)
+            for name in CONTESTANTS:
+                found[name].append(run_day(day, name, policy))
+            stays += found[DESCHED][-1].stays
+        print(f"\n{regime}")
+        _table(found)
+        _aims(found)
+        quiet = quiet_day(trace, 0, regime, nodes)
+        count = len(run_day(quiet, DESCHED, policy).evictions)
+        _aim(f"makes {count} evictions on a quiet day", "none", met=count == 0)
+        print("  Nodes measured above a target, by what desched did about them in that cycle:")
+        for reason, number in stays.most_common():
+            print(f"    {number / stays.total():6.1%}  {reason}")
+    print(f"\n{time.process_time() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,278 @@
+"""Clusters with hot nodes, for choosing among their pods: from the trace, and adversarial ones."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desched.model.cluster import (
+    ClusterState,
+    Node,
+    Owner,
+    Pod,
+    PodDisruptionBudget,
+    SchedulingClass,
+    Workload,
+)
+from desched.model.load import ClusterLoad, Level, Measured, PodUsage
+from desched.model.memory import Memory
+from desched.model.plan import NodeClass
+from desched.model.resources import Amounts, Resource
+from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.model.snapshot import Snapshot
+from desched.planning.budgets import Allowance
+from desched.planning.cost import cost
+from desched.planning.excess import Candidate
+from desched.planning.feasibility import Room, usage_of
+from desched.planning.planner import surroundings
+from desched.planning.pressure import classify
+from desched.planning.reservations import room_left
+from desched.planning.selection import HotNode
+from desched.planning.usage import UsageBook
+from desched.policy.policy import EvictionLimits, MetricsSource, Policy, ResourceRule
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+NODE_CPU_MILLICORES = 32_000
+NODE_MEMORY_BYTES = 128 * 2**30
+WINDOWS_SECONDS = (300, 900)
+UNLIMITED = EvictionLimits(total=1_000_000, node=None, workload=None)
+PER_CYCLE = EvictionLimits(total=1_000_000, node=2, workload=1)
+
+Floats = NDArray[np.float64]
+RESOURCES = (Resource.CPU, Resource.MEMORY)
+CAPACITY = np.array([NODE_CPU_MILLICORES, NODE_MEMORY_BYTES], dtype=float)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large a cluster is, and what it is short of.
+
+    `request_factor` is the range by which requests differ from the median use; the loads are
+    ranges too. `replicas` is how many pods make a workload; 0 gives each its own size.
+    """
+
+    nodes: int = 100
+    hot: int = 12
+    pods: int = 16
+    request_factor: tuple[float, float] = (0.5, 2.0)
+    hot_load: tuple[float, float] = (0.82, 0.97)
+    cool_load: tuple[float, float] = (0.25, 0.6)
+    replicas: int = 0
+    limits: EvictionLimits = UNLIMITED
+    equal_pods: bool = False
+    budgets: bool = True
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One choice to make: the arguments of `choose_moves`, and what a solver needs besides.
+
+    `free` and `load` are what a destination has left of requests and how full it is at most, by
+    node and resource; `ceilings` is by resource.
+    """
+
+    nodes: tuple[HotNode, ...]
+    room: Room
+    allowance: Allowance
+    cluster: ClusterState
+    free: Floats
+    load: Floats
+    ceilings: Floats
+
+
+def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instance:
+    """A random cluster of this shape."""
+    policy = Policy(
+        "benchmark",
+        "benchmark",
+        "benchmark",
+        tuple(
+            ResourceRule(resource, 0.3, trigger, 0.05, 0.1, WINDOWS_SECONDS)
+            for resource, trigger in ((Resource.CPU, 0.8), (Resource.MEMORY, 0.85))
+        ),
+        MetricsSource(""),
+        limits=shape.limits,
+    )
+    snapshot = _snapshot(shape, trace, chance)
+    memory = Memory()
+    book = UsageBook(snapshot, policy, NOW)
+    around = surroundings(snapshot, policy, memory, NOW, book)
+    pressure = classify(snapshot, policy, memory, book)
+    hot = sorted(
+        pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
+    )
+    nodes = tuple(
+        HotNode(
+            state,
+            tuple(
+                Candidate(
+                    pod,
+                    {resource: book.measured(pod, resource) for resource in RESOURCES},
+                    usage_of(pod, book),
+                    cost(pod, around.cluster.workload_of(pod), NOW),
+                )
+                for pod in sorted(
+                    snapshot.cluster.pods_by_node[state.node.name], key=lambda pod: pod.ref
+                )
+            ),
+        )
+        for state in hot
+    )
+    free = np.array(
+        [
+            CAPACITY
+            - np.sum(
+                [
+                    (p.scheduling.requests.cpu_millicores, p.scheduling.requests.memory_bytes)
+                    for p in snapshot.cluster.pods_by_node[node.name]
+                ],
+                axis=0,
+            )
+            for node in snapshot.cluster.nodes
+        ]
+    )
+    load = np.array(
+        [
+            [pressure.known[node.name].highest[resource] for resource in RESOURCES]
+            for node in snapshot.cluster.nodes
+        ]
+    )
+    return Instance(
+        nodes,
+        room_left(snapshot, policy, memory, pressure, book),
+        Allowance(policy.limits, len(snapshot.cluster.nodes), around.cluster),
+        around.cluster,
+        free,
+        load,
+        np.array([0.7, 0.75]),
+    )
+
+
+def _snapshot(shape: Shape, trace: Floats, chance: np.random.Generator) -> Snapshot:
+    size = Amounts(NODE_CPU_MILLICORES, NODE_MEMORY_BYTES, 500 * 2**30, 250)
+    created = NOW - timedelta(days=30)
+    nodes = tuple(
+        Node(f"node-{i:05}", f"node-{i}", created, {}, size, size) for i in range(shape.nodes)
+    )
+    now, half = _usage(shape, trace, chance)
+    workload_of = _workload_numbers(shape, chance)
+    pods, usage, loads = [], {}, {}
+    drawn = _Draws(shape, chance)
+    for n, node in enumerate(nodes):
+        for p in range(shape.pods):
+            i = n * shape.pods + p
+            request = np.rint(half[n, p] * CAPACITY * drawn.request_factor[i]).astype(int)
+            pods.append(drawn.pod(i, int(workload_of[i]), node.name, request))
+            cpu, memory = (now[n, p] * CAPACITY[None, :]).T
+            usage[pods[-1].namespace, pods[-1].name] = PodUsage(tuple(cpu), tuple(memory))
+        total = now[n].sum(axis=0)
+        loads[node.name] = {
+            resource: Measured(
+                tuple(
+                    Level(seconds, float(total[w, r])) for w, seconds in enumerate(WINDOWS_SECONDS)
+                )
+            )
+            for r, resource in enumerate(RESOURCES)
+        }
+    counts = np.bincount(workload_of)
+    workloads = {
+        f"w{w}": Workload("Deployment", "apps", f"w{w}", f"w{w}", int(counts[w]))
+        for w in range(len(counts))
+    }
+    budgets = tuple(
+        PodDisruptionBudget("apps", f"w{w}", _label(w), int(chance.integers(1, 3)))
+        for w in range(0, len(counts), 5)
+        if shape.budgets
+    )
+    cluster = ClusterState(nodes, tuple(pods), workloads, budgets=budgets)
+    return Snapshot(cluster, ClusterLoad(loads, usage), NOW)
+
+
+def _usage(shape: Shape, trace: Floats, chance: np.random.Generator) -> tuple[Floats, Floats]:
+    """Shares of a node: in each window (node x pod x window x resource), and the day's median."""
+    at = int(chance.integers(2, trace.shape[1]))
+    machine = chance.integers(0, len(trace), (shape.nodes, shape.pods))
+    last = trace[:, at].copy()
+    longer = trace[:, at - 2 : at + 1].mean(axis=1)
+    median = np.median(trace, axis=1)
+    if shape.equal_pods:
+        last, longer, median = (np.ones_like(a) for a in (last, longer, median))
+    now = np.stack([last[machine], longer[machine]], axis=2)
+    hot = np.zeros(shape.nodes, dtype=bool)
+    hot[chance.choice(shape.nodes, shape.hot, replace=False)] = True
+    higher = np.array([0.0, 0.05])
+    target = np.where(
+        hot[:, None],
+        # Memory has a trigger that is higher by 0.05.
+        np.minimum(chance.uniform(*shape.hot_load, (shape.nodes, 2)) + higher, 1.0),
+        chance.uniform(*shape.cool_load, (shape.nodes, 2)),
+    )
+    # Of the hot nodes a third is hot in both resources, and the others in one of them.
+    kind = chance.integers(0, 3, shape.nodes)
+    for resource in (0, 1):
+        mild = hot & (kind == resource)
+        target[mild, resource] = chance.uniform(0.3, 0.6, int(mild.sum()))
+    scale = target / now.min(axis=2).sum(axis=1)
+    return now * scale[:, None, None, :], median[machine] * scale[:, None, :]
+
+
+def _workload_numbers(shape: Shape, chance: np.random.Generator) -> NDArray[np.int64]:
+    count = shape.nodes * shape.pods
+    if shape.replicas:
+        numbers = np.arange(count) // shape.replicas
+    else:
+        sizes = chance.integers(2, 21, count)
+        numbers = np.repeat(np.arange(count), sizes)[:count]
+    return chance.permutation(numbers)
+
+
+class _Draws:
+    """What chance decides for each pod."""
+
+    def __init__(self, shape: Shape, chance: np.random.Generator) -> None:
+        count = shape.nodes * shape.pods
+        self.request_factor = chance.uniform(*shape.request_factor, count)
+        self._priority = chance.choice([0, 0, 0, 100, 1000, 100_000], count).tolist()
+        self._qos = chance.choice(["BestEffort", "Burstable", "Burstable", "Guaranteed"], count)
+        self._hours = chance.uniform(1, 100, count).tolist()
+        self._deletion_cost = chance.choice([0] * 9 + [100], count).tolist()
+
+    def pod(self, i: int, workload: int, node: str, request: NDArray[np.int64]) -> Pod:
+        """The i-th pod."""
+        started = NOW - timedelta(hours=self._hours[i])
+        deletion_cost = self._deletion_cost[i]
+        return Pod(
+            namespace="apps",
+            name=f"p{i:06}",
+            uid=f"p{i}",
+            scheduling=SchedulingClass(Amounts(int(request[0]), int(request[1]), pods=1)),
+            created_at=started,
+            started_at=started,
+            labels={"app": f"w{workload}"},
+            annotations={"controller.kubernetes.io/pod-deletion-cost": str(deletion_cost)}
+            if deletion_cost
+            else {},
+            owner=Owner("ReplicaSet", f"w{workload}", f"w{workload}", "apps/v1"),
+            node=node,
+            priority=self._priority[i],
+            qos=str(self._qos[i]),
+        )
+
+
+def _label(workload: int) -> LabelSelector:
+    return LabelSelector((Requirement("app", Operator.IN, (f"w{workload}",)),))
+
+
+SMALL: dict[str, Shape] = {
+    "trace": Shape(cool_load=(0.4, 0.66)),
+    "trace, low requests": Shape(cool_load=(0.4, 0.66), request_factor=(0.1, 0.3)),
+    "trace, 2 per node, 1 per workload": Shape(hot_load=(0.82, 0.88), limits=PER_CYCLE),
+    "pods of equal use": Shape(equal_pods=True),
+    "few workloads, 1 of each": Shape(
+        replicas=40, hot_load=(0.82, 0.88), limits=PER_CYCLE, budgets=False
+    ),
+    "hardly any room": Shape(cool_load=(0.55, 0.69)),
+    "very hot": Shape(hot_load=(0.97, 1.0), hot=12),
+}
+"""Twelve hot nodes among a hundred, by what makes the choice hard."""

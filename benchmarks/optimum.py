@@ -1,0 +1,149 @@
+"""The same choice as a mixed-integer program, solved by HiGHS through scipy.
+
+Binary variables: a pod goes (and, where places are modelled, to which node of its landing set), a
+node is relieved, and in which window. The solver may choose the landing, which the planner cannot:
+the scheduler does. So its optimum is a bound that no planner can beat.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+
+from benchmarks.hot_clusters import CAPACITY, RESOURCES, Instance
+from desched.planning.excess import Excess
+
+HOT_NODE_PRICE = 1_000.0
+"""More than any cover costs: first relieve as many nodes as possible, then cheaply."""
+
+Row = tuple[list[int], list[float], float, float]
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """What the solver found: nodes left hot, cost, and the relative gap that it leaves open."""
+
+    hot_left: int
+    cost: float
+    gap: float
+
+
+class _Program:
+    """Variables and rows, as they are added."""
+
+    def __init__(self) -> None:
+        self.prices: list[float] = []
+        self.rows: list[Row] = []
+
+    def variable(self, price: float) -> int:
+        self.prices.append(price)
+        return len(self.prices) - 1
+
+    def row(self, terms: dict[int, float], least: float, most: float) -> None:
+        self.rows.append((list(terms), list(terms.values()), least, most))
+
+    def solve(self, *, whole: bool, seconds: float) -> tuple[NDArray[np.float64], float]:
+        count = [len(columns) for columns, _, _, _ in self.rows]
+        matrix = csr_array(
+            (
+                np.concatenate([values for _, values, _, _ in self.rows]),
+                (
+                    np.repeat(np.arange(len(self.rows)), count),
+                    np.concatenate([columns for columns, _, _, _ in self.rows]),
+                ),
+            ),
+            shape=(len(self.rows), len(self.prices)),
+        )
+        result = milp(
+            np.array(self.prices),
+            integrality=np.full(len(self.prices), int(whole)),
+            bounds=Bounds(0, 1),
+            constraints=LinearConstraint(
+                matrix, [low for _, _, low, _ in self.rows], [high for *_, high in self.rows]
+            ),
+            options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        )
+        if result.x is None:
+            raise SystemExit(f"HiGHS found nothing in {seconds:.0f} s: {result.message}")
+        gap = result.mip_gap if whole and result.mip_gap is not None else 0.0
+        return result.x, float(gap)
+
+
+def optimum(
+    instance: Instance, *, places: bool = True, whole: bool = True, seconds: float = 60.0
+) -> Optimum:
+    """The best choice for an instance.
+
+    Args:
+        instance: the choice to make.
+        places: whether every pod needs a place; without, the result is a lower bound.
+        whole: whether pods are indivisible; without, it is the bound of the linear program.
+        seconds: when to stop and report the gap.
+    """
+    program = _Program()
+    goes: list[list[int]] = []
+    relieved: list[int] = []
+    for node in instance.nodes:
+        shares, choices = Excess(node.state).shares(node.candidates)
+        pods = [program.variable(candidate.cost) for candidate in node.candidates]
+        done = program.variable(-HOT_NODE_PRICE)
+        for columns in choices:
+            in_window = [program.variable(0.0) for _ in columns]
+            program.row({**dict.fromkeys(in_window, 1.0), done: -1.0}, 0.0, np.inf)
+            # In whichever window: implied for whole pods, a much better bound for divided ones.
+            most = np.minimum(shares[:, list(columns)].max(axis=1), 1.0)
+            at_best = {pod: float(share) for pod, share in zip(pods, most, strict=True)}
+            program.row({**at_best, done: -1.0}, 0.0, np.inf)
+            for column, chosen in zip(columns, in_window, strict=True):
+                covered = {
+                    # Capped: whole pods cover no more than all, and divided ones must not.
+                    pod: min(1.0, float(share))
+                    for pod, share in zip(pods, shares[:, column], strict=True)
+                }
+                program.row({**covered, chosen: -1.0}, 0.0, np.inf)
+        goes.append(pods)
+        relieved.append(done)
+    everyone = [pod for pods in goes for pod in pods]
+    candidates = [candidate for node in instance.nodes for candidate in node.candidates]
+    for quota in instance.allowance.quotas([candidate.pod for candidate in candidates]):
+        terms = dict.fromkeys((everyone[i] for i in quota.members), 1.0)
+        program.row(terms, -np.inf, quota.most)
+    if places:
+        _add_places(program, instance, goes)
+    found, gap = program.solve(whole=whole, seconds=seconds)
+    return Optimum(
+        round(sum(1.0 - found[done] for done in relieved)),
+        float(sum(found[pod] * program.prices[pod] for pod in everyone)),
+        gap,
+    )
+
+
+def _add_places(program: _Program, instance: Instance, goes: list[list[int]]) -> None:
+    """Each pod that goes takes one place of its landing set, and none is filled too far."""
+    filled: list[dict[int, tuple[float, ...]]] = [{} for _ in instance.free]
+    for node, pods in zip(instance.nodes, goes, strict=True):
+        for candidate, pod in zip(node.candidates, pods, strict=True):
+            fit = instance.room.fit(candidate.pod, node.name, candidate.charge)
+            requests = candidate.pod.scheduling.requests
+            charge = [
+                candidate.charge[resource] / CAPACITY[r] for r, resource in enumerate(RESOURCES)
+            ]
+            at = {program.variable(0.0): int(d) for d in np.flatnonzero(fit.under_ceiling)}
+            for place, destination in at.items():
+                filled[destination][place] = (
+                    requests.cpu_millicores / CAPACITY[0],
+                    requests.memory_bytes / CAPACITY[1],
+                    *charge,
+                )
+            program.row({**dict.fromkeys(at, 1.0), pod: -1.0}, 0.0, 0.0)
+    for destination, places in enumerate(filled):
+        if not places:
+            continue
+        left = [
+            *(instance.free[destination] / CAPACITY),
+            *(instance.ceilings - instance.load[destination]),
+        ]
+        for column, most in enumerate(left):
+            program.row({p: amounts[column] for p, amounts in places.items()}, -np.inf, most)

@@ -1,0 +1,175 @@
+"""How good and how fast the choice of pods is: `python -m benchmarks.selection`.
+
+Small clusters beside the optimum of a solver, a large one beside the bound of the linear program,
+and both beside three ways in which others choose. Needs scipy (the dependency group `bench`) and
+the trace (see `benchmarks.trace`).
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import scipy
+
+from benchmarks.hot_clusters import SMALL, UNLIMITED, Floats, Instance, Shape, instance
+from benchmarks.optimum import Optimum, optimum
+from benchmarks.trace import DEFAULT, read_trace
+from desched import __version__
+from desched.planning.choice import choose_moves
+from desched.planning.excess import Candidate, Excess
+from desched.planning.selection import HotNode, Trial, cheapest_pods
+
+SEEDS = 10
+RUNS = 5
+LARGE = Shape(nodes=5_000, hot=500, pods=30, limits=UNLIMITED, budgets=False)
+WHO = ("desched", "optimum", "priority", "biggest", "random")
+QOS_ORDER = ("BestEffort", "Burstable", "Guaranteed")
+
+Order = Callable[[HotNode, Candidate], tuple[float, ...]]
+Outcome = tuple[int, float, int]
+"""Nodes left hot, the cost of the pods that leave relieved nodes, and all evictions."""
+
+
+def _ours(case: Instance) -> Outcome:
+    choice = choose_moves(case.nodes, case.room, case.allowance)
+    covers = choice.covers.values()
+    return (
+        sum(not cover.relieved for cover in covers),
+        sum(cover.cost for cover in covers if cover.relieved),
+        len(choice.moves),
+    )
+
+
+def _in_order(case: Instance, order: Order) -> Outcome:
+    """Node by node, pods in this order until the node is relieved; the same places and limits."""
+    room, allowance, hot, cost, evictions = case.room, case.allowance, 0, 0.0, 0
+    for node in case.nodes:
+        trial, excess, gone = Trial(node.name, room, allowance), Excess(node.state), []
+        for candidate in sorted(node.candidates, key=lambda c: order(node, c)):
+            if excess.clears(gone):
+                break
+            move = trial.find(candidate)
+            if not isinstance(move, tuple):
+                trial.take(move)
+                gone.append(candidate)
+        room, allowance = trial.room, trial.allowance or allowance
+        relieved = excess.clears(gone)
+        hot += not relieved
+        cost += sum(c.cost for c in gone) if relieved else 0.0
+        evictions += len(gone)
+    return hot, cost, evictions
+
+
+def _by_priority(node: HotNode, candidate: Candidate) -> tuple[float, ...]:  # noqa: ARG001 (an Order)
+    return candidate.pod.priority, QOS_ORDER.index(candidate.pod.qos)
+
+
+def _biggest(node: HotNode, candidate: Candidate) -> tuple[float, ...]:
+    return (-sum(relief.ratio for relief in Excess(node.state).relief(candidate)),)
+
+
+def _random(seed: int) -> Order:
+    chance = np.random.default_rng(seed)
+    return lambda node, candidate: (float(chance.random()),)  # noqa: ARG005 (an Order)
+
+
+def _bound(case: Instance, ours: Outcome) -> Optimum:
+    """The optimum; where places do not matter, the much faster program without them proves it."""
+    simple = optimum(case, places=False)
+    if simple.gap == 0 and simple.hot_left == ours[0] and ours[1] <= simple.cost + 1e-6:
+        return simple
+    return optimum(case)
+
+
+def small(trace: Floats, seeds: int) -> None:
+    """Twelve hot nodes among a hundred, beside the optimum."""
+    print(
+        f"\n12 of 100 nodes hot, 1,600 pods, {seeds} clusters of each kind. Cost: mean of what "
+        "leaves relieved nodes; hot: nodes left hot in all clusters."
+    )
+    print(
+        f"{'':<36}{'above the optimum':>18}{'desched':>14}{'optimum':>14}{'by priority':>14}"
+        f"{'biggest':>14}{'random':>14}{'gap':>7}{'':>8}"
+    )
+    print(f"{'':<36}{'mean':>9}{'worst':>9}" + f"{'cost':>8}{'hot':>6}" * 5 + f"{'ms':>15}")
+    for name, shape in SMALL.items():
+        above, gap, took = [], 0.0, []
+        totals: dict[str, list[float]] = {who: [0.0, 0.0] for who in WHO}
+        for seed in range(seeds):
+            case = instance(shape, trace, np.random.default_rng(seed))
+            began = time.perf_counter()
+            ours = _ours(case)
+            took.append(time.perf_counter() - began)
+            best = _bound(case, ours)
+            gap = max(gap, best.gap)
+            if ours[0] == best.hot_left and best.cost > 0:
+                above.append(max(0.0, ours[1] / best.cost - 1))
+            found = {
+                "desched": ours,
+                "optimum": (best.hot_left, best.cost, 0),
+                "priority": _in_order(case, _by_priority),
+                "biggest": _in_order(case, _biggest),
+                "random": _in_order(case, _random(seed)),
+            }
+            for who, (hot, cost, _) in found.items():
+                totals[who][0] += cost / seeds
+                totals[who][1] += hot
+        print(
+            f"{name:<36}{statistics.mean(above or [0.0]):>9.2%}{max(above, default=0.0):>9.2%}"
+            + "".join(f"{totals[who][0]:>8.1f}{totals[who][1]:>6.0f}" for who in WHO)
+            + f"{gap:>7.1%}{statistics.median(took) * 1000:>8.0f}",
+            flush=True,
+        )
+
+
+def large(trace: Floats) -> None:
+    """A tenth of 5,000 nodes hot and no limit, beside the bound of the linear program."""
+    case = instance(LARGE, trace, np.random.default_rng(1))
+    took, busy = [], []
+    for _ in range(RUNS):
+        began, began_busy = time.perf_counter(), time.process_time()
+        ours = _ours(case)
+        took.append(time.perf_counter() - began)
+        busy.append(time.process_time() - began_busy)
+    linear = optimum(case, places=False, whole=False)
+    alone = [c.cost for node in case.nodes for c in cheapest_pods(node, None) or ()]
+    print(
+        f"\n{LARGE.nodes:,} nodes, {LARGE.nodes * LARGE.pods:,} pods, {len(case.nodes)} nodes hot, "
+        f"no limit: {statistics.median(took):.2f} s, of which {statistics.median(busy):.2f} s on "
+        f"the processor (medians of {RUNS})"
+    )
+    print(f"{'':<44}{'hot left':>9}{'cost':>9}{'evictions':>11}")
+    rows = {
+        "desched": ours,
+        "first fit by priority (kubernetes-sigs)": _in_order(case, _by_priority),
+        "biggest first (Volcano)": _in_order(case, _biggest),
+        "random": _in_order(case, _random(1)),
+    }
+    for name, (hot, cost, evictions) in rows.items():
+        print(f"{name:<44}{hot:>9}{cost:>9.0f}{evictions:>11}")
+    print(f"{'bound: each node alone, room everywhere':<44}{0:>9}{sum(alone):>9.0f}")
+    print(f"{'bound: linear program, divisible pods':<44}{linear.hot_left:>9}{linear.cost:>9.0f}")
+
+
+def main() -> None:
+    """All of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trace", type=Path, default=DEFAULT, help="the trace's archive")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="clusters of each kind")
+    arguments = parser.parse_args()
+    trace = read_trace(arguments.trace)
+    print(
+        f"desched {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"scipy {scipy.__version__}, {platform.machine()}, {len(os.sched_getaffinity(0))} cores"
+    )
+    small(trace, arguments.seeds)
+    large(trace)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Which pods leave all the overloaded nodes: as few nodes left hot as possible, at the least cost.
+
+Hottest node first; every cover starts from the places and the allowance that the covers before it
+leave. Where nodes compete, the whole choice is made again with prices on what is short and with
+other turns, and the best one is kept. docs/selection.md explains it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from desched.model.plan import RefusalReason
+from desched.planning.budgets import Allowance
+from desched.planning.feasibility import Room
+from desched.planning.market import Market
+from desched.planning.selection import Cover, HotNode, Move, choose_cover
+
+MOVABLE_SHARE = 0.5
+"""If the best moves clear less of a node's excess, the load is not the pods' to take away."""
+
+MOST_ORDERS = 24
+MOST_CANDIDATES_AGAIN = 4_000
+"""So many candidates are looked at again in other orders, so that the time stays bounded."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The moves of a whole plan.
+
+    `order` has the nodes in the order of acting, `covers` is keyed by their names, and `room` is
+    what all the moves leave.
+    """
+
+    order: tuple[HotNode, ...]
+    covers: Mapping[str, Cover]
+    room: Room
+
+    @property
+    def moves(self) -> list[tuple[HotNode, Move]]:
+        """All moves with the nodes that they leave, in the order of acting."""
+        return [(node, move) for node in self.order for move in self.covers[node.name].moves]
+
+    @property
+    def demerit(self) -> tuple[int, float, float]:
+        """How bad it is: nodes left hot, the shares of excess left, the cost of all evictions."""
+        covers = self.covers.values()
+        return (
+            sum(not cover.relieved for cover in covers),
+            round(sum(cover.left for cover in covers if not cover.relieved), 6),
+            round(sum(cover.cost for cover in covers), 6),
+        )
+
+
+def choose_moves(nodes: Sequence[HotNode], room: Room, allowance: Allowance) -> Choice:
+    """The moves of a plan; the same for the same nodes in the same order.
+
+    Args:
+        nodes: hottest first.
+        room: what is free elsewhere; not changed.
+        allowance: what limits and budgets leave; not changed.
+    """
+    tries = _orders_to_try(nodes)
+    market = Market(nodes, allowance)
+    current = best = _choose_in_order(nodes, room, allowance)
+    for _ in range(tries // 2):
+        order = market.next_order(current.covers)
+        if not order:
+            return best
+        current = _choose_in_order(order, room, allowance)
+        best = _better(best, current)
+    # Then change the best order itself, one turn at a time.
+    tried: set[tuple[str, ...]] = set()
+    for _ in range(tries - tries // 2):
+        orders = (_with_first_turn(best.order, n) for n in _short_of(best, market))
+        order = next((o for o in orders if _names(o) not in tried), [])
+        if not order:
+            break
+        tried.add(_names(order))
+        best = _better(best, _choose_in_order(order, room, allowance))
+    return best
+
+
+def _better(best: Choice, other: Choice) -> Choice:
+    return other if other.demerit < best.demerit else best
+
+
+def _short_of(choice: Choice, market: Market) -> list[HotNode]:
+    return [node for node in choice.order if market.fell_short(node, choice.covers[node.name])]
+
+
+def _with_first_turn(order: Iterable[HotNode], first: HotNode) -> list[HotNode]:
+    return [first, *(node for node in order if node is not first)]
+
+
+def _names(order: Iterable[HotNode]) -> tuple[str, ...]:
+    return tuple(node.name for node in order)
+
+
+def _orders_to_try(nodes: Sequence[HotNode]) -> int:
+    candidates = sum(len(node.candidates) for node in nodes)
+    return min(MOST_ORDERS, MOST_CANDIDATES_AGAIN // max(1, candidates))
+
+
+def _choose_in_order(nodes: Iterable[HotNode], room: Room, allowance: Allowance) -> Choice:
+    nodes = tuple(nodes)
+    covers: dict[str, Cover] = {}
+    for node in nodes:
+        cover = covers[node.name] = _relieve(node, room, allowance)
+        room, allowance = cover.room, cover.allowance or allowance
+    return Choice(nodes, covers, room)
+
+
+def _relieve(node: HotNode, room: Room, allowance: Allowance) -> Cover:
+    """The node's cover, without moves where the best ones would hardly help or none is allowed."""
+    if allowance.exhausted:
+        denial = (RefusalReason.LIMIT_TOTAL, "")
+        return _without_moves(dict.fromkeys(_uids(node), denial), room, allowance)
+    cover = choose_cover(node, room, allowance)
+    if cover.left <= MOVABLE_SHARE:
+        return cover
+    best = choose_cover(node, room, None)
+    if best.left <= MOVABLE_SHARE:
+        return cover
+    stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
+    moved = dict.fromkeys(_uids(node), (RefusalReason.EXCESS_NOT_MOVABLE, stuck))
+    return _without_moves({**moved, **best.stay}, room, allowance, stuck)
+
+
+def _without_moves(
+    stay: Mapping[str, tuple[RefusalReason, str]],
+    room: Room,
+    allowance: Allowance,
+    stuck: str = "",
+) -> Cover:
+    return Cover((), 1.0, False, stay, room, allowance, stuck)  # noqa: FBT003 (a field)
+
+
+def _uids(node: HotNode) -> list[str]:
+    return [candidate.pod.uid for candidate in node.candidates]
