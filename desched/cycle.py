@@ -1,12 +1,12 @@
 """One pass through the five words: observe, plan, confirm, evict, report."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 from desched.eviction.executor import carry_out
 from desched.model.memory import EvictionRecord, Memory
-from desched.model.plan import NodeClass, Plan
+from desched.model.plan import NodeClass, Plan, PlannedEviction
 from desched.model.report import (
     CycleReport,
     CycleResult,
@@ -34,11 +34,16 @@ class CycleContext(NamedTuple):
 
 
 def run_cycle(
-    world: World, policy: Policy, memory: Memory, context: CycleContext
+    world: World,
+    policy: Policy,
+    memory: Memory,
+    context: CycleContext,
+    keep: Callable[[Memory], None] = lambda _: None,
 ) -> tuple[CycleReport, Memory]:
     """Look, decide, act as far as the mode allows, and tell.
 
     The only thing it changes is the cluster, and that only with an evictor and in evict mode.
+    `keep` is given the memory after each eviction, so that none is forgotten if a later step fails.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
@@ -49,19 +54,21 @@ def run_cycle(
     started_at = clock.now()
     snapshot = observe(world, policy)
     observed = clock.monotonic()
-    memory = memory.observed(
-        {pod.uid for pod in snapshot.cluster.pods},
-        snapshot.taken_at,
-        timedelta(seconds=policy.longest_window_seconds),
-    )
+    horizon = timedelta(seconds=policy.longest_window_seconds)
+    memory = memory.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
+    keep(memory)
     plan = make_plan(snapshot, policy, memory, snapshot.taken_at)
     planned = clock.monotonic()
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: list[Outcome] = []
     if context.mode is Mode.EVICT and world.evictor is not None:
         book = UsageBook(snapshot, policy, snapshot.taken_at)
         around = surroundings(snapshot, policy, memory, snapshot.taken_at, book)
-        outcomes = tuple(carry_out(plan, world.cluster, world.evictor, clock, around))
-        memory = memory.with_evictions(_records(plan, outcomes, clock.now()))
+        planned_of = {eviction.pod: eviction for eviction in plan.evictions}
+        for outcome in carry_out(plan, world.cluster, world.evictor, clock, around):
+            outcomes.append(outcome)
+            if outcome.verdict in ACCEPTED:
+                memory = memory.with_eviction(_record(planned_of[outcome.pod], outcome))
+                keep(memory)
     report = CycleReport(
         cycle=context.number,
         started_at=started_at,
@@ -79,7 +86,7 @@ def run_cycle(
             unresolved_series=snapshot.load.unresolved_series,
         ),
         plan=plan,
-        outcomes=outcomes,
+        outcomes=tuple(outcomes),
     )
     return report, memory
 
@@ -91,21 +98,16 @@ def observe(world: World, policy: Policy) -> Snapshot:
     return Snapshot(cluster, load, world.clock.now())
 
 
-def _records(plan: Plan, outcomes: Sequence[Outcome], now: datetime) -> tuple[EvictionRecord, ...]:
-    accepted = {outcome.pod for outcome in outcomes if outcome.verdict in ACCEPTED}
-    return tuple(
-        EvictionRecord(
-            pod=eviction.pod,
-            node=eviction.node,
-            workload_uid=eviction.workload_uid,
-            evicted_at=now,
-            left_at=now,
-            expected_node=eviction.expected_node,
-            cpu_millicores=eviction.cpu_millicores,
-            memory_bytes=eviction.memory_bytes,
-        )
-        for eviction in plan.evictions
-        if eviction.pod in accepted
+def _record(eviction: PlannedEviction, outcome: Outcome) -> EvictionRecord:
+    return EvictionRecord(
+        pod=eviction.pod,
+        node=eviction.node,
+        workload_uid=eviction.workload_uid,
+        evicted_at=outcome.at,
+        expected_node=eviction.expected_node,
+        cpu_millicores=eviction.cpu_millicores,
+        memory_bytes=eviction.memory_bytes,
+        taken_over=outcome.verdict is EvictionVerdict.TAKEN_OVER,
     )
 
 

@@ -31,15 +31,17 @@ class EvictionVerdict(StrEnum):
     REPLACED = "replaced"  # another pod has the name now
     NOT_CONFIRMED = "not_confirmed"  # the fresh look found a reason to leave it
     NOT_BEGUN = "not_begun"  # stopped before its turn
+    UNREADABLE = "unreadable"  # the fresh look failed; it was not asked for
     UNKNOWN = "unknown"  # the answer was not understood; it may or may not be evicted
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one planned eviction."""
+    """What became of one planned eviction; `at` is when that was known."""
 
     pod: PodRef
     node: str
     verdict: EvictionVerdict
+    at: datetime
     detail: str = ""
     refusal: RefusalReason | None = None
 

@@ -11,7 +11,7 @@ from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.load import ClusterLoad
 from desched.model.memory import Memory
-from desched.model.plan import PlannedEviction
+from desched.model.plan import HoldReason, PlannedEviction
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
@@ -70,10 +70,28 @@ class ScriptedWorld:
         return self.stop_after is not None and len(self.asked) >= self.stop_after
 
     def run(self, mode: Mode = Mode.EVICT, memory: Memory | None = None) -> CycleReport:
-        report, self.memory = run_cycle(
-            World(self, self, self, self), DEEP, memory or Memory(), CycleContext(1, mode, "test")
-        )
+        context = CycleContext(1, mode, "test")
+        world = World(self, self, self, self)
+        report, memory = run_cycle(world, DEEP, memory or Memory(), context, self.keep)
+        assert memory == self.memory
         return report
+
+    def keep(self, memory: Memory) -> None:
+        self.memory = memory
+
+    def without(self, *names: str, **changes: object) -> None:
+        """These pods are gone, or changed."""
+        pods = [p for p in self.seen.cluster.pods if p.name not in names]
+        if changes:
+            pods = [
+                msgspec.structs.replace(p, **changes) if p.name in names else p
+                for p in self.seen.cluster.pods
+            ]
+        state = msgspec.structs.replace(self.seen.cluster, pods=tuple(pods))
+        self.seen = msgspec.structs.replace(self.seen, cluster=state)
+
+    def later(self, seconds: float) -> None:
+        self.time = NOW + timedelta(seconds=seconds)
 
 
 def two_moves(*answers: EvictionAnswer | Exception) -> ScriptedWorld:
@@ -111,23 +129,66 @@ def test_a_dry_run_plans_the_same_and_asks_nothing() -> None:
 def test_a_second_cycle_on_the_same_sample_evicts_nothing() -> None:
     world = two_moves(OK, OK)
     world.run()
+    world.without("a", "b", deleting=True)
     report = world.run(memory=world.memory)
     assert not report.plan.evictions
     assert world.asked == ["a", "b"]
 
 
 def test_memory_forgets_once_every_window_has_seen_the_departure() -> None:
-    world = two_moves(OK, OK, OK, OK)
+    world = two_moves(OK, OK)
     world.run()
-    left = tuple(p for p in world.seen.cluster.pods if p.name in "cd")
-    state = msgspec.structs.replace(world.seen.cluster, pods=left)
-    world.seen = msgspec.structs.replace(world.seen, cluster=state)
-    world.time = NOW + timedelta(seconds=299)
-    world.run(memory=world.memory)
+    world.without("a", "b", deleting=True)
+    world.later(240)
+    world.run(Mode.DRY_RUN, memory=world.memory)
+    # They were seen terminating at 240 s and gone at 400 s: only from then on does time count.
+    world.without("a", "b")
+    world.later(400)
+    world.run(Mode.DRY_RUN, memory=world.memory)
+    world.later(699)
+    report = world.run(Mode.DRY_RUN, memory=world.memory)
     assert len(world.memory.evictions) == 2
-    world.time = NOW + timedelta(seconds=301)
+    assert not report.plan.evictions
+    world.later(701)
     world.run(Mode.DRY_RUN, memory=world.memory)
     assert not world.memory.evictions
+
+
+def test_a_pod_that_is_not_being_deleted_was_not_evicted_after_all() -> None:
+    world = two_moves(StopActing("no answer"), OK)
+    world.run()
+    assert len(world.memory.evictions) == 1
+    world.later(300)
+    report = world.run(Mode.DRY_RUN, memory=world.memory)
+    assert not world.memory.evictions
+    assert [e.pod.name for e in report.plan.evictions] == ["a", "b"]
+
+
+def test_a_webhook_that_took_an_eviction_over_has_ten_minutes() -> None:
+    world = two_moves(EvictionAnswer(EvictionVerdict.TAKEN_OVER), OK)
+    world.run()
+    world.without("b")
+    world.later(599)
+    assert not world.run(Mode.DRY_RUN, memory=world.memory).plan.evictions
+    world.later(1201)
+    world.run(Mode.DRY_RUN, memory=world.memory)
+    assert not world.memory.evictions
+
+
+def test_a_failure_in_the_middle_forgets_no_eviction() -> None:
+    world = two_moves(OK, RuntimeError("a bug"))
+    with pytest.raises(RuntimeError):
+        world.run()
+    assert [r.pod.name for r in world.memory.evictions] == ["a"]
+
+
+def test_after_a_start_nothing_is_evicted_until_the_shortest_window_has_passed() -> None:
+    world = two_moves(OK, OK)
+    started = Memory(since=NOW - timedelta(seconds=299))
+    report = world.run(memory=started)
+    assert (report.result, report.plan.hold) == (CycleResult.HELD, HoldReason.JUST_STARTED)
+    world.later(2)
+    assert world.run(memory=world.memory).result is CycleResult.EVICTED
 
 
 @pytest.mark.parametrize(
@@ -182,6 +243,7 @@ def test_an_answer_that_is_not_understood_ends_acting_and_counts_as_evicted() ->
     assert verdicts(report) == ["unknown", "not_begun"]
     assert report.result is CycleResult.STOPPED
     assert [r.pod.name for r in world.memory.evictions] == ["a"]
+    assert "no answer within 10 s" in report.outcomes[1].detail
 
 
 def test_a_pod_that_cannot_be_read_ends_acting() -> None:
@@ -192,7 +254,7 @@ def test_a_pod_that_cannot_be_read_ends_acting() -> None:
 
     world.fresh = unreadable
     report = world.run()
-    assert verdicts(report) == ["not_begun", "not_begun"]
+    assert verdicts(report) == ["unreadable", "not_begun"]
     assert report.result is CycleResult.NOT_EVICTED
 
 
@@ -201,6 +263,15 @@ def test_throttling_waits_as_told_and_goes_on() -> None:
     world = two_moves(throttled, OK, OK)
     assert verdicts(world.run()) == ["evicted", "evicted"]
     assert world.waited == [7.0]
+
+
+def test_after_waiting_the_pod_is_looked_at_again() -> None:
+    throttled = EvictionAnswer(EvictionVerdict.THROTTLED, "slow down", 7.0)
+    world = two_moves(throttled, OK)
+    world.fresh = lambda one: msgspec.structs.replace(one, ready=not world.waited)
+    report = world.run()
+    assert verdicts(report) == ["not_confirmed", "not_confirmed"]
+    assert world.asked == ["a"]
 
 
 @pytest.mark.parametrize(("pause", "waits"), [(1.0, [1.0, 1.0]), (600.0, [])])
