@@ -48,6 +48,8 @@ lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 		--no-emit-index-url --no-header -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --group build -o requirements/build.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+		--no-emit-index-url --no-header -c requirements/dev.txt --group bench -o requirements/bench.txt
 
 clean: ## remove what was built here (not the user's cache)
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

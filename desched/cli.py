@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import errno
 import os
 import sys
 import textwrap
@@ -26,9 +27,16 @@ class ExitCode(IntEnum):
     """What the process says by ending."""
 
     DONE = 0
-    BUG = 1
+    FAILED = 1  # a bug, or an output that cannot be written
     CONFIGURATION = 2
     OBSERVATION = 3
+
+
+CAUGHT_SIGNAL = 128
+"""Added to a signal's number, as shells do, where it ended a single run before its report."""
+
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""Errors of an output: desched writes to nothing but its standard streams."""
 
 
 DESCRIPTION = """\
@@ -49,14 +57,19 @@ EPILOGUE = """\
 Every flag can be given by the environment variable beside it; the flag wins. Switches take
 true or false as a value too (--dry-run=false).
 
-Exit codes: 0 done, 1 a bug in desched, 2 fix your configuration, 3 the cluster or Prometheus
-could not be observed.
+Exit codes: 0 done, 1 a bug in desched, or its output cannot be written, 2 fix your configuration,
+3 the cluster or Prometheus could not be observed, or so much of the load is unknown that a single
+run is held, 130 or 143 a signal ended a single run before its report.
 """
+
+
+DEMO = "demo"
+_SEE_HELP = "See `desched --help`."
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigurationError(f"{_with_suggestion(message)} See `desched --help`.")
+        raise ConfigurationError(f"{message[:1].upper()}{message[1:]}. {_SEE_HELP}")
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -76,11 +89,13 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=_HelpFormatter,
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
+        add_help=False,
     )
-    parser.add_argument("--version", action="version", version=f"desched {__version__}")
+    parser.add_argument("-h", "--help", action="help", help="Show this page.")
     parser.add_argument(
-        "command", nargs="?", choices=["demo"], default=None, help=argparse.SUPPRESS
+        "--version", action="version", version=f"desched {__version__}", help="Show the version."
     )
+    parser.add_argument("command", nargs="?", default=None, help=argparse.SUPPRESS)
     groups: dict[str, argparse._ArgumentGroup] = {}
     for name, field in Settings.model_fields.items():
         option = option_of(field)
@@ -95,6 +110,34 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def parse(arguments: Sequence[str]) -> dict[str, Any]:
+    """What was given, by field; `command` too, None if there is none.
+
+    Raises:
+        ConfigurationError: there is no such flag or command. The value of an unknown flag is not
+            repeated, for it may be a secret.
+    """
+    known, unknown = build_parser().parse_known_args(arguments)
+    given = vars(known)
+    flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+    if flags:
+        raise ConfigurationError(f"{_no_such_flag(flags[0])} {_SEE_HELP}")
+    command = given["command"]
+    if command not in {None, DEMO}:
+        near = difflib.get_close_matches(command, [DEMO], n=1)
+        ending = f'; did you mean "{DEMO}"?' if near else f'; the only one is "{DEMO}".'
+        raise ConfigurationError(f'There is no command "{command}"{ending} {_SEE_HELP}')
+    if unknown:
+        raise ConfigurationError(f'There is nothing to do with "{unknown[0]}". {_SEE_HELP}')
+    if command and len(given) > 1:
+        flag = flag_of(next(name for name in given if name != "command"))
+        raise ConfigurationError(
+            f"{flag}: the demonstration has a cluster and a policy of its own and takes no flags; "
+            'leave out the flag, or "demo".'
+        )
+    return given
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run desched and return its exit code; errors become sentences on standard error."""
     try:
@@ -104,29 +147,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ObservationError as error:
         return _fail(str(error), ExitCode.OBSERVATION)
     except BrokenPipeError:
-        # Whoever read the report has seen enough; the interpreter must not flush into the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
+        _drop_output()
+        return ExitCode.DONE  # whoever read the report has seen enough
     except Exception as error:  # noqa: BLE001  (the last resort turns a bug into one line)
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+            _drop_output()
+            return _fail(
+                f"The output cannot be written ({error.strerror}); check where standard output "
+                "goes, and whether there is room.",
+                ExitCode.FAILED,
+            )
         if structlog.is_configured():  # until then its lines would go to standard output
             _log.debug("process.crashed", exc_info=True)
         where = traceback.extract_tb(error.__traceback__)[-1]
         return _fail(
             f"This is a bug in desched: {type(error).__name__}: {error} "
             f"({where.name}, line {where.lineno}); --log-level debug shows the traceback.",
-            ExitCode.BUG,
+            ExitCode.FAILED,
         )
 
 
 def _run(arguments: Sequence[str]) -> int:
-    given = vars(build_parser().parse_args(arguments))
-    if given.pop("command", None) == "demo":
+    given = parse(arguments)
+    if given.pop("command") == DEMO:
         return _demo()
     settings = load_settings(given)
     from desched.bootstrap.runs import run  # noqa: PLC0415  (loads every client; --help must be quick)
 
-    run(settings, sys.stdout, sys.stderr)
-    return ExitCode.DONE
+    ending = run(settings, sys.stdout, sys.stderr)
+    if ending.cut_short_by is not None:
+        return _fail(
+            f"Ended by {ending.cut_short_by.name} before the report; nothing was evicted.",
+            CAUGHT_SIGNAL + ending.cut_short_by,
+        )
+    return ExitCode.OBSERVATION if ending.load_unknown else ExitCode.DONE
 
 
 def _demo() -> int:
@@ -135,10 +189,20 @@ def _demo() -> int:
     from desched.service.terminal import print_report  # noqa: PLC0415  (--help must be quick)
     from desched.simulation.demo import run_demo  # noqa: PLC0415  (--help must be quick)
 
-    return run_demo(Console(), print_report)
+    try:
+        code = run_demo(Console(), print_report)
+        sys.stdout.flush()
+    except SystemExit:
+        return ExitCode.DONE  # rich's answer to a reader that has left
+    return code
 
 
-def _fail(message: str, code: ExitCode) -> int:
+def _drop_output() -> None:
+    """What is still buffered goes nowhere; the interpreter would else fail to flush it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(message: str, code: int) -> int:
     for line in message.splitlines():
         sys.stderr.write(f"desched: {line}\n")
     return code
@@ -182,11 +246,18 @@ def _environment_only() -> str:
     return "\n".join(lines)
 
 
-def _with_suggestion(message: str) -> str:
-    sentence = f"{message[:1].upper()}{message[1:]}."
-    prefix, _, unknown = message.partition(": ")
-    if prefix == "unrecognized arguments":
-        flag = unknown.split()[0].partition("=")[0]
-        near = difflib.get_close_matches(flag, map(flag_of, Settings.model_fields), n=1)
-        sentence += f" Did you mean {near[0]}?" if near else ""
-    return sentence
+def _no_such_flag(flag: str) -> str:
+    names = {flag_of(name): name for name in Settings.model_fields}
+    if flag in names:
+        instead = f"set {variable_of(names[flag])}"
+        if f"{flag}-file" in names:
+            instead += f", or name a file with {flag}-file"
+        return (
+            f"{flag}: this is not taken as an argument, because everyone on the machine can read "
+            f"arguments; {instead}."
+        )
+    flags = [
+        name for name in names if not option_of(Settings.model_fields[names[name]]).environment_only
+    ]
+    near = difflib.get_close_matches(flag, flags, n=1)
+    return f"There is no flag {flag}" + (f"; did you mean {near[0]}?" if near else ".")

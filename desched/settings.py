@@ -6,7 +6,7 @@ What may be disturbed is policy, not settings. Settings hold until the process e
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -53,21 +53,30 @@ OUTPUT = "Output"
 def _duration(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    seconds = duration_seconds(value)
+    seconds = 0 if value.strip() == "0" else duration_seconds(value)
     if seconds < 1:
-        raise ValueError("must be at least 1s")
+        raise ValueError("is too short; it must be at least 1s")
     return timedelta(seconds=seconds)
 
 
-def _url_without_password(value: Any) -> Any:
+def _url(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    found = "" if "@" in value else f'"{value}" '  # else it may hold a secret
+    complaint = (
+        f"{found}is not an http or https URL with a host; write it like http://localhost:9090"
+    )
     try:
-        has_password = isinstance(value, str) and urlsplit(value).password is not None
+        parts = urlsplit(value.strip())
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     except ValueError:
-        return value  # whoever connects says what is wrong with it
-    if has_password:
+        raise ValueError(complaint) from None
+    if parts.password is not None:
         raise ValueError(
             "must not hold a password; use --prometheus-username and DESCHED_PROMETHEUS_PASSWORD"
         )
+    if not usable:
+        raise ValueError(complaint)
     return value
 
 
@@ -127,9 +136,9 @@ class Settings(BaseSettings):
         None, description="The name of desched's own pod."
     )
 
-    prometheus_url: Annotated[
-        str | None, BeforeValidator(_url_without_password), Option(PROMETHEUS, "URL")
-    ] = Field(None, description="Where Prometheus is; overrides metrics.address of the policy.")
+    prometheus_url: Annotated[str | None, BeforeValidator(_url), Option(PROMETHEUS, "URL")] = Field(
+        None, description="Where Prometheus is; overrides metrics.address of the policy."
+    )
     prometheus_timeout: Annotated[Duration, Option(PROMETHEUS, "DURATION")] = Field(
         timedelta(seconds=30),
         description="The most time that one query may take, retries included.",
@@ -166,18 +175,21 @@ class Settings(BaseSettings):
         )
     )
     prometheus_headers_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = Field(
-        None, description="File with further headers such as X-Scope-OrgID=team-a, one to a line."
+        None, description="File with further headers such as X-Scope-OrgID: team-a, one to a line."
     )
     prometheus_insecure_skip_verify: Annotated[bool, Option(PROMETHEUS)] = Field(
         default=False, description="Do not check Prometheus' certificate."
     )
     prometheus_allow_insecure_credentials: Annotated[bool, Option(PROMETHEUS)] = Field(
         default=False,
-        description="Send credentials over plain http, where the network may read them.",
+        description="Send credentials over plain http, where the network may read them; to "
+        "this machine itself (localhost) they always go.",
     )
 
     interval: Annotated[Duration, Option(TIMING, "DURATION", ("--descheduling-interval",))] = Field(
-        timedelta(minutes=5), description="The time from one cycle to the next."
+        timedelta(minutes=5),
+        description="The time from one cycle to the next, where cycles go on (see --dry-run and "
+        "--once).",
     )
     cron: Annotated[
         str | None,
@@ -262,9 +274,24 @@ def load_settings(flags: Mapping[str, Any]) -> Settings:
         ConfigurationError: one line for each value that cannot be used.
     """
     try:
-        return Settings(**flags)
+        settings = Settings(**flags)
     except ValidationError as error:
         raise ConfigurationError("\n".join(map(_sentence, error.errors()))) from None
+    _refuse_idle_flags(flags, settings)
+    return settings
+
+
+def _refuse_idle_flags(flags: Mapping[str, Any], settings: Settings) -> None:
+    """A flag without effect is a misunderstanding; a variable may be there for other runs."""
+    idle = {
+        "timezone": (settings.cron is None, "means nothing without --cron"),
+        "interval": (settings.once, "means nothing with --once, which runs a single cycle"),
+        "cron": (settings.once, "means nothing with --once, which runs a single cycle"),
+        "listen_address": (not settings.loops, "means nothing for a single cycle"),
+    }
+    for name, (is_idle, why) in idle.items():
+        if name in flags and is_idle:
+            raise ConfigurationError(f"{flag_of(name)} {why}; leave it out.")
 
 
 def option_of(field: FieldInfo) -> Option:
@@ -283,22 +310,26 @@ def variable_of(name: str) -> str:
 
 
 def parse_headers(text: str) -> dict[str, str]:
-    """HTTP headers from a JSON object, or `Name=value` items separated by commas or lines.
+    """HTTP headers from a JSON object, `Name: value` lines, or `Name=value` items.
+
+    Items are separated by commas or lines; what stands after a colon goes on to the line's end.
 
     Raises:
         ValueError: it is neither; the text is not repeated, for it may be secret.
     """
-    complaint = 'must be like "Name=value,Name=value" or a JSON object of strings'
+    complaint = (
+        'must be like "Name=value,Name=value", a JSON object of strings, or lines "Name: value"'
+    )
     if text.lstrip().startswith("{"):
         try:
             found = json.loads(text)
         except ValueError:
             raise ValueError(complaint) from None
     else:
-        items = [item.strip() for item in re.split(r"[,\n]", text) if item.strip()]
-        if not all("=" in item for item in items):
+        pairs = [_HEADER_ITEM.fullmatch(item) for item in _header_items(text)]
+        if not all(pairs):
             raise ValueError(complaint)
-        found = dict(item.split("=", 1) for item in items)
+        found = {pair[1]: pair[2] for pair in pairs if pair}
     headers = {str(name).strip(): value for name, value in found.items()}
     if not all(_HEADER_NAME.fullmatch(name) for name in headers) or not all(
         isinstance(value, str) and value.isprintable() for value in headers.values()
@@ -307,6 +338,16 @@ def parse_headers(text: str) -> dict[str, str]:
     return {name: value.strip() for name, value in headers.items()}
 
 
+def _header_items(text: str) -> Iterator[str]:
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if _HEADER_LINE.match(line):
+            yield line
+        else:
+            yield from filter(None, map(str.strip, line.split(",")))
+
+
+_HEADER_LINE = re.compile(r"[^=,:\s]+:")
+_HEADER_ITEM = re.compile(r"([^=:]*?)\s*[=:]\s*(.*)")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 _SERVICE_LINK = re.compile(
@@ -339,6 +380,8 @@ def _spelt(name: str) -> str:
 def _sentence(error: Any) -> str:
     raised = error.get("ctx", {}).get("error")
     said = str(raised) if raised else error["msg"].removeprefix("Input ").rstrip(".")
+    if error["type"] in {"bool_parsing", "bool_type"}:
+        said = "is neither true nor false"
     if not error["loc"]:
         return said
     name = str(error["loc"][0])

@@ -59,7 +59,8 @@ def node(name: str, cpu: float = 4, memory_gib: float = 16, **fields: Any) -> No
 
 
 def workload(name: str, replicas: int = 3, namespace: str = "apps", **fields: Any) -> Workload:
-    return Workload("Deployment", namespace, name, f"uid-{name}", replicas, **fields)
+    defaults = {"ready_replicas": replicas}
+    return Workload("Deployment", namespace, name, f"uid-{name}", replicas, **(defaults | fields))
 
 
 def pod(name: str, on: str = "", of: str | None = "web", **fields: Any) -> Pod:
@@ -154,7 +155,7 @@ def snapshot(
     workloads: Iterable[Workload] = (),
     **cluster: Any,
 ) -> Snapshot:
-    owned = {w.uid: w for w in workloads} or {"uid-web": workload("web")}
+    owned = {w.uid: w for w in workloads} or {"uid-web": workload("web", replicas=20)}
     state = ClusterState(tuple(nodes), tuple(pods), owned, **cluster)
     return Snapshot(state, of_load, NOW)
 

@@ -10,7 +10,11 @@ from pydantic import SecretStr
 from desched.adapters.kubernetes.connection import KubernetesConnection
 from desched.adapters.kubernetes.service_proxy import service_proxy
 from desched.adapters.prometheus.connection import PrometheusConnection
-from desched.adapters.prometheus.port_forward import in_cluster_service, port_forward_hint
+from desched.adapters.prometheus.port_forward import (
+    InClusterService,
+    in_cluster_service,
+    port_forward_hint,
+)
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import ClusterState
@@ -32,7 +36,8 @@ class LoadSource:
         self._kubernetes = kubernetes
         self._clock = clock
         self._url = ""
-        self._hint = ""
+        self._said_by = ""
+        self._service: InClusterService | None = None  # where it is asked through the API server
         self._reader: PrometheusLoadReader | None = None
 
     def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
@@ -43,15 +48,35 @@ class LoadSource:
             ConfigurationError: it is not said where Prometheus is, or not how to reach it.
         """
         reader = self._reader_for(self._settings.prometheus_url or policy.metrics.address)
+        self._said_by = (
+            "--prometheus-url (DESCHED_PROMETHEUS_URL)"
+            if self._settings.prometheus_url
+            else f"metrics.address in {policy.source}"
+        )
         try:
             return reader.read_load(cluster, policy)
         except ObservationError as error:
-            if not self._hint:
+            if self._service is None:
                 raise
-            raise ObservationError(
-                error.source,
-                f"{error} It was asked through the API server's service proxy. {self._hint}.",
-            ) from error
+            raise ObservationError(error.source, self._why_not_proxied(error)) from error
+
+    def _why_not_proxied(self, error: ObservationError) -> str:
+        service, said = self._service, str(error)
+        if service is None:
+            return said
+        if f'services "{service.name}" not found' in said:  # the API server's own words
+            return (
+                f"There is no Service {service.name} in namespace {service.namespace}; correct "
+                f"{self._said_by}."
+            )
+        hint = port_forward_hint(self._url)
+        if "HTTP 403" in said:
+            return (
+                f"The API server does not let this account reach Prometheus through its service "
+                f"proxy (HTTP 403), which takes the right to get services/proxy in namespace "
+                f"{service.namespace}.\n{hint}."
+            )
+        return f"{said} It was asked through the API server's service proxy.\n{hint}."
 
     def _reader_for(self, url: str) -> PrometheusLoadReader:
         if self._reader is not None and url == self._url:
@@ -67,7 +92,7 @@ class LoadSource:
         if self._reader is not None:
             self._reader.close()
         self._reader, self._url = reader, url
-        self._hint = port_forward_hint(url) if proxied else ""
+        self._service = in_cluster_service(url) if proxied else None
         return reader
 
 

@@ -1,5 +1,8 @@
 """One run of desched, from settings to the end: a single cycle, or a service."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from signal import Signals
 from typing import NamedTuple, TextIO
 
 import structlog
@@ -11,6 +14,8 @@ from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.adapters.kubernetes.reader import KubernetesReader
 from desched.bootstrap.load_source import LoadSource
 from desched.errors import ConfigurationError, ObservationError
+from desched.model.memory import Memory
+from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, Mode
 from desched.policy.loading import load_policy
 from desched.ports import World
@@ -24,13 +29,24 @@ from desched.service.metrics import ServiceMetrics
 from desched.service.output import render_report
 from desched.service.policy_file import PolicyFile, PolicyReading, log_policy
 from desched.service.runner import CycleRunner, PolicyListener, ReportSink
-from desched.service.schedule import Schedule, cron, every
+from desched.service.schedule import Schedule, cron, every, time_zone
 from desched.service.signals import stopped_by_signals
 from desched.service.terminal import print_report
-from desched.settings import Settings
+from desched.settings import Settings, flag_of, variable_of
 
 LISTEN_IN_CLUSTER = ":10258"
 LISTEN_OUTSIDE = "127.0.0.1:10258"
+STOPPING = "desched: Stopping once the request under way ends; a second signal ends at once.\n"
+LOAD_UNKNOWN = frozenset(
+    {
+        HoldReason.TOO_MANY_UNKNOWN_NODES,
+        HoldReason.NO_NODE_IN_SCOPE,
+        HoldReason.PARTIAL_DATA,
+        HoldReason.SEVERAL_CLUSTERS,
+    }
+)
+"""Holds after which nobody knows whether a node is overloaded: a script must not take them for
+an answer."""
 
 _log = structlog.get_logger(__name__)
 
@@ -42,7 +58,18 @@ class Intent(NamedTuple):
     notice: str
 
 
-def run(settings: Settings, stdout: TextIO, stderr: TextIO) -> None:
+class Ending(NamedTuple):
+    """How a run ended that met no error.
+
+    `cut_short_by` ended a single cycle before its report; `load_unknown` is true where a single
+    cycle was held because the load could not be known.
+    """
+
+    cut_short_by: Signals | None = None
+    load_unknown: bool = False
+
+
+def run(settings: Settings, stdout: TextIO, stderr: TextIO) -> Ending:
     """Run one cycle, or cycles until a signal, as the settings say.
 
     Raises:
@@ -51,31 +78,63 @@ def run(settings: Settings, stdout: TextIO, stderr: TextIO) -> None:
     """
     quiet = not settings.loops and not settings.given("log_level")
     configure_logs(settings.log_format, "warning" if quiet else settings.log_level, stderr)
+    _check(settings)
     policy_file = _policy_file(settings)
     clock = SystemClock()
-    with stopped_by_signals(clock.stop):
-        kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
-        intent = decide(settings, in_cluster=kubernetes.in_cluster, target=kubernetes.target)
-        if not kubernetes.in_cluster and (stderr.isatty() or not settings.loops):
-            stderr.write(f"desched: {intent.notice}\n")  # else the log of the service says it
-        events = EventWriter(kubernetes, clock, settings.pod_name or "desched")
-        evictor = KubernetesEvictor(kubernetes, events) if intent.mode is Mode.EVICT else None
-        runner = CycleRunner(
-            World(
-                KubernetesReader(kubernetes),
-                LoadSource(settings, kubernetes, clock),
-                clock,
-                evictor,
-            ),
-            policy_file,
-            intent.mode,
-            kubernetes.target,
-        )
-        if settings.loops:
-            runner.tell_policy_to(_policy_events(settings, kubernetes, events))
-            _serve(settings, runner, clock, kubernetes, intent, stdout)
-        else:
-            _run_once(settings, runner, clock, stdout)
+
+    def stop() -> None:
+        clock.stop()
+        if not settings.loops:
+            with suppress(RuntimeError):  # the signal came in the middle of another write
+                stderr.write(STOPPING)
+
+    with stopped_by_signals(stop) as stop_request:
+        try:
+            return _run(settings, policy_file, clock, stdout, stderr)
+        except ObservationError:
+            if stop_request.received is None:
+                raise
+            return Ending() if settings.loops else Ending(cut_short_by=stop_request.received)
+
+
+def _check(settings: Settings) -> None:
+    """Refuse settings that are of no use before anything is asked for."""
+    schedule_of(settings)
+    if settings.listen_address is not None:
+        listen_address(settings.listen_address)
+
+
+def _run(
+    settings: Settings, policy_file: PolicyFile, clock: SystemClock, stdout: TextIO, stderr: TextIO
+) -> Ending:
+    kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
+    intent = decide(settings, in_cluster=kubernetes.in_cluster, target=kubernetes.target)
+    if not kubernetes.in_cluster and _is_told_at_once(settings, intent, stderr):
+        stderr.write(f"desched: {intent.notice}\n")
+        intent = intent._replace(notice="")
+    events = EventWriter(kubernetes, clock, settings.pod_name or "desched")
+    evictor = KubernetesEvictor(kubernetes, events) if intent.mode is Mode.EVICT else None
+    runner = CycleRunner(
+        World(
+            KubernetesReader(kubernetes),
+            LoadSource(settings, kubernetes, clock),
+            clock,
+            evictor,
+        ),
+        policy_file,
+        intent.mode,
+        kubernetes.target,
+        # A service cannot know what its predecessor evicted; who says --once, does.
+        Memory(since=clock.now() if settings.loops else None),
+    )
+    runner.tell_policy_to(log_policy)
+    sinks = tuple(_report_sinks(settings, stdout, stderr))
+    if not settings.loops:
+        runner.report_to(*sinks)
+        return Ending(load_unknown=runner.run().plan.hold in LOAD_UNKNOWN)
+    runner.tell_policy_to(_policy_events(settings, kubernetes, events))
+    _serve(settings, runner, clock, kubernetes, intent, sinks)
+    return Ending()
 
 
 def decide(settings: Settings, *, in_cluster: bool, target: str) -> Intent:
@@ -91,15 +150,29 @@ def decide(settings: Settings, *, in_cluster: bool, target: str) -> Intent:
     )
 
 
+def _is_told_at_once(settings: Settings, intent: Intent, stderr: TextIO) -> bool:
+    """Whether the notice is a message of its own; else the log of the service has it."""
+    hidden = settings.log_level in {"warning", "error"} and intent.mode is Mode.EVICT
+    return hidden or stderr.isatty() or not settings.loops
+
+
 def schedule_of(settings: Settings) -> Schedule:
     """When cycles run.
 
     Raises:
         ConfigurationError: the cron expression or the time zone cannot be understood.
     """
-    if settings.cron is not None:
-        return cron(settings.cron, settings.timezone)
-    return every(round(settings.interval.total_seconds()))
+    if settings.cron is None:
+        return every(round(settings.interval.total_seconds()))
+    for name, check in (
+        ("timezone", lambda: time_zone(settings.timezone)),
+        ("cron", lambda: cron(settings.cron or "", settings.timezone)),
+    ):
+        try:
+            check()
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{flag_of(name)} ({variable_of(name)}): {error}") from error
+    return cron(settings.cron, settings.timezone)
 
 
 def _serve(
@@ -108,22 +181,20 @@ def _serve(
     clock: SystemClock,
     kubernetes: KubernetesConnection,
     intent: Intent,
-    stdout: TextIO,
+    sinks: Iterable[ReportSink],
 ) -> None:
     schedule = schedule_of(settings)
     default_address = LISTEN_IN_CLUSTER if kubernetes.in_cluster else LISTEN_OUTSIDE
     address = listen_address(settings.listen_address or default_address)
     metrics = ServiceMetrics(intent.mode)
     health = Health(clock.monotonic, settings.cycle_deadline.total_seconds())
-    runner.report_to(log_cycle, metrics.cycle_completed)
-    if settings.output is not None or stdout.isatty():
-        runner.report_to(_printer(settings, stdout))
-    runner.tell_policy_to(log_policy, metrics.policy_read)
+    runner.report_to(metrics.cycle_completed, *sinks)
+    runner.tell_policy_to(metrics.policy_read)
     with served(address, health, metrics.exposition) as bound:
+        notice = {"notice": intent.notice} if intent.notice else {}
         _log.info(
             "service.started",
-            notice=intent.notice,
-            target=kubernetes.target,
+            **notice,
             mode=intent.mode.value,
             schedule=schedule.text,
             port=bound.port,
@@ -132,15 +203,17 @@ def _serve(
     _log.info("service.stopped")
 
 
-def _run_once(settings: Settings, runner: CycleRunner, clock: SystemClock, stdout: TextIO) -> None:
-    runner.tell_policy_to(log_policy)
-    runner.report_to(_printer(settings, stdout))
-    try:
-        runner.run()
-    except ObservationError:
-        if not clock.stopping():
-            raise
-        _log.warning("cycle.abandoned", why="desched was asked to stop")
+def _report_sinks(settings: Settings, stdout: TextIO, stderr: TextIO) -> Iterator[ReportSink]:
+    """Who is told of a cycle: the log of a service, and standard output if somebody reads it."""
+    if not settings.loops:
+        yield _printer(settings, stdout)
+        return
+    prints = settings.output is not None or stdout.isatty()
+    as_table = prints and settings.output in {None, "table"}
+    if not (as_table and stdout.isatty() and stderr.isatty()):
+        yield log_cycle  # else its line would stand among the tables and repeat them
+    if prints:
+        yield _printer(settings, stdout)
 
 
 def _printer(settings: Settings, stdout: TextIO) -> ReportSink:
@@ -148,10 +221,10 @@ def _printer(settings: Settings, stdout: TextIO) -> ReportSink:
 
     def write(report: CycleReport) -> None:
         if form == "table" and stdout.isatty():
-            print_report(report, Console(file=stdout))
+            print_report(report, Console(file=stdout), single=not settings.loops)
             return
         separator = "---\n" if form == "yaml" and settings.loops else ""
-        stdout.write(separator + render_report(report, form))
+        stdout.write(separator + render_report(report, form, single=not settings.loops))
         stdout.flush()
 
     return write

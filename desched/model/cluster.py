@@ -234,7 +234,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     `ready_replicas` is None where the controller does not tell. `rolling_out` is true while its
     newest revision has not reached all replicas; `scaling` while an autoscaler wants another number
     of replicas than there are. `survives_disruption` is false where an eviction counts as a failure
-    of the workload itself (a Job without a policy for it).
+    of the workload itself (a Job without a policy for it). Unless `sized`, `desired_replicas` is
+    only the number of pods that there are.
     """
 
     kind: str
@@ -248,6 +249,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     ready_replicas: int | None = None
     autoscaler: Autoscaler | None = None
     survives_disruption: bool = True
+    sized: bool = True
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
@@ -328,13 +330,16 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
 
     `workloads` is keyed by the uid of a pod's controller: a ReplicaSet's uid leads to its
     Deployment; `controller_selectors` is keyed alike and holds the controller's own selector (the
-    ReplicaSet's). `namespaces` holds their labels, `priority_classes` their values.
+    ReplicaSet's). `controller_owners` names, by the uid of a pod's controller, that controller's
+    own owner where it is of a kind that is not understood (the Rollout of a ReplicaSet).
+    `namespaces` holds their labels, `priority_classes` their values.
     """
 
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
     workloads: Mapping[str, Workload] = {}
     controller_selectors: Mapping[str, LabelSelector] = {}
+    controller_owners: Mapping[str, Owner] = {}
     budgets: tuple[PodDisruptionBudget, ...] = ()
     priority_classes: Mapping[str, int] = {}
     namespaces: Mapping[str, Mapping[str, str]] = {}
@@ -374,4 +379,18 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     def budgets_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that an eviction of the pod is charged to."""
         candidates = self.budgets_by_namespace.get(pod.namespace, ())
-        return tuple(budget for budget in candidates if budget.covers(pod))
+        if not candidates:
+            return ()
+        key = (pod.namespace, frozenset(pod.labels.items()))
+        found = self._budgets_by_labels.get(key)
+        if found is None:
+            found = tuple(budget for budget in candidates if budget.covers(pod))
+            self._budgets_by_labels[key] = found
+        return found
+
+    @cached_property
+    def _budgets_by_labels(
+        self,
+    ) -> dict[tuple[str, frozenset[tuple[str, str]]], tuple[PodDisruptionBudget, ...]]:
+        """What was found before; pods of a workload share their labels."""
+        return {}

@@ -30,6 +30,9 @@ class NodeReason(StrEnum):
     BEING_REMOVED = "being_removed"
     UNDER_PRESSURE = "under_pressure"
     RESTING = "resting"
+    NOT_SUSTAINED_YET = "not_sustained_yet"
+    POOL_SATURATED = "pool_saturated"
+    DESTINATION_UNKNOWN = "destination_unknown"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
 
 
@@ -39,7 +42,10 @@ class HoldReason(StrEnum):
     TOO_MANY_UNKNOWN_NODES = "too_many_unknown_nodes"
     PARTIAL_DATA = "partial_data"
     SEVERAL_CLUSTERS = "several_clusters"
+    CLUSTER_SATURATED = "cluster_saturated"
     TOO_FEW_UNDERLOADED_NODES = "too_few_underloaded_nodes"
+    NO_NODE_IN_SCOPE = "no_node_in_scope"
+    JUST_STARTED = "just_started"
 
 
 class RefusalReason(StrEnum):
@@ -58,19 +64,28 @@ class RefusalReason(StrEnum):
     # By policy.
     SYSTEM_CRITICAL = "system_critical"
     PRIORITY_THRESHOLD = "priority_threshold"
+    SYSTEM_NAMESPACE = "system_namespace"
     NAMESPACE_EXCLUDED = "namespace_excluded"
     NAMESPACE_NOT_SELECTED = "namespace_not_selected"
     LABELS_NOT_SELECTED = "labels_not_selected"
     PVC_POD = "pvc_pod"
+    NODE_BOUND_VOLUME = "node_bound_volume"
     LOCAL_STORAGE = "local_storage"
+    HOST_PATH = "host_path"
     RESOURCE_CLAIMS = "resource_claims"
     WITHOUT_BUDGET = "without_budget"
+    SINGLE_REPLICA = "single_replica"
     TOO_FEW_REPLICAS = "too_few_replicas"
+    JOB_COUNTS_EVICTION = "job_counts_eviction"
+    LONG_GRACE_PERIOD = "long_grace_period"
     TOO_YOUNG = "too_young"
     PREFERS_NO_EVICTION = "prefers_no_eviction"
     # For now.
     ROLLOUT_UNDER_WAY = "rollout_under_way"
     SCALING_UNDER_WAY = "scaling_under_way"
+    AUTOSCALER_AT_MAXIMUM = "autoscaler_at_maximum"
+    RESIZE_UNDER_WAY = "resize_under_way"
+    REPLICAS_NOT_READY = "replicas_not_ready"
     BUDGET_EXHAUSTED = "budget_exhausted"
     BUDGET_NOT_CURRENT = "budget_not_current"
     SEVERAL_BUDGETS = "several_budgets"
@@ -84,6 +99,8 @@ class RefusalReason(StrEnum):
     NOT_NEEDED = "not_needed"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
     NODE_RESTS = "node_rests"
+    NOT_SUSTAINED_YET = "not_sustained_yet"
+    POOL_SATURATED = "pool_saturated"
     LIMIT_TOTAL = "limit_total"
     LIMIT_NODE = "limit_node"
     LIMIT_NAMESPACE = "limit_namespace"
@@ -114,13 +131,14 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
-    """How a node is classed, with the numbers behind it."""
+    """How a node is classed, with the numbers behind it; `pool` is empty outside every pool."""
 
     node: str
     node_class: NodeClass
     pressures: tuple[ResourcePressure, ...] = ()
     reason: NodeReason | UnknownReason | None = None
     detail: str = ""
+    pool: str = ""
 
 
 class ResourceRelief(msgspec.Struct, frozen=True, gc=False):

@@ -2,7 +2,8 @@
 
 from desched.model.cluster import Pod
 from desched.model.plan import PlannedEviction, RefusalReason
-from desched.planning.eligibility import Surroundings, refuse
+from desched.planning.eligibility import refuse
+from desched.planning.surroundings import Surroundings
 
 
 def reconsider(

@@ -6,10 +6,11 @@ import msgspec
 
 from desched.model.plan import NodeReason, NodeVerdict, PlannedEviction
 from desched.model.resources import Resource
-from desched.planning.eligibility import Surroundings
+from desched.planning.excess import Candidate, Excess
 from desched.planning.feasibility import Room
-from desched.planning.pressure import NodeLoadState
-from desched.planning.selection import Candidate, Excess, Move
+from desched.planning.node_load import NodeLoadState
+from desched.planning.selection import Move
+from desched.planning.surroundings import Surroundings
 
 
 def with_outlook(
@@ -41,7 +42,7 @@ def _relieved(state: NodeLoadState, gone: list[Candidate]) -> dict[Resource, flo
         removed = [
             sum(used) for used in zip(*(c.usage[source.resource] for c in gone), strict=True)
         ]
-        after[source.resource] = source.lowest_without(removed)
+        after[source.resource] = source.highest_without(removed)
     return after
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 
 from desched.model.cluster import Pod
 from desched.model.load import LoadProblem
@@ -17,12 +18,19 @@ from desched.model.plan import (
 )
 from desched.model.snapshot import Snapshot
 from desched.planning.budgets import Allowance
-from desched.planning.eligibility import Surroundings, refuse
+from desched.planning.choice import choose_moves
+from desched.planning.cost import cost
+from desched.planning.eligibility import refuse
+from desched.planning.excess import Candidate
 from desched.planning.feasibility import Room, usage_of
+from desched.planning.node_load import NodeLoadState
 from desched.planning.outlook import planned_eviction, with_outlook
-from desched.planning.pressure import NodeLoadState, Pressure, classify
+from desched.planning.owners import with_declared_workloads
+from desched.planning.pressure import Pressure, classify
+from desched.planning.replicas import replicas_to_spare
 from desched.planning.reservations import room_left
-from desched.planning.selection import Candidate, Cover, Move, choose_cover
+from desched.planning.selection import HotNode, Move
+from desched.planning.surroundings import Surroundings
 from desched.planning.usage import UsageBook
 from desched.policy.policy import Policy
 from desched.policy.priority import resolve_threshold
@@ -30,9 +38,6 @@ from desched.policy.priority import resolve_threshold
 UNKNOWN_NODES_FLOOR = 1
 UNKNOWN_NODES_SHARE = 0.1
 """More unknown nodes than either of these, and the measurements as a whole are not trusted."""
-
-MOVABLE_SHARE = 0.5
-"""If the best moves clear less of a node's excess, the load is not the pods' to take away."""
 
 HOLDS = {
     LoadProblem.PARTIAL_DATA: HoldReason.PARTIAL_DATA,
@@ -62,7 +67,7 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
     )
     candidates, refused = _sift(overloaded, around)
     hold = _data_hold(snapshot, pressure) or (
-        _policy_hold(policy, pressure) if overloaded else None
+        _policy_hold(policy, pressure) or _start_hold(policy, memory, now) if overloaded else None
     )
     if hold is not None:
         left = [(c.pod, RefusalReason.CYCLE_HELD, hold[0].value) for c in _flat(candidates)]
@@ -70,7 +75,7 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
     if not overloaded:
         return _plan(pressure.verdicts, [], [], None)
     room = room_left(snapshot, policy, memory, pressure, book)
-    moves, left, stuck = _choose(overloaded, candidates, room, pressure, around)
+    moves, left, stuck, room = _choose(overloaded, candidates, room, pressure, around)
     verdicts = with_outlook(pressure.verdicts, moves, stuck, room)
     return _plan(
         verdicts, [planned_eviction(m, s, around) for s, m in moves], [*refused, *left], None
@@ -82,7 +87,9 @@ def surroundings(
 ) -> Surroundings:
     """What eligibility rules hold a pod against."""
     threshold = resolve_threshold(policy, snapshot.cluster.priority_classes)
-    return Surroundings(snapshot.cluster, policy, memory, book, threshold, now)
+    kinds = policy.protections.understood_owner_kinds
+    cluster = with_declared_workloads(snapshot.cluster, kinds)
+    return Surroundings(cluster, policy, memory, book, threshold, now)
 
 
 def _data_hold(snapshot: Snapshot, pressure: Pressure) -> tuple[HoldReason, str] | None:
@@ -92,19 +99,34 @@ def _data_hold(snapshot: Snapshot, pressure: Pressure) -> tuple[HoldReason, str]
     unknown = sum(v.node_class is NodeClass.UNKNOWN for v in pressure.verdicts)
     in_scope = unknown + len(pressure.known)
     bearable = max(UNKNOWN_NODES_FLOOR, int(in_scope * UNKNOWN_NODES_SHARE))
-    if unknown > bearable:
+    if not in_scope:
+        return HoldReason.NO_NODE_IN_SCOPE, f"none of {len(pressure.verdicts)} nodes"
+    if unknown > bearable or not pressure.known:
         detail = f"{unknown} of {in_scope} nodes in scope are unknown, at most {bearable} may be"
         return HoldReason.TOO_MANY_UNKNOWN_NODES, detail
     return None
 
 
 def _policy_hold(policy: Policy, pressure: Pressure) -> tuple[HoldReason, str] | None:
+    if pressure.hold is not None:
+        return pressure.hold
     least = policy.min_underloaded_nodes
     underloaded = len(pressure.of_class(NodeClass.UNDERLOADED))
     if least and underloaded <= least:
         detail = f"{underloaded} underloaded, numberOfNodes asks for more than {least}"
         return HoldReason.TOO_FEW_UNDERLOADED_NODES, detail
     return None
+
+
+def _start_hold(policy: Policy, memory: Memory, now: datetime) -> tuple[HoldReason, str] | None:
+    """A predecessor's evictions are not known, and the shortest window may show their load."""
+    if memory.since is None:
+        return None
+    age_seconds = (now - memory.since).total_seconds()
+    if age_seconds >= policy.shortest_window_seconds:
+        return None
+    window = f"the shortest window is {policy.shortest_window_seconds} s"
+    return HoldReason.JUST_STARTED, f"started {age_seconds:.0f} s ago, {window}"
 
 
 def _sift(
@@ -129,7 +151,8 @@ def _sift(
 
 def _candidate(pod: Pod, around: Surroundings) -> Candidate:
     usage = {resource: around.book.measured(pod, resource) for resource in around.book.windows}
-    return Candidate(pod, usage, usage_of(pod, around.book))
+    price = cost(pod, around.cluster.workload_of(pod), around.now)
+    return Candidate(pod, usage, usage_of(pod, around.book), price)
 
 
 def _flat(candidates: Mapping[str, list[Candidate]]) -> list[Candidate]:
@@ -142,49 +165,32 @@ def _choose(
     room: Room,
     pressure: Pressure,
     around: Surroundings,
-) -> tuple[list[tuple[NodeLoadState, Move]], list[PodFinding], dict[str, str]]:
-    """The moves of the whole plan, hottest node first, and why the other candidates stay.
+) -> tuple[list[tuple[NodeLoadState, Move]], list[PodFinding], dict[str, str], Room]:
+    """The moves of the whole plan in the order of acting, and why the other candidates stay.
 
-    The third part names nodes whose excess cannot be moved, with the numbers.
+    The third part names nodes whose excess cannot be moved, with the numbers; the fourth is the
+    room that the moves leave.
     """
-    allowance = Allowance(around.policy.limits, len(around.cluster.nodes), around.cluster)
-    moves: list[tuple[NodeLoadState, Move]] = []
     left: list[PodFinding] = []
-    stuck: dict[str, str] = {}
+    nodes: list[HotNode] = []
     for state in overloaded:
-        name = state.node.name
-        found = sorted(candidates[name], key=lambda candidate: candidate.pod.ref)
-        if name in pressure.resting:
-            detail = f"lost a pod less than {around.policy.shortest_window_seconds} s ago"
-            left += [(c.pod, RefusalReason.NODE_RESTS, detail) for c in found]
-            continue
-        if allowance.exhausted:
-            left += [(c.pod, RefusalReason.LIMIT_TOTAL, "") for c in found]
-            continue
-        best = choose_cover(state, found, room, None)
-        if best.left > MOVABLE_SHARE:
-            stuck[name] = f"the best moves clear {1 - best.left:.0%} of its excess"
-            left += _stay(found, best, (RefusalReason.EXCESS_NOT_MOVABLE, stuck[name]))
-            continue
-        cover = choose_cover(state, found, room, allowance)
-        for move in cover.moves:
-            allowance.take(move.candidate.pod)
-            room.reserve(
-                move.expected_node, move.candidate.pod.scheduling.requests, move.candidate.charge
-            )
-            moves.append((state, move))
-        left += _stay(found, cover, None)
-    return moves, left, stuck
-
-
-def _stay(
-    found: list[Candidate], cover: Cover, moved: tuple[RefusalReason, str] | None
-) -> list[PodFinding]:
-    """Why candidates of one node stay; `moved` is the reason of those that the cover moves."""
-    findings = [(c.pod, *cover.stay[c.pod.uid]) for c in found if c.pod.uid in cover.stay]
-    if moved is not None:
-        findings += [(move.candidate.pod, *moved) for move in cover.moves]
-    return findings
+        found = sorted(candidates[state.node.name], key=lambda candidate: candidate.pod.ref)
+        if state.node.name in pressure.waiting:
+            left += [(c.pod, *pressure.waiting[state.node.name]) for c in found]
+        else:
+            nodes.append(HotNode(state, tuple(found)))
+    allowance = Allowance(
+        around.policy.limits,
+        len(around.cluster.nodes),
+        around.cluster,
+        partial(replicas_to_spare, around=around),
+    )
+    choice = choose_moves(nodes, room, allowance)
+    for node in nodes:
+        stay = choice.covers[node.name].stay
+        left += [(c.pod, *stay[c.pod.uid]) for c in node.candidates if c.pod.uid in stay]
+    stuck = {name: cover.stuck for name, cover in choice.covers.items() if cover.stuck}
+    return [(node.state, move) for node, move in choice.moves], left, stuck, choice.room
 
 
 def _plan(

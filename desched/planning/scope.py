@@ -41,7 +41,7 @@ VIRTUAL_LABELS = (("type", "virtual-kubelet"), ("eks.amazonaws.com/compute-type"
 
 def out_of_scope(node: Node, policy: Policy, now: datetime) -> tuple[NodeReason, str] | None:
     """Why the node is neither source nor destination, None if it is in scope."""
-    if not policy.node_selector.matches(node.labels):
+    if not policy.looks_at(node.labels):
         return NodeReason.NOT_SELECTED, ""
     taints = {taint.key for taint in node.taints}
     return _never_measured(node, taints) or _not_fit(node, taints) or _too_young(node, policy, now)

@@ -118,12 +118,18 @@ def _kind_problem(value: Mapping[str, object]) -> tuple[str, str]:
             f"desched does not read; {want}, with the thresholds in the args of LoadAware."
         )
         return problem, "kind"
-    if version == "descheduler/v1alpha1" or "strategies" in value:
+    if version == "descheduler/v1alpha1":
+        problem = (
+            f"found {quoted(version)}, which is no longer read; {want}, and profiles in place of "
+            "strategies."
+        )
+        return problem, "apiVersion"
+    if "strategies" in value:
         problem = (
             "strategies belong to descheduler/v1alpha1, which is no longer read; "
             f"{want}, and profiles in place of strategies."
         )
-        return problem, "strategies" if "strategies" in value else "apiVersion"
+        return problem, "strategies"
     if version != API_VERSION:
         return f"{_found(version)}; {want}.", "apiVersion"
     if kind != KIND:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from pydantic import ValidationError
 
 from desched.errors import ConfigurationError
@@ -71,6 +72,9 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
     policy = resolve(parsed, source, digest, notes)
     if policy is None:
         raise locator.refuse(notes.problems)
+    path = policy.protections.priority_threshold.path
+    if path:
+        policy = msgspec.structs.replace(policy, threshold_place=locator.place(path))
     beside = Locator(document).lines(settings.warnings)
     return LoadedPolicy(policy, (*beside, *locator.lines(notes.warnings)))
 

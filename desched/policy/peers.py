@@ -48,6 +48,9 @@ _OF_KOORDINATOR = frozenset(
     }
 )
 
+COUNTERPARTS = frozenset({PeerPlugin.LOW_NODE_UTILIZATION, PeerPlugin.LOW_NODE_LOAD})
+"""What LoadAware does in their place."""
+
 PEER_KEYS: Mapping[str, str] = {
     "gracePeriodSeconds": (
         f"is a key of {_SIGS}; desched always leaves a pod its own grace period, so remove the key"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from desched.policy.peers import DEFAULT_EVICTOR, LOAD_AWARE, PeerPlugin
+from desched.policy.peers import COUNTERPARTS, DEFAULT_EVICTOR, LOAD_AWARE, PeerPlugin
 from desched.policy.problems import Notes
 from desched.policy.schema import (
     DefaultEvictorConfig,
@@ -25,11 +25,10 @@ _ACTS_AT: Mapping[str, tuple[str, ...]] = {
     LOAD_AWARE: ("balance", "filter", "preevictionfilter", "preEvictionFilter"),
     DEFAULT_EVICTOR: ("filter", "preevictionfilter", "preEvictionFilter"),
 }
-_SEVERAL = "several profiles that enable LoadAware are not supported yet"
 
 
 class ChosenProfile(msgspec.Struct, frozen=True):
-    """The profile that desched runs, with where its arguments stand in the document."""
+    """A configuration of LoadAware that desched runs, with where it stands in the document."""
 
     name: str
     load_aware: LoadAwareArgs
@@ -38,34 +37,30 @@ class ChosenProfile(msgspec.Struct, frozen=True):
     evictor_path: KeyPath
 
 
-def choose_profile(document: DeschedulerPolicy, notes: Notes) -> ChosenProfile | None:
-    """The one profile that enables LoadAware; None, with problems noted, if there is not one."""
+def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenProfile]:
+    """Every LoadAware that is enabled, in order; none, with problems noted, if none is."""
     if not document.profiles:
         notes.refuse(("profiles",), "there is no profile; one must enable LoadAware.")
-        return None
-    chosen: list[ChosenProfile | None] = []
+        return []
+    chosen: list[ChosenProfile] = []
     for index, profile in enumerate(document.profiles):
         path: KeyPath = ("profiles", index)
         _check_plugins(profile, path, notes)
         if LOAD_AWARE in _enabled_at(profile.plugins, "balance"):
-            chosen.append(_configured(profile, path, notes))
+            chosen += _configured(profile, path, notes)
         elif any(isinstance(config, LoadAwareConfig) for config in profile.plugin_config or ()):
             notes.refuse(
                 (*path, "plugins"),
                 "LoadAware is configured but not enabled, so nothing would happen; "
                 "add it to plugins.balance.enabled.",
             )
-    if len(chosen) > 1:
-        notes.refuse(
-            ("profiles",), f"{len(chosen)} profiles enable LoadAware; {_SEVERAL}: keep one of them."
-        )
-    elif not chosen and not notes.problems:
+    if not chosen and not notes.problems:
         notes.refuse(
             ("profiles",),
             "no profile enables LoadAware, so nothing would happen; "
             "add it to plugins.balance.enabled of one.",
         )
-    return chosen[0] if chosen else None
+    return chosen
 
 
 def _sets(plugins: Plugins | None) -> Iterator[tuple[str, PluginSet]]:
@@ -105,6 +100,11 @@ def _check_plugins(profile: Profile, path: KeyPath, notes: Notes) -> None:
 
 def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
     """Why a plugin cannot be enabled here, empty if it can."""
+    if name in COUNTERPARTS:
+        return (
+            f"{name} is a plugin of {PeerPlugin(name).run_by}; its counterpart here is LoadAware, "
+            "so enable that instead, as policies/cautious.yaml does."
+        )
     if name in set(PeerPlugin):
         return (
             f"{name} is a plugin of {PeerPlugin(name).run_by}, which can run it beside desched; "
@@ -123,7 +123,7 @@ def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
     return ""
 
 
-def _configured(profile: Profile, path: KeyPath, notes: Notes) -> ChosenProfile | None:
+def _configured(profile: Profile, path: KeyPath, notes: Notes) -> list[ChosenProfile]:
     load_aware: list[tuple[KeyPath, LoadAwareArgs]] = []
     evictor: list[tuple[KeyPath, DefaultEvictorArgs]] = []
     for index, config in enumerate(profile.plugin_config or ()):
@@ -132,17 +132,18 @@ def _configured(profile: Profile, path: KeyPath, notes: Notes) -> ChosenProfile 
             load_aware.append(((*at, "args"), config.args))
         elif isinstance(config, DefaultEvictorConfig):
             evictor.append(((*at, "args"), config.args or DefaultEvictorArgs()))
-    for name, found in ((LOAD_AWARE, load_aware), (DEFAULT_EVICTOR, evictor)):
-        if len(found) > 1:
-            notes.refuse(found[1][0][:-1], f"{name} is configured twice; remove one of the two.")
+    if len(evictor) > 1:
+        notes.refuse(
+            evictor[1][0][:-1], f"{DEFAULT_EVICTOR} is configured twice; remove one of the two."
+        )
     if not load_aware:
         notes.refuse(
             path,
             "LoadAware is enabled but not configured; "
             "add it to pluginConfig with its thresholds and metrics.",
         )
-        return None
     evictor_path, evictor_args = evictor[0] if evictor else (path, DefaultEvictorArgs())
-    return ChosenProfile(
-        profile.name or "", load_aware[0][1], load_aware[0][0], evictor_args, evictor_path
-    )
+    return [
+        ChosenProfile(profile.name or "", args, at, evictor_args, evictor_path)
+        for at, args in load_aware
+    ]

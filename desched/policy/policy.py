@@ -1,7 +1,8 @@
 """The policy as planning reads it: resolved, in ratios and seconds, defaults filled in."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -10,6 +11,26 @@ from desched.model.selectors import LabelSelector
 
 DEFAULT_TOTAL_FLOOR = 5
 DEFAULT_TOTAL_SHARE = 0.01
+DEFAULT_GRACE_PERIOD_SECONDS = 600
+
+
+class DestinationWindow(msgspec.Struct, frozen=True):
+    """A further time over which a destination is judged, by its mean or by a quantile.
+
+    `quantile` is None for the mean and 1.0 for the maximum.
+    """
+
+    window_seconds: int
+    quantile: float | None = None
+
+    def of(self, ratios: Sequence[float]) -> float:
+        """The statistic of these values, at least one; quantiles are interpolated."""
+        if self.quantile is None:
+            return math.fsum(ratios) / len(ratios)
+        ordered = sorted(ratios)
+        place = self.quantile * (len(ordered) - 1)
+        below, above = ordered[math.floor(place)], ordered[math.ceil(place)]
+        return below + (above - below) * (place - math.floor(place))
 
 
 class ResourceRule(msgspec.Struct, frozen=True):
@@ -18,6 +39,7 @@ class ResourceRule(msgspec.Struct, frozen=True):
     `low_ratio` and `trigger_ratio` are shares of capacity; with `Policy.deviation` they are
     distances below and above the mean of all nodes. The margins lie under the trigger.
     `windows_seconds` is sorted, shortest first, and empty for PODS, which is counted, not measured.
+    `destination_windows` are further times by which only destinations are judged.
     """
 
     resource: Resource
@@ -26,13 +48,26 @@ class ResourceRule(msgspec.Struct, frozen=True):
     stop_margin_ratio: float
     ceiling_margin_ratio: float
     windows_seconds: tuple[int, ...]
+    destination_windows: tuple[DestinationWindow, ...] = ()
+
+
+class NodePool(msgspec.Struct, frozen=True):
+    """Nodes with lines of their own, which are compared with each other.
+
+    `rules` name the same resources and windows as those of the policy.
+    """
+
+    name: str
+    selector: LabelSelector
+    rules: tuple[ResourceRule, ...]
 
 
 class MetricsSource(msgspec.Struct, frozen=True):
     """Where load comes from.
 
     `matchers` are label matchers put into every built-in query. `queries` replace built-in ones;
-    keys: node_cpu, node_memory, pod_cpu, pod_memory; `{window}` stands for the window.
+    keys: node_cpu, node_memory, pod_cpu, pod_memory, node_cpu_destination,
+    node_memory_destination; `{window}` stands for the window.
     """
 
     address: str
@@ -43,11 +78,13 @@ class MetricsSource(msgspec.Struct, frozen=True):
 class PriorityThreshold(msgspec.Struct, frozen=True):
     """Pods of this priority and above stay; at most one of value and PriorityClass is set.
 
-    Neither: no threshold below the system-critical priorities.
+    Neither: no threshold below the system-critical priorities. `path` is where in the document the
+    PriorityClass is named.
     """
 
     value: int | None = None
     class_name: str | None = None
+    path: tuple[str | int, ...] = ()
 
 
 class EvictionLimits(msgspec.Struct, frozen=True):
@@ -69,17 +106,17 @@ class Protections(msgspec.Struct, frozen=True):
     """Which pods the policy protects, above those that are always protected.
 
     `protected_storage_classes` narrows `pvc_pods` to claims of these classes; empty means all.
-    `min_pod_age_seconds` and `min_replicas` are 0 when off.
+    `min_pod_age_seconds` and `min_replicas` are 0 when off. `understood_owner_kinds` are written as
+    `group/Kind`, those of the core group as `Kind`.
     """
 
     priority_threshold: PriorityThreshold = PriorityThreshold()
     system_critical: bool = True
-    bare_failed_pods: bool = True
     local_storage: bool = True
     pvc_pods: bool = False
     protected_storage_classes: tuple[str, ...] = ()
     pods_without_budget: bool = False
-    resource_claims: bool = False
+    single_replicas: bool = True
     prefer_no_eviction_is_mandatory: bool = False
     labels: LabelSelector | None = None
     namespace_labels: LabelSelector | None = None
@@ -87,14 +124,48 @@ class Protections(msgspec.Struct, frozen=True):
     excluded_namespaces: tuple[str, ...] = ()
     min_replicas: int = 0
     min_pod_age_seconds: int = 0
+    max_grace_period_seconds: int = DEFAULT_GRACE_PERIOD_SECONDS
+    understood_owner_kinds: tuple[str, ...] = ()
+
+
+class ScoringStrategy(StrEnum):
+    """What kube-scheduler's NodeResourcesFit prefers: free nodes, or full ones."""
+
+    LEAST_ALLOCATED = "LeastAllocated"
+    MOST_ALLOCATED = "MostAllocated"
+
+
+class ScoreWeights(msgspec.Struct, frozen=True):
+    """How much each score plugin of kube-scheduler counts; the defaults are its own."""
+
+    taint_toleration: int = 3
+    node_affinity: int = 2
+    pod_topology_spread: int = 2
+    inter_pod_affinity: int = 2
+    node_resources_fit: int = 1
+    node_resources_balanced_allocation: int = 1
+    image_locality: int = 1
+
+
+class SchedulerRules(msgspec.Struct, frozen=True):
+    """How the cluster's kube-scheduler is configured, as far as landings depend on it."""
+
+    strategy: ScoringStrategy = ScoringStrategy.LEAST_ALLOCATED
+    weights: ScoreWeights = ScoreWeights()
 
 
 class Policy(msgspec.Struct, frozen=True):
     """All that a user decides about what may be disturbed.
 
-    `source` names the file for reports; `digest` tells two policies apart. `node_selector` scopes
+    `source` names the file for reports; `digest` tells two policies apart; `threshold_place` is
+    where a PriorityClass is named, as `FILE:LINE: key.path`. `node_selector` scopes
     the nodes that are looked at; `destination_selector` further narrows where pods may go.
     With `min_underloaded_nodes` above 0, nothing is evicted unless more nodes are underloaded.
+    A node is relieved once its load has lasted for `sustained_seconds` (0: at once). With
+    `deviation` no node below `deviation_floor_ratio` is overloaded. The first of `pools` that
+    selects a node has its lines; a node that none selects has those of `rules`,
+    or with `only_pools` is not looked at. No pod is evicted
+    whose replacement would land badly with a probability above `max_landing_risk`.
     """
 
     source: str
@@ -108,10 +179,32 @@ class Policy(msgspec.Struct, frozen=True):
     min_underloaded_nodes: int = 0
     node_selector: LabelSelector = LabelSelector()
     destination_selector: LabelSelector = LabelSelector()
+    sustained_seconds: int = 0
+    deviation_floor_ratio: float = 0.0
+    pools: tuple[NodePool, ...] = ()
+    only_pools: bool = False
+    max_landing_risk: float = 0.15
+    scheduler: SchedulerRules = SchedulerRules()
+    threshold_place: str = ""
+
+    def looks_at(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels is a source or destination at all."""
+        if self.only_pools and not any(pool.selector.matches(labels) for pool in self.pools):
+            return False
+        return self.node_selector.matches(labels)
+
+    def pool_of(self, labels: Mapping[str, str]) -> NodePool:
+        """The pool of a node with these labels; without a name for those that no pool selects."""
+        default = NodePool("", LabelSelector(), self.rules)
+        return next((pool for pool in self.pools if pool.selector.matches(labels)), default)
 
     def windows(self, resource: Resource) -> tuple[int, ...]:
         """The windows of a resource in seconds, shortest first; empty if it has no rule."""
         return next((r.windows_seconds for r in self.rules if r.resource is resource), ())
+
+    def destination_windows(self, resource: Resource) -> tuple[DestinationWindow, ...]:
+        """The further windows by which destinations are judged."""
+        return next((r.destination_windows for r in self.rules if r.resource is resource), ())
 
     @property
     def longest_window_seconds(self) -> int:

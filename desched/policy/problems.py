@@ -76,6 +76,11 @@ class Locator(msgspec.Struct, frozen=True):
             for line, path, text in dict.fromkeys(placed)
         )
 
+    def place(self, path: KeyPath) -> str:
+        """Where a key stands, as `FILE:LINE: key.path`."""
+        line = self.document.line_of((*self.base, *path))
+        return f"{self.document.source}:{line}: {key_path(path)}"
+
     def refuse(self, problems: Iterable[Problem]) -> ConfigurationError:
         """The error that lists them."""
         lines = self.lines(problems)
@@ -86,10 +91,19 @@ class Locator(msgspec.Struct, frozen=True):
 
 def schema_problems(error: ValidationError, value: object) -> tuple[Problem, ...]:
     """The problems that pydantic found in the value, in our words."""
+    found = [(details, _sentence(details)) for details in error.errors(include_url=False)]
+    misspelt = [(d["loc"][:-1], text) for d, text in found if d["type"] == "extra_forbidden"]
     return tuple(
-        Problem(_path_in(value, details["loc"]), _sentence(details))
-        for details in error.errors(include_url=False)
+        Problem(_path_in(value, details["loc"]), text)
+        for details, text in found
+        if not (details["type"] == "missing" and _is_meant(details["loc"], misspelt))
     )
+
+
+def _is_meant(missing: KeyPath, misspelt: Iterable[tuple[KeyPath, str]]) -> bool:
+    """Whether a key is missing only because it is misspelt, which is said already."""
+    section, ending = missing[:-1], did_you_mean(missing[-1], [str(missing[-1])])
+    return any(where == section and text.endswith(ending) for where, text in misspelt)
 
 
 def _path_in(value: object, location: KeyPath) -> KeyPath:
@@ -113,7 +127,7 @@ def _sentence(details: ErrorDetails) -> str:
     if kind == "extra_forbidden":
         return _unknown_key(location)
     if kind == "missing":
-        return f"is missing. {_description(location)}"
+        return _missing(location)
     if kind in {"enum", "literal_error"}:
         return _not_one_of(found, str(details.get("ctx", {}).get("expected", "")))
     allowed = _ALLOWED.get(kind)
@@ -169,7 +183,7 @@ def _unknown_key(location: KeyPath) -> str:
     suggestion = did_you_mean(key, known)
     if key in PEER_KEYS:
         return f"{PEER_KEYS[key]}."
-    homes = () if suggestion else places_of(key)
+    homes = places_of(key)
     if homes:
         return f"does not belong here; it is a key of {' and of '.join(homes)}."
     # A close guess is worth more than a long list.
@@ -179,9 +193,20 @@ def _unknown_key(location: KeyPath) -> str:
     return _ended(f"unknown {min(nouns)}{allowed}{suggestion}")
 
 
-def _description(location: KeyPath) -> str:
-    for section in sections_at(location[:-1]):
-        field = keys(section).get(str(location[-1]))
-        if field is not None:
-            return field.description or ""
-    return ""
+_TO_WRITE = {
+    "type": '"type: prometheus"',
+    "metrics": '"metrics: {type: prometheus, address: URL}"',
+    "thresholds": 'for example "thresholds: {cpu: 30, memory: 30}"',
+    "targetThresholds": 'for example "targetThresholds: {cpu: 80, memory: 85}"',
+    "args": '"args:" with the thresholds and metrics of LoadAware',
+    "profiles": '"profiles:" with one that enables LoadAware, as policies/cautious.yaml does',
+}
+
+
+def _missing(location: KeyPath) -> str:
+    key = str(location[-1])
+    if key in _TO_WRITE:
+        return f"is missing; write {_TO_WRITE[key]}."
+    fields = [keys(section).get(key) for section in sections_at(location[:-1])]
+    meaning = next((field.description for field in fields if field and field.description), "")
+    return f"is missing: {meaning[:1].lower()}{meaning[1:]}" if meaning else "is missing."

@@ -7,7 +7,11 @@ from collections.abc import Iterable
 
 from desched.model.selectors import LabelSelector
 from desched.policy.plugins import ChosenProfile
-from desched.policy.policy import PriorityThreshold, Protections
+from desched.policy.policy import (
+    DEFAULT_GRACE_PERIOD_SECONDS,
+    PriorityThreshold,
+    Protections,
+)
 from desched.policy.problems import Notes
 from desched.policy.schema_default_evictor import (
     DefaultEvictorArgs,
@@ -40,6 +44,8 @@ def resolve_protections(profile: ChosenProfile, notes: Notes) -> Protections:
     _check_forms(evictor, switches, profile.evictor_path, notes)
     _check_namespaces(namespaces, profile.load_aware_path, notes)
     _warn_of_daemon_sets(evictor, disabled, profile.evictor_path, notes)
+    _warn_of_host_paths(profile, disabled, notes)
+    _warn_of_failed_pods(profile, disabled, notes)
     every_claim = bool(load_aware.ignore_pvc_pods or evictor.ignore_pvc_pods)
     classes = _storage_classes(switches, profile.evictor_path, notes)
     return Protections(
@@ -48,11 +54,6 @@ def resolve_protections(profile: ChosenProfile, notes: Notes) -> Protections:
             load_aware.evict_system_critical_pods,
             evictor.evict_system_critical_pods,
             disabled=DefaultProtection.SYSTEM_CRITICAL in disabled,
-        ),
-        bare_failed_pods=_protected(
-            load_aware.evict_failed_bare_pods,
-            evictor.evict_failed_bare_pods,
-            disabled=DefaultProtection.FAILED_BARE_PODS in disabled,
         ),
         local_storage=_protected(
             load_aware.evict_local_storage_pods,
@@ -64,7 +65,7 @@ def resolve_protections(profile: ChosenProfile, notes: Notes) -> Protections:
         pods_without_budget=(
             bool(evictor.ignore_pods_without_pdb) or ExtraProtection.WITHOUT_BUDGET in extra
         ),
-        resource_claims=ExtraProtection.RESOURCE_CLAIMS in extra,
+        single_replicas=not load_aware.evict_single_replica,
         prefer_no_eviction_is_mandatory=evictor.no_eviction_policy is NoEvictionPolicy.MANDATORY,
         labels=_both(load_aware.label_selector, evictor.label_selector),
         namespace_labels=_both(evictor.namespace_label_selector),
@@ -72,6 +73,12 @@ def resolve_protections(profile: ChosenProfile, notes: Notes) -> Protections:
         excluded_namespaces=namespaces.exclude or (),
         min_replicas=evictor.min_replicas or 0,
         min_pod_age_seconds=evictor.min_pod_age or 0,
+        max_grace_period_seconds=(
+            DEFAULT_GRACE_PERIOD_SECONDS
+            if load_aware.max_grace_period is None
+            else load_aware.max_grace_period
+        ),
+        understood_owner_kinds=load_aware.understood_owner_kinds or (),
     )
 
 
@@ -135,6 +142,21 @@ def _warn_of_daemon_sets(
         )
 
 
+def _warn_of_host_paths(
+    profile: ChosenProfile, disabled: frozenset[DefaultProtection], notes: Notes
+) -> None:
+    text = "lets pods with an emptyDir go; those with a hostPath move only if an annotation asks."
+    for args, path in (
+        (profile.load_aware, profile.load_aware_path),
+        (profile.evictor, profile.evictor_path),
+    ):
+        if args.evict_local_storage_pods:
+            notes.warn((*path, "evictLocalStoragePods"), text)
+    if DefaultProtection.LOCAL_STORAGE in disabled:
+        at = (*profile.evictor_path, "podProtections", "defaultDisabled")
+        notes.warn(at, f"PodsWithLocalStorage {text}")
+
+
 def _storage_classes(switches: PodProtections, path: KeyPath, notes: Notes) -> tuple[str, ...]:
     details = switches.config.pods_with_pvc if switches.config else None
     classes = tuple(c.name for c in (details and details.protected_storage_classes) or ())
@@ -149,7 +171,7 @@ def _storage_classes(switches: PodProtections, path: KeyPath, notes: Notes) -> t
 
 def _priority_threshold(profile: ChosenProfile, notes: Notes) -> PriorityThreshold:
     values: list[int] = []
-    names: list[str] = []
+    names: dict[str, KeyPath] = {}
     for section, path in (
         (profile.load_aware.priority_threshold, profile.load_aware_path),
         (profile.evictor.priority_threshold, profile.evictor_path),
@@ -161,13 +183,29 @@ def _priority_threshold(profile: ChosenProfile, notes: Notes) -> PriorityThresho
                 f'has a value ({given.value}) and a name ("{given.name}"); give one of them.',
             )
         elif given.name:
-            names.append(given.name)
+            names.setdefault(given.name, (*path, "priorityThreshold", "name"))
         elif given.value is not None:
             values.append(given.value)
-    if len(set(names)) > 1 or (names and values):
+    if len(names) > 1 or (names and values):
         notes.refuse(
             (*profile.load_aware_path, "priorityThreshold"),
             "differs from the priorityThreshold of DefaultEvictor, and because one of them names a "
             "PriorityClass, only the cluster knows which is lower; give it once.",
         )
-    return PriorityThreshold(min(values, default=None), names[0] if names else None)
+    name = next(iter(names), None)
+    return PriorityThreshold(min(values, default=None), name, names[name] if name else ())
+
+
+def _warn_of_failed_pods(
+    profile: ChosenProfile, disabled: frozenset[DefaultProtection], notes: Notes
+) -> None:
+    meaning = "has no effect; a failed pod makes no load that a move could take away."
+    for args, path in (
+        (profile.load_aware, profile.load_aware_path),
+        (profile.evictor, profile.evictor_path),
+    ):
+        if args.evict_failed_bare_pods:
+            notes.warn((*path, "evictFailedBarePods"), meaning)
+    if DefaultProtection.FAILED_BARE_PODS in disabled:
+        where = (*profile.evictor_path, "podProtections", "defaultDisabled")
+        notes.warn(where, f"FailedBarePods {meaning}")

@@ -1,26 +1,34 @@
 """Turns the document into the policy that planning reads, and notes what is worth knowing of it."""
 
 from desched.model.selectors import LabelSelector
+from desched.policy.durations import duration_text
 from desched.policy.metrics_source import metrics_source
-from desched.policy.plugins import ChosenProfile, choose_profile
+from desched.policy.plugins import ChosenProfile, choose_profiles
 from desched.policy.policy import EvictionLimits, Policy
+from desched.policy.pools import as_pools, node_pools
 from desched.policy.problems import Notes
 from desched.policy.protections import resolve_protections
-from desched.policy.rules import resource_rules
+from desched.policy.rules import LONGEST_WINDOW_SECONDS, resource_rules
 from desched.policy.schema import DeschedulerPolicy
 from desched.policy.schema_load_aware import (
+    DEFAULT_DEVIATION_FLOOR,
+    DEFAULT_LANDING_RISK,
     DEFAULT_NODE_LIMIT,
+    DEFAULT_SUSTAINED_SECONDS,
     DEFAULT_WORKLOAD_LIMIT,
     EvictionLimitsSection,
     LoadAwareArgs,
 )
+from desched.policy.schema_scheduler import scheduler_rules
 from desched.policy.yaml_source import KeyPath
+
+LEAST_SUSTAINED_SECONDS = 10
+"""History is looked at in ten steps of whole seconds."""
 
 _INERT_ELSEWHERE = {
     "evictLocalStoragePods": "evict_local_storage_pods",
     "evictSystemCriticalPods": "evict_system_critical_pods",
     "ignorePvcPods": "ignore_pvc_pods",
-    "evictFailedBarePods": "evict_failed_bare_pods",
     "labelSelector": "label_selector",
     "priorityThreshold": "priority_threshold",
 }
@@ -32,9 +40,10 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
 
     None, with the reasons in `notes.problems`, where it does not stand for one.
     """
-    profile = choose_profile(document, notes)
-    if profile is None:
+    profiles = choose_profiles(document, notes)
+    if not profiles:
         return None
+    profile = profiles[0]
     args, path = profile.load_aware, profile.load_aware_path
     policy = Policy(
         source=source,
@@ -46,11 +55,48 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         protections=resolve_protections(profile, notes),
         deviation=bool(args.use_deviation_thresholds),
         min_underloaded_nodes=args.number_of_nodes or 0,
-        node_selector=_both(document.node_selector, args.node_selector),
+        node_selector=_both(
+            document.node_selector, args.node_selector if len(profiles) == 1 else None
+        ),
         destination_selector=_both(profile.evictor.node_selector),
+        sustained_seconds=_sustained_seconds(args, path, notes),
+        deviation_floor_ratio=_deviation_floor(args, path, notes) / 100,
+        pools=node_pools(args, path, notes) if len(profiles) == 1 else as_pools(profiles, notes),
+        only_pools=len(profiles) > 1,
+        max_landing_risk=_landing_risk(args),
+        scheduler=scheduler_rules(args.scheduler),
     )
     _warn_of_other_meanings(profile, notes)
     return None if notes.problems else policy
+
+
+def _landing_risk(args: LoadAwareArgs) -> float:
+    return DEFAULT_LANDING_RISK if args.max_landing_risk is None else args.max_landing_risk
+
+
+def _sustained_seconds(args: LoadAwareArgs, path: KeyPath, notes: Notes) -> int:
+    if args.sustained_for is None:
+        return DEFAULT_SUSTAINED_SECONDS
+    if args.sustained_for and not LEAST_SUSTAINED_SECONDS <= args.sustained_for <= (
+        LONGEST_WINDOW_SECONDS
+    ):
+        notes.refuse(
+            (*path, "sustainedFor"),
+            f'found "{duration_text(args.sustained_for)}", allowed is "0s" for off, or from '
+            f'"{duration_text(LEAST_SUSTAINED_SECONDS)}" to '
+            f'"{duration_text(LONGEST_WINDOW_SECONDS)}".',
+        )
+    return args.sustained_for
+
+
+def _deviation_floor(args: LoadAwareArgs, path: KeyPath, notes: Notes) -> float:
+    if args.deviation_floor is None:
+        return DEFAULT_DEVIATION_FLOOR
+    if not args.use_deviation_thresholds:
+        notes.warn(
+            (*path, "deviationFloor"), "has no effect, because useDeviationThresholds is not set."
+        )
+    return args.deviation_floor
 
 
 def _both(*selectors: LabelSelector | None) -> LabelSelector:

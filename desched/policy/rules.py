@@ -1,18 +1,19 @@
 """When each resource makes a node overloaded: thresholds, margins and windows of LoadAware."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
-from desched.policy.policy import ResourceRule
+from desched.policy.policy import DestinationWindow, ResourceRule
 from desched.policy.problems import Notes
 from desched.policy.schema_load_aware import (
     DEFAULT_CEILING_MARGIN,
     DEFAULT_STOP_MARGIN,
     DEFAULT_WINDOW_SECONDS,
     LoadAwareArgs,
-    ResourcePercentages,
 )
+from desched.policy.schema_thresholds import DestinationWindowSection, ResourcePercentages
 from desched.policy.yaml_source import KeyPath
 
 LONGEST_WINDOW_SECONDS = 24 * 3600
@@ -26,6 +27,18 @@ class _Margins(NamedTuple):
 
 def resource_rules(args: LoadAwareArgs, path: KeyPath, notes: Notes) -> tuple[ResourceRule, ...]:
     """The rules in the order of relief; what is wrong with them is noted."""
+    rules = rules_between(args, path, notes)
+    _warn_of_idle_windows(args, {rule.resource for rule in rules}, path, notes)
+    if any(rule.resource is Resource.PODS for rule in rules):
+        notes.warn(
+            (*path, "targetThresholds", "pods"),
+            "is read as a percentage of the node's allocatable pods, not as a number of pods.",
+        )
+    return rules
+
+
+def rules_between(args: LoadAwareArgs, path: KeyPath, notes: Notes) -> tuple[ResourceRule, ...]:
+    """A rule for each resource that has a low threshold and a target."""
     low = _percentages(args.thresholds, (*path, "thresholds"), notes)
     high = _percentages(args.target_thresholds, (*path, "targetThresholds"), notes)
     _check_same_resources(args, path, notes)
@@ -42,14 +55,9 @@ def resource_rules(args: LoadAwareArgs, path: KeyPath, notes: Notes) -> tuple[Re
                     stop_margin_ratio=margins.stop / 100,
                     ceiling_margin_ratio=margins.ceiling / 100,
                     windows_seconds=_windows(args, resource, path, notes),
+                    destination_windows=_destination_windows(args, resource, path, notes),
                 )
             )
-    _warn_of_idle_windows(args, high, path, notes)
-    if Resource.PODS in high:
-        notes.warn(
-            (*path, "targetThresholds", "pods"),
-            "is read as a percentage of the node's allocatable pods, not as a number of pods.",
-        )
     return tuple(rules)
 
 
@@ -151,12 +159,39 @@ def _windows(
     return tuple(sorted(set(given)))
 
 
-def _warn_of_idle_windows(
-    args: LoadAwareArgs, high: dict[Resource, float], path: KeyPath, notes: Notes
-) -> None:
-    for resource in (Resource.CPU, Resource.MEMORY):
-        if getattr(args.windows, resource.value, None) and resource not in high:
-            notes.warn(
-                (*path, "windows", resource.value),
-                f"has no effect, because targetThresholds has no {resource.value}.",
+def _destination_windows(
+    args: LoadAwareArgs, resource: Resource, path: KeyPath, notes: Notes
+) -> tuple[DestinationWindow, ...]:
+    given: tuple[DestinationWindowSection, ...] | None = getattr(
+        args.destination_windows, resource.value, None
+    )
+    for index, section in enumerate(given or ()):
+        if not 0 < section.window <= LONGEST_WINDOW_SECONDS:
+            notes.refuse(
+                (*path, "destinationWindows", resource.value, index, "window"),
+                f'found a window of "{duration_text(section.window)}", allowed is more than 0 and '
+                f'at most "{duration_text(LONGEST_WINDOW_SECONDS)}".',
             )
+    return tuple(DestinationWindow(s.window, _quantile(s.statistic)) for s in given or ())
+
+
+def _quantile(statistic: str) -> float | None:
+    """`avg` is no quantile, `max` is the last and `p95` that below which 95 % lie."""
+    if statistic == "avg":
+        return None
+    return 1.0 if statistic == "max" else int(statistic.removeprefix("p")) / 100
+
+
+def _warn_of_idle_windows(
+    args: LoadAwareArgs, watched: Collection[Resource], path: KeyPath, notes: Notes
+) -> None:
+    for key, section in (
+        ("windows", args.windows),
+        ("destinationWindows", args.destination_windows),
+    ):
+        for resource in (Resource.CPU, Resource.MEMORY):
+            if getattr(section, resource.value, None) and resource not in watched:
+                notes.warn(
+                    (*path, key, resource.value),
+                    f"has no effect, because targetThresholds has no {resource.value}.",
+                )

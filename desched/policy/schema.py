@@ -147,5 +147,6 @@ class DeschedulerPolicy(Section):
         default=None, description="The most evictions in one cycle."
     )
     profiles: tuple[Profile, ...] = Field(
-        description="Profiles; exactly one of them enables LoadAware."
+        description="Profiles; at least one of them enables LoadAware. Several, with different "
+        "`nodeSelector`, are pools of nodes: the first that selects a node has it."
     )

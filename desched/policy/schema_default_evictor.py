@@ -26,7 +26,7 @@ class DefaultProtection(StrEnum):
 
 
 class ExtraProtection(StrEnum):
-    """A protection that holds only if it is enabled."""
+    """A protection that holds only if it is enabled; resource claims always protect."""
 
     PVC = "PodsWithPVC"
     WITHOUT_BUDGET = "PodsWithoutPDB"
@@ -71,7 +71,9 @@ class PodProtections(Section):
         "and has no effect: those pods never move.",
     )
     extra_enabled: tuple[ExtraProtection, ...] | None = Field(
-        default=None, description="Protections that do not hold by default and shall."
+        default=None,
+        description="Protections that do not hold by default and shall. `PodsWithResourceClaims` "
+        "always holds.",
     )
     config: ProtectionConfig | None = Field(
         default=None, description="Details of single protections."
@@ -86,7 +88,7 @@ class DefaultEvictorArgs(PluginArgs):
     )
     evict_local_storage_pods: bool | None = Field(
         default=None,
-        description="Whether pods with an emptyDir or hostPath volume may move. "
+        description="Whether pods with an emptyDir on disk may move. "
         "Older form of `podProtections`.",
         json_schema_extra=default_is(value=False),
     )
@@ -101,8 +103,7 @@ class DefaultEvictorArgs(PluginArgs):
     )
     evict_failed_bare_pods: bool | None = Field(
         default=None,
-        description="Whether failed pods without a controller may go. "
-        "Older form of `podProtections`.",
+        description="Accepted; a failed pod makes no load that a move could take away.",
         json_schema_extra=default_is(value=False),
     )
     ignore_pvc_pods: bool | None = Field(
@@ -132,7 +133,9 @@ class DefaultEvictorArgs(PluginArgs):
         default=None, description="Accepted; whether a pod fits elsewhere is always checked."
     )
     min_replicas: Count | None = Field(
-        default=0, description="Pods of workloads with fewer replicas than this stay."
+        default=0,
+        description="Pods of workloads with fewer replicas than this stay; without a "
+        "PodDisruptionBudget as many must remain Ready while a pod moves.",
     )
     min_pod_age: Seconds | None = Field(
         default=None, description="Pods that started less than this ago stay. Default: no limit."

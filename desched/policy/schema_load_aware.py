@@ -5,11 +5,19 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from desched.policy.durations import duration_text
+from desched.policy.policy import DEFAULT_GRACE_PERIOD_SECONDS
+from desched.policy.schema_scheduler import SchedulerSection
+from desched.policy.schema_thresholds import (
+    DestinationWindows,
+    NodePoolSection,
+    ResourcePercentages,
+    Windows,
+)
 from desched.policy.schema_values import (
-    DURATION_SCHEMA,
     Count,
     LabelSelectorSection,
     NamespaceName,
+    OwnerKind,
     Percent,
     PluginArgs,
     PriorityThresholdSection,
@@ -17,7 +25,6 @@ from desched.policy.schema_values import (
     Section,
     SelectorText,
     default_is,
-    one_or_many,
     refusal,
 )
 from desched.policy.wording import quoted
@@ -26,22 +33,11 @@ DEFAULT_WINDOW_SECONDS = 300
 """Five samples where Prometheus scrapes once a minute, as its community chart does."""
 DEFAULT_STOP_MARGIN = 5.0
 DEFAULT_CEILING_MARGIN = 10.0
+DEFAULT_SUSTAINED_SECONDS = 600
+DEFAULT_DEVIATION_FLOOR = 50.0
+DEFAULT_LANDING_RISK = 0.15
 DEFAULT_NODE_LIMIT = 2
 DEFAULT_WORKLOAD_LIMIT = 1
-
-
-class ResourcePercentages(Section):
-    """A percentage for each resource that is watched; at least one."""
-
-    key_noun = "resource"
-
-    cpu: Percent | None = Field(default=None, description="CPU, percent of the node's capacity.")
-    memory: Percent | None = Field(
-        default=None, description="Memory, percent of the node's capacity."
-    )
-    pods: Percent | None = Field(
-        default=None, description="Number of pods, percent of the node's allocatable pods."
-    )
 
 
 def _metrics_type(value: object) -> str:
@@ -89,6 +85,19 @@ class Queries(Section):
         min_length=1,
         description="Memory use of each pod in bytes, with the labels `namespace` and `pod`.",
     )
+    node_cpu_destination: str | None = Field(
+        default=None,
+        alias="nodeCPUDestination",
+        min_length=1,
+        description="CPU by which a destination is judged, as a share of capacity, for one window "
+        "in `destinationWindows`; such as a recorded percentile.",
+        examples=["quantile_over_time(0.95, node:cpu_utilisation:ratio[{window}])"],
+    )
+    node_memory_destination: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Memory by which a destination is judged, as `nodeCPUDestination`.",
+    )
 
 
 class Metrics(Section):
@@ -124,27 +133,6 @@ class EvictableNamespaces(Section):
     )
     exclude: tuple[NamespaceName, ...] | None = Field(
         default=None, description="Pods of these namespaces stay."
-    )
-
-
-WindowList = Annotated[
-    tuple[Seconds, ...],
-    BeforeValidator(one_or_many),
-    Field(min_length=1),
-    WithJsonSchema(
-        {"anyOf": [DURATION_SCHEMA, {"type": "array", "items": DURATION_SCHEMA, "minItems": 1}]}
-    ),
-]
-
-
-class Windows(Section):
-    """Over which times load is measured; a node is overloaded only if it is in all of them."""
-
-    cpu: WindowList | None = Field(
-        default=None, description="Windows for CPU, one or several. Default: `duration`."
-    )
-    memory: WindowList | None = Field(
-        default=None, description="Windows for memory, one or several. Default: `duration`."
     )
 
 
@@ -188,7 +176,8 @@ class LoadAwareArgs(PluginArgs):
     )
     evict_local_storage_pods: bool | None = Field(
         default=None,
-        description="Whether pods with an emptyDir or hostPath volume may move. "
+        description="Whether pods with an emptyDir on disk may move; those with a hostPath move "
+        "only if an annotation asks for it. "
         "As in every key that DefaultEvictor has too, the more protective holds.",
         json_schema_extra=default_is(value=False),
     )
@@ -205,7 +194,7 @@ class LoadAwareArgs(PluginArgs):
     )
     evict_failed_bare_pods: bool | None = Field(
         default=None,
-        description="Whether failed pods without a controller may go.",
+        description="Accepted; a failed pod makes no load that a move could take away.",
         json_schema_extra=default_is(value=False),
     )
     label_selector: LabelSelectorSection | None = Field(
@@ -218,7 +207,27 @@ class LoadAwareArgs(PluginArgs):
         default=None, description="Accepted; whether a pod fits elsewhere is always checked."
     )
     evictable_namespaces: EvictableNamespaces | None = Field(
-        default=None, description="Whose pods may move. Default: those of all namespaces."
+        default=None,
+        description="Whose pods may move. Default: those of all namespaces but kube-system, "
+        "kube-public, kube-node-lease and desched-system, which only `include` lets go.",
+    )
+    evict_single_replica: bool | None = Field(
+        default=False,
+        description="Whether the only replica of a workload may move, which is then away until its "
+        "replacement is Ready.",
+        examples=[True],
+    )
+    max_grace_period: Seconds | None = Field(
+        default=None,
+        description="Pods with a longer `terminationGracePeriodSeconds` stay.",
+        json_schema_extra=default_is(duration_text(DEFAULT_GRACE_PERIOD_SECONDS)),
+        examples=["30m"],
+    )
+    understood_owner_kinds: tuple[OwnerKind, ...] | None = Field(
+        default=None,
+        description="Further kinds of controllers, as group and kind, that replace an evicted pod "
+        "by a new one elsewhere. Their pods move only within a PodDisruptionBudget.",
+        examples=[["argoproj.io/Rollout"]],
     )
     metrics: Metrics = Field(description="Where load comes from.")
     duration: Seconds | None = Field(
@@ -228,6 +237,34 @@ class LoadAwareArgs(PluginArgs):
     )
     windows: Windows | None = Field(
         default=None, description="Over which times load is measured, by resource."
+    )
+    sustained_for: Seconds | None = Field(
+        default=None,
+        description="For how long a node must have been above a target, at 80 % of the points of "
+        "Prometheus' history, before its pods move; `0s` turns this off.",
+        json_schema_extra=default_is(duration_text(DEFAULT_SUSTAINED_SECONDS)),
+        examples=["15m"],
+    )
+    destination_windows: DestinationWindows | None = Field(
+        default=None,
+        description="By which longer times destinations are judged as well, such as the 95th "
+        "percentile of an hour for hourly batch. Costs queries over that time; a recording rule "
+        "(`metrics.queries`) spares them.",
+    )
+    node_pools: tuple[NodePoolSection, ...] | None = Field(
+        default=None,
+        description="Groups of nodes with thresholds of their own; the first that matches a node "
+        "has it, and a node that none matches has the thresholds above.",
+        examples=[
+            [{"name": "batch", "nodeSelector": "pool=batch", "targetThresholds": {"cpu": 90}}]
+        ],
+    )
+    deviation_floor: Percent | None = Field(
+        default=None,
+        description="With `useDeviationThresholds`: no node whose load is below this percentage is "
+        "overloaded, however idle the others are.",
+        json_schema_extra=default_is(DEFAULT_DEVIATION_FLOOR),
+        examples=[40],
     )
     eviction_limits: EvictionLimitsSection | None = Field(
         default=None, description="The most evictions of one cycle."
@@ -243,4 +280,17 @@ class LoadAwareArgs(PluginArgs):
         description="Percentage points under the target up to which a destination is filled; at "
         "least `stopMargin`. The default is the target where that is less.",
         json_schema_extra=default_is(DEFAULT_CEILING_MARGIN),
+    )
+    max_landing_risk: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="Pods stay whose replacement would, with a higher probability than this (0 to "
+        "1), land on a node that it must not: the same one, one that it would overload, or one "
+        "whose load is not known.",
+        json_schema_extra=default_is(DEFAULT_LANDING_RISK),
+        examples=[0.3],
+    )
+    scheduler: SchedulerSection | None = Field(
+        default=None,
+        description="How kube-scheduler is configured here, for the forecast of landings.",
+        examples=[{"strategy": "MostAllocated"}],
     )

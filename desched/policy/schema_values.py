@@ -71,6 +71,18 @@ def _namespace(value: object) -> str:
     return value
 
 
+OWNER_KIND_PATTERN = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Z][A-Za-z0-9]*$"
+
+
+def _owner_kind(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(OWNER_KIND_PATTERN, value):
+        raise refusal(
+            f"found {quoted(value)}, group and kind are allowed, without a version: "
+            '"argoproj.io/Rollout" (a kind of the core group stands alone)'
+        )
+    return value
+
+
 DURATION_SCHEMA = {
     "type": "string",
     "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$",
@@ -90,6 +102,11 @@ NamespaceName = Annotated[
     str,
     BeforeValidator(_namespace),
     WithJsonSchema({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}),
+]
+OwnerKind = Annotated[
+    str,
+    BeforeValidator(_owner_kind),
+    WithJsonSchema({"type": "string", "pattern": OWNER_KIND_PATTERN}),
 ]
 Percent = Annotated[float, Field(ge=0, le=100)]
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 
-from desched.model.plan import NodeClass
+from desched.model.plan import HoldReason, NodeClass, NodeVerdict
 from desched.model.report import CycleReport
 
 MOST_NAMES = 10
@@ -16,8 +16,10 @@ _log = structlog.get_logger(__name__)
 
 
 def log_cycle(report: CycleReport) -> None:
-    """Log `cycle.completed` with the essentials of the report."""
-    _log.info("cycle.completed", **essentials(report))
+    """Log `cycle.completed` with the essentials of the report; a hold that lasts is a warning."""
+    passes = report.plan.hold in {None, HoldReason.JUST_STARTED}
+    log = _log.info if passes else _log.warning
+    log("cycle.completed", **essentials(report))
 
 
 def essentials(report: CycleReport) -> Mapping[str, Any]:
@@ -35,22 +37,29 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "observe_seconds": round(report.observe_seconds, 3),
         "plan_seconds": round(report.plan_seconds, 3),
     }
-    if overloaded := _names(report, NodeClass.OVERLOADED):
+    if overloaded := _first(v.node for v in _of(report, NodeClass.OVERLOADED)):
         line["overloaded"] = overloaded
-    if unknown := _names(report, NodeClass.UNKNOWN):
-        line["unknown"] = unknown
+    if unknown := _of(report, NodeClass.UNKNOWN):
+        line["unknown"] = {
+            reason: _first(v.node for v in unknown if v.reason == reason)
+            for reason in sorted({v.reason.value for v in unknown if v.reason is not None})
+        }
     if plan.evictions:
         line["evictions"] = [
-            f"{eviction.pod} from {eviction.node}" for eviction in plan.evictions[:MOST_NAMES]
+            f"{eviction.pod} from {eviction.node}: {eviction.reason}"
+            for eviction in plan.evictions[:MOST_NAMES]
         ]
     if plan.hold is not None:
         line |= {"hold": plan.hold.value, "hold_detail": plan.hold_detail}
     return line
 
 
-def _names(report: CycleReport, node_class: NodeClass) -> list[str]:
-    names = sorted(v.node for v in report.plan.nodes if v.node_class is node_class)
-    return names[:MOST_NAMES]
+def _of(report: CycleReport, node_class: NodeClass) -> list[NodeVerdict]:
+    return [verdict for verdict in report.plan.nodes if verdict.node_class is node_class]
+
+
+def _first(names: Iterable[str]) -> list[str]:
+    return sorted(names)[:MOST_NAMES]
 
 
 def _counts(values: Iterable[str]) -> dict[str, int]:

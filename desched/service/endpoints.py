@@ -50,8 +50,8 @@ def listen_address(text: str) -> ListenAddress:
         or (":" in host and not bracketed)
     ):
         raise ConfigurationError(
-            f'The listen address "{text}" is not of the form host:port, such as :10258 for all '
-            "addresses or 127.0.0.1:10258 for this machine only."
+            f'--listen-address (DESCHED_LISTEN_ADDRESS): "{text}" is not of the form host:port, '
+            "such as :10258 for all addresses or 127.0.0.1:10258 for this machine only."
         )
     return ListenAddress(host.strip("[]"), int(port))
 

@@ -23,7 +23,8 @@ _SKIPPED = {
     EVENT_JOB_MAX_INSTANCES: SkippedTick.CYCLE_RUNNING,
     EVENT_JOB_MISSED: SkippedTick.MISSED,
 }
-_WAKE_UP_SECONDS = 3600.0
+_WAKE_UP_SECONDS = 1.0
+"""A signal that the kernel hands to another thread is seen when the main thread wakes up."""
 
 _log = structlog.get_logger(__name__)
 
@@ -49,6 +50,7 @@ class ServiceLoop:
         self._health = health
         self._metrics = metrics
         self._refused: ConfigurationError | None = None
+        self._cycles = 0
 
     def run(self) -> None:
         """Run until the clock is told to stop, and let the running cycle end.
@@ -79,6 +81,7 @@ class ServiceLoop:
 
     def tick(self) -> None:
         """Run one cycle; whatever is wrong with it, the next one gets its chance."""
+        self._cycles += 1
         self._health.cycle_began()
         observed = False
         try:
@@ -90,21 +93,25 @@ class ServiceLoop:
             self._not_configured(error)
         except Exception:  # noqa: BLE001  (a bug in one cycle must not end the service)
             self._metrics.cycle_failed(FailedCycle.CRASHED)
-            _log.exception("cycle.crashed", meaning="this is a bug in desched; please report it")
+            _log.exception(
+                "cycle.crashed",
+                cycle=self._cycles,
+                meaning="this is a bug in desched; please report it",
+            )
         finally:
             self._health.cycle_ended(observed=observed)
 
     def _not_observed(self, error: ObservationError) -> None:
         if self._clock.stopping():
-            _log.info("cycle.abandoned", why="desched was asked to stop")
+            _log.info("cycle.abandoned", cycle=self._cycles, why="desched was asked to stop")
             return
         self._metrics.observation_failed(error.source)
-        _log.error("cycle.skipped", source=error.source.value, why=str(error))
+        _log.error("cycle.skipped", cycle=self._cycles, source=error.source.value, why=str(error))
 
     def _not_configured(self, error: ConfigurationError) -> None:
         self._metrics.cycle_failed(FailedCycle.CONFIGURATION_FAILED)
         if self._health.has_observed:
-            _log.error("cycle.skipped", source="configuration", why=str(error))
+            _log.error("cycle.skipped", cycle=self._cycles, source="configuration", why=str(error))
             return
         self._refused = error
         self._clock.stop()

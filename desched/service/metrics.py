@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from desched import __version__
 from desched.errors import ObservationSource
 from desched.model.load import UnknownReason
-from desched.model.plan import HoldReason, NodeClass, RefusalReason
+from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.service.policy_file import PolicyReading
 
@@ -184,6 +184,18 @@ class LastCycle(Collector):
             "reason",
             UnknownReason,
             (v.reason for v in plan.nodes if isinstance(v.reason, UnknownReason)),
+        )
+        yield _tally(
+            "desched_unrelieved_nodes",
+            "Overloaded nodes that are not relieved or not fully, by reason.",
+            "reason",
+            NodeReason,
+            (
+                verdict.reason
+                for verdict in plan.nodes
+                if verdict.node_class is NodeClass.OVERLOADED
+                and isinstance(verdict.reason, NodeReason)
+            ),
         )
         yield _tally(
             "desched_refusals",

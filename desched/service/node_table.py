@@ -38,7 +38,7 @@ def print_nodes(report: CycleReport, console: Console) -> None:
     for resource in resources:
         heading = f"{RESOURCE_NAMES[resource]} % {_windows(shown, resource)}".rstrip()
         table.add_column(heading, justify="right")
-        table.add_column("limit", justify="right")
+        table.add_column("limit/stop", justify="right")
         table.add_column("after", justify="right")
     for verdict in shown:
         cells = [cell for r in resources for cell in _cells(_pressure(verdict, r))]
@@ -71,6 +71,10 @@ def _choose_nodes(report: CycleReport) -> tuple[Sequence[NodeVerdict], Sequence[
     return shown, [verdict for verdict in hottest if verdict.node not in names]
 
 
+def _line(ratio: float) -> str:
+    return percent(ratio).removesuffix(".0")
+
+
 def _excess(verdict: NodeVerdict) -> float:
     """How far the resource that is worst off is above its line; without numbers, last."""
     return max(
@@ -93,7 +97,7 @@ def _windows(verdicts: Iterable[NodeVerdict], resource: Resource) -> str:
 
 
 def _cells(pressure: ResourcePressure | None) -> tuple[Text, Text, Text]:
-    """The levels now, the line that makes the node overloaded, and the level after the plan."""
+    """The levels now, the lines where overload begins and relief ends, the level after the plan."""
     if pressure is None:
         return Text("?"), Text(""), Text("")
     levels = [ratio for _, ratio in pressure.measured] or [pressure.highest_ratio]
@@ -101,6 +105,6 @@ def _cells(pressure: ResourcePressure | None) -> tuple[Text, Text, Text]:
     style = CLASS_STYLES[NodeClass.OVERLOADED] if pressure.overloaded else ""
     return (
         Text("/".join(percent(ratio) for ratio in levels), style=style),
-        Text(percent(pressure.trigger_ratio)),
+        Text(f"{_line(pressure.trigger_ratio)}/{_line(pressure.stop_ratio)}"),
         Text(after),
     )

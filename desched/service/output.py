@@ -17,8 +17,13 @@ DECIMALS = 4
 TABLE_COLUMNS = 100
 
 
-def render_report(report: CycleReport, format: ReportFormat) -> str:  # noqa: A002  (its own word)
-    """The whole report in one of the formats, ending in a newline.
+def render_report(
+    report: CycleReport,
+    format: ReportFormat,  # noqa: A002  (its own word)
+    *,
+    single: bool = False,
+) -> str:
+    """The whole report in one of the formats, ending in a newline; `single` as in `print_report`.
 
     JSON and YAML have the same structure: nodes by name, refusals by node and pod, evictions and
     outcomes in their order, ratios rounded to four decimals, what is not a number as null.
@@ -31,8 +36,9 @@ def render_report(report: CycleReport, format: ReportFormat) -> str:  # noqa: A0
         case "table":
             console = Console(file=io.StringIO(), width=TABLE_COLUMNS, color_system=None)
             with console.capture() as capture:
-                print_report(report, console)
-            return capture.get()
+                print_report(report, console, single=single)
+            # Cells are filled up with blanks, which would end up in files and diffs.
+            return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
         case _:
             assert_never(format)
 

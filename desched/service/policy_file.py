@@ -34,7 +34,8 @@ class PolicyFile:
 
     def __init__(self, load: Callable[[], LoadedPolicy]) -> None:
         self._load = load
-        self._last_good: Policy | None = None
+        self._last_good: Policy | None = None  # a cycle has run by it
+        self._last_read: Policy | None = None
         self._told: tuple[str, str] | None = None
 
     def read(self) -> PolicyReading:
@@ -46,7 +47,8 @@ class PolicyFile:
         try:
             loaded = self._load()
         except ConfigurationError as error:
-            return self._fall_back(error)
+            return _instead(self._last_good or self._last_read, error)
+        self._last_read = loaded.policy
         return PolicyReading(loaded.policy, loaded.warnings)
 
     def refuse(self, policy: Policy, error: ConfigurationError) -> PolicyReading:
@@ -57,7 +59,7 @@ class PolicyFile:
         """
         if self._last_good is not None and self._last_good.digest == policy.digest:
             raise error
-        return self._fall_back(error)
+        return _instead(self._last_good, error)
 
     def accept(self, reading: PolicyReading) -> None:
         """Keep the policy, by which a cycle has run, as the last good one."""
@@ -70,10 +72,11 @@ class PolicyFile:
         self._told = content
         return reading._replace(news=news)
 
-    def _fall_back(self, error: ConfigurationError) -> PolicyReading:
-        if self._last_good is None:
-            raise error
-        return PolicyReading(self._last_good, problem=str(error))
+
+def _instead(policy: Policy | None, error: ConfigurationError) -> PolicyReading:
+    if policy is None:
+        raise error
+    return PolicyReading(policy, problem=str(error))
 
 
 def log_policy(reading: PolicyReading) -> None:

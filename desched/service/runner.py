@@ -23,6 +23,7 @@ class CycleRunner:
         policy_file: PolicyFile,
         mode: Mode,
         target: str,
+        memory: Memory | None = None,
     ) -> None:
         self._world = world
         self._policy_file = policy_file
@@ -30,7 +31,7 @@ class CycleRunner:
         self._target = target
         self._sinks: tuple[ReportSink, ...] = ()
         self._listeners: tuple[PolicyListener, ...] = ()
-        self._memory = Memory()
+        self._memory = memory or Memory()
         self._cycles = 0
 
     def report_to(self, *sinks: ReportSink) -> None:
@@ -66,5 +67,8 @@ class CycleRunner:
 
     def _run_by(self, policy: Policy) -> CycleReport:
         context = CycleContext(self._cycles, self._mode, self._target)
-        report, self._memory = run_cycle(self._world, policy, self._memory, context)
+        report, _ = run_cycle(self._world, policy, self._memory, context, self._keep)
         return report
+
+    def _keep(self, memory: Memory) -> None:
+        self._memory = memory

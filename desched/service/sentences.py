@@ -4,11 +4,13 @@ Reasons of different kinds share words (`not_ready` is said of nodes and of pods
 string enumerations are equal where their words are; hence one mapping for each kind.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 from desched.model.load import UnknownReason
-from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
+from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan, RefusalReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict
+from desched.policy.durations import duration_text
 from desched.service.wording import count
 
 Reason = RefusalReason | NodeReason | UnknownReason | HoldReason | EvictionVerdict
@@ -27,20 +29,45 @@ REFUSALS: Mapping[RefusalReason, str] = {
     RefusalReason.OPTED_OUT: "An annotation on it forbids eviction.",
     RefusalReason.SYSTEM_CRITICAL: "It has a system-critical priority.",
     RefusalReason.PRIORITY_THRESHOLD: "Its priority is at or above the policy's priorityThreshold.",
+    RefusalReason.SYSTEM_NAMESPACE: (
+        "It belongs to the cluster's own machinery; only evictableNamespaces.include lets it go."
+    ),
     RefusalReason.NAMESPACE_EXCLUDED: "The policy leaves its namespace alone.",
     RefusalReason.NAMESPACE_NOT_SELECTED: "The policy does not select its namespace.",
     RefusalReason.LABELS_NOT_SELECTED: "The policy does not select its labels.",
     RefusalReason.PVC_POD: "It uses a PersistentVolumeClaim, and the policy protects such pods.",
-    RefusalReason.LOCAL_STORAGE: "It keeps data on the node (emptyDir or hostPath).",
+    RefusalReason.NODE_BOUND_VOLUME: (
+        "A volume of it can be reached from its node only, or is not known."
+    ),
+    RefusalReason.LOCAL_STORAGE: "It keeps data on the node's disk (emptyDir).",
+    RefusalReason.HOST_PATH: (
+        "It uses a directory of its node that others may not have; only an annotation lets it go."
+    ),
     RefusalReason.RESOURCE_CLAIMS: "It holds a device through a ResourceClaim.",
     RefusalReason.WITHOUT_BUDGET: (
-        "No PodDisruptionBudget covers it, and the policy protects such pods."
+        "No PodDisruptionBudget covers it, and the policy or its kind of workload asks for one."
+    ),
+    RefusalReason.SINGLE_REPLICA: (
+        "It is the only replica of its workload; the annotation desched.io/evict or the policy's "
+        "evictSingleReplica accepts that it is away for a moment."
     ),
     RefusalReason.TOO_FEW_REPLICAS: "Its workload has fewer replicas than the policy asks for.",
-    RefusalReason.TOO_YOUNG: "It is younger than the policy's minPodAge.",
+    RefusalReason.JOB_COUNTS_EVICTION: (
+        "Its Job would count the eviction as a failure; a podFailurePolicy that ignores "
+        "DisruptionTarget changes that."
+    ),
+    RefusalReason.LONG_GRACE_PERIOD: (
+        "It may take longer to stop than the policy's maxGracePeriod."
+    ),
+    RefusalReason.TOO_YOUNG: "It is younger than the policy's minPodAge or longest window.",
     RefusalReason.PREFERS_NO_EVICTION: "An annotation on it asks not to be evicted.",
     RefusalReason.ROLLOUT_UNDER_WAY: "Its workload is rolling out a new revision.",
     RefusalReason.SCALING_UNDER_WAY: "An autoscaler is changing its workload's replicas.",
+    RefusalReason.AUTOSCALER_AT_MAXIMUM: (
+        "Its workload needs more replicas than its autoscaler may start; each of them counts."
+    ),
+    RefusalReason.RESIZE_UNDER_WAY: "Its resources are being changed in place.",
+    RefusalReason.REPLICAS_NOT_READY: "Not all replicas of its workload are Ready.",
     RefusalReason.BUDGET_EXHAUSTED: "Its PodDisruptionBudget allows no disruption now.",
     RefusalReason.BUDGET_NOT_CURRENT: (
         "Its PodDisruptionBudget was edited, and its controller has not caught up."
@@ -63,6 +90,12 @@ REFUSALS: Mapping[RefusalReason, str] = {
         "Moving all that may be moved would not relieve the node by half."
     ),
     RefusalReason.NODE_RESTS: "The node lost a pod, and the measurements have not yet seen it.",
+    RefusalReason.NOT_SUSTAINED_YET: (
+        "The node has not been overloaded for as long as the policy's sustainedFor."
+    ),
+    RefusalReason.POOL_SATURATED: (
+        "The node's pool has too little room; it needs more nodes, not moves."
+    ),
     RefusalReason.LIMIT_TOTAL: "The cycle's limit of evictions is reached.",
     RefusalReason.LIMIT_NODE: "The limit of evictions from one node is reached.",
     RefusalReason.LIMIT_NAMESPACE: "The limit of evictions from its namespace is reached.",
@@ -80,6 +113,16 @@ NODES: Mapping[NodeReason, str] = {
     NodeReason.BEING_REMOVED: "It is cordoned, or being removed.",
     NodeReason.UNDER_PRESSURE: "The kubelet reports pressure and evicts by itself.",
     NodeReason.RESTING: "It lost a pod, and the measurements have not yet seen it.",
+    NodeReason.NOT_SUSTAINED_YET: (
+        "It has not been overloaded for as long as the policy's sustainedFor; once it has, it is "
+        "relieved."
+    ),
+    NodeReason.POOL_SATURATED: (
+        "Its pool has too little left of what it is short of; add nodes, for moves would not help."
+    ),
+    NodeReason.DESTINATION_UNKNOWN: (
+        "Its load over the policy's destinationWindows is not known, so no pod is sent to it."
+    ),
     NodeReason.EXCESS_NOT_MOVABLE: (
         "Its load is mostly its own or that of pods that must stay; moving others would not help."
     ),
@@ -102,6 +145,17 @@ HOLDS: Mapping[HoldReason, str] = {
     HoldReason.SEVERAL_CLUSTERS: (
         "Prometheus holds several clusters; set metrics.matchers in the policy to name this one."
     ),
+    HoldReason.NO_NODE_IN_SCOPE: (
+        "No node is in scope, so nothing is watched: check the policy's nodeSelector, and whether "
+        "nodes are Ready and older than the longest window."
+    ),
+    HoldReason.JUST_STARTED: (
+        "desched has just started and does not know what was evicted before; it looks on until the "
+        "shortest window has passed."
+    ),
+    HoldReason.CLUSTER_SATURATED: (
+        "Most of the cluster is hot: it needs more nodes or less load, and moves would not help."
+    ),
     HoldReason.TOO_FEW_UNDERLOADED_NODES: (
         "Fewer nodes are underloaded than the policy's numberOfNodes demands."
     ),
@@ -120,6 +174,7 @@ VERDICTS: Mapping[EvictionVerdict, str] = {
     EvictionVerdict.REPLACED: "Another pod has its name now; that one was left alone.",
     EvictionVerdict.NOT_CONFIRMED: "A fresh look found a reason to leave it.",
     EvictionVerdict.NOT_BEGUN: "desched stopped before its turn.",
+    EvictionVerdict.UNREADABLE: "The fresh look at the pod failed, so it was not asked for.",
     EvictionVerdict.UNKNOWN: (
         "The answer was not understood; check whether the pod still runs before acting."
     ),
@@ -132,22 +187,25 @@ SUMMARIES: Mapping[CycleResult, str] = {
         "{hot} overloaded, but no move is right; the reasons above say what would have to change."
     ),
     CycleResult.PLANNED: (
-        "Dry run: nothing was touched. It would evict {planned}; to do it, run with --evict "
-        "(in a cluster: without --dry-run)."
+        "Dry run: nothing was touched. It would evict {planned}.\n"
+        "To do it, run with {acting}; in a cluster, without --dry-run."
     ),
-    CycleResult.EVICTED: (
-        "Evicted {gone} of {planned} planned; the next cycle looks again once the measurements "
-        "have seen it."
-    ),
+    CycleResult.EVICTED: "Evicted {gone} of {planned} planned; {next_look}.",
     CycleResult.NOT_EVICTED: (
         "None of {planned} planned for eviction went; the answers above say why, and the next "
-        "cycle plans afresh."
+        "{look} plans afresh."
     ),
     CycleResult.STOPPED: (
         "Stopped after evicting {gone} of {planned}, because an answer was not understood. "
-        "Check the API server; the next cycle plans afresh."
+        "Check the API server; {next_look}."
     ),
 }
+
+SOME_NOT_JUDGED = "None of the {judged} judged is overloaded; {not_judged} not judged."
+NOTHING_JUDGED = (
+    " Prometheus has data of none: is it the right one, and does metrics.matchers, if the policy "
+    "sets it, name this cluster?"
+)
 
 
 def sentence_of(reason: Reason) -> str:
@@ -165,10 +223,19 @@ def sentence_of(reason: Reason) -> str:
             return VERDICTS[reason]
 
 
-def summary_of(report: CycleReport) -> str:
-    """In plain words: what the cycle did or would do, and what to do next."""
+def summary_of(report: CycleReport, *, single: bool = False) -> str:
+    """In plain words: what the cycle did or would do, and what to do next.
+
+    `single` is a cycle that no other follows, so that nobody waits for the measurements.
+    """
     plan = report.plan
-    hot = sum(verdict.node_class is NodeClass.OVERLOADED for verdict in plan.nodes)
+    classes = Counter(verdict.node_class for verdict in plan.nodes)
+    not_judged = classes[NodeClass.UNKNOWN] + classes[NodeClass.OUT_OF_SCOPE]
+    judged = len(plan.nodes) - not_judged
+    if report.result is CycleResult.NOTHING_TO_DO and not_judged:
+        return SOME_NOT_JUDGED.format(
+            judged=count(judged, "node"), not_judged=count(not_judged, "was", "were")
+        )
     gone = sum(
         outcome.verdict in {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}
         for outcome in report.outcomes
@@ -176,9 +243,27 @@ def summary_of(report: CycleReport) -> str:
     hold = sentence_of(plan.hold) if plan.hold else ""
     if plan.hold_detail:
         hold = f"{hold.removesuffix('.')} ({plan.hold_detail})."
+    if hold and not judged and _all_absent(plan):
+        hold += NOTHING_JUDGED
     return SUMMARIES[report.result].format(
-        hot=count(hot, "node is", "nodes are"),
+        hot=count(classes[NodeClass.OVERLOADED], "node is", "nodes are"),
         planned=count(len(plan.evictions), "pod"),
         gone=gone,
         hold=hold,
+        acting="--evict --once" if single else "--evict",
+        look="run" if single else "cycle",
+        next_look=_next_look(plan, single=single),
     )
+
+
+def _next_look(plan: Plan, *, single: bool) -> str:
+    if not single:
+        return "the next cycle counts what left, until the measurements have seen it"
+    windows = {w for node in plan.nodes for part in node.pressures for w, _ in part.measured}
+    wait = duration_text(max(windows)) if windows else "the longest window"
+    return f"run it again only after {wait}, when the measurements have seen it"
+
+
+def _all_absent(plan: Plan) -> bool:
+    unknown = [node for node in plan.nodes if node.node_class is NodeClass.UNKNOWN]
+    return bool(unknown) and all(node.reason is UnknownReason.ABSENT for node in unknown)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -14,18 +15,22 @@ from desched.service.node_table import RESOURCE_NAMES, print_nodes
 from desched.service.sentences import sentence_of, summary_of
 from desched.service.wording import count, percent, plain
 
-MOST_EXAMPLES = 3
+MOST_EXAMPLES = 10
 MODE_NAMES = {Mode.DRY_RUN: "dry run", Mode.EVICT: "evicting"}
 
 
-def print_report(report: CycleReport, console: Console) -> None:
-    """Print the whole report; it needs no colour and 80 columns are enough."""
+def print_report(report: CycleReport, console: Console, *, single: bool = False) -> None:
+    """Print the whole report; it needs no colour and 80 columns are enough.
+
+    `single` is a cycle that no other follows.
+    """
     _print_header(report, console)
     print_nodes(report, console)
     _print_node_reasons(report.plan.nodes, console)
     _print_evictions(report, console)
     _print_refusals(report.plan.refusals, console)
-    console.print(Text(plain(summary_of(report)), style="bold"))
+    for line in summary_of(report, single=single).splitlines():
+        console.print(Text(plain(line), style="bold"))
 
 
 # --- header -----------------------------------------------------------------------------------
@@ -56,11 +61,11 @@ def _print_header(report: CycleReport, console: Console) -> None:
 
 
 def _print_node_reasons(verdicts: Iterable[NodeVerdict], console: Console) -> None:
-    by_reason: dict[tuple[type, NodeReason | UnknownReason], list[str]] = defaultdict(list)
+    by_reason: dict[tuple[type, NodeReason | UnknownReason], list[_Member]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.reason is not None:
             by_reason[type(verdict.reason), verdict.reason].append(
-                _with_detail(verdict.node, verdict.detail)
+                _Member(verdict.node, verdict.detail)
             )
     if by_reason:
         console.print(Text("\nNodes with a reason to be left alone:", style="bold"))
@@ -120,9 +125,9 @@ def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
         return
     stay = count(len(refusals), "pod on overloaded nodes stays", "pods on overloaded nodes stay")
     console.print(Text(f"{stay}:", style="bold"))
-    by_reason: dict[RefusalReason, list[str]] = defaultdict(list)
+    by_reason: dict[RefusalReason, list[_Member]] = defaultdict(list)
     for refusal in refusals:
-        by_reason[refusal.reason].append(_with_detail(str(refusal.pod), refusal.detail))
+        by_reason[refusal.reason].append(_Member(str(refusal.pod), refusal.detail))
     console.print(_groups(sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))))
     console.print()
 
@@ -130,8 +135,13 @@ def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
 # --- groups -----------------------------------------------------------------------------------
 
 
+class _Member(NamedTuple):
+    name: str
+    detail: str
+
+
 def _groups(
-    groups: Iterable[tuple[RefusalReason | NodeReason | UnknownReason, Sequence[str]]],
+    groups: Iterable[tuple[RefusalReason | NodeReason | UnknownReason, Sequence[_Member]]],
 ) -> Table:
     """Each reason with its sentence, how many it concerns, and the first of them."""
     table = Table.grid(padding=(0, 1))
@@ -139,7 +149,10 @@ def _groups(
     table.add_column(overflow="fold")
     for reason, members in groups:
         more = len(members) - MOST_EXAMPLES
-        lines = [*members[:MOST_EXAMPLES], *([f"… and {more} more"] if more > 0 else [])]
+        lines = [
+            *_by_detail(members[:MOST_EXAMPLES]),
+            *([f"… and {more} more"] if more > 0 else []),
+        ]
         table.add_row(str(len(members)), _block(Text(f"{reason}: {sentence_of(reason)}"), lines))
     return table
 
@@ -148,5 +161,10 @@ def _block(title: Text, lines: Iterable[str]) -> Text:
     return Text("\n").join([title, *(Text(f"  {plain(line)}", style="dim") for line in lines)])
 
 
-def _with_detail(name: str, detail: str) -> str:
-    return f"{name} ({detail})" if detail else name
+def _by_detail(members: Iterable[_Member]) -> Iterable[str]:
+    """The names of those that share a detail on one line with it."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for member in members:
+        names[member.detail].append(member.name)
+    for detail, alike in names.items():
+        yield ", ".join(alike) + (f" ({detail})" if detail else "")

@@ -1,10 +1,13 @@
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from desched import __version__, cli
-from desched.cli import build_parser, main
+from desched.bootstrap.runs import Ending
+from desched.cli import main, parse
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.settings import Settings, flag_of, load_settings, option_of, variable_of
 from tests.unit.test_settings import EXAMPLES, example
@@ -14,7 +17,7 @@ SECRETS = [n for n, f in Settings.model_fields.items() if option_of(f).environme
 
 
 def parsed(*arguments):
-    given = vars(build_parser().parse_args(arguments))
+    given = parse(arguments)
     given.pop("command")
     return given
 
@@ -22,7 +25,7 @@ def parsed(*arguments):
 @pytest.fixture
 def run(mocker):
     """What the command line starts, without any cluster."""
-    return mocker.patch("desched.bootstrap.runs.run", autospec=True)
+    return mocker.patch("desched.bootstrap.runs.run", autospec=True, return_value=Ending())
 
 
 # --- flags are settings ----------------------------------------------------------------------
@@ -31,6 +34,8 @@ def run(mocker):
 @pytest.mark.parametrize("name", FIELDS)
 def test_every_flag_sets_its_field_as_its_variable_does(name, monkeypatch):
     text, _ = example(name)
+    if name == "timezone":  # the flag alone would mean nothing
+        monkeypatch.setenv("DESCHED_CRON", "@hourly")
     by_flag = load_settings(parsed(f"{flag_of(name)}={text}"))
     monkeypatch.setenv(variable_of(name), text)
     assert by_flag == load_settings(parsed())
@@ -69,9 +74,26 @@ def test_the_spellings_of_the_peers_are_accepted(alias, flag, value):
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_no_secret_is_an_argument(name, capsys):
-    assert main([f"{flag_of(name)}=value"]) == 2
-    assert "Unrecognized arguments" in capsys.readouterr().err
+@pytest.mark.parametrize("joint", ["=", " "])
+def test_no_secret_is_an_argument_and_none_is_repeated(name, joint, capsys):
+    assert main(f"{flag_of(name)}{joint}s3cr3t --dry-run".split()) == 2
+    error = capsys.readouterr().err
+    assert "not taken as an argument" in error
+    assert f"set {variable_of(name)}" in error
+    assert "s3cr3t" not in error
+
+
+def test_instead_of_a_secret_the_flag_of_its_file_is_named(capsys):
+    assert main(["--prometheus-password", "x"]) == 2
+    assert "--prometheus-password-file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["--polcy s3cr3t", "--polcy=s3cr3t", "demo --polcy s3cr3t"])
+def test_the_value_of_an_unknown_flag_is_not_repeated(words, capsys):
+    assert main(words.split()) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("desched: There is no flag --polcy; did you mean --policy?")
+    assert "s3cr3t" not in error
 
 
 # --- help ------------------------------------------------------------------------------------
@@ -135,6 +157,19 @@ def test_an_error_that_is_understood_is_a_sentence_and_a_code(run, capsys, error
     assert captured.out == ""
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_report_is_a_sentence_and_the_code_of_shells(run, capsys, number):
+    run.return_value = Ending(cut_short_by=number)
+    assert main(["--once"]) == 128 + number
+    message = f"desched: Ended by {number.name} before the report; nothing was evicted.\n"
+    assert capsys.readouterr().err == message
+
+
+def test_a_single_cycle_that_is_held_for_unknown_load_exits_3(run):
+    run.return_value = Ending(load_unknown=True)
+    assert main(["--once"]) == 3
+
+
 def test_a_bug_is_one_line_and_exits_1(run, capsys):
     run.side_effect = KeyError("nodes")
     assert main([]) == 1
@@ -150,12 +185,28 @@ def test_each_wrong_setting_has_its_line(run, capsys):
 
 def test_a_misspelt_flag_gets_a_suggestion(capsys):
     assert main(["--dryrun"]) == 2
-    assert "Did you mean --dry-run?" in capsys.readouterr().err
+    assert "did you mean --dry-run?" in capsys.readouterr().err
+
+
+def test_a_misspelt_command_gets_a_suggestion(capsys):
+    assert main(["demoo"]) == 2
+    assert 'There is no command "demoo"; did you mean "demo"?' in capsys.readouterr().err
+
+
+def test_a_second_word_is_refused(capsys):
+    assert main(["demo", "twice"]) == 2
+    assert 'nothing to do with "twice"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--policy=x", "--output=json", "--dry-run"])
+def test_the_demonstration_takes_no_flags(flag, capsys):
+    assert main(["demo", flag]) == 2
+    assert f"{flag.partition('=')[0]}: the demonstration" in capsys.readouterr().err
 
 
 def test_abbreviations_are_not_guessed(capsys):
     assert main(["--ev"]) == 2
-    assert "Unrecognized arguments: --ev" in capsys.readouterr().err
+    assert "There is no flag --ev" in capsys.readouterr().err
 
 
 def test_dry_run_and_evict_contradict_each_other(run, capsys):
@@ -174,10 +225,25 @@ def test_without_a_policy_it_says_which_flag_names_one(capsys):
 def test_a_reader_of_the_report_may_leave_early():
     program = (
         "import sys; from desched import cli\n"
-        "def run(*_): sys.stdout.write('x' * 1_000_000)\n"
+        "def run(*_): sys.stdout.write('x' * 1_000_000); return runs.Ending()\n"
         "import desched.bootstrap.runs as runs; runs.run = run\n"
         "sys.exit(cli.main([]))"
     )
+    _reads_ten_bytes_of(program)
+
+
+def test_a_reader_of_the_demonstration_may_leave_early():
+    program = (
+        "import sys; from desched import cli, simulation\n"
+        "def run_demo(console, _):\n"
+        "    for _ in range(100_000): console.print('x' * 70)\n"
+        "import desched.simulation.demo as demo; demo.run_demo = run_demo\n"
+        "sys.exit(cli.main(['demo']))"
+    )
+    _reads_ten_bytes_of(program)
+
+
+def _reads_ten_bytes_of(program):
     with subprocess.Popen(  # noqa: S603  (our own interpreter and program)
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -185,6 +251,29 @@ def test_a_reader_of_the_report_may_leave_early():
         process.stdout.close()
         assert process.wait(timeout=30) == 0
         assert process.stderr.read() == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_an_output_that_cannot_be_written_is_no_bug(size):
+    program = (
+        "import sys; from desched import cli\n"
+        f"def run(*_): sys.stdout.write('x' * {size}); sys.stdout.flush()\n"
+        "import desched.bootstrap.runs as runs; runs.run = run\n"
+        "sys.exit(cli.main([]))"
+    )
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(  # noqa: S603  (our own interpreter and program)
+            [sys.executable, "-c", program],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("desched: The output cannot be written (No space left on device)")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_help_loads_neither_client_nor_scheduler():

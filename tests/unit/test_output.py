@@ -42,6 +42,8 @@ from desched.service.terminal import print_report
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "report.md"
 
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
 
 def pressure(ratio: float, *, after: float | None = None) -> ResourcePressure:
     return ResourcePressure(
@@ -84,7 +86,7 @@ def report(
 ) -> CycleReport:
     return CycleReport(
         cycle=1,
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        started_at=AT,
         duration_seconds=0.123456,
         observe_seconds=0.1,
         plan_seconds=0.02,
@@ -209,7 +211,7 @@ def test_the_hottest_node_comes_first_and_shows_its_lines() -> None:
     assert output.index("hot ") < output.index("warm ") < output.index("cool ")
     assert "CPU % 5m" in output
     assert "90.0" in output
-    assert "80.0" in output
+    assert "80/75" in output
 
 
 def test_a_node_without_numbers_is_shown_with_its_reason() -> None:
@@ -233,19 +235,29 @@ def test_of_many_nodes_only_the_interesting_are_shown_and_the_others_counted() -
 def test_refusals_are_grouped_with_counts_examples_and_the_sentence() -> None:
     refusals = [
         Refusal(PodRef("n", f"p{number}"), "a", RefusalReason.PVC_POD, "data")
-        for number in range(5)
+        for number in range(12)
     ]
     output = shown(report(node("a", 0.9), refusals=tuple(refusals)))
-    assert "5 pods on overloaded nodes stay:" in output
+    assert "12 pods on overloaded nodes stay:" in output
     assert sentences.REFUSALS[RefusalReason.PVC_POD].split(",")[0] in output
-    assert "n/p0 (data)" in output
+    assert "n/p9 (data)" in output
     assert "… and 2 more" in output
-    assert "n/p4" not in output
+    assert "n/p10" not in output
+
+
+def test_a_detail_that_several_share_is_told_once() -> None:
+    dark = [
+        NodeVerdict(name, NodeClass.UNKNOWN, reason=UnknownReason.STALE, detail=detail)
+        for name, detail in (("d1", "600 s"), ("d2", "600 s"), ("d3", "900 s"))
+    ]
+    output = shown(report(node("a"), *dark))
+    assert "  d1, d2 (600 s) " in output
+    assert "  d3 (900 s) " in output
 
 
 def test_an_outcome_is_shown_with_what_the_api_server_said() -> None:
     planned = eviction()
-    outcome = Outcome(planned.pod, "a", EvictionVerdict.BLOCKED_BY_BUDGET, "needs 2, has 2")
+    outcome = Outcome(planned.pod, "a", EvictionVerdict.BLOCKED_BY_BUDGET, AT, "needs 2, has 2")
     cycle = report(node("a", 0.9), evictions=(planned,), result=CycleResult.NOT_EVICTED)
     output = shown(msgspec.structs.replace(cycle, mode=Mode.EVICT, outcomes=(outcome,)))
     assert "blocked_by_budget: Its PodDisruptionBudget refused." in output
@@ -281,6 +293,57 @@ def test_the_last_line_says_in_a_sentence_what_happened(result: CycleResult) -> 
     last = shown(cycle, width=300).splitlines()[-1]
     assert last.endswith(".")
     assert "{" not in last
+
+
+def last_line(cycle: CycleReport, *, single: bool) -> str:
+    return render_report(cycle, "table", single=single).splitlines()[-1]
+
+
+def test_after_a_single_run_the_next_one_has_to_wait_until_the_measurements_have_seen_it() -> None:
+    cycle = report(node("a", 0.9), evictions=(eviction(),), result=CycleResult.EVICTED)
+    assert "run it again only after 5m" in last_line(cycle, single=True)
+    assert "the next cycle counts what left" in last_line(cycle, single=False)
+
+
+def test_a_dry_run_says_which_flags_would_do_the_same_for_real() -> None:
+    cycle = report(node("a", 0.9), evictions=(eviction(),))
+    assert last_line(cycle, single=True).startswith("To do it, run with --evict --once;")
+    assert last_line(cycle, single=False).startswith("To do it, run with --evict;")
+
+
+def test_nothing_to_do_counts_the_nodes_that_were_not_judged() -> None:
+    cycle = report(
+        node("a"),
+        node("b"),
+        node("c"),
+        NodeVerdict("d", NodeClass.UNKNOWN, reason=UnknownReason.STALE),
+        NodeVerdict("e", NodeClass.OUT_OF_SCOPE, reason=NodeReason.TOO_YOUNG),
+        result=CycleResult.NOTHING_TO_DO,
+    )
+    assert sentences.summary_of(cycle) == (
+        "None of the 3 nodes judged is overloaded; 2 were not judged."
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "asks"), [(UnknownReason.ABSENT, True), (UnknownReason.STALE, False)]
+)
+def test_where_no_node_has_data_the_matchers_are_asked_about(
+    reason: UnknownReason,
+    asks: bool,  # noqa: FBT001  (pytest passes parameters by name)
+) -> None:
+    cycle = report(
+        NodeVerdict("a", NodeClass.UNKNOWN, reason=reason),
+        NodeVerdict("b", NodeClass.UNKNOWN, reason=reason),
+        result=CycleResult.HELD,
+        hold=HoldReason.TOO_MANY_UNKNOWN_NODES,
+    )
+    assert ("metrics.matchers" in sentences.summary_of(cycle)) is asks
+
+
+def test_the_table_format_has_no_trailing_blanks() -> None:
+    rendered = render_report(report(node("a"), node("b", 0.9), evictions=(eviction(),)), "table")
+    assert all(line == line.rstrip() for line in rendered.splitlines())
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

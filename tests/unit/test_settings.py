@@ -44,6 +44,8 @@ def test_every_field_is_set_by_its_environment_variable(name, monkeypatch):
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_field_means_the_same_by_flag_and_by_variable(name, monkeypatch):
     text, _ = example(name)
+    if name == "timezone":  # the flag alone would mean nothing
+        monkeypatch.setenv("DESCHED_CRON", "@hourly")
     by_flag = load_settings({name: text})
     monkeypatch.setenv(variable_of(name), text)
     assert load_settings({}) == by_flag
@@ -113,9 +115,29 @@ def test_each_bad_value_gets_its_own_line_that_names_flag_and_variable():
     assert any(line.startswith('--dry-run (DESCHED_DRY_RUN): "perhaps"') for line in lines)
 
 
-def test_an_interval_of_nothing_is_refused():
-    with pytest.raises(ConfigurationError, match="at least 1s"):
-        load_settings({"interval": "0s"})
+@pytest.mark.parametrize("text", ["0", "0s"])
+def test_a_duration_of_nothing_is_refused_with_the_least_that_is_allowed(text):
+    with pytest.raises(ConfigurationError, match=f'"{text}" is too short; it must be at least 1s'):
+        load_settings({"cycle_deadline": text})
+
+
+def test_a_switch_that_is_neither_true_nor_false_is_told_so():
+    with pytest.raises(ConfigurationError, match='"maybe" is neither true nor false'):
+        load_settings({"dry_run": "maybe"})
+
+
+@pytest.mark.parametrize("text", ["localhost:9090", "ftp://a", "http://", "http://a:99999"])
+def test_an_address_of_prometheus_that_is_no_url_is_refused_with_flag_and_value(text):
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings({"prometheus_url": text})
+    start = f'--prometheus-url (DESCHED_PROMETHEUS_URL): "{text}" is not an http or https URL'
+    assert str(caught.value).startswith(start)
+
+
+def test_a_url_that_may_hold_a_secret_is_not_repeated():
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings({"prometheus_url": f"http://me:{SECRET}@a:99999"})
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +169,29 @@ def test_a_switch_given_as_false_contradicts_nothing():
         ({"dry_run": "true", "interval": "5m"}, True),
         ({"dry_run": "true", "cron": "@hourly"}, True),
         ({"once": "true"}, False),
-        ({"once": "true", "interval": "5m"}, False),
     ],
 )
 def test_when_it_loops(flags, loops):
     assert load_settings(flags).loops is loops
+
+
+@pytest.mark.parametrize(
+    ("idle", "beside"),
+    [
+        ({"interval": "5m"}, {"once": "true"}),
+        ({"cron": "@hourly"}, {"once": "true"}),
+        ({"timezone": "Europe/Berlin"}, {}),
+        ({"listen_address": ":10258"}, {"dry_run": "true"}),
+    ],
+)
+def test_a_flag_without_effect_is_refused_but_a_variable_may_be_for_other_runs(
+    idle, beside, monkeypatch
+):
+    (name,) = idle
+    with pytest.raises(ConfigurationError, match=f"{flag_of(name)} means nothing"):
+        load_settings(idle | beside)
+    monkeypatch.setenv(variable_of(name), idle[name])
+    load_settings(beside)
 
 
 SECRET = "s3cr3t-value"  # noqa: S105  (what must not show up anywhere)
@@ -182,6 +222,9 @@ def test_a_password_in_the_url_is_refused_without_repeating_it():
         ("A=1, B=x=y", {"A": "1", "B": "x=y"}),
         ("A=1\nB=2\n", {"A": "1", "B": "2"}),
         ('{"A": "1, 2"}', {"A": "1, 2"}),
+        ("X-Scope-OrgID: team-a\n", {"X-Scope-OrgID": "team-a"}),
+        ("A: 1, 2\nB: x=y\n", {"A": "1, 2", "B": "x=y"}),
+        ("A=http://b:1,C=d", {"A": "http://b:1", "C": "d"}),
     ],
 )
 def test_headers_are_a_list_of_pairs_or_json(text, headers):

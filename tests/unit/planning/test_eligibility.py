@@ -1,220 +1,260 @@
-"""Each rule on its own, and the order of all of them."""
+"""Every rule on its own, their order, and what annotations lift; the document says the same."""
 
+import re
+from collections.abc import Callable
 from datetime import timedelta
+from itertools import combinations
+from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
 from desched.model.cluster import (
     SYSTEM_CRITICAL_PRIORITY,
-    ClusterState,
+    Autoscaler,
     Owner,
-    PersistentVolumeClaim,
-    Pod,
+    PersistentVolume,
     PodDisruptionBudget,
     PodVolume,
     VolumeKind,
-    Workload,
 )
-from desched.model.load import PodUsage
-from desched.model.memory import Memory
 from desched.model.selectors import LabelSelector
-from desched.model.snapshot import Snapshot
-from desched.planning.eligibility import EVICT_ANNOTATION, PREFER_NO_EVICTION_ANNOTATION, refuse
-from desched.planning.planner import surroundings
-from desched.planning.usage import UsageBook
-from desched.policy.policy import Policy, PriorityThreshold, Protections
-from tests.builders import GIB, NOW, budget, load, pod, policy, selector, snapshot, workload
+from desched.planning.consent import (
+    EVICT_ANNOTATION,
+    OWN_ANNOTATION,
+    PREFER_NO_EVICTION_ANNOTATION,
+)
+from desched.planning.eligibility import SYSTEM_NAMESPACES
+from desched.policy.policy import PriorityThreshold
+from tests.builders import NOW, WINDOW_SECONDS, budget, selector
+from tests.unit.planning.candidate import Candidate
 
-CLAIM = PodVolume(VolumeKind.CLAIM, "data")
-YOUNG = NOW - timedelta(minutes=2)
+DOCUMENT = Path(__file__).parents[3] / "docs" / "eligibility.md"
+Spoil = Callable[[Candidate], Any]
 
 
-def seen_with(one: Pod, **cluster: object) -> Snapshot:
-    of_load = msgspec.structs.replace(
-        load({}), pods={(one.namespace, one.name): PodUsage((500.0,), (float(GIB),))}
-    )
-    return msgspec.structs.replace(
-        snapshot([], [one], of_load),
-        cluster=ClusterState(
-            (),
-            (one,),
-            **({"workloads": {"uid-web": workload("web")}} | cluster),  # type: ignore[arg-type]
+def of_pod(**fields: object) -> Spoil:
+    return lambda one: one.pod.update(fields)
+
+
+def of_workload(**fields: object) -> Spoil:
+    return lambda one: one.workload.update(fields)
+
+
+def by_policy(**fields: object) -> Spoil:
+    return lambda one: one.protections.update(fields)
+
+
+def with_budgets(*budgets: PodDisruptionBudget) -> Spoil:
+    return lambda one: setattr(one, "budgets", budgets)
+
+
+def annotated(key: str, value: str = "") -> Spoil:
+    return lambda one: one.annotate(key, value)
+
+
+def holding(volume: PodVolume) -> Spoil:
+    return lambda one: one.add_volume(volume)
+
+
+def claim_of_a_protected_kind(one: Candidate) -> None:
+    one.protections["pvc_pods"] = True
+    one.add_volume(PodVolume(VolumeKind.CLAIM, "data"))
+    one.add_claim("data", PersistentVolume("pv"))
+
+
+def all_of(*spoils: Spoil) -> Spoil:
+    return lambda one: [spoil(one) for spoil in spoils]
+
+
+AT_MAXIMUM = Autoscaler(3, 3, 3, above_target=True)
+GROWING = Autoscaler(3, 4, 9)
+
+SPOILED: list[tuple[str, Spoil]] = [
+    ("mirror_pod", annotated("kubernetes.io/config.mirror", "x")),
+    ("static_pod", annotated("kubernetes.io/config.source", "file")),
+    ("daemonset_pod", of_pod(owner=Owner("DaemonSet", "d", "uid-web"))),
+    ("terminating", of_pod(deleting=True)),
+    ("not_running", of_pod(phase="Pending")),
+    ("not_ready", of_pod(ready=False)),
+    ("opted_out", annotated(EVICT_ANNOTATION, "false")),
+    ("bare_pod", of_pod(owner=None)),
+    ("owner_not_understood", of_pod(owner=Owner("Foo", "f", "uid-f", "example.com/v1"))),
+    ("system_critical", of_pod(priority=SYSTEM_CRITICAL_PRIORITY)),
+    (
+        "priority_threshold",
+        all_of(
+            of_pod(priority=10_000), by_policy(priority_threshold=PriorityThreshold(value=10_000))
         ),
-    )
+    ),
+    ("namespace_excluded", by_policy(included_namespaces=("other",))),
+    ("system_namespace", of_pod(namespace="kube-system")),
+    ("namespace_not_selected", by_policy(namespace_labels=selector(team="a"))),
+    ("labels_not_selected", by_policy(labels=selector(app="other"))),
+    ("pvc_pod", claim_of_a_protected_kind),
+    ("node_bound_volume", holding(PodVolume(VolumeKind.CLAIM, "lost"))),
+    ("local_storage", holding(PodVolume(VolumeKind.EMPTY_DIR))),
+    ("host_path", holding(PodVolume(VolumeKind.HOST_PATH, path="/var/lib/models"))),
+    ("resource_claims", of_pod(has_resource_claims=True)),
+    ("too_few_replicas", by_policy(min_replicas=10)),
+    ("too_young", by_policy(min_pod_age_seconds=172_800)),
+    ("long_grace_period", of_pod(grace_period_seconds=601)),
+    (
+        "prefers_no_eviction",
+        all_of(
+            annotated(PREFER_NO_EVICTION_ANNOTATION),
+            by_policy(prefer_no_eviction_is_mandatory=True),
+        ),
+    ),
+    ("job_counts_eviction", of_workload(survives_disruption=False)),
+    ("rollout_under_way", of_workload(rolling_out=True)),
+    ("scaling_under_way", of_workload(autoscaler=GROWING)),
+    ("autoscaler_at_maximum", of_workload(autoscaler=AT_MAXIMUM)),
+    ("resize_under_way", of_pod(resizing=True)),
+    ("evicted_recently", Candidate.evicted_before),
+    ("without_budget", all_of(with_budgets(), by_policy(pods_without_budget=True))),
+    ("several_budgets", with_budgets(budget("a", 5, app="web"), budget("b", 5, app="web"))),
+    (
+        "budget_not_current",
+        with_budgets(PodDisruptionBudget("apps", "a", LabelSelector(), 5, up_to_date=False)),
+    ),
+    ("budget_exhausted", with_budgets(budget("a", 0, app="web"))),
+    ("single_replica", all_of(of_workload(replicas=1), by_policy(min_replicas=0))),
+    ("replicas_not_ready", of_workload(ready_replicas=2)),
+    ("too_few_replicas", by_policy(min_replicas=3)),
+    ("too_young", of_pod(started_at=NOW - timedelta(seconds=WINDOW_SECONDS - 1))),
+    ("usage_unknown", lambda one: setattr(one, "measured", False)),
+]
+
+LIFTED = {
+    "priority_threshold",
+    "pvc_pod",
+    "local_storage",
+    "host_path",
+    "too_few_replicas",
+    "single_replica",
+}
+each_rule = pytest.mark.parametrize(
+    ("reason", "spoil"), SPOILED, ids=[f"{i}-{reason}" for i, (reason, _) in enumerate(SPOILED)]
+)
 
 
-def finding(one: Pod, by: Policy | None = None, **cluster: object) -> str | None:
-    seen, chosen = seen_with(one, **cluster), by or policy()
-    book = UsageBook(seen, chosen, NOW)
-    found = refuse(one, surroundings(seen, chosen, Memory(), NOW, book))
-    return found[0].value if found else None
-
-
-def protecting(**fields: object) -> Policy:
-    return policy(protections=Protections(**fields))  # type: ignore[arg-type]
-
-
-def rolled(**fields: object) -> dict[str, Workload]:
-    return {"uid-web": workload("web", **fields)}  # type: ignore[arg-type]
+def spoiled(*spoils: Spoil) -> Candidate:
+    """The first to be named is applied last, so that it is whole where two touch the same."""
+    one = Candidate()
+    for spoil in reversed(spoils):
+        spoil(one)
+    return one
 
 
 def test_an_ordinary_replica_may_be_moved() -> None:
-    assert finding(pod("web-1")) is None
+    assert Candidate().reason is None
 
 
-NEVER = [
-    (pod("p", annotations={"kubernetes.io/config.mirror": "x"}), "mirror_pod"),
-    (pod("p", owner=Owner("Node", "n", "u")), "mirror_pod"),
-    (pod("p", annotations={"kubernetes.io/config.source": "file"}), "static_pod"),
-    (pod("p", owner=Owner("DaemonSet", "d", "uid-web")), "daemonset_pod"),
-    (pod("p", deleting=True), "terminating"),
-    (pod("p", phase="Pending"), "not_running"),
-    (pod("p", ready=False), "not_ready"),
-    (pod("p", annotations={EVICT_ANNOTATION: "false"}), "opted_out"),
-    (pod("p", of=None), "bare_pod"),
-    (pod("p", owner=Owner("Job", "j", "uid-j", "batch/v1")), "owner_not_understood"),
-]
+@each_rule
+def test_each_rule_refuses_what_it_is_about(reason: str, spoil: Spoil) -> None:
+    assert spoiled(spoil).reason == reason
 
 
-@pytest.mark.parametrize(("one", "reason"), NEVER)
-def test_what_no_policy_lifts_is_never_moved(one: Pod, reason: str) -> None:
-    open_to_all = protecting(system_critical=False, local_storage=False)
-    assert finding(one, open_to_all) == reason
+def test_of_two_rules_that_refuse_the_earlier_gives_the_reason() -> None:
+    for (first, one), (second, other) in combinations(SPOILED, 2):
+        assert spoiled(one, other).reason == first, (first, second)
 
 
-@pytest.mark.parametrize(("one", "reason"), NEVER)
-def test_the_evict_annotation_does_not_lift_what_is_never_moved(one: Pod, reason: str) -> None:
-    asked = msgspec.structs.replace(one, annotations={EVICT_ANNOTATION: "true"} | one.annotations)
-    assert finding(asked) == reason
+@each_rule
+def test_the_evict_annotation_lifts_priority_storage_and_replica_rules_only(
+    reason: str, spoil: Spoil
+) -> None:
+    asked = spoiled(spoil).annotate(EVICT_ANNOTATION, "true")
+    assert asked.reason == (None if reason in LIFTED else reason)
 
 
-def test_a_workload_opts_out_for_all_of_its_pods() -> None:
-    assert finding(pod("p"), workloads=rolled(annotations={EVICT_ANNOTATION: "False"})) == (
-        "opted_out"
+@each_rule
+def test_our_own_annotation_lifts_the_words_of_others_as_well(reason: str, spoil: Spoil) -> None:
+    asked = spoiled(spoil).annotate(OWN_ANNOTATION, "true")
+    lifted = LIFTED | {"opted_out", "prefers_no_eviction"}
+    assert asked.reason == (None if reason in lifted else reason)
+
+
+def documented_rules() -> list[str]:
+    return (
+        DOCUMENT.read_text().partition("## The rules in order")[2].partition("\n## ")[0].split("\n")
     )
 
 
-PROTECTED = [
-    (pod("p", priority=SYSTEM_CRITICAL_PRIORITY), {}, "system_critical"),
-    (
-        pod("p", priority=10_000),
-        {"priority_threshold": PriorityThreshold(value=10_000)},
-        "priority_threshold",
+def test_the_documented_order_is_the_order_of_the_rules() -> None:
+    cells = [row.split("|")[1] for row in documented_rules() if row.startswith("| `")]
+    assert [r for cell in cells for r in re.findall(r"`(\w+)`", cell)] == [r for r, _ in SPOILED]
+
+
+def test_the_documented_rules_that_are_lifted_are_those() -> None:
+    rows = [row for row in documented_rules() if "**lifted**" in row]
+    assert {r for row in rows for r in re.findall(r"`(\w+)`", row.split("|")[1])} == LIFTED
+
+
+def test_the_documented_system_namespaces_are_those() -> None:
+    text = "\n".join(documented_rules())
+    assert all(namespace in text for namespace in SYSTEM_NAMESPACES)
+
+
+OPEN: dict[str, Spoil] = {
+    "a priority below the threshold": all_of(
+        of_pod(priority=9_999), by_policy(priority_threshold=PriorityThreshold(value=10_000))
     ),
-    (pod("p"), {"excluded_namespaces": ("apps",)}, "namespace_excluded"),
-    (pod("p"), {"included_namespaces": ("other",)}, "namespace_excluded"),
-    (pod("p"), {"namespace_labels": selector(team="a")}, "namespace_not_selected"),
-    (pod("p"), {"labels": selector(app="other")}, "labels_not_selected"),
-    (pod("p", volumes=(CLAIM,)), {"pvc_pods": True}, "pvc_pod"),
-    (pod("p", volumes=(PodVolume(VolumeKind.EMPTY_DIR),)), {}, "local_storage"),
-    (pod("p", volumes=(PodVolume(VolumeKind.HOST_PATH),)), {}, "local_storage"),
-    (pod("p", has_resource_claims=True), {"resource_claims": True}, "resource_claims"),
-    (pod("p"), {"min_replicas": 4}, "too_few_replicas"),
-    (pod("p", started_at=YOUNG), {"min_pod_age_seconds": 3600}, "too_young"),
-    (pod("p", started_at=None), {"min_pod_age_seconds": 3600}, "too_young"),
-    (pod("p"), {"pods_without_budget": True}, "without_budget"),
-    (
-        pod("p", annotations={PREFER_NO_EVICTION_ANNOTATION: ""}),
-        {"prefer_no_eviction_is_mandatory": True},
-        "prefers_no_eviction",
+    "a critical priority that is let go": all_of(
+        of_pod(priority=SYSTEM_CRITICAL_PRIORITY), by_policy(system_critical=False)
     ),
-]
+    "disk storage that is let go": all_of(
+        holding(PodVolume(VolumeKind.EMPTY_DIR)), by_policy(local_storage=False)
+    ),
+    "an included namespace": by_policy(included_namespaces=("apps",)),
+    "a namespace beside an excluded one": by_policy(excluded_namespaces=("default",)),
+    "a workload that keeps enough replicas": by_policy(min_replicas=2),
+    "a pod of just the minimum age": by_policy(min_pod_age_seconds=86_400),
+    "a grace period of ten minutes": of_pod(grace_period_seconds=600),
+    "a longer one that is allowed": all_of(
+        of_pod(grace_period_seconds=601), by_policy(max_grace_period_seconds=601)
+    ),
+    "a preference": annotated(PREFER_NO_EVICTION_ANNOTATION),
+    "a selector of everything": by_policy(labels=LabelSelector()),
+    "a pod that the window has just seen": of_pod(
+        started_at=NOW - timedelta(seconds=WINDOW_SECONDS)
+    ),
+}
 
 
-@pytest.mark.parametrize(("one", "protections", "reason"), PROTECTED)
-def test_a_policy_protects_what_it_says(
-    one: Pod, protections: dict[str, object], reason: str
-) -> None:
-    assert finding(one, protecting(**protections)) == reason
+@pytest.mark.parametrize("spoil", OPEN.values(), ids=OPEN)
+def test_a_policy_leaves_open_what_it_does_not_protect(spoil: Spoil) -> None:
+    assert spoiled(spoil).reason is None
 
 
-LIFTED = {"priority_threshold", "pvc_pod", "local_storage", "too_few_replicas"}
-
-
-@pytest.mark.parametrize(("one", "protections", "reason"), PROTECTED)
-def test_the_evict_annotation_lifts_priority_storage_and_replica_rules_only(
-    one: Pod, protections: dict[str, object], reason: str
-) -> None:
-    asked = msgspec.structs.replace(one, annotations={EVICT_ANNOTATION: ""} | one.annotations)
-    assert finding(asked, protecting(**protections)) == (None if reason in LIFTED else reason)
-
-
-@pytest.mark.parametrize(
-    ("one", "protections"),
-    [
-        (pod("p", priority=9_999), {"priority_threshold": PriorityThreshold(value=10_000)}),
-        (pod("p", priority=SYSTEM_CRITICAL_PRIORITY), {"system_critical": False}),
-        (pod("p", volumes=(CLAIM,)), {}),
-        (pod("p", volumes=(PodVolume(VolumeKind.EMPTY_DIR),)), {"local_storage": False}),
-        (pod("p"), {"included_namespaces": ("apps",)}),
-        (pod("p"), {"min_replicas": 3}),
-        (pod("p", annotations={PREFER_NO_EVICTION_ANNOTATION: ""}), {}),
-        (pod("p"), {"labels": LabelSelector()}),
-    ],
-)
-def test_a_policy_leaves_open_what_it_does_not_protect(
-    one: Pod, protections: dict[str, object]
-) -> None:
-    assert finding(one, protecting(**protections)) is None
+@pytest.mark.parametrize("namespace", sorted(SYSTEM_NAMESPACES))
+def test_system_namespaces_stay_unless_the_policy_includes_them(namespace: str) -> None:
+    one = Candidate(namespace=namespace)
+    one.protections["excluded_namespaces"] = ("default",)
+    assert one.reason == "system_namespace"
+    one.protections = {"included_namespaces": (namespace,)}
+    assert one.reason is None
 
 
 def test_switching_off_system_critical_protection_keeps_the_threshold() -> None:
-    by = protecting(system_critical=False, priority_threshold=PriorityThreshold(value=10_000))
-    assert finding(pod("p", priority=SYSTEM_CRITICAL_PRIORITY), by) == "priority_threshold"
+    one = Candidate(priority=SYSTEM_CRITICAL_PRIORITY)
+    one.protections = {
+        "system_critical": False,
+        "priority_threshold": PriorityThreshold(value=10_000),
+    }
+    assert one.reason == "priority_threshold"
 
 
-def test_a_threshold_by_name_is_the_value_of_the_class() -> None:
-    by = protecting(priority_threshold=PriorityThreshold(class_name="high"))
-    assert finding(pod("p", priority=500), by, priority_classes={"high": 500}) == (
-        "priority_threshold"
-    )
-    assert finding(pod("p", priority=499), by, priority_classes={"high": 500}) is None
+@pytest.mark.parametrize(("priority", "reason"), [(500, "priority_threshold"), (499, None)])
+def test_a_threshold_by_name_is_the_value_of_the_class(priority: int, reason: str | None) -> None:
+    one = Candidate(priority=priority)
+    one.protections["priority_threshold"] = PriorityThreshold(class_name="high")
+    one.cluster["priority_classes"] = {"high": 500}
+    assert one.reason == reason
 
 
-@pytest.mark.parametrize(
-    ("storage_class", "reason"), [("fast", "pvc_pod"), ("slow", None), ("", "pvc_pod")]
-)
-def test_claims_are_protected_by_storage_class_and_unknown_ones_too(
-    storage_class: str, reason: str | None
-) -> None:
-    by = protecting(pvc_pods=True, protected_storage_classes=("fast",))
-    claims = {("apps", "data"): PersistentVolumeClaim("apps", "data", storage_class, "pv")}
-    assert finding(pod("p", volumes=(CLAIM,)), by, claims=claims) == reason
-    assert finding(pod("p", volumes=(CLAIM,)), by) == "pvc_pod"
-
-
-@pytest.mark.parametrize(
-    ("cluster", "reason"),
-    [
-        ({"workloads": rolled(rolling_out=True)}, "rollout_under_way"),
-        ({"workloads": rolled(scaling=True)}, "scaling_under_way"),
-        ({"budgets": (budget("a", 0, app="web"),)}, "budget_exhausted"),
-        ({"budgets": (budget("a", 5, app="web"), budget("b", 5, app="web"))}, "several_budgets"),
-        (
-            {"budgets": (PodDisruptionBudget("apps", "a", LabelSelector(), 5, up_to_date=False),)},
-            "budget_not_current",
-        ),
-        ({"budgets": (budget("a", 1, app="web"),)}, None),
-        ({"budgets": (budget("a", 0, app="other"),)}, None),
-        ({"budgets": (PodDisruptionBudget("other", "a", LabelSelector(), 0),)}, None),
-        ({"budgets": (PodDisruptionBudget("apps", "a", None, 0),)}, None),
-    ],
-)
-def test_a_workload_in_motion_or_a_budget_makes_the_pod_wait(
-    cluster: dict[str, object], reason: str | None
-) -> None:
-    assert finding(pod("p"), **cluster) == reason
-
-
-def test_a_pod_without_measured_usage_stays() -> None:
-    one = pod("p")
-    blind = msgspec.structs.replace(seen_with(one), load=load({}))
-    book = UsageBook(blind, policy(), NOW)
-    found = refuse(one, surroundings(blind, policy(), Memory(), NOW, book))
-    assert found is not None
-    assert found[0] == "usage_unknown"
-
-
-def test_a_pod_that_its_window_has_not_fully_seen_stays() -> None:
-    assert finding(pod("p", started_at=YOUNG)) == "usage_unknown"
+def test_a_pod_without_a_start_time_is_too_young_for_a_minimum_age() -> None:
+    one = Candidate(started_at=None)
+    one.protections["min_pod_age_seconds"] = 60
+    assert one.finding() == ("too_young", "its start time is not known")

@@ -1,22 +1,26 @@
 """On which nodes a pod fits."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from desched.model.cluster import (
     ClusterState,
+    HostPort,
+    Node,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    PodAffinityTerm,
     PodVolume,
     Taint,
     Toleration,
     VolumeKind,
 )
-from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.feasibility import Room
-from tests.builders import amounts, node, pod
+from tests.builders import amounts, node, pod, selector
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -25,7 +29,7 @@ def places(one: Pod, *nodes: object, **cluster: object) -> list[str]:
     """Where the pod is schedulable by the scheduler's rules."""
     pods = cluster.pop("pods", ())
     state = ClusterState(tuple(nodes), (one, *pods), **cluster)  # type: ignore[arg-type,misc]
-    room = Room(state, {}, {})
+    room = Room(state, {}, ())
     return [name for name, fits in zip(room.names, room.schedulable(one), strict=True) if fits]
 
 
@@ -114,16 +118,96 @@ def test_a_volume_is_reached_only_from_where_it_is() -> None:
     assert places(one, *nodes) == []
 
 
-@pytest.mark.parametrize("fields", [{"ready": False}, {"unschedulable": True}, {"deleting": True}])
-def test_a_closed_node_takes_nobody(fields: dict[str, bool]) -> None:
-    assert places(pod("p"), node("closed", **fields)) == []
+def test_a_cordoned_node_takes_only_who_tolerates_the_cordon() -> None:
+    cordoned = node("closed", unschedulable=True)
+    assert places(pod("p"), cordoned) == []
+    toleration = Toleration("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule")
+    assert places(pod("p", scheduling={"tolerations": (toleration,)}), cordoned) == ["closed"]
+
+
+@pytest.mark.parametrize("fields", [{"ready": False}, {"deleting": True}])
+def test_only_taints_tell_the_scheduler_that_a_node_is_failing(fields: dict[str, bool]) -> None:
+    assert places(pod("p"), node("failing", **fields)) == ["failing"]
 
 
 def test_a_trial_does_not_change_the_room_it_was_made_from() -> None:
     state = ClusterState((node("a"),), ())
-    room = Room(state, {}, {})
+    room = Room(state, {}, ())
     trial = room.copy()
-    trial.reserve("a", Amounts(cpu_millicores=4000, pods=1), {})
+    trial.reserve("a", pod("big", request=amounts(4)), {})
     one = pod("p", request=amounts(1))
     assert not trial.schedulable(one).any()
     assert room.schedulable(one).all()
+
+
+def explained(one: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), **cluster: Any) -> str:
+    room = Room(ClusterState(nodes, (one, *pods), **cluster), {}, ())
+    return room.fit(one, one.node, {}).explanation
+
+
+def test_a_refusal_counts_nodes_by_the_first_filter_that_fails() -> None:
+    alone = PodAffinityTerm("kubernetes.io/hostname", selector(app="web"))
+    scheduling = {
+        "pod_anti_affinity": (alone,),
+        "host_ports": (HostPort(80),),
+        "node_selector": (("disk", "ssd"),),
+    }
+    one = pod("p", on="source", request=amounts(2, 1), scheduling=scheduling)
+    ssd = {"labels": {"disk": "ssd", "kubernetes.io/hostname": "h"}}
+    nodes = [
+        node("cordoned", unschedulable=True, taints=(Taint("db", "NoSchedule", "x"),)),
+        node("tainted-1", taints=(Taint("db", "NoSchedule", "x"), Taint("more", "NoExecute"))),
+        node("tainted-2", taints=(Taint("db", "NoSchedule", "x"),)),
+        node("tainted-3", taints=(Taint("gone", "NoExecute"),)),
+        node("other-disk"),
+        node("port-taken", **ssd),
+        node("small", cpu=1, memory_gib=0.5, **ssd),
+        node("sibling", labels={"disk": "ssd", "kubernetes.io/hostname": "sibling"}),
+        node("source", labels={"disk": "ssd", "kubernetes.io/hostname": "source"}),
+    ]
+    holder = pod("holder", on="port-taken", of="x", scheduling={"host_ports": (HostPort(80),)})
+    sibling = pod("q", on="sibling")
+    assert explained(one, *nodes, pods=(holder, sibling)) == (
+        "0/9 nodes are available: "
+        "2 node(s) had untolerated taint {db: x}, "
+        "1 Insufficient cpu, "
+        "1 Insufficient memory, "
+        "1 node(s) didn't have free ports for the requested pod ports, "
+        "1 node(s) didn't match Pod's node affinity/selector, "
+        "1 node(s) didn't match pod anti-affinity rules, "
+        "1 node(s) had untolerated taint {gone}, "
+        "1 node(s) is the one to be relieved, "
+        "1 node(s) were unschedulable"
+    )
+
+
+def test_where_the_scheduler_would_let_it_in_the_refusal_is_desched_own() -> None:
+    assert explained(pod("p", on="a"), node("a"), node("b"), node("c")) == (
+        "0/3 nodes are available: 2 node(s) are no destination, 1 node(s) is the one to be relieved"
+    )
+
+
+def test_an_explanation_is_of_now_and_not_of_before_a_reservation() -> None:
+    one = pod("p", on="a", request=amounts(3))
+    room = Room(ClusterState((node("a"), node("b")), (one,)), {}, ())
+    assert "1 node(s) are no destination" in room.fit(one, "a", {}).explanation
+    trial = room.copy()
+    trial.reserve("b", pod("q", request=amounts(3)), {})
+    assert trial.fit(one, "a", {}).explanation == (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) is the one to be relieved"
+    )
+    assert "Insufficient" not in room.fit(one, "a", {}).explanation
+
+
+def test_a_pod_that_leaves_frees_its_requests() -> None:
+    one, other = pod("p", on="a", request=amounts(4)), pod("q", on="b", request=amounts(3))
+    room = Room(ClusterState((node("a"), node("b"), node("c")), (one, other)), {}, ())
+    assert room.feasible(one, "a").tolist() == [True, False, True]
+    assert room.feasible_beside(one, "a").tolist() == [False, False, True]
+    room.reserve("c", one, {}, leaving=one)
+    assert room.feasible(other, "b").tolist() == [True, True, False]
+    assert [(c.pod.name, c.position, c.sign) for c in room.changes] == [("p", 0, -1), ("p", 2, 1)]
+
+
+def test_a_pod_with_scheduling_gates_goes_nowhere() -> None:
+    assert places(pod("p", gated=True), node("a")) == []

@@ -76,15 +76,31 @@ def test_projected_loads_are_on_the_nodes_that_the_plan_touches() -> None:
     assert after["cool"] == pytest.approx([0.05 + 0.1 / 16, 0.05 + 0.425])
 
 
-def test_lower_priority_goes_first_even_if_it_takes_more_evictions() -> None:
-    seen = hot_node(important=0.6, batch1=0.3, batch2=0.3, rest=2.2)
+def with_priorities(seen: Snapshot, **priorities: int) -> Snapshot:
     pods = tuple(
-        msgspec.structs.replace(p, priority=0 if p.name.startswith("batch") else 100)
-        for p in seen.cluster.pods
+        msgspec.structs.replace(p, priority=priorities.get(p.name, 0)) for p in seen.cluster.pods
     )
     state = msgspec.structs.replace(seen.cluster, pods=pods)
-    plan = planned(msgspec.structs.replace(seen, cluster=state))
-    assert evicted(plan) == ["batch1", "batch2"] or evicted(plan) == ["batch2", "batch1"]
+    return msgspec.structs.replace(seen, cluster=state)
+
+
+def test_of_two_pods_that_relieve_the_node_the_one_of_lower_priority_goes() -> None:
+    seen = hot_node(important=0.6, batch=0.7, rest=2.1)
+    plan = planned(with_priorities(seen, important=100, rest=1000))
+    assert evicted(plan) == ["batch"]
+
+
+def test_two_small_pods_go_before_one_of_a_high_priority() -> None:
+    seen = hot_node(important=0.6, batch1=0.3, batch2=0.3, rest=2.2)
+    plan = planned(with_priorities(seen, important=1_000_000, rest=1_000_000))
+    assert evicted(plan) == ["batch1", "batch2"]
+
+
+def test_one_fair_move_beats_twelve_tiny_ones() -> None:
+    tiny = {f"tiny{i:02}": 0.05 for i in range(12)}
+    seen = hot_node(fair=0.6, rest=2.2, **tiny)
+    plan = planned(with_priorities(seen, fair=1_000_000, rest=1_000_000))
+    assert evicted(plan) == ["fair"]
 
 
 def test_a_node_is_overloaded_only_in_all_of_its_windows() -> None:
@@ -102,12 +118,12 @@ def test_a_destination_is_judged_by_its_worst_window() -> None:
         key: msgspec.structs.replace(used, cpu_millicores=used.cpu_millicores * 2)
         for key, used in seen.load.pods.items()
     }
-    busy = load({"hot": (measured(0.85, 0.85), 0.1), "cool": (measured(0.1, 0.69), 0.1)})
+    busy = load({"hot": (measured(0.85, 0.85), 0.1), "cool": (measured(0.1, 0.5), 0.1)})
     busy = msgspec.structs.replace(busy, pods=usage)
     plan = planned(msgspec.structs.replace(seen, load=busy), two)
     assert not plan.evictions
     assert reasons(plan) == dict.fromkeys(["a", "b"], "no_node_under_ceiling")
-    assert "1 would rise above their ceiling" in plan.refusals[0].detail
+    assert "1 node(s) would rise above their ceiling" in plan.refusals[0].detail
 
 
 def test_missing_load_makes_a_node_unknown_and_never_a_destination() -> None:
@@ -216,12 +232,12 @@ def test_budgets_are_not_overdrawn_by_one_plan() -> None:
 def record(name: str, *, seconds_ago: float, cores: float, of: str = "other") -> EvictionRecord:
     at = NOW - timedelta(seconds=seconds_ago)
     return EvictionRecord(
-        pod(name).ref, "hot", f"uid-{of}", at, at, "cool", cpu_millicores=cores * 1000
+        pod(name).ref, "hot", f"uid-{of}", at, "cool", cpu_millicores=cores * 1000, left_at=at
     )
 
 
 def test_a_node_rests_after_losing_a_pod_until_its_shortest_window_has_passed() -> None:
-    seen = hot_node(a=1.9, b=1.9)
+    seen = hot_node(a=1.7, b=1.7)
     plan = planned(seen, memory=Memory((record("gone", seconds_ago=250, cores=0.1),)))
     assert verdict(plan, "hot") == ("overloaded", "resting")
     assert reasons(plan) == dict.fromkeys(["a", "b"], "node_rests")

@@ -94,7 +94,7 @@ REFUSED = {
     "- a list": "policy.yaml:1: this is not a policy but a list; it must be a mapping that begins",
     "\nhello": "policy.yaml:2: this is not a policy but a single value",
     "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy": (
-        "policy.yaml:1: apiVersion: strategies belong to descheduler/v1alpha1"
+        'policy.yaml:1: apiVersion: found "descheduler/v1alpha1", which is no longer read'
     ),
     "kind: DeschedulerPolicy\nstrategies: {}": (
         "policy.yaml:2: strategies: strategies belong to descheduler/v1alpha1"

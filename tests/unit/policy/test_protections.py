@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
@@ -7,12 +8,10 @@ from tests.unit.policy.published import REMOVED, resolved, warnings
 EVICT_KEYS = {
     "evictLocalStoragePods": "local_storage",
     "evictSystemCriticalPods": "system_critical",
-    "evictFailedBarePods": "bare_failed_pods",
 }
 DISABLED_NAMES = {
     "PodsWithLocalStorage": "local_storage",
     "SystemCriticalPods": "system_critical",
-    "FailedBarePods": "bare_failed_pods",
 }
 
 
@@ -56,7 +55,7 @@ def test_extra_protections_hold_when_they_are_enabled():
         },
     }
     found = protections(evictor=evictor)
-    assert (found.pvc_pods, found.pods_without_budget, found.resource_claims) == (True, True, True)
+    assert (found.pvc_pods, found.pods_without_budget) == (True, True)
     assert found.protected_storage_classes == ("local",)
     every_claim = protections(evictor=evictor, load_aware={"ignorePvcPods": True})
     assert (every_claim.pvc_pods, every_claim.protected_storage_classes) == (True, ())
@@ -64,11 +63,7 @@ def test_extra_protections_hold_when_they_are_enabled():
 
 def test_without_them_pvc_pods_and_pods_without_budget_may_move():
     found = protections(evictor={"ignorePvcPods": REMOVED})
-    assert (found.pvc_pods, found.pods_without_budget, found.resource_claims) == (
-        False,
-        False,
-        False,
-    )
+    assert (found.pvc_pods, found.pods_without_budget) == (False, False)
 
 
 def test_the_older_keys_protect_as_well():
@@ -99,7 +94,7 @@ def test_the_lower_priority_threshold_holds(load_aware, evictor, threshold):
     found = protections(
         load_aware={"priorityThreshold": load_aware}, evictor={"priorityThreshold": evictor}
     )
-    assert found.priority_threshold == threshold
+    assert msgspec.structs.replace(found.priority_threshold, path=()) == threshold
 
 
 def test_evicting_system_critical_pods_leaves_the_priority_threshold_alone():
@@ -138,6 +133,26 @@ def test_namespaces_replicas_age_and_the_no_eviction_policy_are_handed_on():
     assert found.prefer_no_eviction_is_mandatory
 
 
+def test_by_default_single_replicas_and_pods_with_long_grace_periods_stay():
+    found = protections()
+    assert found.single_replicas
+    assert found.max_grace_period_seconds == 600
+    assert found.understood_owner_kinds == ()
+
+
+def test_single_replicas_grace_periods_and_owner_kinds_are_handed_on():
+    found = protections(
+        load_aware={
+            "evictSingleReplica": True,
+            "maxGracePeriod": "0s",
+            "understoodOwnerKinds": ["argoproj.io/Rollout", "ReplicationController"],
+        }
+    )
+    assert not found.single_replicas
+    assert found.max_grace_period_seconds == 0
+    assert found.understood_owner_kinds == ("argoproj.io/Rollout", "ReplicationController")
+
+
 def test_daemon_set_pods_never_move_and_warnings_say_so():
     older = warnings(evictor={"evictDaemonSetPods": True})
     newer = warnings(
@@ -148,11 +163,28 @@ def test_daemon_set_pods_never_move_and_warnings_say_so():
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [
+        {"load_aware": {"evictLocalStoragePods": True}},
+        {"evictor": {"evictLocalStoragePods": True}},
+        {
+            "evictor": {
+                "ignorePvcPods": REMOVED,
+                "podProtections": {"defaultDisabled": ["PodsWithLocalStorage"]},
+            }
+        },
+    ],
+    ids=["LoadAware", "DefaultEvictor", "podProtections"],
+)
+def test_opening_local_storage_does_not_open_host_paths_and_a_warning_says_so(changes):
+    assert "those with a hostPath move only if an annotation asks" in warnings(**changes)
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("evictLocalStoragePods", True),
         ("evictSystemCriticalPods", True),
-        ("evictFailedBarePods", True),
         ("ignorePvcPods", True),
         ("labelSelector", {"matchLabels": {"a": "b"}}),
         ("priorityThreshold", {"value": 5}),
@@ -162,6 +194,19 @@ def test_keys_that_volcano_never_reads_work_here_and_a_warning_says_so(key, valu
     assert f"args.{key}: has no effect in Volcano's LoadAware; here it does" in warnings(
         load_aware={key: value}
     )
+
+
+def test_failed_pods_make_no_load_and_a_warning_says_so():
+    of_load_aware = warnings(load_aware={"evictFailedBarePods": True})
+    older = warnings(evictor={"evictFailedBarePods": True})
+    newer = warnings(
+        evictor={
+            "ignorePvcPods": REMOVED,
+            "podProtections": {"defaultDisabled": ["FailedBarePods"]},
+        }
+    )
+    for said in (of_load_aware, older, newer):
+        assert "has no effect; a failed pod makes no load" in said
 
 
 @pytest.mark.parametrize("plugin", ["load_aware", "evictor"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from desched.policy.peers import PeerPlugin
+from desched.policy.peers import COUNTERPARTS, PeerPlugin
 from tests.unit.policy.published import PUBLISHED, PUBLISHED_TEXT, REMOVED, published, refusal
 
 ARGS = "profiles[0].pluginConfig[1].args"
@@ -24,9 +24,9 @@ LOAD_AWARE_CASES = {
     ),
     "metrics.type is missing": (
         {"metrics": {"address": "http://prometheus"}},
-        f"{ARGS}.metrics.type: is missing.",
+        f'{ARGS}.metrics.type: is missing; write "type: prometheus".',
     ),
-    "metrics are missing": ({"metrics": REMOVED}, f"{ARGS}.metrics: is missing."),
+    "metrics are missing": ({"metrics": REMOVED}, f"{ARGS}.metrics: is missing; write "),
     "the adapter of the custom metrics API": (
         {"metrics": {"type": "prometheus_adaptor"}},
         'desched does not: write "type: prometheus"',
@@ -46,6 +46,21 @@ LOAD_AWARE_CASES = {
     "a resource without a target": (
         {"thresholds": {"cpu": 30, "memory": 30, "pods": 5}},
         f"{ARGS}.targetThresholds: has no pods, but thresholds has",
+    ),
+    "an owner kind with a version": (
+        {"understoodOwnerKinds": ["argoproj.io/v1alpha1/Rollout"]},
+        (
+            f'{ARGS}.understoodOwnerKinds[0]: found "argoproj.io/v1alpha1/Rollout", group and kind '
+            'are allowed, without a version: "argoproj.io/Rollout"'
+        ),
+    ),
+    "an owner kind in lower case": (
+        {"understoodOwnerKinds": ["rollouts.argoproj.io"]},
+        f'{ARGS}.understoodOwnerKinds[0]: found "rollouts.argoproj.io", group and kind are',
+    ),
+    "an owner kind that is a list": (
+        {"understoodOwnerKinds": [["argoproj.io/Rollout"]]},
+        f"{ARGS}.understoodOwnerKinds[0]: found a list, group and kind are allowed",
     ),
     "no threshold at all": ({"thresholds": {}}, f"{ARGS}.thresholds: is empty"),
     "an unknown resource": (
@@ -217,7 +232,7 @@ METRICS_CASES = {
         {"queries": {"nodeCpu": "x"}},
         (
             "metrics.queries.nodeCpu: unknown key, allowed are nodeCPU, nodeMemory, podCPU, "
-            'podMemory; did you mean "nodeCPU"?'
+            'podMemory, nodeCPUDestination, nodeMemoryDestination; did you mean "nodeCPU"?'
         ),
     ),
 }
@@ -292,12 +307,12 @@ def test_two_thresholds_of_which_one_needs_the_cluster_to_be_known_are_refused()
 
 PROFILE_CASES = {
     "no profile": ({**PUBLISHED, "profiles": []}, "profiles: there is no profile"),
-    "profiles missing": (published(profiles=REMOVED), "profiles: is missing."),
+    "profiles missing": (published(profiles=REMOVED), 'profiles: is missing; write "profiles:"'),
     "two profiles with LoadAware": (
         {**PUBLISHED, "profiles": PUBLISHED["profiles"] * 2},
         (
-            "profiles: 2 profiles enable LoadAware; several profiles that enable LoadAware are not "
-            "supported yet"
+            "profiles[0].pluginConfig[1].args: has no nodeSelector, so the LoadAware entries after "
+            "it would never have a node; give it one, or put it last."
         ),
     ),
     "nothing enabled": (
@@ -346,7 +361,7 @@ PROFILE_CASES = {
     ),
     "a configuration without a name": (
         profile(pluginConfig=[{"args": {}}]),
-        "profiles[0].pluginConfig[0].name: is missing.",
+        "profiles[0].pluginConfig[0].name: is missing: the plugin.",
     ),
     "args beside args": (
         profile(pluginConfig=[{"name": "DefaultEvictor", "nodeFit": True}]),
@@ -372,7 +387,14 @@ def test_a_mistake_around_the_profiles_gets_its_own_sentence(case):
     assert sentence in refusal(document)
 
 
-@pytest.mark.parametrize("plugin", PeerPlugin)
+@pytest.mark.parametrize("plugin", sorted(COUNTERPARTS))
+def test_a_plugin_that_load_aware_stands_in_for_is_refused_with_that(plugin):
+    text = refusal(profile(plugins={"balance": {"enabled": [plugin]}}))
+    assert f"{plugin} is a plugin of {plugin.run_by}; its counterpart here is LoadAware" in text
+    assert "policies/cautious.yaml" in text
+
+
+@pytest.mark.parametrize("plugin", sorted(set(PeerPlugin) - COUNTERPARTS))
 def test_an_enabled_plugin_of_others_is_refused_with_the_name_of_who_runs_it(plugin):
     text = refusal(profile(plugins={"balance": {"enabled": ["LoadAware", {"name": plugin}]}}))
     assert (
@@ -397,10 +419,17 @@ def test_all_mistakes_are_listed_each_with_its_own_line_in_the_outer_file():
 
 
 def test_a_missing_key_points_to_the_section_that_lacks_it():
-    text = PUBLISHED_TEXT.replace("          thresholds:", "          tresholds:")
+    text = PUBLISHED_TEXT.replace("          thresholds:", "          evictionLimits:").replace(
+        "            cpu: 30\n            memory: 30\n", "            total: 1\n"
+    )
     section = PUBLISHED_TEXT.splitlines().index("      - args:", 15)
     missing = next(line for line in refusal(text).splitlines() if "is missing" in line)
     assert int(missing.split(":")[1]) == section + 1
+
+
+def test_a_misspelt_key_is_not_reported_as_missing_too():
+    (line,) = refusal(PUBLISHED_TEXT.replace("targetThresholds", "targetTresholds")).splitlines()
+    assert line.endswith('did you mean "targetThresholds"?')
 
 
 def test_a_key_that_would_break_the_line_is_spelt_out():

@@ -9,6 +9,7 @@ from desched.model.load import UnknownReason
 from desched.model.plan import (
     HoldReason,
     NodeClass,
+    NodeReason,
     NodeVerdict,
     Plan,
     PlannedEviction,
@@ -71,7 +72,7 @@ REPORT = CycleReport(
     observed=Observed(nodes=3, pods=9, pods_measured=8, unresolved_series=2),
     plan=Plan(
         nodes=(
-            NodeVerdict("te3", NodeClass.OVERLOADED, (pressure(0.875),)),
+            NodeVerdict("te3", NodeClass.OVERLOADED, (pressure(0.875),), NodeReason.POOL_SATURATED),
             NodeVerdict("te5", NodeClass.UNDERLOADED, (pressure(0.1),)),
             NodeVerdict("te1", NodeClass.UNKNOWN, (), UnknownReason.STALE),
         ),
@@ -82,7 +83,7 @@ REPORT = CycleReport(
             Refusal(PodRef("shop", "c"), "te3", RefusalReason.NOT_NEEDED),
         ),
     ),
-    outcomes=(Outcome(POD, "te3", EvictionVerdict.EVICTED),),
+    outcomes=(Outcome(POD, "te3", EvictionVerdict.EVICTED, STARTED_AT),),
 )
 
 HELD = msgspec.structs.replace(

@@ -1,7 +1,7 @@
 import msgspec
 from structlog.testing import capture_logs
 
-from desched.model.plan import NodeClass, NodeVerdict
+from desched.model.plan import HoldReason, NodeClass, NodeVerdict
 from desched.service.cycle_line import MOST_NAMES, essentials, log_cycle
 from tests.unit.service.reports import HELD, REPORT
 
@@ -19,8 +19,8 @@ def test_the_line_carries_the_essentials():
         "observe_seconds": 1.0,
         "plan_seconds": 0.2,
         "overloaded": ["te3"],
-        "unknown": ["te1"],
-        "evictions": ["shop/web-1 from te3"],
+        "unknown": {"stale": ["te1"]},
+        "evictions": ["shop/web-1 from te3: cpu"],
     }
 
 
@@ -40,4 +40,12 @@ def test_a_large_cluster_does_not_make_a_long_line():
 def test_it_is_one_line_for_each_cycle():
     with capture_logs() as lines:
         log_cycle(REPORT)
-    assert [line["event"] for line in lines] == ["cycle.completed"]
+    assert [(line["event"], line["log_level"]) for line in lines] == [("cycle.completed", "info")]
+
+
+def test_a_hold_is_a_warning_unless_it_passes_by_itself():
+    starting = msgspec.structs.replace(HELD.plan, hold=HoldReason.JUST_STARTED)
+    with capture_logs() as lines:
+        log_cycle(HELD)
+        log_cycle(msgspec.structs.replace(HELD, plan=starting))
+    assert [line["log_level"] for line in lines] == ["warning", "info"]

@@ -121,11 +121,33 @@ def test_where_the_proxy_does_not_help_the_port_forward_line_is_shown(kubernetes
     )
     with pytest.raises(ObservationError) as caught:
         source(kubernetes).read_load(CLUSTER, policy_with(IN_CLUSTER))
-    assert "HTTP 403" in str(caught.value)
-    assert "kubectl --namespace monitoring port-forward service/prometheus-server 9090:80" in str(
-        caught.value
-    )
+    why, how = str(caught.value).splitlines()
+    assert "HTTP 403" in why
+    assert "services/proxy in namespace monitoring" in why
+    assert "kubectl --namespace monitoring port-forward service/prometheus-server 9090:80" in how
     assert caught.value.source is ObservationSource.PROMETHEUS
+
+
+@pytest.mark.parametrize(
+    ("flags", "where"),
+    [
+        ({}, f"metrics.address in {demo_policy().source}"),
+        ({"prometheus_url": IN_CLUSTER}, "--prometheus-url (DESCHED_PROMETHEUS_URL)"),
+    ],
+)
+def test_a_service_that_does_not_exist_is_named_with_where_it_was_said(
+    kubernetes, reader, flags, where
+):
+    reader.return_value.read_load.side_effect = ObservationError(
+        ObservationSource.PROMETHEUS,
+        'Prometheus at x has no query API at this URL (HTTP 404); check its path: services "'
+        'prometheus-server" not found.',
+    )
+    with pytest.raises(ObservationError) as caught:
+        source(kubernetes, **flags).read_load(CLUSTER, policy_with(IN_CLUSTER))
+    assert str(caught.value) == (
+        f"There is no Service prometheus-server in namespace monitoring; correct {where}."
+    )
 
 
 def test_in_a_cluster_the_address_is_used_as_it_is(kubernetes, reader, lookup):

@@ -132,6 +132,7 @@ def test_a_cycle_that_cannot_observe_is_counted_by_source_and_the_loop_goes_on(
     assert counted(metrics, 'desched_observation_failures_total{source="prometheus"}') == 2
     assert [line["why"] for line in lines] == ["Prometheus is away."] * 2
     assert {line["event"] for line in lines} == {"cycle.skipped"}
+    assert [line["cycle"] for line in lines] == list(range(1, len(lines) + 1))
     assert not health.has_observed
 
 

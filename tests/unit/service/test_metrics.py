@@ -49,6 +49,8 @@ def test_a_completed_cycle_is_counted_and_shown(metrics):
     assert nodes["overloaded",] == nodes["underloaded",] == nodes["unknown",] == 1
     assert nodes["balanced",] == 0
     assert values(metrics, "desched_unknown_nodes")["stale",] == 1
+    assert values(metrics, "desched_unrelieved_nodes")["pool_saturated",] == 1
+    assert sum(values(metrics, "desched_unrelieved_nodes").values()) == 1
     assert values(metrics, "desched_refusals")["not_needed",] == 2
     assert values(metrics, "desched_node_load_ratio") == {
         ("te3", "cpu"): 0.875,

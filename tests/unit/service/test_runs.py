@@ -9,7 +9,7 @@ import yaml
 
 from desched.adapters.kubernetes.connection import KubernetesConnection
 from desched.adapters.kubernetes.events import EventWriter
-from desched.bootstrap.runs import decide, run, schedule_of
+from desched.bootstrap.runs import Ending, decide, run, schedule_of
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.report import Mode
 from desched.settings import load_settings
@@ -150,6 +150,63 @@ def test_a_single_cycle_that_cannot_observe_says_so(simulation, policy, mocker):
         started(policy, once="true")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_the_report_of_a_single_cycle_is_told_by_how_it_ended(
+    simulation, policy, mocker, number
+):
+    def interrupted():
+        os.kill(os.getpid(), number)
+        raise ObservationError(ObservationSource.CLUSTER, "desched is stopping.")
+
+    mocker.patch.object(simulation.cluster, "read_cluster", side_effect=interrupted)
+    stdout, stderr = Stream(), Stream()
+    ending = run(load_settings({"policy": policy, "dry_run": "true"}), stdout, stderr)
+    assert ending == Ending(cut_short_by=number)
+    assert stdout.getvalue() == ""
+    assert log_lines(stderr.getvalue()) == []
+    assert "a second signal ends at once" in stderr.getvalue()
+
+
+@pytest.mark.usefixtures("simulation")
+def test_a_single_cycle_that_can_judge_no_node_ends_as_one_that_saw_nothing(policy):
+    policy.write_text(GOOD.replace("    profiles:", "    nodeSelector: no=such\n    profiles:"))
+    settings = load_settings({"policy": policy, "dry_run": "true"})
+    assert run(settings, Stream(), Stream()) == Ending(load_unknown=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ({"cron": "* *"}, "--cron (DESCHED_CRON)"),
+        ({"cron": "@hourly", "timezone": "Mars"}, "--timezone (DESCHED_TIMEZONE)"),
+        ({"listen_address": "99999"}, "--listen-address (DESCHED_LISTEN_ADDRESS)"),
+    ],
+)
+def test_settings_of_no_use_are_refused_by_name_before_any_cluster_is_asked(
+    mocker, policy, flags, names
+):
+    connect = mocker.patch("desched.bootstrap.runs.connect", autospec=True)
+    with pytest.raises(ConfigurationError) as caught:
+        started(policy, **flags)
+    assert str(caught.value).startswith(names)
+    connect.assert_not_called()
+
+
+def test_a_quiet_service_outside_a_cluster_still_names_where_it_evicts(simulation, policy, mocker):
+    stop_after(simulation, mocker, looks=1)
+    _, messages = started(policy, evict="true", log_level="error", **SERVICE)
+    assert messages == f"desched: Evicting pods in {OUTSIDE}.\n"
+
+
+def test_on_a_terminal_the_table_replaces_the_line_of_the_log(simulation, policy, mocker):
+    mocker.patch.object(Stream, "isatty", return_value=True)
+    stop_after(simulation, mocker, looks=1)
+    output, messages = started(policy, log_format="console", **SERVICE)
+    assert "te3" in output
+    assert "cycle.completed" not in messages
+    assert messages.count(OUTSIDE) == 1
+
+
 def stop_after(simulation, mocker, looks, meanwhile=lambda _: None):
     """Send SIGTERM when the cluster is looked at for the last time."""
     read, count = simulation.cluster.read_cluster, iter(range(1, looks + 1))
@@ -201,7 +258,8 @@ def test_a_service_shows_its_metrics_and_probes_while_it_runs(simulation, policy
 
     stop_after(simulation, mocker, looks=2, meanwhile=ask)
     started(policy, messages, **SERVICE)
-    assert 'desched_cycles_total{mode="dry_run",result="planned"} 1.0' in seen["metrics"]
+    assert 'desched_cycles_total{mode="dry_run",result="held"} 1.0' in seen["metrics"]
+    assert 'desched_hold{reason="just_started"} 1.0' in seen["metrics"]
     assert seen["healthz"] == seen["readyz"] == "ok\n"
 
 

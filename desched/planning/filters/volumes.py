@@ -1,0 +1,192 @@
+"""Volumes: from where they can be reached, and how many more a node can attach."""
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from desched.model.cluster import ClusterState, Node, PersistentVolume, Pod, PodVolume, VolumeKind
+from desched.planning.filters.census import Census, PodIndex
+from desched.planning.filters.columns import Counts, Mask, NodeColumns
+from desched.planning.filters.nodes import matching
+
+ZONE_LABELS = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Labels of volumes that say where they are, and the label of a node that may answer instead."""
+
+NO_LIMIT = 2**31
+_CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
+
+Handle = tuple[str, str]
+"""A CSI driver and its name for a volume."""
+
+
+class VolumeFilter:
+    """Plugins VolumeBinding, VolumeZone and NodeVolumeLimits.
+
+    A claim that is not bound fits anywhere if its class waits for its first consumer; claims and
+    volumes that are not known fit nowhere.
+    """
+
+    def __init__(self, cluster: ClusterState, columns: NodeColumns, index: PodIndex) -> None:
+        self._cluster = cluster
+        self._columns = columns
+        self._index = index
+        self._reachable: dict[str, Mask] = {}
+        self._limits_of: dict[str, Counts] = {}
+
+    def reachable(self, pod: Pod) -> Mask:
+        """Nodes that the node affinity of every volume selects."""
+        mask = self._columns.all()
+        for volume in pod.volumes:
+            if volume.kind not in _CLAIMS:
+                continue
+            bound = self._bound(pod, volume)
+            if bound is not None:
+                mask &= self._places(bound)
+            elif not self._can_be_made(pod, volume):
+                return self._columns.none()
+        return mask
+
+    def in_zone(self, pod: Pod) -> Mask:
+        """Nodes of the zones and regions that the volumes' labels name.
+
+        As in the scheduler, nodes without any zone or region label have all volumes.
+        """
+        mask = self._columns.all()
+        for volume in pod.volumes:
+            bound = self._bound(pod, volume) if volume.kind is VolumeKind.CLAIM else None
+            zones = _zones(bound) if bound else {}
+            if zones:
+                mask &= np.array([_is_in(node, zones) for node in self._columns.nodes], dtype=bool)
+        return mask
+
+    def attachable(self, pod: Pod, census: Census) -> Mask:
+        """Nodes that can attach what they have not attached of the pod's volumes."""
+        mask = self._columns.all()
+        by_driver: dict[str, set[Handle]] = {}
+        for handle in self._handles(pod):
+            by_driver.setdefault(handle[0], set()).add(handle)
+        by_driver = {driver: found for driver, found in by_driver.items() if self._limited(driver)}
+        if not by_driver:
+            return mask
+        moved = self._moved(census)
+        for driver, handles in by_driver.items():
+            new = np.full(len(self._columns), len(handles), dtype=np.int64)
+            for handle in handles:
+                new[list(self._holding(handle, moved))] -= 1
+            mask &= (new == 0) | (self._count(driver, moved) + new <= self._limits(driver))
+        return mask
+
+    def _places(self, volume: PersistentVolume) -> Mask:
+        mask = self._reachable.get(volume.name)
+        if mask is None:
+            terms = volume.node_affinity
+            mask = self._columns.all() if terms is None else matching(self._columns, terms)
+            self._reachable[volume.name] = mask
+        return mask
+
+    def _bound(self, pod: Pod, volume: PodVolume) -> PersistentVolume | None:
+        claim = self._cluster.claims.get((pod.namespace, volume.claim))
+        return self._cluster.volumes.get(claim.volume) if claim else None
+
+    def _can_be_made(self, pod: Pod, volume: PodVolume) -> bool:
+        claim = self._cluster.claims.get((pod.namespace, volume.claim))
+        made = self._cluster.storage_classes.get(claim.storage_class) if claim else None
+        return bool(claim and not claim.volume and made and made.waits_for_consumer)
+
+    # Attached volumes: how many pods hold each volume on each node. A volume counts once.
+
+    def _handles(self, pod: Pod) -> set[Handle]:
+        found = set()
+        for volume in pod.volumes:
+            claim = self._cluster.claims.get((pod.namespace, volume.claim))
+            if volume.kind not in _CLAIMS or claim is None:
+                continue
+            bound = self._cluster.volumes.get(claim.volume)
+            made = self._cluster.storage_classes.get(claim.storage_class)
+            if bound is not None and bound.csi_driver and bound.csi_handle:
+                found.add((bound.csi_driver, bound.csi_handle))
+            elif bound is None and made is not None:
+                found.add((made.provisioner, f"{pod.namespace}/{claim.name}"))
+        return found
+
+    @cached_property
+    def _holders(self) -> dict[Handle, Counter[int]]:
+        found: dict[Handle, Counter[int]] = {}
+        for pod, position in self._index.residents:
+            if pod.volumes:
+                for handle in self._handles(pod):
+                    found.setdefault(handle, Counter())[position] += 1
+        return found
+
+    @cached_property
+    def _attached(self) -> dict[str, Counts]:
+        found: dict[str, Counts] = {}
+        for (driver, _), holders in self._holders.items():
+            if driver not in found:
+                found[driver] = np.zeros(len(self._columns), dtype=np.int64)
+            found[driver][list(holders)] += 1
+        return found
+
+    def _moved(self, census: Census) -> dict[Handle, Counter[int]]:
+        found: dict[Handle, Counter[int]] = {}
+        for change in census.changes:
+            for handle in self._handles(change.pod):
+                found.setdefault(handle, Counter())[change.position] += change.sign
+        return found
+
+    def _holding(self, handle: Handle, moved: Mapping[Handle, Counter[int]]) -> set[int]:
+        """Nodes that have the volume attached."""
+        before, change = self._holders.get(handle, _NOWHERE), moved.get(handle, _NOWHERE)
+        return {i for i in before | change if before[i] + change[i] > 0}
+
+    def _count(self, driver: str, moved: Mapping[Handle, Counter[int]]) -> Counts:
+        """How many volumes of the driver each node has attached."""
+        nothing = np.zeros(len(self._columns), dtype=np.int64)
+        count = self._attached.get(driver, nothing).copy()
+        for handle in moved:
+            if handle[0] == driver:
+                count[list(self._holders.get(handle, _NOWHERE))] -= 1
+                count[list(self._holding(handle, moved))] += 1
+        return count
+
+    def _limited(self, driver: str) -> bool:
+        return any(driver in node.attach_limits for node in self._cluster.csi_nodes.values())
+
+    def _limits(self, driver: str) -> Counts:
+        found = self._limits_of.get(driver)
+        if found is None:
+            nodes = (self._cluster.csi_nodes.get(name) for name in self._columns.names)
+            limits = [
+                node.attach_limits.get(driver, NO_LIMIT) if node else NO_LIMIT for node in nodes
+            ]
+            found = self._limits_of[driver] = np.array(limits, dtype=np.int64)
+        return found
+
+
+_NOWHERE: Counter[int] = Counter()
+
+
+def _zones(volume: PersistentVolume) -> dict[str, set[str]]:
+    """The values of each zone label; a label with an empty part says nothing."""
+    found = {}
+    for key in ZONE_LABELS:
+        values = {value.strip() for value in volume.labels.get(key, "").split("__")}
+        if "" not in values:
+            found[key] = values
+    return found
+
+
+def _is_in(node: Node, zones: Mapping[str, set[str]]) -> bool:
+    if not any(key in node.labels for key in ZONE_LABELS):
+        return True
+    return all(
+        node.labels.get(key, node.labels.get(ZONE_LABELS[key])) in values
+        for key, values in zones.items()
+    )

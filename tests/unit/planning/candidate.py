@@ -1,0 +1,93 @@
+"""One pod that may be moved, to spoil in one way or several, and what the rules say of it then."""
+
+from typing import Any
+
+import msgspec
+
+from desched.model.cluster import (
+    ClusterState,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodDisruptionBudget,
+)
+from desched.model.load import PodUsage
+from desched.model.memory import EvictionRecord, Memory
+from desched.model.snapshot import Snapshot
+from desched.planning.eligibility import refuse
+from desched.planning.planner import surroundings
+from desched.planning.surroundings import Surroundings
+from desched.planning.usage import UsageBook
+from desched.policy.policy import Protections
+from tests.builders import GIB, NOW, load, node, pod, policy, workload
+
+
+class Candidate:
+    """A pod `web-1` of a Deployment of three Ready replicas; the parts are there to be changed."""
+
+    def __init__(self, **pod_fields: Any) -> None:
+        self.pod: dict[str, Any] = {"on": "n1", "annotations": {}, "volumes": ()} | pod_fields
+        self.workload: dict[str, Any] = {"replicas": 3}
+        self.protections: dict[str, Any] = {}
+        self.budgets: tuple[PodDisruptionBudget, ...] = ()
+        self.nodes: tuple[Node, ...] = (node("n1"), node("n2"))
+        self.claims: dict[str, PersistentVolumeClaim] = {}
+        self.volumes: dict[str, PersistentVolume] = {}
+        self.cluster: dict[str, Any] = {}
+        self.memory = Memory()
+        self.measured = True
+
+    def annotate(self, key: str, value: str) -> "Candidate":
+        self.pod["annotations"] = {key: value} | self.pod["annotations"]
+        return self
+
+    def add_volume(self, volume: object) -> "Candidate":
+        self.pod["volumes"] = (*self.pod["volumes"], volume)
+        return self
+
+    def add_claim(self, name: str, volume: PersistentVolume | None = None, of: str = "") -> None:
+        """A claim, bound to the volume (without one: not bound)."""
+        self.claims[name] = PersistentVolumeClaim("apps", name, of, volume.name if volume else "")
+        if volume is not None:
+            self.volumes[volume.name] = volume
+
+    def evicted_before(self) -> None:
+        one = pod("web-0").ref
+        self.memory = Memory((EvictionRecord(one, "n1", "uid-web", NOW, NOW, "n2"),))
+
+    def surroundings(self) -> Surroundings:
+        one = pod("web-1", **self.pod)
+        usage = {(one.namespace, one.name): PodUsage((500.0,), (float(GIB),))}
+        state = ClusterState(
+            self.nodes,
+            (one,),
+            **(
+                {
+                    "workloads": {"uid-web": workload("web", **self.workload)},
+                    "budgets": self.budgets,
+                    "claims": {(one.namespace, name): c for name, c in self.claims.items()},
+                    "volumes": self.volumes,
+                }
+                | self.cluster
+            ),
+        )
+        of_load = msgspec.structs.replace(load({}), pods=usage if self.measured else {})
+        seen = Snapshot(state, of_load, NOW)
+        chosen = policy(protections=Protections(**self.protections))
+        return surroundings(seen, chosen, self.memory, NOW, UsageBook(seen, chosen, NOW))
+
+    def finding(self) -> tuple[str, str] | None:
+        """Reason and detail of the refusal."""
+        around = self.surroundings()
+        found = refuse(around.cluster.pods[0], around)
+        return (found[0].value, found[1]) if found else None
+
+    @property
+    def reason(self) -> str | None:
+        found = self.finding()
+        return found[0] if found else None
+
+    @property
+    def detail(self) -> str:
+        found = self.finding()
+        return found[1] if found else ""

@@ -1,0 +1,58 @@
+"""Two replicas move one at a time, by the real cycle on a simulated cluster in virtual time."""
+
+from desched.cycle import CycleContext, run_cycle
+from desched.model.memory import Memory
+from desched.model.plan import RefusalReason
+from desched.model.report import CycleReport, Mode
+from desched.model.resources import Resource
+from desched.simulation.cluster import PodTemplate
+from desched.simulation.history import Usage
+from desched.simulation.world import Simulation
+from tests.builders import policy, rule
+
+INTERVAL_SECONDS = 300
+BY_CPU = policy(rule(Resource.CPU))
+
+
+def pair_beside_a_bare_pod() -> Simulation:
+    """On `hot` a bare pod and both replicas of `pair`; each of these takes 17.5 of 100 %."""
+    simulation = Simulation()
+    for name in ("hot", "cool", "idle"):
+        simulation.cluster.add_node(name)
+    simulation.cluster.add_namespace("apps")
+    simulation.cluster.add_pod("apps", "bare", PodTemplate(usage=Usage(2600, 0)), "hot")
+    pair = PodTemplate(usage=Usage(700, 0), labels={"app": "pair"})
+    simulation.cluster.add_deployment("apps", "pair", 2, pair, nodes=("hot", "hot"))
+    simulation.clock.advance(3600)
+    return simulation
+
+
+def ready_replicas(simulation: Simulation) -> int:
+    pods = simulation.cluster.read_cluster().pods
+    return sum(pod.labels.get("app") == "pair" and pod.ready and not pod.deleting for pod in pods)
+
+
+def run(simulation: Simulation, cycles: int, interval_seconds: float) -> list[CycleReport]:
+    world, memory, reports = simulation.world(acting=True), Memory(), []
+    for number in range(1, cycles + 1):
+        context = CycleContext(number, Mode.EVICT, "test")
+        report, memory = run_cycle(world, BY_CPU, memory, context)
+        reports.append(report)
+        assert ready_replicas(simulation) >= 1
+        simulation.clock.advance(interval_seconds)
+    return reports
+
+
+def test_two_replicas_on_a_hot_node_move_one_after_the_other() -> None:
+    simulation = pair_beside_a_bare_pod()
+    reports = run(simulation, 6, INTERVAL_SECONDS)
+    assert [len(report.plan.evictions) for report in reports] == [1, 0, 1, 0, 0, 0]
+    nodes = {p.node for p in simulation.cluster.read_cluster().pods if p.labels}
+    assert "hot" not in nodes
+
+
+def test_the_second_is_refused_in_the_plan_that_takes_the_first() -> None:
+    first = run(pair_beside_a_bare_pod(), 1, INTERVAL_SECONDS)[0]
+    stays = next(r for r in first.plan.refusals if r.pod.name.startswith("pair"))
+    assert stays.reason is RefusalReason.LIMIT_WORKLOAD
+    assert stays.detail == "at most 1 of its replicas may be away at a time"
