@@ -101,7 +101,7 @@ def rule(resource: Resource = Resource.CPU, **fields: Any) -> ResourceRule:
 
 
 def policy(*rules: ResourceRule, **fields: Any) -> Policy:
-    """A policy on CPU and memory without eviction limits, unless told otherwise."""
+    """A policy on CPU and memory without limits on evictions or risk, unless told otherwise."""
     defaults = {
         "source": "test",
         "digest": "test",
@@ -110,6 +110,7 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
         "metrics": MetricsSource(""),
         "limits": EvictionLimits(total=100, node=100, namespace=None, workload=None),
         "protections": Protections(),
+        "max_landing_risk": 1.0,
     }
     return Policy(**(defaults | fields))
 

@@ -95,6 +95,7 @@ class RefusalReason(StrEnum):
     CONSTRAINT_NOT_EVALUATED = "constraint_not_evaluated"
     NO_NODE_FITS = "no_node_fits"
     NO_NODE_UNDER_CEILING = "no_node_under_ceiling"
+    LANDING_RISK = "landing_risk"
     NO_RELIEF = "no_relief"
     NOT_NEEDED = "not_needed"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
@@ -148,8 +149,19 @@ class ResourceRelief(msgspec.Struct, frozen=True, gc=False):
     ratio: float
 
 
+class LandingChance(msgspec.Struct, frozen=True, gc=False):
+    """How likely a replacement lands on a node, 0 to 1."""
+
+    node: str
+    probability: float
+
+
 class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
-    """A move: which pod leaves which node, why, and where its replacement is expected."""
+    """A move: which pod leaves which node, why, and where its replacement is expected.
+
+    `places` counts the nodes where it fits under the ceiling. `landing` names the likeliest nodes,
+    `landing_risk` is the probability of a landing that does not help.
+    """
 
     pod: PodRef
     node: str
@@ -162,6 +174,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     expected_node: str
     places: int
     reason: str
+    landing: tuple[LandingChance, ...] = ()
+    landing_risk: float = 0.0
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):

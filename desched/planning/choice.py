@@ -11,8 +11,8 @@ import msgspec
 
 from desched.model.plan import RefusalReason
 from desched.planning.budgets import Allowance
-from desched.planning.feasibility import Room
 from desched.planning.market import Market
+from desched.planning.places import Places
 from desched.planning.selection import Cover, HotNode, Move, choose_cover
 
 MOVABLE_SHARE = 0.5
@@ -26,13 +26,13 @@ MOST_CANDIDATES_AGAIN = 4_000
 class Choice(msgspec.Struct, frozen=True):
     """The moves of a whole plan.
 
-    `order` has the nodes in the order of acting, `covers` is keyed by their names, and `room` is
+    `order` has the nodes in the order of acting, `covers` is keyed by their names, and `places` is
     what all the moves leave.
     """
 
     order: tuple[HotNode, ...]
     covers: Mapping[str, Cover]
-    room: Room
+    places: Places
 
     @property
     def moves(self) -> list[tuple[HotNode, Move]]:
@@ -50,22 +50,22 @@ class Choice(msgspec.Struct, frozen=True):
         )
 
 
-def choose_moves(nodes: Sequence[HotNode], room: Room, allowance: Allowance) -> Choice:
+def choose_moves(nodes: Sequence[HotNode], places: Places, allowance: Allowance) -> Choice:
     """The moves of a plan; the same for the same nodes in the same order.
 
     Args:
         nodes: hottest first.
-        room: what is free elsewhere; not changed.
+        places: where pods may go; not changed.
         allowance: what limits and budgets leave; not changed.
     """
     tries = _orders_to_try(nodes)
     market = Market(nodes, allowance)
-    current = best = _choose_in_order(nodes, room, allowance)
+    current = best = _choose_in_order(nodes, places, allowance)
     for _ in range(tries // 2):
         order = market.next_order(current.covers)
         if not order:
             return best
-        current = _choose_in_order(order, room, allowance)
+        current = _choose_in_order(order, places, allowance)
         best = _better(best, current)
     # Then change the best order itself, one turn at a time.
     tried: set[tuple[str, ...]] = set()
@@ -75,7 +75,7 @@ def choose_moves(nodes: Sequence[HotNode], room: Room, allowance: Allowance) -> 
         if not order:
             break
         tried.add(_names(order))
-        best = _better(best, _choose_in_order(order, room, allowance))
+        best = _better(best, _choose_in_order(order, places, allowance))
     return best
 
 
@@ -100,38 +100,38 @@ def _orders_to_try(nodes: Sequence[HotNode]) -> int:
     return min(MOST_ORDERS, MOST_CANDIDATES_AGAIN // max(1, candidates))
 
 
-def _choose_in_order(nodes: Iterable[HotNode], room: Room, allowance: Allowance) -> Choice:
+def _choose_in_order(nodes: Iterable[HotNode], places: Places, allowance: Allowance) -> Choice:
     nodes = tuple(nodes)
     covers: dict[str, Cover] = {}
     for node in nodes:
-        cover = covers[node.name] = _relieve(node, room, allowance)
-        room, allowance = cover.room, cover.allowance or allowance
-    return Choice(nodes, covers, room)
+        cover = covers[node.name] = _relieve(node, places, allowance)
+        places, allowance = cover.places, cover.allowance or allowance
+    return Choice(nodes, covers, places)
 
 
-def _relieve(node: HotNode, room: Room, allowance: Allowance) -> Cover:
+def _relieve(node: HotNode, places: Places, allowance: Allowance) -> Cover:
     """The node's cover, without moves where the best ones would hardly help or none is allowed."""
     if allowance.exhausted:
         denial = (RefusalReason.LIMIT_TOTAL, "")
-        return _without_moves(dict.fromkeys(_uids(node), denial), room, allowance)
-    cover = choose_cover(node, room, allowance)
+        return _without_moves(dict.fromkeys(_uids(node), denial), places, allowance)
+    cover = choose_cover(node, places, allowance)
     if cover.left <= MOVABLE_SHARE:
         return cover
-    best = choose_cover(node, room, None)
+    best = choose_cover(node, places, None)
     if best.left <= MOVABLE_SHARE:
         return cover
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
     moved = dict.fromkeys(_uids(node), (RefusalReason.EXCESS_NOT_MOVABLE, stuck))
-    return _without_moves({**moved, **best.stay}, room, allowance, stuck)
+    return _without_moves({**moved, **best.stay}, places, allowance, stuck)
 
 
 def _without_moves(
     stay: Mapping[str, tuple[RefusalReason, str]],
-    room: Room,
+    places: Places,
     allowance: Allowance,
     stuck: str = "",
 ) -> Cover:
-    return Cover((), 1.0, False, stay, room, allowance, stuck)  # noqa: FBT003 (a field)
+    return Cover((), 1.0, False, stay, places, allowance, stuck)  # noqa: FBT003 (a field)
 
 
 def _uids(node: HotNode) -> list[str]:

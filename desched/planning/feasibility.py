@@ -69,6 +69,13 @@ class Room:
             )
             for resource in resources
         }
+        self._targets = {
+            resource: np.array(
+                [destinations[n].target(resource) if n in destinations else 0 for n in self.names],
+                dtype=float,
+            )
+            for resource in resources
+        }
         self._denominator = {
             resource: np.array(
                 [_denominator(node, resource) for node in columns.nodes], dtype=float
@@ -128,6 +135,29 @@ class Room:
             found[IS_SOURCE] += returns
             explanation = self._explain(found, requests)
         return Fit(requests, under, explanation)
+
+    def harmed(self, usage: Mapping[Resource, float]) -> Mask:
+        """Nodes that would be above their target with this usage, or are no destination."""
+        harmed: Mask = ~self._is_destination
+        for resource, targets in self._targets.items():
+            after = self._load[resource] + usage[resource] / self._denominator[resource]
+            harmed |= after > targets
+        return harmed
+
+    def charge(
+        self, probabilities: NDArray[np.float64], usage: Mapping[Resource, float], besides: str
+    ) -> None:
+        """Keep each node's share of room for a pod that may land there instead.
+
+        Args:
+            probabilities: of a landing on each node.
+            usage: what the pod will use.
+            besides: the node that it is reserved on already, in full.
+        """
+        share = probabilities.copy()
+        share[self.columns.index[besides]] = 0.0
+        for resource in self._load:
+            self._load[resource] += usage[resource] * share / self._denominator[resource]
 
     def reserve(
         self, node: str, pod: Pod, usage: Mapping[Resource, float], leaving: Pod | None = None

@@ -23,7 +23,11 @@ LOAD_PRICE_STEP = 1.0
 
 COST_TOLERANCE = 1e-6
 
-_NO_PLACE = {RefusalReason.NO_NODE_FITS, RefusalReason.NO_NODE_UNDER_CEILING}
+_NO_PLACE = {
+    RefusalReason.NO_NODE_FITS,
+    RefusalReason.NO_NODE_UNDER_CEILING,
+    RefusalReason.LANDING_RISK,
+}
 _ITS_OWN = {RefusalReason.NO_RELIEF, RefusalReason.NOT_NEEDED, RefusalReason.LIMIT_NODE}
 
 

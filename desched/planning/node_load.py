@@ -94,6 +94,10 @@ class NodeLoadState(msgspec.Struct, frozen=True, gc=False):
         """Up to which load the node may be filled as a destination, as a share of capacity."""
         return next(s.lines.ceiling_ratio for s in self.sources if s.resource is resource)
 
+    def target(self, resource: Resource) -> float:
+        """Above which load the node would be overloaded, as a share of capacity."""
+        return next(s.lines.trigger_ratio for s in self.sources if s.resource is resource)
+
     @property
     def excess_ratio(self) -> float:
         """The dominant excess over the stop line among overloaded resources."""

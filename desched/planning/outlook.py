@@ -23,7 +23,7 @@ def with_outlook(
     leaving: dict[str, tuple[NodeLoadState, list[Candidate]]] = {}
     for state, move in moves:
         leaving.setdefault(state.node.name, (state, []))[1].append(move.candidate)
-    receiving = {move.expected_node for _, move in moves}
+    receiving = {move.place.expected_node for _, move in moves}
     found = []
     for verdict in verdicts:
         after: dict[Resource, float] = {}
@@ -77,7 +77,9 @@ def planned_eviction(move: Move, state: NodeLoadState, around: Surroundings) -> 
         cpu_millicores=max(around.book.measured(pod, Resource.CPU), default=0.0),
         memory_bytes=max(around.book.measured(pod, Resource.MEMORY), default=0.0),
         relief=Excess(state).relief(move.candidate),
-        expected_node=move.expected_node,
-        places=int(move.fit.under_ceiling.sum()),
+        expected_node=move.place.expected_node,
+        places=move.place.count,
         reason=reason,
+        landing=move.place.likely,
+        landing_risk=move.place.risk,
     )

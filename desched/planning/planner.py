@@ -26,9 +26,11 @@ from desched.planning.feasibility import Room, usage_of
 from desched.planning.node_load import NodeLoadState
 from desched.planning.outlook import planned_eviction, with_outlook
 from desched.planning.owners import with_declared_workloads
+from desched.planning.places import Places
 from desched.planning.pressure import Pressure, classify
 from desched.planning.replicas import replicas_to_spare
 from desched.planning.reservations import room_left
+from desched.planning.scheduler_view import SchedulerView
 from desched.planning.selection import HotNode, Move
 from desched.planning.surroundings import Surroundings
 from desched.planning.usage import UsageBook
@@ -74,8 +76,12 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
         return _plan(pressure.verdicts, [], [*refused, *left], hold)
     if not overloaded:
         return _plan(pressure.verdicts, [], [], None)
-    room = room_left(snapshot, policy, memory, pressure, book)
-    moves, left, stuck, room = _choose(overloaded, candidates, room, pressure, around)
+    places = Places(
+        room_left(snapshot, policy, memory, pressure, book),
+        SchedulerView(snapshot.cluster, policy.scheduler),
+        policy.max_landing_risk,
+    )
+    moves, left, stuck, room = _choose(overloaded, candidates, places, pressure, around)
     verdicts = with_outlook(pressure.verdicts, moves, stuck, room)
     return _plan(
         verdicts, [planned_eviction(m, s, around) for s, m in moves], [*refused, *left], None
@@ -162,7 +168,7 @@ def _flat(candidates: Mapping[str, list[Candidate]]) -> list[Candidate]:
 def _choose(
     overloaded: list[NodeLoadState],
     candidates: Mapping[str, list[Candidate]],
-    room: Room,
+    places: Places,
     pressure: Pressure,
     around: Surroundings,
 ) -> tuple[list[tuple[NodeLoadState, Move]], list[PodFinding], dict[str, str], Room]:
@@ -185,12 +191,12 @@ def _choose(
         around.cluster,
         partial(replicas_to_spare, around=around),
     )
-    choice = choose_moves(nodes, room, allowance)
+    choice = choose_moves(nodes, places, allowance)
     for node in nodes:
         stay = choice.covers[node.name].stay
         left += [(c.pod, *stay[c.pod.uid]) for c in node.candidates if c.pod.uid in stay]
     stuck = {name: cover.stuck for name, cover in choice.covers.items() if cover.stuck}
-    return [(node.state, move) for node, move in choice.moves], left, stuck, choice.room
+    return [(node.state, move) for node, move in choice.moves], left, stuck, choice.places.room
 
 
 def _plan(

@@ -14,14 +14,11 @@ from desched.model.plan import RefusalReason
 from desched.planning.budgets import Allowance
 from desched.planning.covering import Covering
 from desched.planning.excess import Candidate, Excess
-from desched.planning.feasibility import Fit, Room
-from desched.planning.landing import expected_node
 from desched.planning.node_load import NodeLoadState
+from desched.planning.places import Denial, Place, Places
 
 LEAST_RELIEF_SHARE = 0.02
 """A pod that clears less of the excess would be one of more than fifty: moving it is noise."""
-
-Denial = tuple[RefusalReason, str]
 
 
 class HotNode(msgspec.Struct, frozen=True):
@@ -44,14 +41,13 @@ class Move(msgspec.Struct, frozen=True):
     """A candidate with the place where its replacement is expected."""
 
     candidate: Candidate
-    fit: Fit
-    expected_node: str
+    place: Place
 
 
 class Cover(msgspec.Struct, frozen=True):
     """The moves chosen for one node, in the order of acting, and why its other candidates stay.
 
-    `left` is the share of the node's excess that stays, `stay` is keyed by the pod's uid. `room`
+    `left` is the share of the node's excess that stays, `stay` is keyed by the pod's uid. `places`
     and `allowance` are what the moves leave. `stuck` says with numbers why nothing is moved of an
     excess that is not the pods' to take away.
     """
@@ -60,7 +56,7 @@ class Cover(msgspec.Struct, frozen=True):
     left: float
     relieved: bool
     stay: Mapping[str, Denial]
-    room: Room
+    places: Places
     allowance: Allowance | None
     stuck: str = ""
 
@@ -70,17 +66,17 @@ class Cover(msgspec.Struct, frozen=True):
         return sum(move.candidate.cost for move in self.moves)
 
 
-def choose_cover(node: HotNode, room: Room, allowance: Allowance | None) -> Cover:
+def choose_cover(node: HotNode, places: Places, allowance: Allowance | None) -> Cover:
     """The cheapest moves that bring the node to its stop lines, as far as pods and places allow.
 
     Args:
         node: an overloaded node with its candidates.
-        room: what is free elsewhere; not changed.
+        places: where pods may go; not changed.
         allowance: what limits and budgets leave to this plan, not changed; None ignores them.
     """
     task = _Task(node, allowance)
     while True:
-        trial = Trial(node.name, room, allowance)
+        trial = Trial(places, allowance)
         chosen = task.cheapest()
         if chosen is None:
             moves = _one_by_one(task, trial)
@@ -89,7 +85,7 @@ def choose_cover(node: HotNode, room: Room, allowance: Allowance | None) -> Cove
         if not denied:
             break
         # Rather than learn one by one that there is no place, ask for all of them alone.
-        alone = Trial(node.name, room, allowance)
+        alone = Trial(places, allowance)
         task.denied |= denied | {
             c.pod.uid: refusal
             for c in (task.open if not task.asked_alone else ())
@@ -173,7 +169,7 @@ class _Task:
             if c.pod.uid not in moved
         }
         left, relieved = self._excess.left(gone), self._excess.clears(gone)
-        return Cover(tuple(moves), left, relieved, stay, trial.room, trial.allowance)
+        return Cover(tuple(moves), left, relieved, stay, trial.places, trial.allowance)
 
     def _open(self) -> list[int]:
         return [i for i, c in enumerate(self._candidates) if c.pod.uid not in self.denied]
@@ -189,9 +185,8 @@ class _Task:
 class Trial:
     """Moves candidates for trial, on copies of what is left of places and allowance."""
 
-    def __init__(self, source: str, room: Room, allowance: Allowance | None) -> None:
-        self._source = source
-        self.room = room.copy()
+    def __init__(self, places: Places, allowance: Allowance | None) -> None:
+        self.places = places.copy()
         self.allowance = allowance.copy() if allowance else None
 
     def move_all(self, candidates: Iterable[Candidate]) -> tuple[list[Move], dict[str, Denial]]:
@@ -211,20 +206,13 @@ class Trial:
         denial = self.allowance.refuse(pod) if self.allowance else None
         if denial is not None:
             return denial
-        fit = self.room.fit(pod, self._source, candidate.charge)
-        node = expected_node(pod, fit.under_ceiling, self.room)
-        if node is None:
-            if fit.requests.any():
-                return RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation
-            return RefusalReason.NO_NODE_FITS, fit.explanation
-        return Move(candidate, fit, node)
+        place = self.places.find(pod, candidate.charge)
+        return Move(candidate, place) if isinstance(place, Place) else place
 
     def take(self, move: Move) -> None:
         """Count the pod as evicted and its replacement as there."""
         candidate = move.candidate
-        self.room.reserve(
-            move.expected_node, candidate.pod, candidate.charge, leaving=candidate.pod
-        )
+        self.places.take(move.place, candidate.pod, candidate.charge)
         if self.allowance:
             self.allowance.take(candidate.pod)
 

@@ -84,6 +84,9 @@ REFUSALS: Mapping[RefusalReason, str] = {
     RefusalReason.NO_NODE_UNDER_CEILING: (
         "Every node that would accept it would become too full with it."
     ),
+    RefusalReason.LANDING_RISK: (
+        "The scheduler would likely put its replacement where that does not help."
+    ),
     RefusalReason.NO_RELIEF: "It uses nothing of what the node is short of.",
     RefusalReason.NOT_NEEDED: "The node is relieved without moving it.",
     RefusalReason.EXCESS_NOT_MOVABLE: (

@@ -25,6 +25,7 @@ from tests.builders import (
     policy,
     reasons,
     rule,
+    selector,
     snapshot,
     unknown,
     workload,
@@ -374,3 +375,44 @@ def test_pods_can_be_a_watched_resource() -> None:
     plan = planned(seen, crowded)
     assert len(plan.evictions) == 2
     assert plan.evictions[0].reason == "node full pods 90.0% > 80.0%"
+
+
+def trap(cool_request: float) -> Snapshot:
+    """`hot` uses much and requests little; `cool` uses little, and its pod requests so much."""
+    pods = [pod("a", on="hot"), pod("b", on="hot")]
+    pods += [pod("idle", on="cool", of="idle", request=amounts(cool_request, 12))]
+    usage = {"a": (1.7, 0.1), "b": (1.7, 0.1), "idle": (0.1, 0.1)}
+    return snapshot(
+        [node("hot"), node("cool")],
+        pods,
+        load({"hot": (0.85, 0.1), "cool": (0.05, 0.05)}, usage),
+        [workload("web", 20, ready_replicas=20), workload("idle", 20, ready_replicas=20)],
+    )
+
+
+def test_a_pod_that_the_scheduler_would_put_back_is_not_evicted() -> None:
+    careful = policy(max_landing_risk=0.15)
+    plan = planned(trap(cool_request=3.8), careful)
+    assert reasons(plan) == dict.fromkeys(["a", "b"], "landing_risk")
+    assert "100% likely to come back to hot" in plan.refusals[0].detail
+    assert "soft taint would help" in plan.refusals[0].detail
+
+
+def test_a_pod_that_the_scheduler_would_put_elsewhere_is_evicted_with_its_chances() -> None:
+    seen = trap(cool_request=0.1)
+    # Its siblings keep it away from hot: the scheduler spreads a workload over nodes.
+    selectors = {"uid-web": selector(app="web")}
+    state = msgspec.structs.replace(seen.cluster, controller_selectors=selectors)
+    plan = planned(msgspec.structs.replace(seen, cluster=state), policy(max_landing_risk=0.15))
+    (eviction,) = plan.evictions
+    assert eviction.landing_risk == pytest.approx(0.0)
+    assert [(c.node, c.probability) for c in eviction.landing] == [("cool", 1.0)]
+
+
+def test_for_another_scheduler_nothing_is_known_but_where_the_pod_fits() -> None:
+    seen = trap(cool_request=3.8)
+    pods = tuple(msgspec.structs.replace(p, scheduler="volcano") for p in seen.cluster.pods)
+    state = msgspec.structs.replace(seen.cluster, pods=pods)
+    plan = planned(msgspec.structs.replace(seen, cluster=state), policy(max_landing_risk=0.15))
+    assert len(plan.evictions) == 1
+    assert {c.node for c in plan.evictions[0].landing} == {"hot", "cool"}

@@ -2,6 +2,7 @@ import io
 import json
 import os
 import signal
+import threading
 import urllib.request
 
 import pytest
@@ -215,7 +216,8 @@ def stop_after(simulation, mocker, looks, meanwhile=lambda _: None):
         number = next(count)
         meanwhile(number)
         if number == looks:
-            os.kill(os.getpid(), signal.SIGTERM)
+            # To the main thread, which sleeps: another one would let it sleep on to its next look.
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
         return read()
 
     mocker.patch.object(simulation.cluster, "read_cluster", side_effect=look)
