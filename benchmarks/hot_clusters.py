@@ -24,10 +24,12 @@ from desched.model.snapshot import Snapshot
 from desched.planning.budgets import Allowance
 from desched.planning.cost import cost
 from desched.planning.excess import Candidate
-from desched.planning.feasibility import Room, usage_of
+from desched.planning.feasibility import usage_of
+from desched.planning.places import Places
 from desched.planning.planner import surroundings
 from desched.planning.pressure import classify
 from desched.planning.reservations import room_left
+from desched.planning.scheduler_view import SchedulerView
 from desched.planning.selection import HotNode
 from desched.planning.usage import UsageBook
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, ResourceRule
@@ -73,7 +75,7 @@ class Instance:
     """
 
     nodes: tuple[HotNode, ...]
-    room: Room
+    places: Places
     allowance: Allowance
     cluster: ClusterState
     free: Floats
@@ -138,9 +140,12 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
             for node in snapshot.cluster.nodes
         ]
     )
+    room = room_left(snapshot, policy, memory, pressure, book)
+    view = SchedulerView(snapshot.cluster, policy.scheduler, room.index)
     return Instance(
         nodes,
-        room_left(snapshot, policy, memory, pressure, book),
+        # The solver chooses landings freely: that is compared here, not how likely they are.
+        Places(room, view, most_risk=1.0),
         Allowance(policy.limits, len(snapshot.cluster.nodes), around.cluster),
         around.cluster,
         free,

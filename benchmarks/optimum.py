@@ -125,7 +125,7 @@ def _add_places(program: _Program, instance: Instance, goes: list[list[int]]) ->
     filled: list[dict[int, tuple[float, ...]]] = [{} for _ in instance.free]
     for node, pods in zip(instance.nodes, goes, strict=True):
         for candidate, pod in zip(node.candidates, pods, strict=True):
-            fit = instance.room.fit(candidate.pod, node.name, candidate.charge)
+            fit = instance.places.room.fit(candidate.pod, node.name, candidate.charge)
             requests = candidate.pod.scheduling.requests
             charge = [
                 candidate.charge[resource] / CAPACITY[r] for r, resource in enumerate(RESOURCES)

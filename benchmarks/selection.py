@@ -36,7 +36,7 @@ Outcome = tuple[int, float, int]
 
 
 def _ours(case: Instance) -> Outcome:
-    choice = choose_moves(case.nodes, case.room, case.allowance)
+    choice = choose_moves(case.nodes, case.places, case.allowance)
     covers = choice.covers.values()
     return (
         sum(not cover.relieved for cover in covers),
@@ -47,9 +47,9 @@ def _ours(case: Instance) -> Outcome:
 
 def _in_order(case: Instance, order: Order) -> Outcome:
     """Node by node, pods in this order until the node is relieved; the same places and limits."""
-    room, allowance, hot, cost, evictions = case.room, case.allowance, 0, 0.0, 0
+    places, allowance, hot, cost, evictions = case.places, case.allowance, 0, 0.0, 0
     for node in case.nodes:
-        trial, excess, gone = Trial(node.name, room, allowance), Excess(node.state), []
+        trial, excess, gone = Trial(places, allowance), Excess(node.state), []
         for candidate in sorted(node.candidates, key=lambda c: order(node, c)):
             if excess.clears(gone):
                 break
@@ -57,7 +57,7 @@ def _in_order(case: Instance, order: Order) -> Outcome:
             if not isinstance(move, tuple):
                 trial.take(move)
                 gone.append(candidate)
-        room, allowance = trial.room, trial.allowance or allowance
+        places, allowance = trial.places, trial.allowance or allowance
         relieved = excess.clears(gone)
         hot += not relieved
         cost += sum(c.cost for c in gone) if relieved else 0.0

@@ -9,6 +9,17 @@ from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import RefusalReason
 from desched.policy.policy import EvictionLimits
 
+OF_ALLOWANCE = frozenset(
+    {
+        RefusalReason.LIMIT_TOTAL,
+        RefusalReason.LIMIT_NODE,
+        RefusalReason.LIMIT_NAMESPACE,
+        RefusalReason.LIMIT_WORKLOAD,
+        RefusalReason.BUDGET_EXHAUSTED,
+    }
+)
+"""Why an eviction is not allowed in this plan although it would be right."""
+
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """One count that an eviction adds to: at most `limit` of this `key` in a plan."""

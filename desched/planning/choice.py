@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from desched.model.plan import RefusalReason
-from desched.planning.budgets import Allowance
+from desched.planning.budgets import OF_ALLOWANCE, Allowance
 from desched.planning.market import Market
 from desched.planning.places import Places
 from desched.planning.selection import Cover, HotNode, Move, choose_cover
@@ -117,7 +117,8 @@ def _relieve(node: HotNode, places: Places, allowance: Allowance) -> Cover:
     cover = choose_cover(node, places, allowance)
     if cover.left <= MOVABLE_SHARE:
         return cover
-    best = choose_cover(node, places, None)
+    limited = any(reason in OF_ALLOWANCE for reason, _ in cover.stay.values())
+    best = choose_cover(node, places, None) if limited else cover
     if best.left <= MOVABLE_SHARE:
         return cover
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"

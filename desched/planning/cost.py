@@ -50,6 +50,8 @@ def _of_priority(priority: int) -> float:
 
 
 def _of_preference(pod: Pod) -> float:
+    if not pod.annotations:
+        return 0.0
     if PREFER_NO_EVICTION_ANNOTATION in pod.annotations:
         return MOST_FOR_PREFERENCE
     asked = max(_stated(pod, DELETION_COST_ANNOTATION), _stated(pod, EVICTION_COST_ANNOTATION))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.resources import Amounts, Resource
-from desched.planning.filters.census import Change
+from desched.planning.filters.census import Change, PodIndex
 from desched.planning.filters.chain import FilterChain
 from desched.planning.filters.columns import Mask, NodeColumns
 from desched.planning.node_load import NodeLoadState
@@ -82,6 +82,11 @@ class Room:
             )
             for resource in resources
         }
+
+    @property
+    def index(self) -> PodIndex:
+        """The pods as they were seen, to be shared."""
+        return self._filters.index
 
     @property
     def changes(self) -> tuple[Change, ...]:

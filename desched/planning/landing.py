@@ -55,10 +55,15 @@ class Landing(msgspec.Struct, frozen=True):
 
     def likely(self, share: float) -> tuple[str, ...]:
         """The fewest nodes that hold this share of the probability, most likely first."""
+        return tuple(name for name, _ in self.chances(share, len(self.names)))
+
+    def chances(self, share: float, most: int) -> tuple[tuple[str, float], ...]:
+        """These nodes with their probabilities, at most so many."""
         probabilities = self.probabilities
         order = np.argsort(-probabilities, kind="stable")
         count = int(np.searchsorted(np.cumsum(probabilities[order]), share - 1e-9)) + 1
-        return tuple(self.names[i] for i in order[:count] if probabilities[i] > 0)
+        found = order[: min(count, most)]
+        return tuple((self.names[i], float(probabilities[i])) for i in found if probabilities[i])
 
     def risk(self, bad: Mask) -> float:
         """The probability of a landing that does not help; 1 where nothing fits.

@@ -64,7 +64,9 @@ def _bases(
     if min(node.capacity.memory_bytes, node.allocatable.memory_bytes) <= 0:
         return Unknown(UnknownReason.ABSENT, "the node states no memory capacity")
     # fsum, here and below: the order of the pods must not decide anything.
-    of_pods = [used for pod in pods if (used := book.measured(pod, Resource.MEMORY))]
+    seen = book.snapshot.load.pods
+    usages = (seen.get((pod.namespace, pod.name)) for pod in pods)
+    of_pods = [usage.memory_bytes for usage in usages if usage and usage.memory_bytes]
     sums = [math.fsum(by_window) for by_window in zip(*of_pods, strict=True)] or [0.0] * len(ratios)
     allocatable = float(node.allocatable.memory_bytes)
     return (

@@ -39,10 +39,8 @@ class Place(msgspec.Struct, frozen=True):
     @property
     def likely(self) -> tuple[LandingChance, ...]:
         """The likeliest nodes with their probabilities."""
-        probabilities = self.landing.probabilities
-        names = self.landing.likely(NAMED_SHARE)[:MOST_NAMED]
-        index = {name: i for i, name in enumerate(self.landing.names)}
-        return tuple(LandingChance(name, float(probabilities[index[name]])) for name in names)
+        chances = self.landing.chances(NAMED_SHARE, MOST_NAMED)
+        return tuple(LandingChance(node, probability) for node, probability in chances)
 
 
 class Places:

@@ -76,11 +76,9 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
         return _plan(pressure.verdicts, [], [*refused, *left], hold)
     if not overloaded:
         return _plan(pressure.verdicts, [], [], None)
-    places = Places(
-        room_left(snapshot, policy, memory, pressure, book),
-        SchedulerView(snapshot.cluster, policy.scheduler),
-        policy.max_landing_risk,
-    )
+    room = room_left(snapshot, policy, memory, pressure, book)
+    view = SchedulerView(snapshot.cluster, policy.scheduler, room.index)
+    places = Places(room, view, policy.max_landing_risk)
     moves, left, stuck, room = _choose(overloaded, candidates, places, pressure, around)
     verdicts = with_outlook(pressure.verdicts, moves, stuck, room)
     return _plan(

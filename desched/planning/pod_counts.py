@@ -11,7 +11,7 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
 from desched.planning.filters.census import PodIndex, PodMatch
-from desched.planning.filters.columns import Counts, NodeColumns
+from desched.planning.filters.columns import Counts
 
 REQUIRED_TERM_WEIGHT = 1
 """What a pod's required affinity attracts others with (hardPodAffinityWeight's default)."""
@@ -35,10 +35,10 @@ def carried_terms(pod: Pod) -> tuple[CarriedTerm, ...]:
 class PodCounts:
     """Counts pods that hold resources, by what selects them and by what they select."""
 
-    def __init__(self, cluster: ClusterState, columns: NodeColumns) -> None:
+    def __init__(self, cluster: ClusterState, index: PodIndex) -> None:
         self._cluster = cluster
-        self._columns = columns
-        self._index = PodIndex(cluster, columns)
+        self._columns = index.columns
+        self.index = index
         self._counted: dict[tuple[PodMatch, bool], Counts] = {}
         self._matches: dict[CarriedTerm, PodMatch | None] = {}
 
@@ -47,7 +47,7 @@ class PodCounts:
         key = (wanted, terminating)
         found = self._counted.get(key)
         if found is None:
-            positions = self._index.positions((wanted,), terminating=terminating)
+            positions = self.index.positions((wanted,), terminating=terminating)
             found = self._counted[key] = np.bincount(positions, minlength=len(self._columns))
         return found
 
@@ -55,10 +55,10 @@ class PodCounts:
     def carried(self) -> Mapping[CarriedTerm, Counts]:
         """How many pods carry each affinity term, by node; those being deleted still do."""
         positions: dict[CarriedTerm, list[int]] = {}
-        for pod, i in self._index.residents:
-            if pod.scheduling.pod_affinity or pod.scheduling.preferred_pod_affinity:
-                for carried in carried_terms(pod):
-                    positions.setdefault(carried, []).append(i)
+        carrying = self.index.residents_of(lambda s: s.pod_affinity or s.preferred_pod_affinity)
+        for pod, i in carrying:
+            for carried in carried_terms(pod):
+                positions.setdefault(carried, []).append(i)
         return {carried: self._count(where) for carried, where in positions.items()}
 
     def match(self, carried: CarriedTerm) -> PodMatch | None:
@@ -92,4 +92,4 @@ class PodCounts:
     @property
     def residents(self) -> Sequence[tuple[Pod, int]]:
         """All pods on known nodes, with the position of their node."""
-        return self._index.residents
+        return self.index.residents

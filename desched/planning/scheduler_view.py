@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desched.model.cluster import ClusterState, Pod, SchedulingClass, Service
-from desched.planning.filters.census import PodMatch
+from desched.planning.filters.census import PodIndex, PodMatch
 from desched.planning.filters.columns import Mask, NodeColumns
 from desched.planning.filters.nodes import NodeFilter
 from desched.planning.node_facts import ARCHITECTURE_LABEL, NodeFacts
@@ -45,16 +45,22 @@ class _Move(msgspec.Struct, frozen=True):
 
 
 class SchedulerView:
-    """Requests and pod counts of every node, in the order of `names`."""
+    """Requests and pod counts of every node, in the order of `names`.
 
-    def __init__(self, cluster: ClusterState, rules: SchedulerRules) -> None:
+    `index` is of the same cluster, if there is one already.
+    """
+
+    def __init__(
+        self, cluster: ClusterState, rules: SchedulerRules, index: PodIndex | None = None
+    ) -> None:
+        index = index or PodIndex(cluster, NodeColumns(cluster.nodes))
         self.cluster = cluster
         self.rules = rules
-        self.columns = NodeColumns(cluster.nodes)
+        self.columns = index.columns
         self.names = self.columns.names
         self.nodes = NodeFilter(self.columns)
         self.facts = NodeFacts(self.columns)
-        self._counts = PodCounts(cluster, self.columns)
+        self._counts = PodCounts(cluster, index)
         self._alternatives = next(
             (a for a in ALTERNATIVES if a * len(self.names) <= CELLS), ALTERNATIVES[-1]
         )
@@ -64,18 +70,7 @@ class SchedulerView:
 
     def _requests(self) -> Ints:
         """Shape (4, 1, nodes): requested CPU and memory, and both as the resource scores count."""
-        by_class: dict[int, tuple[int, int, int, int]] = {}
-        positions: list[int] = []
-        amounts: list[tuple[int, int, int, int]] = []
-        for pod, i in self._counts.residents:
-            key = id(pod.scheduling)
-            if key not in by_class:
-                by_class[key] = requested_amounts(pod.scheduling)
-            positions.append(i)
-            amounts.append(by_class[key])
-        totals = np.zeros((len(self.names), 4), dtype=np.int64)
-        if positions:
-            np.add.at(totals, np.array(positions, dtype=np.intp), np.array(amounts, np.int64))
+        totals = self._counts.index.totals(requested_amounts)
         return totals.T[:, None, :].copy()
 
     def moved(self, departure: Departure, landing: Floats) -> "SchedulerView":

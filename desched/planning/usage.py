@@ -120,15 +120,32 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         return {uid: tuple(pods) for uid, pods in found.items()}
 
     def _sibling_mean(self, pod: Pod, resource: Resource) -> float | None:
+        """Mean usage of the other pods of its owner that measurements tell it of."""
         if pod.owner is None:
             return None
-        longest = self.windows[resource][-1]
-        values = [
-            max(measured)
-            for sibling in self._pods_by_owner.get(pod.owner.uid, ())
-            if sibling.uid != pod.uid
-            and not (resource is Resource.CPU and self._held_back(sibling))
-            and self.seen_share(sibling, longest) >= 1.0
-            and (measured := self.measured(sibling, resource))
-        ]
-        return math.fsum(values) / len(values) if values else None
+        total, count = self._known_usage(pod.owner.uid, resource)
+        own = self._tells(pod, resource)
+        if own is not None and pod.node and not pod.finished:
+            total, count = total - own, count - 1
+        return total / count if count else None
+
+    def _known_usage(self, owner_uid: str, resource: Resource) -> tuple[float, int]:
+        """Sum and number over an owner's pods; once for all of them, for there may be thousands."""
+        key = owner_uid, resource
+        if key not in self._known:
+            pods = self._pods_by_owner.get(owner_uid, ())
+            values = [used for pod in pods if (used := self._tells(pod, resource)) is not None]
+            self._known[key] = math.fsum(values), len(values)
+        return self._known[key]
+
+    def _tells(self, pod: Pod, resource: Resource) -> float | None:
+        """The usage of a pod that the windows have fully seen and that nothing holds back."""
+        if resource is Resource.CPU and self._held_back(pod):
+            return None
+        if self.seen_share(pod, self.windows[resource][-1]) < 1.0:
+            return None
+        return max(self.measured(pod, resource), default=None)
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, Resource], tuple[float, int]]:
+        return {}

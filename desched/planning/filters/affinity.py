@@ -130,10 +130,9 @@ class AffinityFilter:
     @cached_property
     def _carried(self) -> list[_Carried]:
         by_class: dict[tuple[int, str], tuple[Pod, list[int]]] = {}
-        for pod, position in self._index.residents:
-            if pod.scheduling.pod_anti_affinity:
-                key = (id(pod.scheduling), pod.namespace)
-                by_class.setdefault(key, (pod, []))[1].append(position)
+        for pod, position in self._index.residents_of(lambda s: s.pod_anti_affinity):
+            key = (id(pod.scheduling), pod.namespace)
+            by_class.setdefault(key, (pod, []))[1].append(position)
         by_term: dict[tuple[PodAffinityTerm, str], list[int]] = {}
         for pod, positions in by_class.values():
             for term in pod.scheduling.pod_anti_affinity:

@@ -1,14 +1,17 @@
 """Which pods are where: by namespace and label, with what a plan adds and takes away."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 import msgspec
 import numpy as np
 
-from desched.model.cluster import ClusterState, Pod
-from desched.model.selectors import LabelSelector, Operator
+from desched.model.cluster import ClusterState, Pod, SchedulingClass
+from desched.model.resources import Amounts
+from desched.model.selectors import LabelSelector
 from desched.planning.filters.columns import Counts, Domains, Mask, NodeColumns, Positions
+
+Labels = Mapping[str, str]
 
 Resident = tuple[Pod, int]
 """A pod that holds resources, and the position of its node."""
@@ -22,9 +25,13 @@ class PodMatch(msgspec.Struct, frozen=True, gc=False):
 
     def matches(self, pod: Pod) -> bool:
         """Whether the pod is one of them."""
-        if self.namespaces is not None and pod.namespace not in self.namespaces:
+        return self.selects(pod.namespace, pod.labels)
+
+    def selects(self, namespace: str, labels: Labels) -> bool:
+        """Whether a pod of this namespace with these labels would be one of them."""
+        if self.namespaces is not None and namespace not in self.namespaces:
             return False
-        return self.selector.matches(pod.labels)
+        return self.selector.matches(labels)
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
@@ -40,8 +47,7 @@ class PodIndex:
 
     def __init__(self, cluster: ClusterState, columns: NodeColumns) -> None:
         self._cluster = cluster
-        self._columns = columns
-        self._labelled: dict[tuple[str, str], dict[str, list[Resident]]] = {}
+        self.columns = columns
         self._found: dict[tuple[tuple[PodMatch, ...], bool], Positions] = {}
 
     @cached_property
@@ -49,14 +55,53 @@ class PodIndex:
         """All pods on known nodes, node by node."""
         by_node = self._cluster.pods_by_node
         return tuple(
-            (pod, i) for i, name in enumerate(self._columns.names) for pod in by_node.get(name, ())
+            (pod, i) for i, name in enumerate(self.columns.names) for pod in by_node.get(name, ())
         )
 
+    def totals(self, amounts: Callable[[SchedulingClass], tuple[int, ...]]) -> Counts:
+        """Sums over the pods of each node, shape (nodes, amounts); asked once for each class."""
+        classes, kinds, positions = self._kinds
+        width = len(amounts(SchedulingClass(Amounts())))
+        table = np.array([amounts(c) for c in classes], dtype=np.int64).reshape(-1, width)
+        found = np.zeros((len(self.columns), width), dtype=np.int64)
+        if len(kinds):
+            np.add.at(found, positions, table[kinds])
+        return found
+
+    def residents_of(self, wanted: Callable[[SchedulingClass], object]) -> Iterable[Resident]:
+        """The pods of the scheduling classes that are wanted; each class is asked about once."""
+        classes, kinds, _ = self._kinds
+        numbers = [n for n, scheduling in enumerate(classes) if wanted(scheduling)]
+        if not numbers:
+            return ()
+        return [self.residents[i] for i in np.flatnonzero(np.isin(kinds, numbers))]
+
     @cached_property
-    def _by_namespace(self) -> dict[str, list[Resident]]:
-        found: dict[str, list[Resident]] = {}
+    def _kinds(self) -> tuple[list[SchedulingClass], Positions, Positions]:
+        """The scheduling classes, and for each pod which one it is of and where it is."""
+        classes: dict[int, tuple[int, SchedulingClass]] = {}
+        kinds, positions = [], []
+        for pod, i in self.residents:
+            scheduling = pod.scheduling
+            number, _ = classes.setdefault(id(scheduling), (len(classes), scheduling))
+            kinds.append(number)
+            positions.append(i)
+        listed = [scheduling for _, scheduling in classes.values()]
+        return listed, np.array(kinds, dtype=np.intp), np.array(positions, dtype=np.intp)
+
+    @cached_property
+    def _alike(self) -> Mapping[str, list[tuple[Labels, list[Resident]]]]:
+        """By namespace, pods that share one labels object, as those of a workload mostly do."""
+        found: dict[str, list[tuple[Labels, list[Resident]]]] = {}
+        groups: dict[tuple[str, int], list[Resident]] = {}
         for resident in self.residents:
-            found.setdefault(resident[0].namespace, []).append(resident)
+            pod = resident[0]
+            key = pod.namespace, id(pod.labels)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = []
+                found.setdefault(pod.namespace, []).append((pod.labels, group))
+            group.append(resident)
         return found
 
     def positions(self, wanted: tuple[PodMatch, ...], *, terminating: bool) -> Positions:
@@ -66,33 +111,17 @@ class PodIndex:
         if found is None:
             matching = [
                 i
-                for pod, i in self._candidates(wanted[0])
-                if (terminating or not pod.deleting) and all(w.matches(pod) for w in wanted)
+                for namespace in self._namespaces(wanted[0])
+                for labels, group in self._alike.get(namespace, ())
+                if all(w.selects(namespace, labels) for w in wanted)
+                for pod, i in group
+                if terminating or not pod.deleting
             ]
             found = self._found[key] = np.array(matching, dtype=np.intp)
         return found
 
-    def _candidates(self, wanted: PodMatch) -> Iterator[Resident]:
-        """Few pods among which all that match are."""
-        names = self._by_namespace.keys() if wanted.namespaces is None else wanted.namespaces
-        narrow = next((r for r in wanted.selector.requirements if r.operator is Operator.IN), None)
-        for namespace in names:
-            if narrow is None:
-                yield from self._by_namespace.get(namespace, ())
-            else:
-                by_value = self._with_label(namespace, narrow.key)
-                for value in set(narrow.values):
-                    yield from by_value.get(value, ())
-
-    def _with_label(self, namespace: str, key: str) -> dict[str, list[Resident]]:
-        found = self._labelled.get((namespace, key))
-        if found is None:
-            found = self._labelled[namespace, key] = {}
-            for resident in self._by_namespace.get(namespace, ()):
-                value = resident[0].labels.get(key)
-                if value is not None:
-                    found.setdefault(value, []).append(resident)
-        return found
+    def _namespaces(self, wanted: PodMatch) -> Iterable[str]:
+        return self._alike if wanted.namespaces is None else wanted.namespaces
 
 
 class Census:

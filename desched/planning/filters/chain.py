@@ -36,8 +36,8 @@ class FilterChain:
 
     def __init__(self, cluster: ClusterState, columns: NodeColumns) -> None:
         self._columns = columns
-        self.requests = FreeRequests(columns, cluster)
-        index = PodIndex(cluster, columns)
+        self.index = index = PodIndex(cluster, columns)
+        self.requests = FreeRequests(columns, index)
         self.census = Census(index)
         self._nodes = NodeFilter(columns)
         self._ports = PortFilter(columns, index)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from desched.model.cluster import ClusterState
 from desched.model.resources import Amounts
+from desched.planning.filters.census import PodIndex
 from desched.planning.filters.columns import Counts, Mask, NodeColumns
 
 _BASIC = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -18,7 +18,7 @@ class FreeRequests:
     Pods that are being deleted hold their requests until they are gone.
     """
 
-    def __init__(self, columns: NodeColumns, cluster: ClusterState) -> None:
+    def __init__(self, columns: NodeColumns, index: PodIndex) -> None:
         self._columns = columns
         rows = [_basic(node.allocatable) for node in columns.nodes]
         self.allocatable = np.array(rows, dtype=np.int64).reshape(len(rows), len(_BASIC)).T.copy()
@@ -29,26 +29,9 @@ class FreeRequests:
                 column = self._extended.setdefault(name, np.zeros(len(rows), dtype=np.int64))
                 column[i] += count
         self._enough: dict[Amounts, Mask] = {}
-        self._subtract_pods(cluster)
-
-    def _subtract_pods(self, cluster: ClusterState) -> None:
-        by_class: dict[int, tuple[int, int, int, int]] = {}
-        positions: list[int] = []
-        requested: list[tuple[int, int, int, int]] = []
-        for i, name in enumerate(self._columns.names):
-            for pod in cluster.pods_by_node.get(name, ()):
-                requests = pod.scheduling.requests
-                key = id(pod.scheduling)
-                basic = by_class.get(key)
-                if basic is None:
-                    basic = by_class[key] = _basic(requests)
-                positions.append(i)
-                requested.append(basic)
-                if requests.extended:
-                    self._add_extended(i, requests, -1)
-        taken = np.array(requested, dtype=np.int64).reshape(len(requested), len(_BASIC))
-        for row in range(len(_BASIC)):
-            np.subtract.at(self.free[row], np.array(positions, dtype=np.intp), taken[:, row])
+        self.free -= index.totals(lambda scheduling: _basic(scheduling.requests)).T
+        for pod, i in index.residents_of(lambda scheduling: scheduling.requests.extended):
+            self._add_extended(i, pod.scheduling.requests, -1)
 
     def copy(self) -> "FreeRequests":
         """Free amounts that change alone."""
