@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -21,11 +21,14 @@ from desched.model.cluster import (
 from desched.model.resources import Amounts
 from desched.simulation.budgets import BudgetStatus, SimulatedBudget
 from desched.simulation.clock import VirtualClock
-from desched.simulation.history import IDLE, LoadHistory, Usage
+from desched.simulation.history import IDLE, LoadHistory, Usage, UsageSeries
 from desched.simulation.scheduler import choose_node
 from desched.simulation.template import PodTemplate, ReplicaSet
 
 GIB = 1024**3
+
+Scheduler = Callable[[Pod, ClusterState], str | None]
+"""Tells the node that a pending pod is bound to, None if it fits nowhere for now."""
 
 
 class SimulatedCluster:
@@ -37,16 +40,22 @@ class SimulatedCluster:
     """
 
     def __init__(
-        self, clock: VirtualClock, *, grace_seconds: float = 30.0, startup_seconds: float = 5.0
+        self,
+        clock: VirtualClock,
+        *,
+        grace_seconds: float = 30.0,
+        startup_seconds: float = 5.0,
+        scheduler: Scheduler = choose_node,
     ) -> None:
         self.clock = clock
+        self._scheduler = scheduler
         self.history = LoadHistory()
         self.outage: ObservationError | None = None
         self._grace_seconds = grace_seconds
         self._startup_seconds = startup_seconds
         self._nodes: dict[str, Node] = {}
         self._pods: dict[tuple[str, str], Pod] = {}
-        self._usage: dict[str, Usage] = {}
+        self._usage: dict[str, Usage | UsageSeries] = {}
         self._replica_sets: dict[str, ReplicaSet] = {}
         self._budgets: dict[tuple[str, str], SimulatedBudget] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {"default": {}, "kube-system": {}}
@@ -201,23 +210,31 @@ class SimulatedCluster:
     # --- what controllers, kubelets and the scheduler do --------------------------------------
 
     def _reconcile(self) -> None:
+        present = Counter(p.owner.uid for p in self._pods.values() if p.owner and not p.deleting)
         for replica_set in self._replica_sets.values():
             workload = replica_set.workload
-            for _ in range(workload.desired_replicas - self._count(replica_set)):
+            for _ in range(workload.desired_replicas - present[replica_set.owner.uid]):
                 name = self._new_name(workload.name)
                 self._create_pod(
                     workload.namespace, name, replica_set.template, replica_set.owner, ""
                 )
         pending = [pod for pod in self._pods.values() if not pod.node and not pod.deleting]
         for pod in sorted(pending, key=lambda pod: (-pod.priority, pod.created_at, pod.name)):
-            node = choose_node(pod, self._state())
+            node = self._scheduler(pod, self._state())
             if node is not None:
                 self._bind(pod, node)
 
-    def _count(self, replica_set: ReplicaSet) -> int:
-        return sum(
-            pod.owner == replica_set.owner and not pod.deleting for pod in self._pods.values()
-        )
+    def _usage_of_next(self, template: PodTemplate, owner: Owner | None) -> Usage | UsageSeries:
+        """What the next pod of an owner uses: as the replica whose place is free."""
+        if not template.usage_by_replica:
+            return template.usage
+        taken = [
+            self._usage[pod.uid]
+            for pod in self._pods.values()
+            if pod.owner == owner and not pod.deleting
+        ]
+        free = (u for u in template.usage_by_replica if not any(u is other for other in taken))
+        return next(free, template.usage)
 
     def _create_pod(
         self, namespace: str, name: str, template: PodTemplate, owner: Owner | None, node: str
@@ -240,8 +257,8 @@ class SimulatedCluster:
             volumes=template.volumes,
             grace_period_seconds=template.grace_period_seconds,
         )
+        self._usage[pod.uid] = self._usage_of_next(template, owner)
         self._pods[namespace, name] = pod
-        self._usage[pod.uid] = template.usage
         if node:
             self._bind(pod, node)
 

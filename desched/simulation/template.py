@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from desched.model.cluster import Owner, PodVolume, SchedulingClass, Workload
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.simulation.history import IDLE, Usage
+from desched.simulation.history import IDLE, Usage, UsageSeries
 
 REVISION_LABEL = "pod-template-hash"
 SCORED_CPU_MILLICORES = 100
@@ -20,11 +20,15 @@ SCORED_MEMORY_BYTES = 200 * 1024**2
 class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """What the pods of a workload have in common; `usage` is what each of them really uses.
 
+    With `usage_by_replica` each replica has its own instead, and a pod takes over that of the one
+    which it replaces.
+
     Pods have one container. Scored requests that are 0 follow from the others as in Kubernetes.
     """
 
     scheduling: SchedulingClass = SchedulingClass(Amounts(pods=1))
     usage: Usage = IDLE
+    usage_by_replica: tuple[Usage | UsageSeries, ...] = ()
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     priority_class: str = ""

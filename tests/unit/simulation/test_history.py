@@ -1,6 +1,6 @@
 import pytest
 
-from desched.simulation.history import LoadHistory, Usage
+from desched.simulation.history import LoadHistory, Usage, UsageSeries
 
 
 def test_a_mean_is_weighted_by_the_time_within_the_window() -> None:
@@ -33,3 +33,30 @@ def test_a_user_began_when_it_first_ran() -> None:
     history.begin("pod", "b", Usage(1), at=9)
     assert history.began("pod") == 7
     assert history.began("nobody") is None
+
+
+def test_a_trace_is_weighted_by_the_time_at_each_level() -> None:
+    history = LoadHistory()
+    history.begin("pod", "a", UsageSeries(100, [Usage(100, 1), Usage(300, 3)]), at=50)
+    assert history.node_mean("a", 0, 100) == Usage(50, 0.5)
+    assert history.user_mean("pod", 50, 150) == Usage(200, 2)
+
+
+def test_the_last_level_of_a_trace_stays() -> None:
+    series = UsageSeries(100, [Usage(100), Usage(300)])
+    assert series.at(99) == Usage(100)
+    assert series.at(1000) == Usage(300)
+    history = LoadHistory()
+    history.begin("pod", "a", series, at=0)
+    assert history.user_mean("pod", 900, 1000) == Usage(300)
+
+
+def test_what_was_asked_before_a_change_does_not_hide_it() -> None:
+    history = LoadHistory()
+    history.begin("pod", "a", Usage(1000), at=0)
+    assert history.node_mean("a", 0, 400) == Usage(1000)
+    history.end("pod", at=200)
+    history.begin("other", "a", Usage(2000), at=300)
+    assert history.node_mean("a", 0, 400) == Usage(1000)
+    assert history.node_mean("a", 200, 400) == Usage(1000)
+    assert history.user_mean("pod", 200, 400) == Usage(0)

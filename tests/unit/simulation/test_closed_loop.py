@@ -1,0 +1,85 @@
+"""A short form of `benchmarks.closed_loop`, on a made-up morning instead of the trace."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from msgspec.structs import replace as replaced
+
+from benchmarks.closed_loop import DESCHED, NOBODY, default_policy, quiet_day, run_day
+from benchmarks.day import MINUTES, Day, Floats, Regime, a_day
+from benchmarks.placement import Placement
+from benchmarks.trace import SAMPLES
+from desched.model.resources import Amounts
+from desched.simulation.scheduler import choose_node
+
+NODES = 8
+PODS = NODES * 16
+HOT_CYCLES = 14
+MOVED_TO_THE_HOT_NODE = 7
+
+
+def flat(seed: int) -> Floats:
+    """Machines with a steady load, each of its own level."""
+    levels = np.random.default_rng(seed).uniform(0.05, 0.35, size=(PODS, 1, 2))
+    return np.broadcast_to(levels, (PODS, SAMPLES, 2)).copy()
+
+
+def a_morning() -> Day:
+    """Each pod takes 3.75 % of a node; n000 has 23 of them, n001 only 9."""
+    even = np.full((PODS, SAMPLES, 2), 0.2)
+    day = a_day(even, 3, Regime.LOW, nodes=NODES)
+    places = [name for name in (f"n{i:03}" for i in range(NODES)) for _ in range(16)]
+    for i in range(16, 16 + MOVED_TO_THE_HOT_NODE):
+        places[i] = "n000"
+    chance = np.random.default_rng(3)
+    chance.shuffle(places)
+    dealt = iter(places)
+    requests = Amounts(500, 2**30, pods=1)
+    workloads = tuple(
+        replace(w, requests=requests, nodes=tuple(next(dealt) for _ in w.usage))
+        for w in day.workloads
+    )
+    return replace(day, workloads=workloads)
+
+
+def test_a_day_on_which_nothing_is_above_its_target_sees_no_eviction() -> None:
+    quiet = quiet_day(flat(3), 3, Regime.LOW, NODES)
+    outcome = run_day(quiet, DESCHED, default_policy(), cycles=HOT_CYCLES)
+    assert outcome.evictions == []
+    assert outcome.load.max() > 0.7
+
+
+def test_a_hot_hour_ends_with_less_overload_and_no_pod_is_evicted_twice() -> None:
+    day = a_morning()
+    without = run_day(day, NOBODY, default_policy(), cycles=HOT_CYCLES)
+    outcome = run_day(day, DESCHED, default_policy(), cycles=HOT_CYCLES)
+    assert without.overload_minutes == MINUTES
+    assert outcome.overload_minutes < 60
+    assert 0 < len(outcome.evictions) <= 4
+    assert (outcome.came_back, outcome.pod_repeats) == (0, 0)
+
+
+@pytest.mark.parametrize("regime", list(Regime))
+def test_the_fast_placement_is_that_of_the_simulated_scheduler(regime: Regime) -> None:
+    day = a_day(flat(5), 5, regime, nodes=NODES)
+    simulation = day.begin()
+    for pod in simulation.cluster.read_cluster().pods[:12]:
+        simulation.cluster.delete_pod(pod.namespace, pod.name)
+    state = simulation.cluster.read_cluster()
+    placement = Placement(state)
+    for pod in state.pods[::5]:
+        others = tuple(replaced(p, deleting=True) if p.uid == pod.uid else p for p in state.pods)
+        leaving = replaced(state, pods=others)
+        assert placement.of(pod) == choose_node(replaced(pod, node="", uid="new"), leaving)
+
+
+def test_a_replacement_takes_over_the_load_of_the_pod_that_it_replaces() -> None:
+    simulation = a_morning().begin()
+    cluster = simulation.cluster
+    evicted = cluster.read_cluster().pods[5]
+    before = next(cluster.history.stays_of(evicted.uid)).usage
+    cluster.delete_pod(evicted.namespace, evicted.name)
+    replacement = cluster.read_cluster().pods[-1]
+    assert replacement.owner == evicted.owner
+    assert next(cluster.history.stays_of(replacement.uid)).usage is before
