@@ -158,7 +158,7 @@ def _resize(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
 
 
 def _seen_by_windows(pod: Pod, around: Surroundings) -> Finding:
-    window_seconds = around.policy.longest_window_seconds
+    window_seconds = around.book.longest_window_seconds
     if around.book.seen_share(pod, window_seconds) < 1.0:
         return RefusalReason.TOO_YOUNG, f"runs for less than the longest window, {window_seconds} s"
     return None

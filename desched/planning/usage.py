@@ -40,6 +40,11 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         """The windows of each watched resource in seconds; pods are counted as of now."""
         return {rule.resource: rule.windows_seconds or (0,) for rule in self.policy.rules}
 
+    @cached_property
+    def longest_window_seconds(self) -> int:
+        """The longest window by which a source is judged."""
+        return self.policy.longest_window_seconds
+
     def measured(self, pod: Pod, resource: Resource) -> tuple[float, ...]:
         """Mean usage, one value for each window; empty if it was not measured."""
         if resource is Resource.PODS:
@@ -60,8 +65,10 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         return used * HIDDEN_DEMAND_FACTOR if siblings is None else max(used, siblings)
 
     def _held_back(self, pod: Pod) -> bool:
-        throttled = (pod.namespace, pod.name) in self.snapshot.load.throttled
-        return throttled or pod.node in self._saturated_nodes
+        if pod.node in self._saturated_nodes:
+            return True
+        throttled = self.snapshot.load.throttled
+        return bool(throttled) and (pod.namespace, pod.name) in throttled
 
     @cached_property
     def _saturated_nodes(self) -> frozenset[str]:

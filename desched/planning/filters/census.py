@@ -79,15 +79,18 @@ class PodIndex:
     @cached_property
     def _kinds(self) -> tuple[list[SchedulingClass], Positions, Positions]:
         """The scheduling classes, and for each pod which one it is of and where it is."""
-        classes: dict[int, tuple[int, SchedulingClass]] = {}
+        numbers: dict[int, int] = {}
+        classes: list[SchedulingClass] = []
         kinds, positions = [], []
         for pod, i in self.residents:
             scheduling = pod.scheduling
-            number, _ = classes.setdefault(id(scheduling), (len(classes), scheduling))
+            number = numbers.get(id(scheduling))
+            if number is None:
+                number = numbers[id(scheduling)] = len(classes)
+                classes.append(scheduling)
             kinds.append(number)
             positions.append(i)
-        listed = [scheduling for _, scheduling in classes.values()]
-        return listed, np.array(kinds, dtype=np.intp), np.array(positions, dtype=np.intp)
+        return classes, np.array(kinds, dtype=np.intp), np.array(positions, dtype=np.intp)
 
     @cached_property
     def _alike(self) -> Mapping[str, list[tuple[Labels, list[Resident]]]]:
