@@ -119,7 +119,9 @@ def settle(control_plane: ControlPlane, cluster: RandomCluster) -> None:
     control_plane.wait_for("the scheduler's decision on every pod", decided, SETTLE_SECONDS)
     while stuck := [p for p in pods_of(control_plane, cluster) if not _is_bound(p)]:
         _scale_down(control_plane, stuck)
-        control_plane.wait_for("stuck pods to go", lambda: _are_gone(control_plane, cluster, stuck))
+        control_plane.wait_for(
+            "stuck pods to go", lambda: _are_settled(control_plane, cluster, stuck)
+        )
 
 
 def pods_of(control_plane: ControlPlane, cluster: RandomCluster) -> list[Object]:
@@ -136,10 +138,12 @@ def _is_refused(pod: Object) -> bool:
     return any(c["type"] == "PodScheduled" and c["status"] == "False" for c in conditions)
 
 
-def _are_gone(control_plane: ControlPlane, cluster: RandomCluster, stuck: list[Object]) -> bool:
-    gone = {pod["metadata"]["uid"] for pod in stuck}
+def _are_settled(control_plane: ControlPlane, cluster: RandomCluster, stuck: list[Object]) -> bool:
+    """Gone, or bound after all: then its controller has given up another pod in its place."""
+    uids = {pod["metadata"]["uid"] for pod in stuck}
     return not any(
-        pod["metadata"]["uid"] in gone or "deletionTimestamp" in pod["metadata"]
+        (pod["metadata"]["uid"] in uids and not _is_bound(pod))
+        or "deletionTimestamp" in pod["metadata"]
         for pod in pods_of(control_plane, cluster)
     )
 
