@@ -14,7 +14,6 @@ from desched.model.cluster import (
     PersistentVolumeClaim,
     Pod,
     PodRef,
-    Service,
     Taint,
     Workload,
 )
@@ -64,7 +63,6 @@ class SimulatedCluster:
             "system-node-critical": 2_000_001_000,
         }
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
-        self._services: list[Service] = []
         self._numbers = itertools.count(1)
         self._pods_made = Counter[str]()
 
@@ -92,7 +90,6 @@ class SimulatedCluster:
             priority_classes=dict(self._priority_classes),
             namespaces=dict(self._namespaces),
             claims=dict(self._claims),
-            services=tuple(self._services),
             server_version="v1.36.0-simulated",
         )
 
@@ -164,10 +161,6 @@ class SimulatedCluster:
     def add_claim(self, claim: PersistentVolumeClaim) -> None:
         """A PersistentVolumeClaim."""
         self._claims[claim.namespace, claim.name] = claim
-
-    def add_service(self, service: Service) -> None:
-        """A Service."""
-        self._services.append(service)
 
     def add_budget(self, budget: SimulatedBudget) -> None:
         """A PodDisruptionBudget."""
