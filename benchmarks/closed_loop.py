@@ -80,7 +80,7 @@ class CountingEvictor:
     def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
         """Ask the simulated Eviction API."""
         cluster = self._simulation.cluster
-        found = cluster.read_pod(pod)
+        found = cluster.pod(pod)
         answer = self._simulation.evictor.evict(pod, reason)
         if answer.verdict is EvictionVerdict.EVICTED and found and found.owner:
             stay = next(cluster.history.stays_of(found.uid))
@@ -138,12 +138,12 @@ def run_day(day: Day, contestant: str, policy: Policy, *, cycles: int = SAMPLES 
     stays: Counter[str] = Counter()
     act = _contestant(contestant, simulation, evictor, policy, stays)
     pending_seconds = 0.0
-    for _ in range(cycles):
-        simulation.clock.advance(SECONDS_PER_SAMPLE)
+    for tick in range(1, cycles + 2):
+        # Acting takes time too; the next cycle begins on its tick all the same.
+        simulation.clock.advance(tick * SECONDS_PER_SAMPLE - simulation.clock.monotonic())
         pending_seconds += _pending_seconds(simulation)
-        act()
-    simulation.clock.advance(SECONDS_PER_SAMPLE)
-    pending_seconds += _pending_seconds(simulation)
+        if tick <= cycles:
+            act()
     load = day.node_load(simulation)
     back, hot = _landings(simulation, evictor.accepted, load)
     seconds = time.process_time() - began

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,8 +39,11 @@ NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 NODE_CPU_MILLICORES = 32_000
 NODE_MEMORY_BYTES = 128 * 2**30
 WINDOWS_SECONDS = (300, 900)
-UNLIMITED = EvictionLimits(total=1_000_000, node=None, workload=None)
-PER_CYCLE = EvictionLimits(total=1_000_000, node=2, workload=1)
+ALL_AT_ONCE = EvictionLimits(
+    in_flight_total=None, in_flight_workload=None, in_flight_destination=None, per_minute=None
+)
+UNLIMITED = msgspec.structs.replace(ALL_AT_ONCE, total=1_000_000, node=None, workload=None)
+PER_CYCLE = msgspec.structs.replace(ALL_AT_ONCE, total=1_000_000, node=2, workload=1)
 
 Floats = NDArray[np.float64]
 RESOURCES = (Resource.CPU, Resource.MEMORY)
@@ -51,7 +55,8 @@ class Shape:
     """How large a cluster is, and what it is short of.
 
     `request_factor` is the range by which requests differ from the median use; the loads are
-    ranges too. `replicas` is how many pods make a workload; 0 gives each its own size.
+    ranges too. `replicas` is how many pods make a workload; 0 gives each its own size. `most_risk`
+    is the highest bearable probability of a landing that does not help; 1 lets every pod go.
     """
 
     nodes: int = 100
@@ -64,6 +69,7 @@ class Shape:
     limits: EvictionLimits = UNLIMITED
     equal_pods: bool = False
     budgets: bool = True
+    most_risk: float = 0.15
 
 
 @dataclass(frozen=True)
@@ -140,12 +146,11 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
             for node in snapshot.cluster.nodes
         ]
     )
-    room = room_left(snapshot, policy, memory, pressure, book)
+    room = room_left(snapshot.cluster, policy, memory, pressure, book)
     view = SchedulerView(snapshot.cluster, policy.scheduler, room.index)
     return Instance(
         nodes,
-        # The solver chooses landings freely: that is compared here, not how likely they are.
-        Places(room, view, most_risk=1.0),
+        Places(room, view, shape.most_risk),
         Allowance(policy.limits, len(snapshot.cluster.nodes), around.cluster),
         around.cluster,
         free,
@@ -271,13 +276,19 @@ def _label(workload: int) -> LabelSelector:
 
 SMALL: dict[str, Shape] = {
     "trace": Shape(cool_load=(0.4, 0.66)),
+    "trace, at any risk": Shape(cool_load=(0.4, 0.66), most_risk=1.0),
     "trace, low requests": Shape(cool_load=(0.4, 0.66), request_factor=(0.1, 0.3)),
     "trace, 2 per node, 1 per workload": Shape(hot_load=(0.82, 0.88), limits=PER_CYCLE),
     "pods of equal use": Shape(equal_pods=True),
     "few workloads, 1 of each": Shape(
         replicas=40, hot_load=(0.82, 0.88), limits=PER_CYCLE, budgets=False
     ),
-    "hardly any room": Shape(cool_load=(0.55, 0.69)),
     "very hot": Shape(hot_load=(0.97, 1.0), hot=12),
+    "hardly any room": Shape(cool_load=(0.55, 0.69)),
+    "hardly any room, at any risk": Shape(cool_load=(0.55, 0.69), most_risk=1.0),
+    "crumbs of room, at any risk": Shape(cool_load=(0.6, 0.69), most_risk=1.0),
+    "16 workloads, 1 eviction of each": Shape(
+        replicas=100, hot_load=(0.82, 0.88), limits=PER_CYCLE, budgets=False
+    ),
 }
 """Twelve hot nodes among a hundred, by what makes the choice hard."""

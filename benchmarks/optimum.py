@@ -1,8 +1,11 @@
 """The same choice as a mixed-integer program, solved by HiGHS through scipy.
 
-Binary variables: a pod goes (and, where places are modelled, to which node of its landing set), a
-node is relieved, and in which window. The solver may choose the landing, which the planner cannot:
-the scheduler does. So its optimum is a bound that no planner can beat.
+Binary variables: a pod goes, a node is relieved, and in which window. Exact are candidates, costs,
+what each pod takes off its node, limits and budgets. A pod may go only if the forecast at the start
+of the plan bears its landing. Where it lands is a variable, the probability of each node of its
+landing set, and a node is charged usage and requests times probability: this is the relaxation, for
+the scheduler decides that, each move changes it, and the planner reserves the likeliest place in
+full. So the optimum is a bound for every plan whose pods all have a bearable landing at the start.
 """
 
 from dataclasses import dataclass
@@ -13,7 +16,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from benchmarks.hot_clusters import CAPACITY, RESOURCES, Instance
-from desched.planning.excess import Excess
+from desched.planning.excess import Candidate, Excess
+from desched.planning.places import Place
+from desched.planning.selection import LEAST_RELIEF_SHARE, HotNode
 
 HOT_NODE_PRICE = 1_000.0
 """More than any cover costs: first relieve as many nodes as possible, then cheaply."""
@@ -35,10 +40,12 @@ class _Program:
 
     def __init__(self) -> None:
         self.prices: list[float] = []
+        self.is_whole: list[bool] = []
         self.rows: list[Row] = []
 
-    def variable(self, price: float) -> int:
+    def variable(self, price: float, *, whole: bool = True) -> int:
         self.prices.append(price)
+        self.is_whole.append(whole)
         return len(self.prices) - 1
 
     def row(self, terms: dict[int, float], least: float, most: float) -> None:
@@ -58,7 +65,7 @@ class _Program:
         )
         result = milp(
             np.array(self.prices),
-            integrality=np.full(len(self.prices), int(whole)),
+            integrality=np.array(self.is_whole, dtype=int) * whole,
             bounds=Bounds(0, 1),
             constraints=LinearConstraint(
                 matrix, [low for _, _, low, _ in self.rows], [high for *_, high in self.rows]
@@ -88,6 +95,9 @@ def optimum(
     for node in instance.nodes:
         shares, choices = Excess(node.state).shares(node.candidates)
         pods = [program.variable(candidate.cost) for candidate in node.candidates]
+        for pod, candidate in zip(pods, node.candidates, strict=True):
+            if not may_go(instance, node, candidate):
+                program.row({pod: 1.0}, 0.0, 0.0)
         done = program.variable(-HOT_NODE_PRICE)
         for columns in choices:
             in_window = [program.variable(0.0) for _ in columns]
@@ -120,8 +130,15 @@ def optimum(
     )
 
 
+def may_go(instance: Instance, node: HotNode, candidate: Candidate) -> bool:
+    """Whether the pod's move would help and its landing be bearable if it were the first one."""
+    shares, choices = Excess(node.state).shares((candidate,))
+    helps = not choices or float(shares.max()) >= LEAST_RELIEF_SHARE
+    return helps and isinstance(instance.places.find(candidate.pod, candidate.charge), Place)
+
+
 def _add_places(program: _Program, instance: Instance, goes: list[list[int]]) -> None:
-    """Each pod that goes takes one place of its landing set, and none is filled too far."""
+    """Each pod that goes lands somewhere in its landing set, and no node is filled too far."""
     filled: list[dict[int, tuple[float, ...]]] = [{} for _ in instance.free]
     for node, pods in zip(instance.nodes, goes, strict=True):
         for candidate, pod in zip(node.candidates, pods, strict=True):
@@ -130,7 +147,8 @@ def _add_places(program: _Program, instance: Instance, goes: list[list[int]]) ->
             charge = [
                 candidate.charge[resource] / CAPACITY[r] for r, resource in enumerate(RESOURCES)
             ]
-            at = {program.variable(0.0): int(d) for d in np.flatnonzero(fit.under_ceiling)}
+            under = np.flatnonzero(fit.under_ceiling)
+            at = {program.variable(0.0, whole=False): int(d) for d in under}
             for place, destination in at.items():
                 filled[destination][place] = (
                     requests.cpu_millicores / CAPACITY[0],

@@ -4,6 +4,8 @@ kube-scheduler's scores over all nodes where it can go, the source included, giv
 probability. Pods of other schedulers may land on any of these nodes.
 """
 
+from functools import cached_property
+
 import msgspec
 import numpy as np
 
@@ -19,31 +21,38 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 def expected_node(pod: Pod, places: Mask, room: Room) -> str | None:
     """The most likely place, ties by name; None without any place."""
-    if not places.any():
+    where = np.flatnonzero(places)
+    if not len(where):
         return None
-    share = room.requested_share(pod.scheduling.requests)
-    return room.names[int(np.argmin(np.where(places, share, np.inf)))]
+    share = room.requested_share(pod.scheduling.requests, where)
+    return room.names[int(where[np.argmin(share)])]
 
 
-class Landing(msgspec.Struct, frozen=True):
+class Landing(msgspec.Struct, frozen=True, dict=True):
     """The probability of each node, in the order of `names`; all zero where nothing fits.
 
-    `places` are the nodes that it can go to. `alternatives` has a row for each alternative of the
-    view, or one where all are alike. `unfamiliar` marks nodes of an architecture that the workload
-    has never run on. `any_fit` says that nothing is known but where the pod fits, since another
-    scheduler places it.
+    `places` are the nodes that it can go to, in any alternative of the view; `feasible` and
+    `alternatives` have a row for each, or one where all are alike. `unfamiliar` marks nodes of an
+    architecture that the workload has never run on. `any_fit` says that nothing is known but where
+    the pod fits, since another scheduler places it.
     """
 
     names: tuple[str, ...]
-    places: Mask
+    feasible: Mask
     alternatives: Floats
     departure: Departure
     unfamiliar: Mask
     any_fit: bool = False
 
-    @property
+    @cached_property
+    def places(self) -> Mask:
+        """Shape (nodes,), not to be changed."""
+        somewhere: Mask = np.logical_or.reduce(self.feasible, axis=0)
+        return somewhere
+
+    @cached_property
     def probabilities(self) -> Floats:
-        """Shape (nodes,); their sum is 1, or 0 where nothing fits."""
+        """Shape (nodes,), not to be changed; their sum is 1, or 0 where nothing fits."""
         mean: Floats = self.alternatives.mean(axis=0)
         return mean
 
@@ -75,9 +84,18 @@ class Landing(msgspec.Struct, frozen=True):
         probabilities = self.probabilities
         if not probabilities.any():
             return 1.0
-        lost = bad | self.unfamiliar
-        lost[self.departure.source] = True
-        return float(probabilities[lost].sum())
+        return float(probabilities[self.harmful(bad)].sum())
+
+    def harmful(self, bad: Mask) -> Mask:
+        """Nodes on which the landing does not help, given those of `risk`."""
+        harmful = bad | self.unfamiliar
+        harmful[self.departure.source] = True
+        return harmful
+
+    def seen_by(self, view: SchedulerView) -> "Landing":
+        """The landing of the same replacement where soft taints are as in this view."""
+        alternatives = _alternatives(self.departure, self.feasible, view)
+        return msgspec.structs.replace(self, alternatives=alternatives)
 
 
 def forecast(pod: Pod, room: Room, view: SchedulerView) -> Landing:
@@ -97,13 +115,18 @@ def forecast(pod: Pod, room: Room, view: SchedulerView) -> Landing:
     if (pod.owner is not None and pod.owner.kind == "StatefulSet") or not places.any():
         leaving = Departure(pod, source, gone=True)
         places = room.feasible(pod, pod.node) & view.fits(leaving)
-    somewhere: Mask = np.logical_or.reduce(places, axis=0)
+    alternatives = _alternatives(leaving, places, view)
     any_fit = pod.scheduler != DEFAULT_SCHEDULER
-    if any_fit or not somewhere.any():
-        alternatives = places / np.maximum(places.sum(axis=-1, keepdims=True), 1)
-    else:
-        alternatives = _winners(total_scores(leaving, view, somewhere), places)
-    return Landing(view.names, somewhere, alternatives, leaving, view.unfamiliar(pod), any_fit)
+    return Landing(view.names, places, alternatives, leaving, view.unfamiliar(pod), any_fit)
+
+
+def _alternatives(leaving: Departure, places: Mask, view: SchedulerView) -> Floats:
+    """Probabilities for each alternative, shape (alternatives or 1, nodes)."""
+    somewhere: Mask = np.logical_or.reduce(places, axis=0)
+    if leaving.pod.scheduler != DEFAULT_SCHEDULER or not somewhere.any():
+        shares: Floats = places / np.maximum(places.sum(axis=-1, keepdims=True), 1)
+        return shares
+    return _winners(total_scores(leaving, view, somewhere), places)
 
 
 def after(view: SchedulerView, landing: Landing) -> SchedulerView:

@@ -12,6 +12,7 @@ import numpy as np
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
 from desched.planning.filters.census import PodIndex, PodMatch
 from desched.planning.filters.columns import Counts
+from desched.planning.filters.lookup import BySelector
 
 REQUIRED_TERM_WEIGHT = 1
 """What a pod's required affinity attracts others with (hardPodAffinityWeight's default)."""
@@ -60,6 +61,20 @@ class PodCounts:
             for carried in carried_terms(pod):
                 positions.setdefault(carried, []).append(i)
         return {carried: self._count(where) for carried, where in positions.items()}
+
+    def about(self, pod: Pod) -> list[CarriedTerm]:
+        """The terms of existing pods that are about this pod."""
+        return [
+            carried for carried in self._by_selector.about(pod.labels) if self.selects(carried, pod)
+        ]
+
+    @cached_property
+    def _by_selector(self) -> BySelector[CarriedTerm]:
+        found: BySelector[CarriedTerm] = BySelector()
+        for carried in self.carried:
+            if carried.term.selector is not None:
+                found.add(carried.term.selector, carried)
+        return found
 
     def match(self, carried: CarriedTerm) -> PodMatch | None:
         """The pods that a term is about, None if there can be none."""

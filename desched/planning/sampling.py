@@ -7,6 +7,8 @@ known from outside, so the nodes that it finds are taken to be a random sample.
 Source: k8s.io/kubernetes/pkg/scheduler/schedule_one.go (`numFeasibleNodesToFind`) at v1.36.
 """
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,7 +37,8 @@ def best_of_sample(totals: Ints, feasible: Mask, sample: int) -> Floats:
     where = np.flatnonzero(feasible)
     if not len(where):
         return found
-    below_best = totals[where].max() - totals[where]  # small, so that counting replaces sorting
+    compared = totals[where]
+    below_best = compared.max() - compared  # small, so that counting replaces sorting
     sizes = np.bincount(below_best)
     better = np.concatenate(([0], np.cumsum(sizes)))
     unseen = _none_sampled(len(where), sample)[better]
@@ -43,8 +46,9 @@ def best_of_sample(totals: Ints, feasible: Mask, sample: int) -> Floats:
     return found
 
 
+@lru_cache(maxsize=64)
 def _none_sampled(population: int, sample: int) -> NDArray[np.float64]:
-    """For 0, 1, … nodes the probability that a sample has none of them."""
+    """For 0, 1, … nodes the probability that a sample has none of them; not to be changed."""
     left = np.arange(population, 0, -1, dtype=np.float64)
     factors = np.maximum(left - sample, 0.0) / left
     return np.concatenate(([1.0], np.cumprod(factors)))

@@ -5,7 +5,7 @@ known as probabilities only, so a view holds several equally likely alternatives
 moves so far have led to, and every question about it is answered for each of them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from desched.model.cluster import ClusterState, Pod, SchedulingClass, Service
 from desched.planning.filters.census import PodIndex, PodMatch
 from desched.planning.filters.columns import Mask, NodeColumns
+from desched.planning.filters.lookup import ByLabels
 from desched.planning.filters.nodes import NodeFilter
 from desched.planning.node_facts import ARCHITECTURE_LABEL, NodeFacts
 from desched.planning.pod_counts import CarriedTerm, PodCounts, carried_terms
@@ -44,6 +45,13 @@ class _Move(msgspec.Struct, frozen=True):
     placed: NDArray[np.intp] | None
 
 
+class _Attraction(msgspec.Struct, frozen=True):
+    """The terms of existing pods that are about a pod, and the weights by topology key and node."""
+
+    terms: tuple[CarriedTerm, ...]
+    weights: Mapping[str, Ints]
+
+
 class SchedulerView:
     """Requests and pod counts of every node, in the order of `names`.
 
@@ -64,9 +72,10 @@ class SchedulerView:
         self._alternatives = next(
             (a for a in ALTERNATIVES if a * len(self.names) <= CELLS), ALTERNATIVES[-1]
         )
-        self._attracted: dict[tuple[str, Labels], dict[str, Ints]] = {}
+        self._attracting: dict[tuple[str, Labels], _Attraction] = {}
         self._requested = self._requests()
-        self._moves: tuple[_Move, ...] = ()
+        self._moves: ByLabels[_Move] = ByLabels()
+        self._carrying: dict[CarriedTerm, tuple[_Move, ...]] = {}
 
     def _requests(self) -> Ints:
         """Shape (4, 1, nodes): requested CPU and memory, and both as the resource scores count."""
@@ -93,7 +102,12 @@ class SchedulerView:
         if placed is not None:
             requested[:, np.arange(self._alternatives), placed] += amounts
         following._requested = requested
-        following._moves = (*self._moves, _Move(departure, placed))
+        move = _Move(departure, placed)
+        following._moves = self._moves.having(departure.pod.labels, move)
+        if carried := carried_terms(departure.pod):
+            following._carrying = dict(self._carrying)
+            for term in carried:  # a pod may carry one twice, and then it counts twice
+                following._carrying[term] = (*following._carrying.get(term, ()), move)
         return following
 
     def _place(self, landing: Floats) -> NDArray[np.intp]:
@@ -102,7 +116,9 @@ class SchedulerView:
         Alternatives take evenly spaced quantiles, in another order for each move, so that all
         combinations of landings occur. One in which nothing fits lands as the others do.
         """
-        step = len(self._moves) % max(self._alternatives - 1, 1) + 1
+        if self._alternatives == 1:
+            return np.array([np.argmax(landing.mean(axis=0))])
+        step = len(self._moves.entries) % max(self._alternatives - 1, 1) + 1
         quantiles = np.arange(self._alternatives) * step % self._alternatives / self._alternatives
         rows = np.broadcast_to(landing, (self._alternatives, landing.shape[-1]))
         rows = np.where(rows.any(axis=-1, keepdims=True), rows, landing.mean(axis=0))
@@ -146,7 +162,7 @@ class SchedulerView:
             terminating: whether pods that are being deleted count.
         """
         counts = self._counts.per_node(wanted, terminating=terminating)
-        moves = (*self._moves, _Move(leaving, None))
+        moves = (*self._moves.selected(wanted.selector), _Move(leaving, None))
         changes = [move for move in moves if wanted.matches(move.departure.pod)]
         return self._changed(counts, changes, 1, leaves=not terminating)
 
@@ -154,24 +170,27 @@ class SchedulerView:
         """The weights by which pods that are there draw the pod, by topology key and node."""
         pod = leaving.pod
         key = (pod.namespace, tuple(sorted(pod.labels.items())))
-        if key not in self._attracted:
-            self._attracted[key] = self._attraction_at_start(pod)
-        found = dict(self._attracted[key])
-        for move in (*self._moves, _Move(leaving, None)):
-            for carried in carried_terms(move.departure.pod):
-                if self._counts.selects(carried, pod):
-                    topology = carried.term.topology_key
-                    sums = found.get(topology, np.zeros(len(self.names), dtype=np.int64))
-                    found[topology] = self._changed(sums, [move], carried.weight, leaves=False)
+        at_start = self._attracting.get(key)
+        if at_start is None:
+            at_start = self._attracting[key] = self._attraction_at_start(pod)
+        found, own = dict(at_start.weights), carried_terms(pod)
+        for carried in at_start.terms:
+            moves = [*self._carrying.get(carried, ())]
+            moves += [_Move(leaving, None)] * own.count(carried)
+            sums = found[carried.term.topology_key]
+            found[carried.term.topology_key] = self._changed(
+                sums, moves, carried.weight, leaves=False
+            )
         return found
 
-    def _attraction_at_start(self, pod: Pod) -> dict[str, Ints]:
-        found: dict[str, Ints] = {}
-        for carried, counts in self._counts.carried.items():
-            if self._counts.selects(carried, pod):
-                topology = carried.term.topology_key
-                found[topology] = found.get(topology, 0) + carried.weight * counts
-        return found
+    def _attraction_at_start(self, pod: Pod) -> _Attraction:
+        weights: dict[str, Ints] = {}
+        terms = tuple(self._counts.about(pod))
+        for carried in terms:
+            topology = carried.term.topology_key
+            counts = carried.weight * self._counts.carried[carried]
+            weights[topology] = weights.get(topology, 0) + counts
+        return _Attraction(terms, weights)
 
     def preference(self, leaving: Departure) -> dict[str, Ints]:
         """The weights by which the pod's own terms draw it, by topology key and node."""
@@ -184,27 +203,32 @@ class SchedulerView:
                 found[topology] = found.get(topology, 0) + term.weight * counts
         return found
 
-    def _changed(self, counts: Ints, moves: Iterable[_Move], weight: int, *, leaves: bool) -> Ints:
+    def _changed(self, counts: Ints, moves: Sequence[_Move], weight: int, *, leaves: bool) -> Ints:
         """The counts after the moves; `leaves` counts terminating pods out."""
-        for move in moves:
-            if move.placed is not None:
-                counts = np.broadcast_to(counts, (self._alternatives, len(self.names))).copy()
-                counts[np.arange(self._alternatives), move.placed] += weight
-            if leaves or move.departure.gone:
-                counts = counts.copy()
-                counts[..., move.departure.source] -= weight
+        placed = [move.placed for move in moves if move.placed is not None]
+        left = [move.departure.source for move in moves if leaves or move.departure.gone]
+        if placed:
+            counts = np.broadcast_to(counts, (self._alternatives, len(self.names))).copy()
+            np.add.at(counts, (np.arange(self._alternatives), np.array(placed)), weight)
+        if left:
+            counts = counts.copy()
+            np.subtract.at(counts.T, left, weight)
         return counts
 
-    def services_in(self, namespace: str) -> tuple[Service, ...]:
-        """The Services of a namespace."""
-        return self._services.get(namespace, ())
+    def services_about(self, pod: Pod) -> list[Service]:
+        """The Services that select the pod."""
+        asked = [(pod.namespace, label) for label in pod.labels.items()]
+        return [s for key in asked for s in self._services.get(key, ()) if _selects(s, pod)]
 
     @cached_property
-    def _services(self) -> Mapping[str, tuple[Service, ...]]:
-        found: dict[str, list[Service]] = {}
+    def _services(self) -> Mapping[tuple[str, tuple[str, str]], list[Service]]:
+        """By namespace and one of the labels that each selects."""
+        found: dict[tuple[str, tuple[str, str]], list[Service]] = {}
         for service in self.cluster.services:
-            found.setdefault(service.namespace, []).append(service)
-        return {namespace: tuple(services) for namespace, services in found.items()}
+            if service.selector:
+                label = next(iter(service.selector.items()))
+                found.setdefault((service.namespace, label), []).append(service)
+        return found
 
     def unfamiliar(self, pod: Pod) -> Mask:
         """Nodes of an architecture on which none of the pod's workload has run."""
@@ -236,6 +260,10 @@ def requested_amounts(scheduling: SchedulingClass) -> tuple[int, int, int, int]:
         max(cpu, scheduling.scored_cpu_millicores),
         max(memory, scheduling.scored_memory_bytes),
     )
+
+
+def _selects(service: Service, pod: Pod) -> bool:
+    return all(pod.labels.get(key) == value for key, value in service.selector.items())
 
 
 def _column(pod: Pod) -> Ints:

@@ -27,8 +27,7 @@ LARGEST_CONTAINER_IMAGE_BYTES = 1000 * 2**20
 def least_allocated(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
     """The mean free share in percent of the resources, once the pod is there."""
     return _mean_share(
-        [np.where(r > a, 0, a - r) for r, a in zip(requested, allocatable, strict=True)],
-        allocatable,
+        [np.maximum(a - r, 0) for r, a in zip(requested, allocatable, strict=True)], allocatable
     )
 
 
@@ -43,7 +42,7 @@ def _mean_share(parts: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
     total = np.zeros_like(parts[0])
     counted = np.zeros_like(allocatable[0])
     for part, whole in zip(parts, allocatable, strict=True):
-        total = total + np.where(whole > 0, part * BEST // np.maximum(whole, 1), 0)
+        total = total + part * BEST // np.maximum(whole, 1)  # no part of what a node does not have
         counted = counted + (whole > 0)
     return total // np.maximum(counted, 1)
 
@@ -71,6 +70,8 @@ def balanced_allocation(
 
 def share_of_most(counts: Ints, scored: Mask, *, reverse: bool) -> Ints:
     """Counts in percent of the highest among the scored nodes; `reverse` prefers the lowest."""
+    if not counts.any():
+        return np.full_like(counts, BEST if reverse else 0)
     most = np.where(scored, counts, 0).max(axis=-1, keepdims=True, initial=0)
     share = np.where(most > 0, BEST * counts // np.maximum(most, 1), 0)
     return BEST - share if reverse else share

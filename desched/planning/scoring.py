@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from desched.model.cluster import Pod, Service, SpreadConstraint
+from desched.model.cluster import Pod, SpreadConstraint
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.planning import scores
 from desched.planning.filters.census import PodMatch
@@ -187,15 +187,10 @@ def _with_own_labels(constraint: SpreadConstraint, pod: Pod) -> SpreadConstraint
 def default_selector(pod: Pod, view: SchedulerView) -> LabelSelector:
     """What the pod's Services and its controller select, both together."""
     wanted: dict[str, str] = {}
-    for service in view.services_in(pod.namespace):
-        if service.selector and _selects(service, pod):
-            wanted |= service.selector
+    for service in view.services_about(pod):
+        wanted |= service.selector
     requirements = [Requirement(key, Operator.IN, (value,)) for key, value in wanted.items()]
     if pod.owner is not None and pod.owner.kind in OWNERS_WITH_SELECTOR:
         own = view.cluster.controller_selectors.get(pod.owner.uid, LabelSelector())
         requirements += own.requirements
     return LabelSelector(tuple(requirements))
-
-
-def _selects(service: Service, pod: Pod) -> bool:
-    return all(pod.labels.get(key) == value for key, value in service.selector.items())

@@ -1,15 +1,15 @@
 """Required affinity and anti-affinity between pods, in both directions."""
 
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
-from desched.model.selectors import LabelSelector, Operator
-from desched.planning.filters.census import Census, Change, PodIndex, PodMatch
+from desched.model.selectors import LabelSelector
+from desched.planning.filters.census import Census, PodIndex, PodMatch
 from desched.planning.filters.columns import Mask, NodeColumns, Positions
+from desched.planning.filters.lookup import BySelector
 
 
 class _Carried(msgspec.Struct, frozen=True):
@@ -20,10 +20,6 @@ class _Carried(msgspec.Struct, frozen=True):
     wanted: PodMatch
     positions: Positions
 
-    def is_of(self, pod: Pod) -> bool:
-        """Whether the pod carries the term."""
-        return pod.namespace == self.namespace and self.term in pod.scheduling.pod_anti_affinity
-
 
 class AffinityFilter:
     """Plugin InterPodAffinity, its required part; pods that are being deleted count."""
@@ -33,6 +29,9 @@ class AffinityFilter:
         self._columns = columns
         self._index = index
         self._resolved: dict[tuple[PodAffinityTerm, str], PodMatch] = {}
+        self._known: set[tuple[PodAffinityTerm, str]] = set()
+        self._carried: BySelector[_Carried] = BySelector()
+        self._learn_residents()
 
     def near(self, pod: Pod, census: Census) -> Mask:
         """Nodes whose domains have pods that the affinity terms ask for, all terms in one pod.
@@ -68,31 +67,24 @@ class AffinityFilter:
     def welcome(self, pod: Pod, census: Census) -> Mask:
         """Nodes whose domains have no pod with an anti-affinity against this one."""
         mask = self._columns.all()
-        changed = [change for change in census.changes if change.pod.scheduling.pod_anti_affinity]
         for carried in self._terms_about(pod):
             domains = self._columns.domains(carried.term.topology_key)
             counts = domains.tally(carried.positions)
-            for change in changed:
-                if change.sign < 0 and carried.is_of(change.pod):
-                    counts[domains.of[change.position]] -= 1
+            for change in census.avoiding(carried.term, carried.namespace):
+                domain = domains.of[change.position]
+                if domain >= 0:
+                    counts[domain] += change.sign
             mask &= counts[domains.of] <= 0
-        for change in changed:
-            if change.sign > 0:
-                self._keep_away(pod, change, mask)
         return mask
 
-    def concerns(self, pod: Pod, census: Census) -> bool:
+    def concerns(self, pod: Pod) -> bool:
         """Whether any other pod may have an anti-affinity against this one."""
-        return bool(self._terms_about(pod)) or any(
-            change.sign > 0 and change.pod.scheduling.pod_anti_affinity for change in census.changes
-        )
+        return bool(self._terms_about(pod))
 
-    def _keep_away(self, pod: Pod, change: Change, mask: Mask) -> None:
-        for term in change.pod.scheduling.pod_anti_affinity:
-            domains = self._columns.domains(term.topology_key)
-            domain = domains.of[change.position]
-            if domain >= 0 and self.wanted(term, change.pod.namespace).matches(pod):
-                mask &= domains.of != domain
+    def learn(self, pod: Pod) -> None:
+        """Know the terms of a pod that is to be put somewhere, though it may be nowhere yet."""
+        for term in pod.scheduling.pod_anti_affinity:
+            self._learn(term, pod.namespace, ())
 
     def wanted(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
         """The pods that a term means when a pod of this namespace carries it."""
@@ -116,19 +108,14 @@ class AffinityFilter:
         }
         return PodMatch(frozenset(selected | set(term.namespaces)), term.selector)
 
-    # Terms of existing pods: one entry for each term and namespace, found by a label that they ask
-    # for, so that a pod is not compared with the terms of all others.
+    # One entry for each term and namespace, found by a label that it asks for, so that a pod is not
+    # compared with the terms of all others.
 
     def _terms_about(self, pod: Pod) -> list[_Carried]:
-        if not self._carried:
-            return []
-        by_label = self._by_label
-        candidates = [c for item in pod.labels.items() for c in by_label.get(item, ())]
-        candidates += by_label.get(None, ())
-        return [carried for carried in candidates if carried.wanted.matches(pod)]
+        found = self._carried.about(pod.labels)
+        return [carried for carried in found if carried.wanted.matches(pod)]
 
-    @cached_property
-    def _carried(self) -> list[_Carried]:
+    def _learn_residents(self) -> None:
         by_class: dict[tuple[int, str], tuple[Pod, list[int]]] = {}
         for pod, position in self._index.residents_of(lambda s: s.pod_anti_affinity):
             key = (id(pod.scheduling), pod.namespace)
@@ -137,23 +124,13 @@ class AffinityFilter:
         for pod, positions in by_class.values():
             for term in pod.scheduling.pod_anti_affinity:
                 by_term.setdefault((term, pod.namespace), []).extend(positions)
-        return [
-            _Carried(term, namespace, self.wanted(term, namespace), np.array(found, dtype=np.intp))
-            for (term, namespace), found in by_term.items()
-        ]
+        for (term, namespace), found in by_term.items():
+            self._learn(term, namespace, found)
 
-    @cached_property
-    def _by_label(self) -> dict[tuple[str, str] | None, list[_Carried]]:
-        found: dict[tuple[str, str] | None, list[_Carried]] = {}
-        for carried in self._carried:
-            for key in _asked_for(carried.wanted.selector):
-                found.setdefault(key, []).append(carried)
-        return found
-
-
-def _asked_for(selector: LabelSelector) -> Iterable[tuple[str, str] | None]:
-    """Labels of which every pod that the selector selects has one; None if there are none."""
-    for requirement in selector.requirements:
-        if requirement.operator is Operator.IN:
-            return [(requirement.key, value) for value in set(requirement.values)]
-    return [None]
+    def _learn(self, term: PodAffinityTerm, namespace: str, positions: Sequence[int]) -> None:
+        if (term, namespace) in self._known:
+            return
+        self._known.add((term, namespace))
+        wanted = self.wanted(term, namespace)
+        where = np.array(positions, dtype=np.intp)
+        self._carried.add(wanted.selector, _Carried(term, namespace, wanted, where))

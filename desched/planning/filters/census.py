@@ -6,10 +6,11 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from desched.model.cluster import ClusterState, Pod, SchedulingClass
+from desched.model.cluster import ClusterState, Pod, PodAffinityTerm, SchedulingClass
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
 from desched.planning.filters.columns import Counts, Domains, Mask, NodeColumns, Positions
+from desched.planning.filters.lookup import ByLabels
 
 Labels = Mapping[str, str]
 
@@ -132,21 +133,34 @@ class Census:
 
     def __init__(self, index: PodIndex) -> None:
         self._index = index
-        self._by_namespace: dict[str, tuple[Change, ...]] = {}
-        self.changes: tuple[Change, ...] = ()
+        self._changes: ByLabels[Change] = ByLabels()
+        self._avoiding: dict[tuple[PodAffinityTerm, str], tuple[Change, ...]] = {}
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What the plan has changed so far, in its order."""
+        return self._changes.entries
 
     def copy(self) -> "Census":
         """A census that changes alone."""
         copied = Census(self._index)
-        copied._by_namespace = dict(self._by_namespace)
-        copied.changes = self.changes
+        copied._changes = self._changes
+        copied._avoiding = self._avoiding
         return copied
 
     def change(self, pod: Pod, position: int, sign: int) -> None:
         """Count the pod as being on the node from now on (1), or no more (-1)."""
         change = Change(pod, position, sign)
-        self.changes = (*self.changes, change)
-        self._by_namespace[pod.namespace] = (*self._by_namespace.get(pod.namespace, ()), change)
+        self._changes = self._changes.having(pod.labels, change)
+        if pod.scheduling.pod_anti_affinity:
+            self._avoiding = dict(self._avoiding)  # a new one, for copies share it
+        for term in pod.scheduling.pod_anti_affinity:
+            key = (term, pod.namespace)
+            self._avoiding[key] = (*self._avoiding.get(key, ()), change)
+
+    def avoiding(self, term: PodAffinityTerm, namespace: str) -> tuple[Change, ...]:
+        """Changes of pods of the namespace that carry this anti-affinity term."""
+        return self._avoiding.get((term, namespace), ())
 
     def without(self, pod: Pod, position: int) -> "Census":
         """The census once the pod has left its node."""
@@ -180,7 +194,7 @@ class Census:
         if among is not None:
             positions = positions[among[positions]]
         counts = domains.tally(positions)
-        for change in self._about(wanted[0].namespaces):
+        for change in self._changes.selected(wanted[0].selector):
             domain = domains.of[change.position]
             if domain < 0 or not (among is None or among[change.position]):
                 continue
@@ -189,8 +203,3 @@ class Census:
             ):
                 counts[domain] += change.sign
         return counts
-
-    def _about(self, namespaces: frozenset[str] | None) -> Iterable[Change]:
-        if namespaces is None or not self.changes:
-            return self.changes
-        return (c for name in namespaces for c in self._by_namespace.get(name, ()))

@@ -65,6 +65,7 @@ class FilterChain:
     def _change(self, pod: Pod, position: int, sign: int) -> None:
         self.requests.change(position, pod.scheduling.requests, -sign)
         self.census.change(pod, position, sign)
+        self._affinity.learn(pod)
         self._excluded = {}  # a new one, for copies share it as long as they are alike
 
     def passing(self, pod: Pod) -> Mask:
@@ -150,7 +151,7 @@ class FilterChain:
         """
         scheduling = pod.scheduling
         hard = any(constraint.hard for constraint in scheduling.spread)
-        avoided = self._affinity.concerns(pod, self.census)
+        avoided = self._affinity.concerns(pod)
         near, apart = scheduling.pod_affinity, scheduling.pod_anti_affinity
         if not (hard or avoided or near or apart or pod.volumes or scheduling.host_ports):
             return
