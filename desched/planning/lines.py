@@ -7,9 +7,6 @@ from desched.model.resources import Resource
 from desched.planning.node_load import Lines, NodeLoad
 from desched.policy.policy import NodePool, Policy, ResourceRule
 
-DEAD_BAND_RATIO = 0.05
-"""A node this close to the mean is never overloaded; load goes up and down by as much of itself."""
-
 
 def pool_lines(
     pool: NodePool, policy: Policy, nodes: Sequence[Sequence[NodeLoad]]
@@ -47,7 +44,8 @@ def _around_mean(rule: ResourceRule, policy: Policy, nodes: Sequence[Sequence[No
             if load.rule.resource is rule.resource
         ]
     )
-    distance = max(rule.trigger_ratio, DEAD_BAND_RATIO)
+    # Load goes up and down by as much as the dead band of itself.
+    distance = max(rule.trigger_ratio, policy.dead_band_ratio)
     trigger = max(policy.deviation_floor_ratio, min(1.0, mean + distance))
     # Relief must not go below the middle of the band, nor a destination under the mean.
     return Lines(

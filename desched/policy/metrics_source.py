@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from desched.policy.policy import MetricsSource
 from desched.policy.problems import Notes
-from desched.policy.schema_load_aware import Metrics, Queries
+from desched.policy.schema_metrics import Metrics, Queries
 from desched.policy.sections import keys
 from desched.policy.yaml_source import KeyPath
 

@@ -8,6 +8,8 @@ import msgspec
 
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
+from desched.policy.acting_window import ActingWindow
+from desched.policy.follow_up import FollowUpRules
 
 DEFAULT_TOTAL_FLOOR = 5
 DEFAULT_TOTAL_SHARE = 0.01
@@ -87,19 +89,48 @@ class PriorityThreshold(msgspec.Struct, frozen=True):
     path: tuple[str | int, ...] = ()
 
 
-class EvictionLimits(msgspec.Struct, frozen=True):
-    """The most evictions of one cycle; None in `total` means max(5, 1 % of the nodes)."""
+class Share(msgspec.Struct, frozen=True):
+    """A part of a whole, rounded down, at least one, and never above `at_most`."""
 
-    total: int | None = None
+    ratio: float
+    at_most: int | None = None
+
+    def of(self, whole: int) -> int:
+        """The count for a whole of this size."""
+        # The product of 100 and 0.29 is a little less than 29.
+        part = max(1, math.floor(round(whole * self.ratio, 6)))
+        return part if self.at_most is None else min(part, self.at_most)
+
+
+class EvictionLimits(msgspec.Struct, frozen=True):
+    """The most evictions, of one cycle, at a time and by the minute; None is no limit.
+
+    None in `total` means max(5, 1 % of the nodes). A share is of the nodes in `total`, of the
+    namespace's pods in `namespace`, and of the desired replicas in `workload`. An eviction is in
+    flight until its replacement is known to be settled. A cycle acts for `deadline_seconds`.
+    """
+
+    total: int | Share | None = None
     node: int | None = 2
-    namespace: int | None = None
-    workload: int | None = 1
+    namespace: int | Share | None = None
+    workload: int | Share | None = 1
+    in_flight_total: int | None = 20
+    in_flight_workload: int | Share | None = 1
+    in_flight_destination: int | None = 2
+    per_minute: int | None = 20
+    deadline_seconds: int = 240
 
     def total_for(self, node_count: int) -> int:
         """The limit for a cluster of this many nodes."""
-        if self.total is not None:
-            return self.total
+        total = count_of(self.total, node_count)
+        if total is not None:
+            return total
         return max(DEFAULT_TOTAL_FLOOR, math.floor(node_count * DEFAULT_TOTAL_SHARE))
+
+
+def count_of(limit: int | Share | None, whole: int) -> int | None:
+    """The limit as a number for a whole of this size, None if there is no limit."""
+    return limit.of(whole) if isinstance(limit, Share) else limit
 
 
 class Protections(msgspec.Struct, frozen=True):
@@ -162,10 +193,13 @@ class Policy(msgspec.Struct, frozen=True):
     the nodes that are looked at; `destination_selector` further narrows where pods may go.
     With `min_underloaded_nodes` above 0, nothing is evicted unless more nodes are underloaded.
     A node is relieved once its load has lasted for `sustained_seconds` (0: at once). With
-    `deviation` no node below `deviation_floor_ratio` is overloaded. The first of `pools` that
+    `deviation` no node below `deviation_floor_ratio` is overloaded, nor one within
+    `dead_band_ratio` of the mean. The first of `pools` that
     selects a node has its lines; a node that none selects has those of `rules`,
     or with `only_pools` is not looked at. No pod is evicted
     whose replacement would land badly with a probability above `max_landing_risk`.
+    Evictions happen only while one of `maintenance_windows` is open, if there are any, and never
+    while one of `blackout_windows` is.
     """
 
     source: str
@@ -181,11 +215,15 @@ class Policy(msgspec.Struct, frozen=True):
     destination_selector: LabelSelector = LabelSelector()
     sustained_seconds: int = 0
     deviation_floor_ratio: float = 0.0
+    dead_band_ratio: float = 0.05
     pools: tuple[NodePool, ...] = ()
     only_pools: bool = False
     max_landing_risk: float = 0.15
     scheduler: SchedulerRules = SchedulerRules()
     threshold_place: str = ""
+    maintenance_windows: tuple[ActingWindow, ...] = ()
+    blackout_windows: tuple[ActingWindow, ...] = ()
+    follow_up: FollowUpRules = FollowUpRules()
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

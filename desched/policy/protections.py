@@ -6,9 +6,9 @@ Where both speak of the same pods, the more protective wins.
 from collections.abc import Iterable
 
 from desched.model.selectors import LabelSelector
+from desched.policy.compatibility import defaults_of
 from desched.policy.plugins import ChosenProfile
 from desched.policy.policy import (
-    DEFAULT_GRACE_PERIOD_SECONDS,
     PriorityThreshold,
     Protections,
 )
@@ -37,6 +37,7 @@ _OLDER_FORM = {
 def resolve_protections(profile: ChosenProfile, notes: Notes) -> Protections:
     """The protections of both plugins; what is wrong with them is noted."""
     load_aware, evictor = profile.load_aware, profile.evictor
+    defaults = defaults_of(load_aware.compatibility)
     switches = evictor.pod_protections or PodProtections()
     disabled = frozenset(switches.default_disabled or ())
     extra = frozenset(switches.extra_enabled or ())
@@ -65,7 +66,11 @@ def resolve_protections(profile: ChosenProfile, notes: Notes) -> Protections:
         pods_without_budget=(
             bool(evictor.ignore_pods_without_pdb) or ExtraProtection.WITHOUT_BUDGET in extra
         ),
-        single_replicas=not load_aware.evict_single_replica,
+        single_replicas=(
+            defaults.single_replicas
+            if load_aware.evict_single_replica is None
+            else not load_aware.evict_single_replica
+        ),
         prefer_no_eviction_is_mandatory=evictor.no_eviction_policy is NoEvictionPolicy.MANDATORY,
         labels=_both(load_aware.label_selector, evictor.label_selector),
         namespace_labels=_both(evictor.namespace_label_selector),
@@ -74,7 +79,7 @@ def resolve_protections(profile: ChosenProfile, notes: Notes) -> Protections:
         min_replicas=evictor.min_replicas or 0,
         min_pod_age_seconds=evictor.min_pod_age or 0,
         max_grace_period_seconds=(
-            DEFAULT_GRACE_PERIOD_SECONDS
+            defaults.max_grace_period_seconds
             if load_aware.max_grace_period is None
             else load_aware.max_grace_period
         ),

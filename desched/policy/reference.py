@@ -10,12 +10,15 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED, Defaults
+from desched.policy.durations import LONGEST_SECONDS, duration_text
 from desched.policy.schema import (
     DefaultEvictorConfig,
     DeschedulerPolicy,
     LoadAwareConfig,
     PeerPluginConfig,
 )
+from desched.policy.schema_load_aware import LoadAwareArgs
 from desched.policy.schema_values import Section
 from desched.policy.sections import all_sections, keys
 
@@ -40,6 +43,20 @@ Examples are in [policies](../policies/README.md). This page is generated from t
   elsewhere is always checked, and load that cannot be trusted never leads to an eviction.
 * **Nothing is guessed.** An unknown key, a key that stands twice, or a value of the wrong type
   refuses the policy, with file, line and what is allowed.
+"""
+_STRICT = """\
+### What `compatibility: Strict` turns off
+
+For comparing plans with those of other deschedulers, or for a policy that shall mean here what it
+means there. It changes these defaults; a key that is written holds as it is written.
+
+{table}
+
+It changes nothing else. In particular these hold as before: trust in data and `cluster_saturated`;
+pods that never move, such as those of DaemonSets; fit; PodDisruptionBudgets, and replicas where
+there is none; system namespaces; volumes that are bound to a node; the pace of acting (`inFlight`,
+`perMinute`, `deadline`) and `followUp`. Where others evict only while some node is below all of
+`thresholds`, desched does so with `numberOfNodes` alone. Loading such a policy gives a warning.
 """
 
 
@@ -77,7 +94,33 @@ def reference() -> str:
         head = "| key | type | default | meaning |\n|---|---|---|---|"
         text = " ".join((section.__doc__ or "").split())
         blocks.append("\n".join((f"## {' and '.join(places)}\n\n{text}\n", head, *rows, "")))
+        if section is LoadAwareArgs:
+            blocks.append(_STRICT.format(table=_switches()))
     return "\n".join(blocks)
+
+
+def _switches() -> str:
+    """Each default that differs between Extended and Strict, as a table."""
+    rows = zip(_default_texts(EXTENDED), _default_texts(STRICT), strict=True)
+    lines = (f"| `{key}` | {extended} | {strict} |" for (key, extended), (_, strict) in rows)
+    return "\n".join(("| default of | `Extended` | `Strict` |", "|---|---|---|", *lines))
+
+
+def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
+    no_limit = "no limit"
+    total = {None: "5, or 1 % of the nodes", UNLIMITED: no_limit}.get(of.total_limit)
+    unbounded = of.max_grace_period_seconds == LONGEST_SECONDS
+    grace_period = no_limit if unbounded else f"`{duration_text(of.max_grace_period_seconds)}`"
+    yield "sustainedFor", f"`{duration_text(of.sustained_seconds)}`"
+    yield "stopMargin", f"{of.stop_margin:g}"
+    yield "ceilingMargin", f"{of.ceiling_margin:g}"
+    yield "deviationFloor", f"{of.deviation_floor:g}, and {of.dead_band:g} points above the mean"
+    yield "maxLandingRisk", f"{of.max_landing_risk:g}"
+    yield "evictionLimits.total", total or f"{of.total_limit}"
+    yield "evictionLimits.node", f"{of.node_limit or no_limit}"
+    yield "evictionLimits.workload", f"{of.workload_limit or no_limit}"
+    yield "evictSingleReplica", f"`{str(not of.single_replicas).lower()}`"
+    yield "maxGracePeriod", grace_period
 
 
 def _sections_by_place() -> Iterator[tuple[list[str], type[Section]]]:
@@ -118,8 +161,11 @@ def _scalar_type(schema: Mapping[str, Any]) -> str:
         "string": "text",
         "object": "section",
     }[schema["type"]]
-    if "h))+" in schema.get("pattern", ""):
+    pattern = schema.get("pattern", "")
+    if "h))+" in pattern:
         return "duration"
+    if pattern.endswith("%$"):
+        return "percentage"
     lowest, highest = schema.get("minimum"), schema.get("maximum")
     return f"{name}, {lowest:g} to {highest:g}" if highest == 100 else name  # noqa: PLR2004 (%)
 

@@ -1,24 +1,18 @@
 """Turns the document into the policy that planning reads, and notes what is worth knowing of it."""
 
 from desched.model.selectors import LabelSelector
+from desched.policy.compatibility import STRICT, Defaults, defaults_of
 from desched.policy.durations import duration_text
 from desched.policy.metrics_source import metrics_source
+from desched.policy.pacing import eviction_limits, follow_up_rules
 from desched.policy.plugins import ChosenProfile, choose_profiles
-from desched.policy.policy import EvictionLimits, Policy
+from desched.policy.policy import Policy
 from desched.policy.pools import as_pools, node_pools
 from desched.policy.problems import Notes
 from desched.policy.protections import resolve_protections
 from desched.policy.rules import LONGEST_WINDOW_SECONDS, resource_rules
 from desched.policy.schema import DeschedulerPolicy
-from desched.policy.schema_load_aware import (
-    DEFAULT_DEVIATION_FLOOR,
-    DEFAULT_LANDING_RISK,
-    DEFAULT_NODE_LIMIT,
-    DEFAULT_SUSTAINED_SECONDS,
-    DEFAULT_WORKLOAD_LIMIT,
-    EvictionLimitsSection,
-    LoadAwareArgs,
-)
+from desched.policy.schema_load_aware import LoadAwareArgs
 from desched.policy.schema_scheduler import scheduler_rules
 from desched.policy.yaml_source import KeyPath
 
@@ -45,13 +39,14 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         return None
     profile = profiles[0]
     args, path = profile.load_aware, profile.load_aware_path
+    defaults = defaults_of(args.compatibility)
     policy = Policy(
         source=source,
         digest=digest,
         profile=profile.name,
         rules=resource_rules(args, path, notes),
         metrics=metrics_source(args.metrics, (*path, "metrics"), notes),
-        limits=_limits(document, args, path, notes),
+        limits=eviction_limits(document, args, path, notes),
         protections=resolve_protections(profile, notes),
         deviation=bool(args.use_deviation_thresholds),
         min_underloaded_nodes=args.number_of_nodes or 0,
@@ -59,24 +54,26 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
             document.node_selector, args.node_selector if len(profiles) == 1 else None
         ),
         destination_selector=_both(profile.evictor.node_selector),
-        sustained_seconds=_sustained_seconds(args, path, notes),
-        deviation_floor_ratio=_deviation_floor(args, path, notes) / 100,
+        sustained_seconds=_sustained_seconds(args, defaults, path, notes),
+        deviation_floor_ratio=_deviation_floor(args, defaults, path, notes) / 100,
         pools=node_pools(args, path, notes) if len(profiles) == 1 else as_pools(profiles, notes),
         only_pools=len(profiles) > 1,
-        max_landing_risk=_landing_risk(args),
+        dead_band_ratio=defaults.dead_band / 100,
+        max_landing_risk=(
+            defaults.max_landing_risk if args.max_landing_risk is None else args.max_landing_risk
+        ),
+        maintenance_windows=tuple(s.window() for s in args.maintenance_windows or ()),
+        blackout_windows=tuple(s.window() for s in args.blackout_windows or ()),
+        follow_up=follow_up_rules(args.follow_up, (*path, "followUp"), notes),
         scheduler=scheduler_rules(args.scheduler),
     )
     _warn_of_other_meanings(profile, notes)
     return None if notes.problems else policy
 
 
-def _landing_risk(args: LoadAwareArgs) -> float:
-    return DEFAULT_LANDING_RISK if args.max_landing_risk is None else args.max_landing_risk
-
-
-def _sustained_seconds(args: LoadAwareArgs, path: KeyPath, notes: Notes) -> int:
+def _sustained_seconds(args: LoadAwareArgs, defaults: Defaults, path: KeyPath, notes: Notes) -> int:
     if args.sustained_for is None:
-        return DEFAULT_SUSTAINED_SECONDS
+        return defaults.sustained_seconds
     if args.sustained_for and not LEAST_SUSTAINED_SECONDS <= args.sustained_for <= (
         LONGEST_WINDOW_SECONDS
     ):
@@ -89,9 +86,9 @@ def _sustained_seconds(args: LoadAwareArgs, path: KeyPath, notes: Notes) -> int:
     return args.sustained_for
 
 
-def _deviation_floor(args: LoadAwareArgs, path: KeyPath, notes: Notes) -> float:
+def _deviation_floor(args: LoadAwareArgs, defaults: Defaults, path: KeyPath, notes: Notes) -> float:
     if args.deviation_floor is None:
-        return DEFAULT_DEVIATION_FLOOR
+        return defaults.deviation_floor
     if not args.use_deviation_thresholds:
         notes.warn(
             (*path, "deviationFloor"), "has no effect, because useDeviationThresholds is not set."
@@ -103,33 +100,16 @@ def _both(*selectors: LabelSelector | None) -> LabelSelector:
     return LabelSelector(tuple(r for s in selectors if s is not None for r in s.requirements))
 
 
-def _limits(
-    document: DeschedulerPolicy, args: LoadAwareArgs, path: KeyPath, notes: Notes
-) -> EvictionLimits:
-    """The smaller where both forms say so; a default gives way to either."""
-    own = args.eviction_limits or EvictionLimitsSection()
-    given = {name: getattr(own, name) for name in own.model_fields_set}
-    limits = EvictionLimits(
-        total=_smaller(given.get("total"), document.max_no_of_pods_to_evict_total),
-        node=_smaller(
-            given.get("node"), document.max_no_of_pods_to_evict_per_node, DEFAULT_NODE_LIMIT
-        ),
-        namespace=_smaller(given.get("namespace"), document.max_no_of_pods_to_evict_per_namespace),
-        workload=_smaller(given.get("workload"), None, DEFAULT_WORKLOAD_LIMIT),
-    )
-    if 0 in (limits.total, limits.node, limits.namespace, limits.workload):
-        at = (*path, "evictionLimits") if 0 in given.values() else ()
-        notes.warn(at, "a limit of 0 evictions means that nothing is ever evicted.")
-    return limits
-
-
-def _smaller(first: int | None, second: int | None, default: int | None = None) -> int | None:
-    return min((limit for limit in (first, second) if limit is not None), default=default)
-
-
 def _warn_of_other_meanings(profile: ChosenProfile, notes: Notes) -> None:
     """Where the same file would act differently under another descheduler."""
     args, path = profile.load_aware, profile.load_aware_path
+    if defaults_of(args.compatibility) is STRICT:
+        notes.warn(
+            (*path, "compatibility"),
+            "is Strict: what is not written has no default that other deschedulers lack, so that "
+            "more pods move, sooner, and less surely for the better; docs/policy-reference.md has "
+            "the list.",
+        )
     for key, name in _INERT_ELSEWHERE.items():
         if getattr(args, name) is not None:
             notes.warn(

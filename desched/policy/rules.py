@@ -4,12 +4,11 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from desched.model.resources import Resource
+from desched.policy.compatibility import defaults_of
 from desched.policy.durations import duration_text
 from desched.policy.policy import DestinationWindow, ResourceRule
 from desched.policy.problems import Notes
 from desched.policy.schema_load_aware import (
-    DEFAULT_CEILING_MARGIN,
-    DEFAULT_STOP_MARGIN,
     DEFAULT_WINDOW_SECONDS,
     LoadAwareArgs,
 )
@@ -114,14 +113,14 @@ def _margins(
     args: LoadAwareArgs, target: float, resource: Resource, path: KeyPath, notes: Notes
 ) -> _Margins:
     """Percentage points under the target; defaults shrink so that they fit under a low target."""
-    given = args.ceiling_margin
+    given, defaults = args.ceiling_margin, defaults_of(args.compatibility)
     at_most = target if given is None else given
     stop = args.stop_margin
     if stop is None:
-        stop = min(DEFAULT_STOP_MARGIN, target / 2, at_most)
-    ceiling = max(min(DEFAULT_CEILING_MARGIN, target), stop) if given is None else given
+        stop = min(defaults.stop_margin, target / 2, at_most)
+    ceiling = max(min(defaults.ceiling_margin, target), stop) if given is None else given
     stop_path, ceiling_path = (*path, "stopMargin"), (*path, "ceilingMargin")
-    if stop == 0 < target:
+    if stop == 0 < min(target, defaults.stop_margin):
         at = ceiling_path if args.stop_margin is None else stop_path
         notes.refuse(at, "found 0, relief must end under the target; give at least 1.")
     elif ceiling < stop:

@@ -1,11 +1,15 @@
 """The arguments of the plugin LoadAware: Volcano's keys, and desched's own."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
+from desched.policy.compatibility import EXTENDED, Compatibility
 from desched.policy.durations import duration_text
-from desched.policy.policy import DEFAULT_GRACE_PERIOD_SECONDS
+from desched.policy.schema_acting_windows import ActingWindowSection
+from desched.policy.schema_follow_up import FollowUpSection
+from desched.policy.schema_limits import EvictionLimitsSection
+from desched.policy.schema_metrics import Metrics
 from desched.policy.schema_scheduler import SchedulerSection
 from desched.policy.schema_thresholds import (
     DestinationWindows,
@@ -25,104 +29,10 @@ from desched.policy.schema_values import (
     Section,
     SelectorText,
     default_is,
-    refusal,
 )
-from desched.policy.wording import quoted
 
 DEFAULT_WINDOW_SECONDS = 300
 """Five samples where Prometheus scrapes once a minute, as its community chart does."""
-DEFAULT_STOP_MARGIN = 5.0
-DEFAULT_CEILING_MARGIN = 10.0
-DEFAULT_SUSTAINED_SECONDS = 600
-DEFAULT_DEVIATION_FLOOR = 50.0
-DEFAULT_LANDING_RISK = 0.15
-DEFAULT_NODE_LIMIT = 2
-DEFAULT_WORKLOAD_LIMIT = 1
-
-
-def _metrics_type(value: object) -> str:
-    if value is None:
-        raise refusal(
-            "is null, so there is no load to act on; "
-            'write "prometheus", and the URL of your Prometheus as metrics.address'
-        )
-    text = value.lower() if isinstance(value, str) else ""
-    if text == "prometheus":
-        return "prometheus"
-    if text == "prometheus_adaptor":
-        raise refusal(
-            f"found {quoted(value)}, which reads the custom metrics API; desched does not: write "
-            '"type: prometheus" and as metrics.address the URL of the Prometheus behind the adapter'
-        )
-    raise refusal(f'found {quoted(value)}, allowed is "prometheus"')
-
-
-class Queries(Section):
-    """Own PromQL in place of the built-in queries.
-
-    `{window}` stands for the window, such as `5m`.
-    """
-
-    node_cpu: str | None = Field(
-        default=None,
-        alias="nodeCPU",
-        min_length=1,
-        description="CPU use of each node as a share of its capacity, 0 to 1.",
-    )
-    node_memory: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Memory use of each node as a share of its capacity, 0 to 1.",
-    )
-    pod_cpu: str | None = Field(
-        default=None,
-        alias="podCPU",
-        min_length=1,
-        description="CPU use of each pod in cores, with the labels `namespace` and `pod`.",
-    )
-    pod_memory: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Memory use of each pod in bytes, with the labels `namespace` and `pod`.",
-    )
-    node_cpu_destination: str | None = Field(
-        default=None,
-        alias="nodeCPUDestination",
-        min_length=1,
-        description="CPU by which a destination is judged, as a share of capacity, for one window "
-        "in `destinationWindows`; such as a recorded percentile.",
-        examples=["quantile_over_time(0.95, node:cpu_utilisation:ratio[{window}])"],
-    )
-    node_memory_destination: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Memory by which a destination is judged, as `nodeCPUDestination`.",
-    )
-
-
-class Metrics(Section):
-    """Where load comes from."""
-
-    type: Annotated[
-        Literal["prometheus"],
-        BeforeValidator(_metrics_type),
-        WithJsonSchema({"type": "string", "enum": ["prometheus", "Prometheus"]}),
-    ] = Field(description="`prometheus`; upper and lower case are the same.")
-    address: str | None = Field(
-        default=None,
-        description="URL of Prometheus, or of what speaks its API (Thanos, Mimir, …). May be left "
-        "out where `--prometheus-url` gives it. Credentials never belong here.",
-        examples=["http://prometheus-server.kube-system.svc.cluster.local:80"],
-    )
-    queries: Queries | None = Field(
-        default=None, description="Own PromQL in place of built-in queries."
-    )
-    matchers: dict[str, str] | None = Field(
-        default=None,
-        description="Labels and their values, put into every built-in query; needed where one "
-        "Prometheus holds several clusters.",
-        examples=[{"cluster": "prod-eu1"}],
-    )
 
 
 class EvictableNamespaces(Section):
@@ -136,25 +46,15 @@ class EvictableNamespaces(Section):
     )
 
 
-class EvictionLimitsSection(Section):
-    """The most evictions of one cycle."""
-
-    total: Count | None = Field(
-        default=None,
-        description="In the whole cluster. Default: 5, or 1 % of the nodes where that is more.",
-    )
-    node: Count | None = Field(default=DEFAULT_NODE_LIMIT, description="From one node.")
-    namespace: Count | None = Field(
-        default=None, description="From one namespace. Default: no limit."
-    )
-    workload: Count | None = Field(
-        default=DEFAULT_WORKLOAD_LIMIT, description="Of one workload (Deployment, StatefulSet, …)."
-    )
-
-
 class LoadAwareArgs(PluginArgs):
     """When a node is overloaded, and which of its pods may move."""
 
+    compatibility: Compatibility | None = Field(
+        default=Compatibility.EXTENDED,
+        description="`Strict` turns defaults off that other deschedulers lack, for comparisons "
+        "with them; see below.",
+        examples=["Strict"],
+    )
     use_deviation_thresholds: bool | None = Field(
         default=False,
         description="Read both thresholds as distances in percentage points below and above the "
@@ -212,15 +112,16 @@ class LoadAwareArgs(PluginArgs):
         "kube-public, kube-node-lease and desched-system, which only `include` lets go.",
     )
     evict_single_replica: bool | None = Field(
-        default=False,
+        default=None,
         description="Whether the only replica of a workload may move, which is then away until its "
         "replacement is Ready.",
+        json_schema_extra=default_is(not EXTENDED.single_replicas),
         examples=[True],
     )
     max_grace_period: Seconds | None = Field(
         default=None,
         description="Pods with a longer `terminationGracePeriodSeconds` stay.",
-        json_schema_extra=default_is(duration_text(DEFAULT_GRACE_PERIOD_SECONDS)),
+        json_schema_extra=default_is(duration_text(EXTENDED.max_grace_period_seconds)),
         examples=["30m"],
     )
     understood_owner_kinds: tuple[OwnerKind, ...] | None = Field(
@@ -242,7 +143,7 @@ class LoadAwareArgs(PluginArgs):
         default=None,
         description="For how long a node must have been above a target, at 80 % of the points of "
         "Prometheus' history, before its pods move; `0s` turns this off.",
-        json_schema_extra=default_is(duration_text(DEFAULT_SUSTAINED_SECONDS)),
+        json_schema_extra=default_is(duration_text(EXTENDED.sustained_seconds)),
         examples=["15m"],
     )
     destination_windows: DestinationWindows | None = Field(
@@ -263,30 +164,51 @@ class LoadAwareArgs(PluginArgs):
         default=None,
         description="With `useDeviationThresholds`: no node whose load is below this percentage is "
         "overloaded, however idle the others are.",
-        json_schema_extra=default_is(DEFAULT_DEVIATION_FLOOR),
+        json_schema_extra=default_is(EXTENDED.deviation_floor),
         examples=[40],
     )
     eviction_limits: EvictionLimitsSection | None = Field(
-        default=None, description="The most evictions of one cycle."
+        default=None,
+        description="The most evictions of one cycle, at a time, and by the minute.",
+        examples=[{"total": "2%", "workload": "10%", "inFlight": {"total": 10}}],
+    )
+    maintenance_windows: Annotated[tuple[ActingWindowSection, ...], Field(min_length=1)] | None = (
+        Field(
+            default=None,
+            description="Pods are evicted only while one of these windows is open. Default: at any "
+            "time.",
+            examples=[[{"start": "0 22 * * *", "duration": "6h", "timeZone": "Europe/Berlin"}]],
+        )
+    )
+    blackout_windows: tuple[ActingWindowSection, ...] | None = Field(
+        default=None,
+        description="No pod is evicted while one of these windows is open, maintenance or not.",
+        examples=[[{"start": "0 8 24 12 *", "duration": "72h"}]],
+    )
+    follow_up: FollowUpSection | None = Field(
+        default=None,
+        description="What happens after evictions: how long their replacements may take, and what "
+        "is left alone for a while when they went wrong.",
+        examples=[{"patience": "20m", "coolDown": {"first": "30m"}}],
     )
     stop_margin: Percent | None = Field(
         default=None,
         description="Percentage points under the target at which relief of a node ends. "
         "The default is half of the target where that is less.",
-        json_schema_extra=default_is(DEFAULT_STOP_MARGIN),
+        json_schema_extra=default_is(EXTENDED.stop_margin),
     )
     ceiling_margin: Percent | None = Field(
         default=None,
         description="Percentage points under the target up to which a destination is filled; at "
         "least `stopMargin`. The default is the target where that is less.",
-        json_schema_extra=default_is(DEFAULT_CEILING_MARGIN),
+        json_schema_extra=default_is(EXTENDED.ceiling_margin),
     )
     max_landing_risk: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
         description="Pods stay whose replacement would, with a higher probability than this (0 to "
         "1), land on a node that it must not: the same one, one that it would overload, or one "
         "whose load is not known.",
-        json_schema_extra=default_is(DEFAULT_LANDING_RISK),
+        json_schema_extra=default_is(EXTENDED.max_landing_risk),
         examples=[0.3],
     )
     scheduler: SchedulerSection | None = Field(

@@ -4,6 +4,7 @@ Shapes only: what needs two keys at once is looked at by `checks`.
 """
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -19,7 +20,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.policy.durations import duration_seconds
+from desched.policy.durations import duration_seconds, duration_text
 from desched.policy.label_syntax import check_label_key, check_label_value, parse_selector
 from desched.policy.wording import quoted
 
@@ -51,6 +52,21 @@ def _seconds(value: object) -> int:
         return duration_seconds(value)
     except ValueError as error:
         raise refusal(f"{quoted(value)} {error}") from error
+
+
+def seconds_between(least: int, most: int) -> Callable[[object], int]:
+    """Reads a duration that has bounds."""
+
+    def bounded(value: object) -> int:
+        seconds = _seconds(value)
+        if not least <= seconds <= most:
+            raise refusal(
+                f'found {quoted(value)}, allowed is from "{duration_text(least)}" to '
+                f'"{duration_text(most)}"'
+            )
+        return seconds
+
+    return bounded
 
 
 def _selector(value: object) -> LabelSelector:

@@ -237,7 +237,7 @@ def test_both_node_selectors_scope_the_nodes_and_the_evictors_limits_destination
     [
         (None, {}, EvictionLimits(None, 2, None, 1)),
         (None, {"PerNode": 10, "PerNamespace": 3, "Total": 50}, EvictionLimits(50, 10, 3, 1)),
-        ({"node": 5, "total": 9, "workload": 3}, {}, EvictionLimits(9, 5, None, 3)),
+        ({"node": 5, "total": 9, "workload": 3}, {}, EvictionLimits(9, 5, None, 3, 20, 3)),
         (
             {"node": 5, "total": 9, "namespace": 4},
             {"PerNode": 3, "PerNamespace": 7, "Total": 20},

@@ -54,6 +54,18 @@ def test_the_shipped_config_map_is_refused_as_long_as_its_metrics_are_null():
     assert as_shipped.splitlines()[line - 1].strip() == "type: null"
 
 
+def test_the_pools_of_the_example_have_the_lines_that_its_comments_tell():
+    policy = load_policy(POLICIES / "node-pools.yaml").policy
+    gpu, general = (
+        policy.pool_of(labels) for labels in ({"nvidia.com/gpu.present": "true"}, {"other": ""})
+    )
+    assert (gpu.name, general.name) == ("gpu", "general")
+    cpu = next(rule for rule in gpu.rules if rule.resource is Resource.CPU)
+    assert cpu.trigger_ratio - cpu.stop_margin_ratio == pytest.approx(0.55)
+    assert cpu.trigger_ratio - cpu.ceiling_margin_ratio == pytest.approx(0.5)
+    assert general.rules == policy.rules
+
+
 def test_the_document_inside_the_config_map_means_the_same_by_itself():
     inner = yaml.safe_load(PUBLISHED_TEXT)["data"]["policy.yaml"]
     assert parse_policy(inner, "p").policy == parse_policy(PUBLISHED_TEXT, "p").policy

@@ -159,11 +159,11 @@ LOAD_AWARE_CASES = {
     ),
     "a limit below zero": (
         {"evictionLimits": {"total": -1}},
-        f"{ARGS}.evictionLimits.total: found -1, allowed is 0 or more.",
+        f"{ARGS}.evictionLimits.total: found -1, allowed is a whole number, or a",
     ),
     "a broken limit": (
         {"evictionLimits": {"total": 1.5}},
-        f"{ARGS}.evictionLimits.total: found 1.5, allowed is a whole number.",
+        f"{ARGS}.evictionLimits.total: found 1.5, allowed is a whole number, or a",
     ),
     "a yes that is a number": (
         {"useDeviationThresholds": 1},

@@ -1,0 +1,58 @@
+"""What a policy means where it says nothing, with desched's additions or without them."""
+
+from enum import StrEnum
+
+import msgspec
+
+from desched.policy.durations import LONGEST_SECONDS
+from desched.policy.policy import DEFAULT_GRACE_PERIOD_SECONDS
+
+UNLIMITED = 2**31 - 1
+"""More evictions than any cluster has pods."""
+
+
+class Compatibility(StrEnum):
+    """Whether keys that other deschedulers lack have effective defaults."""
+
+    EXTENDED = "Extended"
+    STRICT = "Strict"
+
+
+class Defaults(msgspec.Struct, frozen=True):
+    """Values of keys that are not written; margins, floor and dead band in percentage points.
+
+    `total_limit` is None for 5, or 1 % of the nodes where that is more.
+    """
+
+    sustained_seconds: int = 600
+    stop_margin: float = 5.0
+    ceiling_margin: float = 10.0
+    deviation_floor: float = 50.0
+    dead_band: float = 5.0
+    max_landing_risk: float = 0.15
+    total_limit: int | None = None
+    node_limit: int | None = 2
+    workload_limit: int | None = 1
+    single_replicas: bool = True
+    max_grace_period_seconds: int = DEFAULT_GRACE_PERIOD_SECONDS
+
+
+EXTENDED = Defaults()
+STRICT = Defaults(
+    sustained_seconds=0,
+    stop_margin=0.0,
+    ceiling_margin=0.0,
+    deviation_floor=0.0,
+    dead_band=0.0,
+    max_landing_risk=1.0,
+    total_limit=UNLIMITED,
+    node_limit=None,
+    workload_limit=None,
+    single_replicas=False,
+    max_grace_period_seconds=LONGEST_SECONDS,
+)
+
+
+def defaults_of(compatibility: str | None) -> Defaults:
+    """The defaults that hold for a policy with this value of `compatibility`."""
+    return STRICT if compatibility == Compatibility.STRICT else EXTENDED

@@ -1,0 +1,198 @@
+"""What `compatibility: Strict` turns off, and what it does not."""
+
+import msgspec
+import pytest
+
+from desched.model.cluster import Owner
+from desched.model.load import LoadProblem
+from desched.policy.compatibility import EXTENDED, STRICT
+from desched.policy.policy import EvictionLimits
+from desched.policy.reference import reference
+from tests.builders import budget, evicted, load, node, planned, pod, reasons, snapshot, unknown
+from tests.unit.policy.published import load as loaded
+from tests.unit.policy.published import published, refusal, resolved, warnings
+
+
+def strict(**load_aware):
+    return resolved(load_aware={"compatibility": "Strict", **load_aware})
+
+
+def differing(one, other):
+    """The fields in which two values of the same kind differ."""
+    return {f for f in one.__struct_fields__ if getattr(one, f) != getattr(other, f)}
+
+
+def test_nothing_else_than_what_the_reference_lists_changes():
+    plain, found = resolved(), strict()
+    assert differing(plain, found) == {
+        "digest",
+        "rules",
+        "limits",
+        "protections",
+        "sustained_seconds",
+        "deviation_floor_ratio",
+        "dead_band_ratio",
+        "max_landing_risk",
+    }
+    limits = {"total", "node", "workload", "in_flight_workload"}
+    assert differing(plain.limits, found.limits) == limits
+    assert differing(plain.protections, found.protections) == {
+        "single_replicas",
+        "max_grace_period_seconds",
+    }
+    for before, after in zip(plain.rules, found.rules, strict=True):
+        assert differing(before, after) == {"stop_margin_ratio", "ceiling_margin_ratio"}
+
+
+def test_what_is_turned_off_is_off():
+    policy = strict()
+    assert (policy.sustained_seconds, policy.max_landing_risk) == (0, 1.0)
+    assert (policy.deviation_floor_ratio, policy.dead_band_ratio) == (0.0, 0.0)
+    assert [(r.stop_margin_ratio, r.ceiling_margin_ratio) for r in policy.rules] == [(0, 0)] * 2
+    assert policy.limits.total_for(10) > 1_000_000
+    assert (policy.limits.node, policy.limits.namespace, policy.limits.workload) == (None,) * 3
+    assert not policy.protections.single_replicas
+    assert policy.protections.max_grace_period_seconds > 365 * 24 * 3600
+
+
+WRITTEN = {
+    "sustainedFor": "10m",
+    "stopMargin": 5,
+    "ceilingMargin": 10,
+    "maxLandingRisk": 0.15,
+    "maxGracePeriod": "10m",
+    "evictSingleReplica": False,
+    "evictionLimits": {"total": 3, "node": 2, "workload": 1},
+}
+
+
+def test_what_is_written_holds():
+    assert differing(strict(**WRITTEN), resolved(load_aware=WRITTEN)) == {
+        "digest",
+        "deviation_floor_ratio",
+        "dead_band_ratio",
+    }
+    deviating = {"useDeviationThresholds": True, "deviationFloor": 40}
+    assert strict(**deviating).deviation_floor_ratio == 0.4
+
+
+def test_the_limits_of_other_deschedulers_hold_as_well():
+    document = published(
+        load_aware={"compatibility": "Strict"},
+        maxNoOfPodsToEvictTotal=4,
+        maxNoOfPodsToEvictPerNode=3,
+    )
+    expected = EvictionLimits(
+        total=4, node=3, namespace=None, workload=None, in_flight_workload=None
+    )
+    assert loaded(document).policy.limits == expected
+
+
+def test_one_margin_that_is_written_is_not_at_odds_with_one_that_is_not():
+    def margins(**written):
+        (rule, *_) = strict(**written).rules
+        return rule.stop_margin_ratio, rule.ceiling_margin_ratio
+
+    assert margins(stopMargin=5) == (0.05, 0.05)
+    assert margins(ceilingMargin=10) == (0.0, 0.1)
+    assert margins(stopMargin=0, ceilingMargin=0) == (0.0, 0.0)
+
+
+def test_it_holds_in_pools_too():
+    pool = {"name": "batch", "nodeSelector": "pool=batch"}
+    (found,) = strict(nodePools=[pool]).pools
+    assert found.rules == strict().rules
+
+
+@pytest.mark.parametrize("value", ["Extended", None])
+def test_extended_is_what_holds_if_nothing_is_said(value):
+    given = resolved(load_aware={"compatibility": value})
+    assert differing(given, resolved()) == {"digest"}
+    assert warnings(load_aware={"compatibility": value}) == ""
+
+
+def test_strict_gets_a_warning_with_its_place():
+    (warning,) = warnings(load_aware={"compatibility": "Strict"}).splitlines()
+    assert "profiles[0].pluginConfig[1].args.compatibility: is Strict: " in warning
+
+
+def test_another_word_is_refused():
+    found = refusal(published(load_aware={"compatibility": "strict"}))
+    assert 'compatibility: found "strict", allowed is Extended, Strict' in found
+    assert 'did you mean "Strict"?' in found
+
+
+def test_the_reference_names_each_default_that_differs():
+    table = reference().partition("### What `compatibility: Strict`")[2].partition("\n## ")[0]
+    # The floor and the dead band stand in one row.
+    assert table.count("\n| `") == len(differing(EXTENDED, STRICT)) - 1
+
+
+# --- the floor: on a node that is hot, whatever is switched off --------------------------------
+
+DAEMONS = Owner("DaemonSet", "daemons", "uid-daemons", "apps/v1")
+STRICT_POLICY = msgspec.structs.replace(strict(), rules=strict().rules[1:])  # CPU alone
+HOT_AND_COOL = {"hot": (0.95, 0.1), "cool": (0.05, 0.05)}
+
+
+def hot_with(one, load_of=None, **cluster):
+    return snapshot(
+        [node("hot"), node("cool")],
+        [one],
+        load_of or load(HOT_AND_COOL, {one.name: (0.8, 0.1)}),
+        **cluster,
+    )
+
+
+def test_a_pod_that_may_move_does():
+    assert evicted(planned(hot_with(pod("web", on="hot")), STRICT_POLICY)) == ["web"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (hot_with(pod("web", on="hot", owner=DAEMONS)), "daemonset_pod"),
+        (hot_with(pod("web", on="hot", of=None)), "bare_pod"),
+        (hot_with(pod("web", on="hot", priority=2_000_000_000)), "system_critical"),
+        (hot_with(pod("web", on="hot", priority=10_000)), "priority_threshold"),
+        (hot_with(pod("web", on="hot", namespace="kube-system")), "system_namespace"),
+        (hot_with(pod("web", on="hot"), budgets=(budget("b", 0, app="web"),)), "budget_exhausted"),
+        (
+            hot_with(pod("web", on="hot", scheduling={"node_selector": (("zone", "x"),)})),
+            "no_node_fits",
+        ),
+        (hot_with(pod("web", on="hot", ready=False)), "not_ready"),
+        (
+            hot_with(pod("web", on="hot"), load({"hot": (0.95, 0.1), "cool": (0.05, 0.1)})),
+            "usage_unknown",
+        ),
+    ],
+)
+def test_the_floor_holds(seen, reason):
+    plan = planned(seen, STRICT_POLICY)
+    assert evicted(plan) == []
+    assert reasons(plan) == {"web": reason}
+
+
+def test_a_destination_of_unknown_load_is_none():
+    nodes = {"hot": (0.85, 0.1), "full": (0.7, 0.1), "cool": (unknown(), unknown())}
+    of_load = load(nodes, {"web": (0.8, 0.1)})
+    seen = snapshot([node(name) for name in nodes], [pod("web", on="hot")], of_load)
+    plan = planned(seen, STRICT_POLICY)
+    assert evicted(plan) == []
+    assert reasons(plan) == {"web": "no_node_under_ceiling"}
+
+
+def test_partial_data_holds_the_cycle():
+    partial = load(
+        HOT_AND_COOL, {"web": (0.8, 0.1)}, [(LoadProblem.PARTIAL_DATA, "a store is down")]
+    )
+    plan = planned(hot_with(pod("web", on="hot"), partial), STRICT_POLICY)
+    assert (evicted(plan), plan.hold) == ([], "partial_data")
+
+
+def test_a_cluster_without_room_is_saturated():
+    nodes = {"hot": (0.95, 0.1), "cool": (0.79, 0.1)}
+    seen = hot_with(pod("web", on="hot"), load(nodes, {"web": (0.8, 0.1)}))
+    plan = planned(seen, STRICT_POLICY)
+    assert (evicted(plan), plan.hold) == ([], "cluster_saturated")

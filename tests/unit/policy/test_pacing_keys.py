@@ -1,0 +1,172 @@
+"""How much is evicted, when, and what follows, as the policy says it."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from desched.policy.acting_window import ActingWindow
+from desched.policy.cron import cron_fields
+from desched.policy.follow_up import FollowUpRules
+from desched.policy.policy import EvictionLimits, Share
+from tests.unit.policy.published import published, refusal, resolved
+
+PATH = "profiles[0].pluginConfig[1].args"
+NIGHT = {"start": "0 22 * * *", "duration": "4h"}
+
+
+def limits(own, **top_level):
+    return resolved(load_aware={"evictionLimits": own}, **top_level).limits
+
+
+@pytest.mark.parametrize(
+    ("share", "whole", "count"),
+    [
+        (Share(0.1), 29, 2),
+        (Share(0.1), 9, 1),
+        (Share(0.1), 0, 1),
+        (Share(0.29), 100, 29),
+        (Share(1.0), 7, 7),
+        (Share(0.5), 100, 50),
+        (Share(0.5, at_most=20), 100, 20),
+        (Share(0.5, at_most=20), 10, 5),
+        (Share(0.5, at_most=0), 10, 0),
+    ],
+)
+def test_a_share_is_rounded_down_and_at_least_one(share, whole, count):
+    assert share.of(whole) == count
+
+
+def test_limits_may_be_percentages():
+    found = limits({"total": "2%", "namespace": "12.5%", "workload": "10%"})
+    assert (found.total, found.namespace, found.workload) == (Share(0.02), Share(0.125), Share(0.1))
+    assert (found.total_for(30), found.total_for(300)) == (1, 6)
+
+
+def test_a_percentage_and_the_number_of_another_key_hold_both():
+    found = limits({"total": "50%"}, maxNoOfPodsToEvictTotal=4)
+    assert (found.total_for(4), found.total_for(100)) == (2, 4)
+    assert limits({"total": "50%"}, maxNoOfPodsToEvictTotal=0).total == 0
+
+
+def test_without_a_total_the_larger_of_five_and_one_percent_holds():
+    assert (limits(None).total_for(30), limits(None).total_for(5000)) == (5, 50)
+
+
+def test_pace_and_evictions_in_flight_have_bounds_if_nothing_is_said():
+    found = limits(None)
+    assert (found.in_flight_total, found.in_flight_workload) == (20, 1)
+    assert (found.in_flight_destination, found.per_minute) == (2, 20)
+    assert found.deadline_seconds == 240
+    assert found == EvictionLimits()
+
+
+def test_pace_and_evictions_in_flight_are_handed_on():
+    flight = {"total": 7, "workload": 2, "destination": 3}
+    found = limits({"inFlight": flight, "perMinute": 4, "deadline": "90s"})
+    assert (found.in_flight_total, found.in_flight_workload) == (7, 2)
+    assert (found.in_flight_destination, found.per_minute) == (3, 4)
+    assert found.deadline_seconds == 90
+    assert limits({"inFlight": {"total": 7}, "perMinute": None}).in_flight_destination == 2
+
+
+def test_windows_are_handed_on():
+    policy = resolved(
+        load_aware={
+            "maintenanceWindows": [{**NIGHT, "timeZone": "Europe/Berlin"}, NIGHT],
+            "blackoutWindows": [{"start": "@weekly", "duration": "168h"}],
+        }
+    )
+    berlin, night = policy.maintenance_windows
+    assert night == ActingWindow(cron_fields("0 22 * * *"), 4 * 3600, UTC)
+    assert berlin.covers(datetime(2026, 3, 4, 21, tzinfo=UTC))
+    assert not night.covers(datetime(2026, 3, 4, 21, tzinfo=UTC))
+    assert policy.blackout_windows[0].duration_seconds == 7 * 24 * 3600
+    assert resolved().maintenance_windows == resolved().blackout_windows == ()
+
+
+def test_what_follows_is_handed_on():
+    follow_up = {
+        "patience": "20m",
+        "coolDown": {"first": "10s", "longest": "1m"},
+        "parking": {"rounds": 4, "first": "2m", "longest": "3m"},
+        "pause": {"workloads": 5, "within": "4m", "first": "5m", "longest": "6m"},
+    }
+    assert resolved(load_aware={"followUp": follow_up}).follow_up == FollowUpRules(
+        patience_seconds=1200,
+        cool_down_first_seconds=10,
+        cool_down_longest_seconds=60,
+        parking_rounds=4,
+        parking_first_seconds=120,
+        parking_longest_seconds=180,
+        pause_workloads=5,
+        pause_within_seconds=240,
+        pause_first_seconds=300,
+        pause_longest_seconds=360,
+    )
+
+
+@pytest.mark.parametrize("follow_up", [None, {}, {"coolDown": None, "pause": {"within": None}}])
+def test_what_follows_has_defaults(follow_up):
+    assert resolved(load_aware={"followUp": follow_up}).follow_up == FollowUpRules()
+
+
+def test_the_default_of_a_first_or_longest_time_gives_way_to_the_other():
+    found = resolved(
+        load_aware={"followUp": {"coolDown": {"first": "8h"}, "pause": {"longest": "10m"}}}
+    ).follow_up
+    assert (found.cool_down_first_seconds, found.cool_down_longest_seconds) == (28_800, 28_800)
+    assert (found.pause_first_seconds, found.pause_longest_seconds) == (600, 600)
+
+
+LIMIT = "allowed is a whole number, or a percentage above 0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"evictionLimits": {"total": "0%"}}, f'evictionLimits.total: found "0%", {LIMIT}'),
+        ({"evictionLimits": {"workload": "101%"}}, f'workload: found "101%", {LIMIT}'),
+        ({"evictionLimits": {"namespace": "5"}}, f'namespace: found "5", {LIMIT}'),
+        ({"evictionLimits": {"total": True}}, f"total: found true, {LIMIT}"),
+        ({"evictionLimits": {"node": "5%"}}, "node: found"),
+        ({"evictionLimits": {"inFlight": {"total": 0}}}, "inFlight.total: found 0, allowed is 1"),
+        ({"evictionLimits": {"perMinute": 0}}, "perMinute: found 0, allowed is 1 or more"),
+        (
+            {"evictionLimits": {"deadline": "0s"}},
+            'evictionLimits.deadline: found "0s", allowed is from "10s" to "1h".',
+        ),
+        ({"maintenanceWindows": []}, "maintenanceWindows: found an empty list, allowed is a list"),
+        (
+            {"maintenanceWindows": [NIGHT, {**NIGHT, "start": "0 0 31 2 *"}]},
+            'maintenanceWindows[1].start: "0 0 31 2 *" names a day that no month has.',
+        ),
+        ({"blackoutWindows": [{**NIGHT, "start": "@every 2h"}]}, "has to have five fields"),
+        ({"blackoutWindows": [{**NIGHT, "start": 5}]}, "start: found 5, a cron expression such"),
+        (
+            {"blackoutWindows": [{**NIGHT, "start": "TZ=Asia/Tokyo 0 0 * * *"}]},
+            'start: "TZ=Asia/Tokyo 0 0 * * *" names a time zone; write it as timeZone.',
+        ),
+        (
+            {"blackoutWindows": [{**NIGHT, "timeZone": "Mars/Base"}]},
+            'blackoutWindows[0].timeZone: There is no time zone "Mars/Base"; write UTC or a name',
+        ),
+        ({"blackoutWindows": [{**NIGHT, "timeZone": 1}]}, "timeZone: found 1, a name such as"),
+        (
+            {"blackoutWindows": [{**NIGHT, "duration": "169h"}]},
+            'blackoutWindows[0].duration: found "169h", allowed is from "1m" to "168h".',
+        ),
+        ({"blackoutWindows": [{**NIGHT, "duration": "0s"}]}, 'duration: found "0s", allowed is'),
+        ({"blackoutWindows": [{"start": "@daily"}]}, "blackoutWindows[0].duration: is missing"),
+        ({"followUp": {"patience": "0s"}}, 'followUp.patience: found "0s", allowed is from "10s"'),
+        ({"followUp": {"pause": {"within": "169h"}}}, 'pause.within: found "169h", allowed is'),
+        ({"followUp": {"parking": {"rounds": 0}}}, "parking.rounds: found 0, allowed is 1 or"),
+        (
+            {"followUp": {"parking": {"first": "2h", "longest": "1h"}}},
+            'followUp.parking.longest: found "1h", which is shorter than first ("2h").',
+        ),
+    ],
+)
+def test_a_mistake_gets_its_own_sentence_and_place(changes, sentence):
+    found = refusal(published(load_aware=changes))
+    assert PATH in found
+    assert sentence in found
