@@ -23,7 +23,7 @@ from pydantic_settings import (
 )
 
 from desched.errors import ConfigurationError
-from desched.policy.durations import duration_seconds
+from desched.policy.durations import duration_seconds, duration_text
 
 ENV_PREFIX = "DESCHED_"
 
@@ -47,6 +47,7 @@ POLICY = "Policy"
 CLUSTER = "Cluster"
 PROMETHEUS = "Prometheus"
 TIMING = "Timing"
+REPLICAS = "Replicas"
 OUTPUT = "Output"
 
 
@@ -206,6 +207,29 @@ class Settings(BaseSettings):
         timedelta(minutes=15), description="A cycle that takes longer makes /healthz fail."
     )
 
+    leader_elect: Annotated[bool | None, Option(REPLICAS)] = Field(
+        None,
+        description="Evict only while holding a Lease, so that of several replicas one acts. If "
+        "nothing is said, on for whatever evicts or runs as a service in a cluster, else off.",
+    )
+    lease_duration: Annotated[Duration, Option(REPLICAS, "DURATION")] = Field(
+        timedelta(seconds=15),
+        description="How long a Lease has to go without renewal before another replica takes it.",
+    )
+    renew_deadline: Annotated[Duration, Option(REPLICAS, "DURATION")] = Field(
+        timedelta(seconds=10),
+        description="How long after its last renewal the holder of the Lease stops acting.",
+    )
+    retry_period: Annotated[Duration, Option(REPLICAS, "DURATION")] = Field(
+        timedelta(seconds=2),
+        description="The time from one attempt to take or renew the Lease to the next.",
+    )
+    state_namespace: Annotated[str | None, Option(REPLICAS, "NAME")] = Field(
+        None,
+        description="The namespace in which desched keeps its Lease and its memory; else that of "
+        "its own pod, else desched-system.",
+    )
+
     output: Annotated[Literal["table", "json", "yaml"] | None, Option(OUTPUT)] = Field(
         None,
         description="How reports are printed on standard output: a table if nothing is said; a "
@@ -245,6 +269,12 @@ class Settings(BaseSettings):
                 raise ValueError(
                     f"{_spelt(one)} and {_spelt(other)} contradict each other; keep one."
                 )
+        for longer, shorter in _LONGER_THAN:
+            if getattr(self, longer) <= getattr(self, shorter):
+                raise ValueError(
+                    f"{_spelt(longer)} must be longer than {_spelt(shorter)}: they are "
+                    f"{_duration_of(self, longer)} and {_duration_of(self, shorter)}."
+                )
         return self
 
     def given(self, field: str) -> bool:
@@ -265,6 +295,7 @@ _EITHER_OR = (
     ("prometheus_password", "prometheus_password_file"),
     ("prometheus_headers", "prometheus_headers_file"),
 )
+_LONGER_THAN = (("lease_duration", "renew_deadline"), ("renew_deadline", "retry_period"))
 
 
 def load_settings(flags: Mapping[str, Any]) -> Settings:
@@ -289,6 +320,8 @@ def _refuse_idle_flags(flags: Mapping[str, Any], settings: Settings) -> None:
         "cron": (settings.once, "means nothing with --once, which runs a single cycle"),
         "listen_address": (not settings.loops, "means nothing for a single cycle"),
     }
+    for name in ("lease_duration", "renew_deadline", "retry_period"):
+        idle[name] = (settings.leader_elect is False, "means nothing with --leader-elect=false")
     for name, (is_idle, why) in idle.items():
         if name in flags and is_idle:
             raise ConfigurationError(f"{flag_of(name)} {why}; leave it out.")
@@ -369,6 +402,10 @@ def _refuse_unknown_variables(
         near = difflib.get_close_matches(variable, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ", so remove it."
         raise ConfigurationError(f"There is no setting {variable}{hint}")
+
+
+def _duration_of(settings: Settings, name: str) -> str:
+    return duration_text(round(getattr(settings, name).total_seconds()))
 
 
 def _spelt(name: str) -> str:

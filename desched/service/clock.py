@@ -4,6 +4,13 @@ import time
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 
+_BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux only
+
+
+def seconds_since_boot() -> float:
+    """Like the monotonic clock, but it goes on while the machine is suspended, where it can."""
+    return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
+
 
 class SystemClock:
     """The Clock port on the machine's clocks; `stop` may be called from a signal handler.

@@ -16,6 +16,10 @@ EXAMPLES = {
     "prometheus_allow_insecure_credentials": ("true", True),
     "prometheus_url": ("http://prometheus:9090", "http://prometheus:9090"),
     "prometheus_headers": ("X-Scope-OrgID=team-a", "X-Scope-OrgID=team-a"),
+    "leader_elect": ("true", True),
+    "lease_duration": ("40s", timedelta(seconds=40)),
+    "renew_deadline": ("12s", timedelta(seconds=12)),
+    "retry_period": ("3s", timedelta(seconds=3)),
     "output": ("yaml", "yaml"),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
@@ -192,6 +196,37 @@ def test_a_flag_without_effect_is_refused_but_a_variable_may_be_for_other_runs(
         load_settings(idle | beside)
     monkeypatch.setenv(variable_of(name), idle[name])
     load_settings(beside)
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("false", False), ("", None)])
+def test_leader_election_is_on_off_or_left_to_where_it_runs(text, value, monkeypatch):
+    monkeypatch.setenv("DESCHED_LEADER_ELECT", text)
+    assert load_settings({}).leader_elect is value
+
+
+@pytest.mark.parametrize(
+    ("flags", "longer", "shorter"),
+    [
+        ({"renew_deadline": "15s"}, "--lease-duration", "--renew-deadline"),
+        ({"lease_duration": "5s"}, "--lease-duration", "--renew-deadline"),
+        ({"retry_period": "10s"}, "--renew-deadline", "--retry-period"),
+        ({"renew_deadline": "1s"}, "--renew-deadline", "--retry-period"),
+    ],
+)
+def test_a_lease_outlasts_its_holder_and_the_holder_a_failed_renewal(flags, longer, shorter):
+    with pytest.raises(ConfigurationError, match=rf"{longer} .* must be longer than {shorter} "):
+        load_settings(flags)
+
+
+def test_too_short_a_lease_is_refused_with_both_durations():
+    with pytest.raises(ConfigurationError, match="they are 10s and 1m30s"):
+        load_settings({"lease_duration": "10s", "renew_deadline": "90s"})
+
+
+@pytest.mark.parametrize("name", ["lease_duration", "renew_deadline", "retry_period"])
+def test_timing_of_a_lease_that_nobody_takes_is_refused(name):
+    with pytest.raises(ConfigurationError, match="means nothing with --leader-elect=false"):
+        load_settings({name: EXAMPLES[name][0], "leader_elect": "false"})
 
 
 SECRET = "s3cr3t-value"  # noqa: S105  (what must not show up anywhere)

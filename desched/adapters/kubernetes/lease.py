@@ -1,0 +1,179 @@
+"""The Lease object that replicas contend for, through bounded requests.
+
+Why not through the library's LeaseLock: docs/decisions/0004-lease-through-our-own-connection.md.
+"""
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from desched.adapters.kubernetes import wire
+from desched.adapters.kubernetes.access import CREATE_LEASE, GET_LEASE
+from desched.adapters.kubernetes.connection import Answer, KubernetesConnection
+from desched.errors import LeaseError, ObservationError
+from desched.ports import LeaseRecord
+
+DEADLINE_SECONDS = 2.5
+"""For one request with all its retries."""
+
+_DONE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
+
+
+class _Metadata(wire.Wire):
+    resource_version: str
+
+
+class _Spec(wire.Wire):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    lease_transitions: int | None = None
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
+
+
+class _Lease(wire.Wire):
+    kind: str
+    metadata: _Metadata
+    spec: _Spec | None = None
+
+
+class KubernetesLease:
+    """The Lease port on an object of coordination.k8s.io.
+
+    The connection is one of its own: it goes on while desched stops, so that the lease is kept to
+    the end of the last write and then released.
+    """
+
+    def __init__(
+        self,
+        connection: KubernetesConnection,
+        namespace: str,
+        name: str = "desched",
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
+    ) -> None:
+        self._connection = connection
+        self._namespace = namespace
+        self._name = name
+        self._deadline_seconds = deadline_seconds
+
+    def read(self) -> LeaseRecord | None:
+        """The record as it is now, None if there is no such Lease.
+
+        Raises:
+            LeaseError: it could not be read in time, or not understood.
+        """
+        try:
+            answer = self._connection.get(self._path, deadline_seconds=self._deadline_seconds)
+        except ObservationError as error:
+            raise LeaseError(str(error)) from error
+        if answer.status == HTTPStatus.NOT_FOUND and _status(answer) is not None:
+            return None
+        return self._understood("read", answer)
+
+    def create(self, record: LeaseRecord) -> LeaseRecord | None:
+        """Create the Lease and return it as stored; None if another was first.
+
+        Raises:
+            LeaseError: whether it is stored is not known, or it was refused.
+        """
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"namespace": self._namespace, "name": self._name},
+            "spec": _spec(record),
+        }
+        try:
+            answer = self._connection.post(
+                CREATE_LEASE.path(self._namespace), body, deadline_seconds=self._deadline_seconds
+            )
+        except ObservationError as error:
+            raise LeaseError(str(error)) from error
+        return self._stored("created", answer)
+
+    def replace(self, record: LeaseRecord) -> LeaseRecord | None:
+        """Change the Lease, provided that it still has the record's version.
+
+        What others keep on it, such as labels, stays. None, and nothing changed, if it has another
+        version or is gone.
+
+        Raises:
+            LeaseError: whether it is changed is not known, or it was refused.
+        """
+        if not record.version:
+            raise ValueError("a record without a version would replace whatever is stored")
+        body = {"metadata": {"resourceVersion": record.version}, "spec": _spec(record)}
+        try:
+            answer = self._connection.patch(
+                self._path, body, deadline_seconds=self._deadline_seconds
+            )
+        except ObservationError as error:
+            raise LeaseError(str(error)) from error
+        if answer.status == HTTPStatus.NOT_FOUND and _status(answer) is not None:
+            return None
+        return self._stored("changed", answer)
+
+    @property
+    def _path(self) -> str:
+        return GET_LEASE.path(self._namespace, self._name)
+
+    def _stored(self, what: str, answer: Answer) -> LeaseRecord | None:
+        if answer.status == HTTPStatus.CONFLICT and _status(answer) is not None:
+            return None
+        return self._understood(what, answer)
+
+    def _understood(self, what: str, answer: Answer) -> LeaseRecord:
+        lease = f"The Lease {self._namespace}/{self._name}"
+        if answer.status not in _DONE:
+            status = _status(answer)
+            message = f": {status.message}" if status is not None and status.message else ""
+            raise LeaseError(
+                f"{lease} could not be {what}; the API server answered {answer.status}{message}"
+            )
+        try:
+            found = msgspec.json.decode(answer.body, type=_Lease)
+        except msgspec.DecodeError as error:
+            raise LeaseError(
+                f"{lease} could not be {what}; the answer is none ({error})"
+            ) from error
+        if found.kind != "Lease" or not found.metadata.resource_version:
+            raise LeaseError(f"{lease} could not be {what}; the answer is a {found.kind}")
+        return _record(found)
+
+
+def _record(lease: _Lease) -> LeaseRecord:
+    spec = lease.spec or _Spec()
+    return LeaseRecord(
+        holder=spec.holder_identity or "",
+        duration_seconds=spec.lease_duration_seconds or 0,
+        transitions=spec.lease_transitions or 0,
+        acquired_at=spec.acquire_time,
+        renewed_at=spec.renew_time,
+        version=lease.metadata.resource_version,
+    )
+
+
+def _spec(record: LeaseRecord) -> dict[str, Any]:
+    return {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": record.duration_seconds,
+        "leaseTransitions": record.transitions,
+        "acquireTime": _micro_time(record.acquired_at),
+        "renewTime": _micro_time(record.renewed_at),
+    }
+
+
+def _micro_time(time: datetime | None) -> str | None:
+    """As Kubernetes writes its MicroTime: always six digits, always UTC."""
+    return None if time is None else time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _status(answer: Answer) -> wire.Status | None:
+    """The server's Status object, None if something in between answered."""
+    try:
+        status = msgspec.json.decode(answer.body, type=wire.Status)
+    except msgspec.DecodeError:
+        return None
+    return status if status.kind == "Status" else None
