@@ -7,10 +7,10 @@ import os
 import sys
 import textwrap
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import IntEnum
-from typing import Any, Literal, NoReturn, get_args, get_origin
+from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
 
 import structlog
 from pydantic.fields import FieldInfo
@@ -48,13 +48,16 @@ and says why every other pod stays.
   desched --evict --once --policy p.yaml     do it once, from this machine
   desched --policy /etc/desched/policy.yaml  keep doing it every 5 minutes (in a pod)
   desched demo                               watch it work on a simulated cluster
+  desched pause --for 2h --because "…"       evict nothing for a while, wherever desched runs
+  desched resume                             evict again
+  desched status                             what it did last, what rests, what is under way
 
 In a cluster it evicts unless told --dry-run. Outside it evicts only with --evict; otherwise it is
 a dry run. Reports go to standard output, the log and all messages to standard error.
 """
 
 EPILOGUE = """\
-Every flag can be given by the environment variable beside it; the flag wins. Switches take
+Settings can be given by the environment variable beside each flag; the flag wins. Switches take
 true or false as a value too (--dry-run=false).
 
 Exit codes: 0 done, 1 a bug in desched, or its output cannot be written, 2 fix your configuration,
@@ -63,7 +66,41 @@ run is held, 130 or 143 a signal ended a single run before its report.
 """
 
 
+class Flag(NamedTuple):
+    """A flag of a command that is no setting; without a metavar it is a switch."""
+
+    help: str
+    metavar: str = ""
+
+    def shape(self) -> dict[str, Any]:
+        """How argparse should take it."""
+        return {"metavar": self.metavar} if self.metavar else {"action": "store_const", "const": ""}
+
+
+FLAGS: Mapping[str, Flag] = {
+    "workload": Flag("The workload to pause or resume, such as shop/web.", "NAMESPACE/NAME"),
+    "pool": Flag("The pool of the policy's nodePools to pause or resume.", "NAME"),
+    "for": Flag("How long to pause, such as 2h; else until it is resumed.", "DURATION"),
+    "because": Flag("Why, for others to read.", "TEXT"),
+    "all": Flag("Resume all: end every pause, cool-down and parking of a node."),
+}
+
+
+class Command(NamedTuple):
+    """What may be said after a command: settings, and flags of its own."""
+
+    settings: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
+
+
 DEMO = "demo"
+_REACHING = frozenset({"kubeconfig", "context", "state_namespace", "log_format", "log_level"})
+COMMANDS: Mapping[str, Command] = {
+    DEMO: Command(),
+    "pause": Command(_REACHING, frozenset({"workload", "pool", "for", "because"})),
+    "resume": Command(_REACHING, frozenset({"workload", "pool", "all"})),
+    "status": Command(_REACHING | {"output"}),
+}
 _SEE_HELP = "See `desched --help`."
 
 
@@ -83,7 +120,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser; it leaves out what was not given, so that the environment can speak."""
     parser = _Parser(
         prog="desched",
-        usage="desched [demo] [options]",
+        usage=f"desched [{'|'.join(COMMANDS)}] [options]",
         description=DESCRIPTION,
         epilog=EPILOGUE,
         formatter_class=_HelpFormatter,
@@ -106,12 +143,15 @@ def build_parser() -> argparse.ArgumentParser:
         groups[option.group].add_argument(
             flag_of(name), *option.aliases, dest=name, help=_help(name, field), **_shape(field)
         )
+    of_commands = parser.add_argument_group("Only for pause and resume")
+    for name, flag in FLAGS.items():
+        of_commands.add_argument(flag_of(name), dest=name, help=flag.help, **flag.shape())
     parser.add_argument_group("Only in the environment", _environment_only())
     return parser
 
 
 def parse(arguments: Sequence[str]) -> dict[str, Any]:
-    """What was given, by field; `command` too, None if there is none.
+    """What was given, by field or flag of a command; `command` too, None if there is none.
 
     Raises:
         ConfigurationError: there is no such flag or command. The value of an unknown flag is not
@@ -123,19 +163,31 @@ def parse(arguments: Sequence[str]) -> dict[str, Any]:
     if flags:
         raise ConfigurationError(f"{_no_such_flag(flags[0])} {_SEE_HELP}")
     command = given["command"]
-    if command not in {None, DEMO}:
-        near = difflib.get_close_matches(command, [DEMO], n=1)
-        ending = f'; did you mean "{DEMO}"?' if near else f'; the only one is "{DEMO}".'
-        raise ConfigurationError(f'There is no command "{command}"{ending} {_SEE_HELP}')
+    if command not in {None, *COMMANDS}:
+        near = difflib.get_close_matches(command, COMMANDS, n=1)
+        ending = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(COMMANDS)}."
+        raise ConfigurationError(f'There is no command "{command}"; {ending} {_SEE_HELP}')
     if unknown:
         raise ConfigurationError(f'There is nothing to do with "{unknown[0]}". {_SEE_HELP}')
-    if command and len(given) > 1:
-        flag = flag_of(next(name for name in given if name != "command"))
-        raise ConfigurationError(
-            f"{flag}: the demonstration has a cluster and a policy of its own and takes no flags; "
-            'leave out the flag, or "demo".'
-        )
+    for name in (name for name in given if name != "command"):
+        _refuse_misplaced(name, command)
     return given
+
+
+def _refuse_misplaced(name: str, command: str | None) -> None:
+    """A flag that means nothing to the command, or without one, is a misunderstanding."""
+    if command == DEMO:
+        raise ConfigurationError(
+            f"{flag_of(name)}: the demonstration has a cluster and a policy of its own and takes "
+            'no flags; leave out the flag, or "demo".'
+        )
+    if command is None and name in FLAGS:
+        takers = [f"`desched {word}`" for word, each in COMMANDS.items() if name in each.flags]
+        raise ConfigurationError(f"{flag_of(name)} belongs to {' and '.join(takers)}. {_SEE_HELP}")
+    if command and name not in COMMANDS[command].settings | COMMANDS[command].flags:
+        raise ConfigurationError(
+            f"{flag_of(name)} means nothing to `desched {command}`; leave it out. {_SEE_HELP}"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,9 +221,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     given = parse(arguments)
-    if given.pop("command") == DEMO:
+    command = given.pop("command")
+    if command == DEMO:
         return _demo()
+    flags = {name: given.pop(name) for name in FLAGS if name in given}
     settings = load_settings(given)
+    if command:
+        return _command(command, settings, flags)
     from desched.bootstrap.runs import run  # noqa: PLC0415  (loads every client; --help must be quick)
 
     ending = run(settings, sys.stdout, sys.stderr)
@@ -181,6 +237,14 @@ def _run(arguments: Sequence[str]) -> int:
             CAUGHT_SIGNAL + ending.cut_short_by,
         )
     return ExitCode.OBSERVATION if ending.load_unknown else ExitCode.DONE
+
+
+def _command(name: str, settings: Settings, flags: Mapping[str, str]) -> int:
+    from desched.bootstrap.commands import run_command  # noqa: PLC0415  (--help must be quick)
+
+    run_command(name, settings, flags, sys.stdout, sys.stderr)
+    sys.stdout.flush()
+    return ExitCode.DONE
 
 
 def _demo() -> int:
@@ -210,7 +274,7 @@ def _fail(message: str, code: int) -> int:
 
 def _shape(field: FieldInfo) -> dict[str, Any]:
     """How argparse should take the value; what it means is left to the settings."""
-    if field.annotation is bool:
+    if bool in {field.annotation, *get_args(field.annotation)}:
         return {"nargs": "?", "const": "true", "metavar": "BOOL"}
     return {"metavar": option_of(field).metavar or "|".join(_choices(field))}
 
@@ -259,5 +323,5 @@ def _no_such_flag(flag: str) -> str:
     flags = [
         name for name in names if not option_of(Settings.model_fields[names[name]]).environment_only
     ]
-    near = difflib.get_close_matches(flag, flags, n=1)
+    near = difflib.get_close_matches(flag, [*flags, *map(flag_of, FLAGS)], n=1)
     return f"There is no flag {flag}" + (f"; did you mean {near[0]}?" if near else ".")

@@ -1,15 +1,46 @@
 """What a cycle needs from the world: small protocols that adapters and the simulation implement."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from desched.model.cluster import ClusterState, Pod, PodRef
+from desched.model.cluster import (
+    ClusterState,
+    Node,
+    Owner,
+    Pod,
+    PodDisruptionBudget,
+    PodRef,
+    Workload,
+)
 from desched.model.load import ClusterLoad
+from desched.model.memory import Memory
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
+from desched.model.stored_memory import Recollection
 from desched.policy.policy import Policy
+
+
+class FreshLook(msgspec.Struct, frozen=True):
+    """A pod as it is just before its eviction, with what decides on it.
+
+    `node` is None if the pod has none or it is gone. `workload` is None if there is none, or its
+    kind is not understood; then `controller_owner` may name the owner of the pod's controller, as
+    `ClusterState.controller_owners` does. `budgets` are all those of its namespace.
+    """
+
+    pod: Pod
+    node: Node | None
+    workload: Workload | None
+    controller_owner: Owner | None
+    budgets: tuple[PodDisruptionBudget, ...]
+
+    @property
+    def charged(self) -> tuple[PodDisruptionBudget, ...]:
+        """The budgets that an eviction of the pod is charged to."""
+        return tuple(budget for budget in self.budgets if budget.covers(self.pod))
 
 
 class ClusterReader(Protocol):
@@ -22,11 +53,13 @@ class ClusterReader(Protocol):
             ObservationError: something could not be read in time.
         """
 
-    def read_pod(self, ref: PodRef) -> Pod | None:
-        """The pod of this namespace and name as it is now, None if there is none.
+    def read_around(self, ref: PodRef) -> FreshLook | None:
+        """The pod of this namespace and name with its surroundings as they are now.
+
+        None if there is no such pod. A handful of requests about single objects and one namespace.
 
         Raises:
-            ObservationError: it could not be read in time.
+            ObservationError: something could not be read in time.
         """
 
 
@@ -79,10 +112,80 @@ class Clock(Protocol):
         """Whether the process has been asked to stop."""
 
 
+class LeaseRecord(msgspec.Struct, frozen=True):
+    """Who may act, as it is stored for all replicas to see.
+
+    An empty `holder` has released it. `transitions` counts the changes of holder. The times are the
+    holder's wall clock, for people only. `version` changes with every write by anyone.
+    """
+
+    holder: str
+    duration_seconds: int
+    transitions: int = 0
+    acquired_at: datetime | None = None
+    renewed_at: datetime | None = None
+    version: str = ""
+
+
+class Lease(Protocol):
+    """One stored LeaseRecord that replicas contend for; every call ends within seconds."""
+
+    def read(self) -> LeaseRecord | None:
+        """The record as it is now, None if there is none.
+
+        Raises:
+            LeaseError: it could not be read in time, or not understood.
+        """
+
+    def create(self, record: LeaseRecord) -> LeaseRecord | None:
+        """Store the first record and return it as stored; None if another was first.
+
+        Raises:
+            LeaseError: whether it is stored is not known, or it was refused.
+        """
+
+    def replace(self, record: LeaseRecord) -> LeaseRecord | None:
+        """Store it in place of the one with the same version and return it as stored.
+
+        None, and nothing changed, if that version is no longer the stored one.
+
+        Raises:
+            LeaseError: whether it is stored is not known, or it was refused.
+        """
+
+
+class MemoryStore(Protocol):
+    """Where memory outlives the process; people and other instances write it too."""
+
+    def load(self) -> Recollection:
+        """What is remembered now; nothing, with a problem, if it cannot be used.
+
+        Raises:
+            ObservationError: it could not be read in time.
+        """
+
+    def save(self, memory: Memory) -> None:
+        """Store it in place of what this store loaded or saved last, else as the first one.
+
+        Raises:
+            MemoryConflict: somebody else wrote meanwhile; nothing is stored.
+            MemoryRefused: nothing is stored until a person grants or creates something.
+            StopActing: whether it is stored is not known; the next load tells.
+        """
+
+
+Fence = Callable[[], bool]
+"""Whether this process may act at this moment; asked before each write, so it answers at once."""
+
+
 class World(NamedTuple):
-    """Everything outside that a cycle touches; without an evictor it cannot act."""
+    """Everything outside that a cycle touches; without an evictor it cannot act.
+
+    `may_act` is asked before each write.
+    """
 
     cluster: ClusterReader
     load: LoadReader
     clock: Clock
     evictor: Evictor | None
+    may_act: Fence = lambda: True

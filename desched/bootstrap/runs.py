@@ -1,6 +1,7 @@
 """One run of desched, from settings to the end: a single cycle, or a service."""
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterator
 from contextlib import suppress
 from signal import Signals
 from typing import NamedTuple, TextIO
@@ -11,18 +12,26 @@ from rich.console import Console
 from desched.adapters.kubernetes.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
+from desched.adapters.kubernetes.memory_store import KubernetesMemoryStore
 from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.bootstrap.election import contended, contender, wait_for_lease
 from desched.bootstrap.load_source import LoadSource
+from desched.bootstrap.state import state_namespace
 from desched.errors import ConfigurationError, ObservationError
+from desched.model.cluster import PodRef
 from desched.model.memory import Memory
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, Mode
 from desched.policy.loading import load_policy
 from desched.ports import World
+from desched.service.announcements import Announcements
 from desched.service.clock import SystemClock
+from desched.service.competition import CompetitionLog
 from desched.service.cycle_line import log_cycle
 from desched.service.endpoints import listen_address, served
 from desched.service.health import Health
+from desched.service.kept_memory import KeptMemory
+from desched.service.leadership import Leadership, own_identity
 from desched.service.logs import configure_logs
 from desched.service.loop import ServiceLoop
 from desched.service.metrics import ServiceMetrics
@@ -31,6 +40,7 @@ from desched.service.policy_file import PolicyFile, PolicyReading, log_policy
 from desched.service.runner import CycleRunner, PolicyListener, ReportSink
 from desched.service.schedule import Schedule, cron, every, time_zone
 from desched.service.signals import stopped_by_signals
+from desched.service.status_page import StatusPage
 from desched.service.terminal import print_report
 from desched.settings import Settings, flag_of, variable_of
 
@@ -112,29 +122,85 @@ def _run(
     if not kubernetes.in_cluster and _is_told_at_once(settings, intent, stderr):
         stderr.write(f"desched: {intent.notice}\n")
         intent = intent._replace(notice="")
-    events = EventWriter(kubernetes, clock, settings.pod_name or "desched")
-    evictor = KubernetesEvictor(kubernetes, events) if intent.mode is Mode.EVICT else None
+    identity = own_identity(settings.pod_name)
+    process = Process(
+        settings,
+        kubernetes,
+        clock,
+        intent,
+        identity,
+        contender(settings, kubernetes, intent.mode, identity, clock),
+        EventWriter(kubernetes, clock, settings.pod_name or "desched"),
+        ServiceMetrics(intent.mode),
+    )
     runner = CycleRunner(
-        World(
-            KubernetesReader(kubernetes),
-            LoadSource(settings, kubernetes, clock),
-            clock,
-            evictor,
-        ),
+        process.world(),
         policy_file,
         intent.mode,
         kubernetes.target,
-        # A service cannot know what its predecessor evicted; who says --once, does.
-        Memory(since=clock.now() if settings.loops else None),
+        process.memory(),
+        identity,
     )
     runner.tell_policy_to(log_policy)
-    sinks = tuple(_report_sinks(settings, stdout, stderr))
-    if not settings.loops:
-        runner.report_to(*sinks)
+    runner.report_to(*_report_sinks(settings, stdout, stderr))
+    if settings.loops:
+        _serve(runner, process)
+        return Ending()
+    with contended(process.leadership):
+        if process.leadership is not None:
+            wait_for_lease(process.leadership, settings, clock)
         return Ending(load_unknown=runner.run().plan.hold in LOAD_UNKNOWN)
-    runner.tell_policy_to(_policy_events(settings, kubernetes, events))
-    _serve(settings, runner, clock, kubernetes, intent, sinks)
-    return Ending()
+
+
+class Process(NamedTuple):
+    """What a run consists of; without a `leadership` nothing is contended for."""
+
+    settings: Settings
+    kubernetes: KubernetesConnection
+    clock: SystemClock
+    intent: Intent
+    identity: str
+    leadership: Leadership | None
+    events: EventWriter
+    metrics: ServiceMetrics
+
+    def world(self) -> World:
+        """The real world, which may be changed only where that is intended."""
+        reader = KubernetesReader(self.kubernetes, own_pod=self.own_pod)
+        load = LoadSource(self.settings, self.kubernetes, self.clock)
+        evictor = None
+        if self.intent.mode is Mode.EVICT:
+            evictor = KubernetesEvictor(
+                self.kubernetes, self.events, seconds_left=self.seconds_left
+            )
+        return World(reader, load, self.clock, evictor, self.may_act)
+
+    def memory(self) -> KeptMemory:
+        """The memory in the cluster.
+
+        Where there is none, a service cannot know what was evicted; who says --once, does.
+        """
+        namespace = state_namespace(self.settings, self.kubernetes)
+        store = KubernetesMemoryStore(self.kubernetes, namespace, seconds_left=self.seconds_left)
+        afresh = Memory(since=self.clock.now() if self.settings.loops else None)
+        return KeptMemory(
+            store, self.clock, self.intent.mode, afresh, self.may_act, self.metrics.memory_problem
+        )
+
+    def may_act(self) -> bool:
+        """Whether a write may begin now."""
+        return self.leadership is None or self.leadership.may_act()
+
+    def seconds_left(self) -> float:
+        """For how long writes may still be made."""
+        return math.inf if self.leadership is None else self.leadership.seconds_left()
+
+    @property
+    def own_pod(self) -> PodRef | None:
+        """The pod that this process runs in, None if that is not known."""
+        name = self.settings.pod_name
+        namespace = self.settings.pod_namespace or self.kubernetes.namespace
+        return PodRef(namespace, name) if name is not None else None
 
 
 def decide(settings: Settings, *, in_cluster: bool, target: str) -> Intent:
@@ -175,32 +241,40 @@ def schedule_of(settings: Settings) -> Schedule:
     return cron(settings.cron, settings.timezone)
 
 
-def _serve(
-    settings: Settings,
-    runner: CycleRunner,
-    clock: SystemClock,
-    kubernetes: KubernetesConnection,
-    intent: Intent,
-    sinks: Iterable[ReportSink],
-) -> None:
+def _serve(runner: CycleRunner, process: Process) -> None:
+    settings, clock, mode = process.settings, process.clock, process.intent.mode
     schedule = schedule_of(settings)
-    default_address = LISTEN_IN_CLUSTER if kubernetes.in_cluster else LISTEN_OUTSIDE
+    default_address = LISTEN_IN_CLUSTER if process.kubernetes.in_cluster else LISTEN_OUTSIDE
     address = listen_address(settings.listen_address or default_address)
-    metrics = ServiceMetrics(intent.mode)
+    metrics, leadership = process.metrics, process.leadership
     health = Health(clock.monotonic, settings.cycle_deadline.total_seconds())
-    runner.report_to(metrics.cycle_completed, *sinks)
-    runner.tell_policy_to(metrics.policy_read)
-    with served(address, health, metrics.exposition) as bound:
-        notice = {"notice": intent.notice} if intent.notice else {}
+    page = StatusPage(process.identity, mode)
+    runner.report_to(
+        metrics.cycle_completed,
+        page.cycle_completed,
+        CompetitionLog().tell,
+        Announcements(process.events, process.own_pod).tell,
+    )
+    runner.tell_policy_to(metrics.policy_read, _policy_events(process.own_pod, process.events))
+    if leadership is not None:
+        _show_leadership(leadership, metrics, page)
+    with served(address, health, metrics.exposition, page.document) as bound:
+        notice = {"notice": process.intent.notice} if process.intent.notice else {}
         _log.info(
-            "service.started",
-            **notice,
-            mode=intent.mode.value,
-            schedule=schedule.text,
-            port=bound.port,
+            "service.started", **notice, mode=mode.value, schedule=schedule.text, port=bound.port
         )
-        ServiceLoop(runner.run, schedule, clock, health, metrics).run()
+        with contended(leadership):
+            ServiceLoop(runner.run, schedule, clock, health, metrics, leadership).run()
     _log.info("service.stopped")
+
+
+def _show_leadership(leadership: Leadership, metrics: ServiceMetrics, page: StatusPage) -> None:
+    def show(*, leading: bool) -> None:
+        metrics.leadership_changed(leading=leading)
+        page.leadership_changed(leading=leading)
+
+    show(leading=False)
+    leadership.tell(lambda change: show(leading=change.leading))
 
 
 def _report_sinks(settings: Settings, stdout: TextIO, stderr: TextIO) -> Iterator[ReportSink]:
@@ -230,16 +304,12 @@ def _printer(settings: Settings, stdout: TextIO) -> ReportSink:
     return write
 
 
-def _policy_events(
-    settings: Settings, kubernetes: KubernetesConnection, events: EventWriter
-) -> PolicyListener:
+def _policy_events(own_pod: PodRef | None, events: EventWriter) -> PolicyListener:
     """Leaves an Event on desched's own pod for each refused edit, if the pod is known."""
-    pod = settings.pod_name
 
     def announce(reading: PolicyReading) -> None:
-        if pod and reading.news and reading.problem:
-            namespace = settings.pod_namespace or kubernetes.namespace
-            events.warn_on_self(pod, namespace, "PolicyRefused", reading.problem)
+        if own_pod is not None and reading.news and reading.problem:
+            events.warn_on_self(own_pod.name, own_pod.namespace, "PolicyRefused", reading.problem)
 
     return announce
 

@@ -332,7 +332,8 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     Deployment; `controller_selectors` is keyed alike and holds the controller's own selector (the
     ReplicaSet's). `controller_owners` names, by the uid of a pod's controller, that controller's
     own owner where it is of a kind that is not understood (the Rollout of a ReplicaSet).
-    `namespaces` holds their labels, `priority_classes` their values.
+    `namespaces` holds their labels, `priority_classes` their values. `own_pod` is the pod that
+    desched itself runs in, None outside the cluster.
     """
 
     nodes: tuple[Node, ...]
@@ -349,6 +350,17 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     csi_nodes: Mapping[str, CSINode] = {}
     services: tuple[Service, ...] = ()
     server_version: str = ""
+    own_pod: PodRef | None = None
+
+    @cached_property
+    def own_workload_uid(self) -> str:
+        """The uid of the workload that desched itself is part of, empty if it is not known."""
+        if self.own_pod is None:
+            return ""
+        where = (self.own_pod.namespace, self.own_pod.name)
+        own = next((pod for pod in self.pods if (pod.namespace, pod.name) == where), None)
+        workload = self.workload_of(own) if own else None
+        return workload.uid if workload else ""
 
     @cached_property
     def node_by_name(self) -> Mapping[str, Node]:

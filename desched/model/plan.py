@@ -34,6 +34,8 @@ class NodeReason(StrEnum):
     POOL_SATURATED = "pool_saturated"
     DESTINATION_UNKNOWN = "destination_unknown"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
+    PARKED = "parked"
+    POOL_PAUSED = "pool_paused"
 
 
 class HoldReason(StrEnum):
@@ -55,6 +57,7 @@ class RefusalReason(StrEnum):
     MIRROR_POD = "mirror_pod"
     STATIC_POD = "static_pod"
     DAEMONSET_POD = "daemonset_pod"
+    DESCHED_ITSELF = "desched_itself"
     TERMINATING = "terminating"
     NOT_RUNNING = "not_running"
     NOT_READY = "not_ready"
@@ -89,6 +92,9 @@ class RefusalReason(StrEnum):
     BUDGET_EXHAUSTED = "budget_exhausted"
     BUDGET_NOT_CURRENT = "budget_not_current"
     SEVERAL_BUDGETS = "several_budgets"
+    PAUSED = "paused"
+    IN_FLIGHT = "in_flight"
+    COOLING_DOWN = "cooling_down"
     EVICTED_RECENTLY = "evicted_recently"
     USAGE_UNKNOWN = "usage_unknown"
     # The move is not possible, not useful, or not needed.
@@ -96,18 +102,24 @@ class RefusalReason(StrEnum):
     NO_NODE_FITS = "no_node_fits"
     NO_NODE_UNDER_CEILING = "no_node_under_ceiling"
     LANDING_RISK = "landing_risk"
+    ROOM_AWAITED = "room_awaited"
     NO_RELIEF = "no_relief"
     NOT_NEEDED = "not_needed"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
     NODE_RESTS = "node_rests"
     NOT_SUSTAINED_YET = "not_sustained_yet"
     POOL_SATURATED = "pool_saturated"
+    NODE_PARKED = "node_parked"
+    POOL_PAUSED = "pool_paused"
+    PROBE_FIRST = "probe_first"
     LIMIT_TOTAL = "limit_total"
     LIMIT_NODE = "limit_node"
     LIMIT_NAMESPACE = "limit_namespace"
     LIMIT_WORKLOAD = "limit_workload"
+    LIMIT_IN_FLIGHT = "limit_in_flight"
     CYCLE_HELD = "cycle_held"
     CONFIRMATION_FAILED = "confirmation_failed"
+    LOAD_TOO_OLD = "load_too_old"
 
 
 class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
@@ -160,7 +172,9 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     """A move: which pod leaves which node, why, and where its replacement is expected.
 
     `places` counts the nodes where it fits under the ceiling. `landing` names the likeliest nodes,
-    `landing_risk` is the probability of a landing that does not help.
+    `landing_risk` is the probability of a landing that does not help. `cost` is what the eviction
+    costs: 1 for the disruption, and bounded surcharges. `replicas` is what the workload wants; a
+    `probe` is the careful first move after a pause.
     """
 
     pod: PodRef
@@ -176,6 +190,11 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     reason: str
     landing: tuple[LandingChance, ...] = ()
     landing_risk: float = 0.0
+    pool: str = ""
+    replicas: int = 0
+    grace_period_seconds: int = 0
+    probe: bool = False
+    cost: float = 1.0
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.cluster import PodRef
+from desched.model.memory import EvictionRecord, Memory
 from desched.model.plan import Plan, RefusalReason
 
 REPORT_VERSION = "desched.io/report/v1"
@@ -46,6 +47,14 @@ class Outcome(msgspec.Struct, frozen=True):
     refusal: RefusalReason | None = None
 
 
+class NotActing(StrEnum):
+    """Why nothing is evicted now although evictions may be planned."""
+
+    PAUSED = "paused"
+    OUTSIDE_WINDOW = "outside_window"  # of maintenance, or in one in which nothing may be moved
+    NOT_LEADING = "not_leading"  # another instance acts
+
+
 class CycleResult(StrEnum):
     """A cycle in one word."""
 
@@ -55,6 +64,7 @@ class CycleResult(StrEnum):
     PLANNED = "planned"  # a dry run that would evict
     EVICTED = "evicted"  # at least one eviction was accepted
     NOT_EVICTED = "not_evicted"  # evictions were planned, none was accepted
+    STANDING_BY = "standing_by"  # evictions are planned, but none may be made now
     STOPPED = "stopped"  # an answer was not understood
 
 
@@ -70,7 +80,10 @@ class Observed(msgspec.Struct, frozen=True):
 class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     """One pass through observe, plan, confirm, evict and report.
 
-    Durations are in seconds; `policy` is the file that was in force.
+    Durations are in seconds; `policy` is the file that was in force. `settled` are evictions of
+    this or earlier cycles of which it became known now what became of them; `memory` is what the
+    next cycle starts from. `not_acting` says why no eviction may be made now, whatever is planned.
+    `other_deschedulers` are those of other makers in the cluster, by maker and namespace.
     """
 
     version: str = REPORT_VERSION
@@ -86,3 +99,8 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     observed: Observed
     plan: Plan
     outcomes: tuple[Outcome, ...] = ()
+    not_acting: NotActing | None = None
+    not_acting_detail: str = ""
+    settled: tuple[EvictionRecord, ...] = ()
+    memory: Memory = Memory()
+    other_deschedulers: tuple[str, ...] = ()

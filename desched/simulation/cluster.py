@@ -18,6 +18,7 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.resources import Amounts
+from desched.ports import FreshLook
 from desched.simulation.budgets import BudgetStatus, SimulatedBudget
 from desched.simulation.clock import VirtualClock
 from desched.simulation.history import IDLE, LoadHistory, Usage, UsageSeries
@@ -74,11 +75,22 @@ class SimulatedCluster:
             raise self.outage
         return self._state()
 
-    def read_pod(self, ref: PodRef) -> Pod | None:
-        """The pod of this namespace and name, None if there is none."""
+    def read_around(self, ref: PodRef) -> FreshLook | None:
+        """The pod of this namespace and name with its surroundings, None if there is none."""
         if self.outage:
             raise self.outage
-        return self._pods.get((ref.namespace, ref.name))
+        pod = self.pod(ref)
+        if pod is None:
+            return None
+        workload = self._workloads().get(pod.owner.uid) if pod.owner else None
+        budgets = (b for b in self._budgets.values() if b.namespace == pod.namespace)
+        return FreshLook(
+            pod=pod,
+            node=self._nodes.get(pod.node),
+            workload=workload,
+            controller_owner=None,
+            budgets=tuple(b.seen(self.budget_status(b)) for b in budgets),
+        )
 
     def _state(self) -> ClusterState:
         return ClusterState(
@@ -104,6 +116,10 @@ class SimulatedCluster:
             uid: replace(replica_set.workload, ready_replicas=ready[uid])
             for uid, replica_set in self._replica_sets.items()
         }
+
+    def pod(self, ref: PodRef) -> Pod | None:
+        """The pod of this namespace and name, None if there is none."""
+        return self._pods.get((ref.namespace, ref.name))
 
     def budgets_of(self, pod: Pod) -> list[SimulatedBudget]:
         """The budgets that an eviction of the pod is charged to."""

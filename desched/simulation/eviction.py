@@ -30,7 +30,7 @@ class SimulatedEvictor:
             if isinstance(answer, StopActing):
                 raise answer
             return answer
-        found = self._cluster.read_pod(pod)
+        found = self._cluster.pod(pod)
         if found is None:
             return EvictionAnswer(EvictionVerdict.GONE, f'pods "{pod.name}" not found')
         return self._charge(found) or self._delete(pod, found)

@@ -2,4 +2,8 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.contracts.cluster_contract")
+pytest.register_assert_rewrite(
+    "tests.contracts.cluster_contract",
+    "tests.contracts.lease_contract",
+    "tests.contracts.memory_store_contract",
+)

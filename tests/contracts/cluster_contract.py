@@ -8,7 +8,7 @@ import pytest
 
 from desched.model.cluster import Pod, PodDisruptionBudget, PodRef
 from desched.model.report import EvictionVerdict
-from desched.ports import ClusterReader, EvictionAnswer, Evictor
+from desched.ports import ClusterReader, EvictionAnswer, Evictor, FreshLook
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
@@ -108,6 +108,12 @@ def wait_for_budget(lab: Lab, name: str, disruptions_allowed: int) -> None:
     lab.eventually(f"{disruptions_allowed} allowed by {name}", current)
 
 
+def fresh(lab: Lab, ref: PodRef) -> FreshLook:
+    look = lab.reader.read_around(ref)
+    assert look is not None
+    return look
+
+
 def evict(lab: Lab, pod: Pod) -> EvictionAnswer:
     return lab.evictor.evict(pod.ref, "to see what happens")
 
@@ -179,15 +185,53 @@ class ClusterContract:
         assert (pod.node, pod.phase, pod.ready) == ("", "Pending", False)
         assert pod.scheduling.requests.cpu_millicores == 5000
 
-    def test_a_single_pod_is_read_as_the_list_has_it(self, lab: Lab) -> None:
+    def test_a_fresh_look_tells_of_a_pod_what_the_whole_cluster_does(self, lab: Lab) -> None:
         lab.add_node("a")
-        pod = deploy(lab, "web")[0]
-        read = lab.reader.read_pod(pod.ref)
-        assert read is not None
-        assert (read.ref, read.node, read.ready) == (pod.ref, "a", True)
+        lab.add_node("b")
+        pod = deploy(lab, "web", 2, on="a")[0]
+        deploy(lab, "other")
+        lab.add_budget("guard", "web", minAvailable=1)
+        lab.add_budget("of-others", "other", maxUnavailable=1)
+        wait_for_budget(lab, "guard", 1)
+        wait_for_budget(lab, "of-others", 1)
 
-    def test_a_pod_that_does_not_exist_is_read_as_none(self, lab: Lab) -> None:
-        assert lab.reader.read_pod(PodRef(lab.namespace, "nobody")) is None
+        def settled() -> bool:
+            workload = lab.reader.read_cluster().workload_of(pod)
+            return workload is not None and workload.ready_replicas == 2
+
+        lab.eventually("both are told as Ready", settled)
+        cluster = lab.reader.read_cluster()
+        look = lab.reader.read_around(pod.ref)
+        assert look is not None
+        assert (look.pod.ref, look.pod.node, look.pod.ready) == (pod.ref, "a", True)
+        assert look.pod == next(p for p in cluster.pods if p.uid == pod.uid)
+        assert look.node is not None
+        assert (look.node.name, look.node.uid) == ("a", cluster.node_by_name["a"].uid)
+        assert look.workload == cluster.workload_of(pod)
+        assert look.controller_owner is None
+        assert set(look.charged) == set(cluster.budgets_of(pod))
+        assert sorted(budget.name for budget in look.budgets) == ["guard", "of-others"]
+
+    def test_a_fresh_look_shows_what_has_just_changed(self, lab: Lab) -> None:
+        lab.add_node("a")
+        first, second = deploy(lab, "web", 2)
+        lab.add_budget("guard", "web", minAvailable=1)
+        wait_for_budget(lab, "guard", 1)
+        lab.cordon("a")  # so that the replacement has to wait
+        assert evict(lab, first).verdict is EvictionVerdict.EVICTED
+        look = fresh(lab, second.ref)
+        assert look.node is not None
+        assert look.node.unschedulable
+        assert [budget.disruptions_allowed for budget in look.charged] == [0]
+
+        def ready() -> int | None:
+            workload = fresh(lab, second.ref).workload
+            return workload.ready_replicas if workload else None
+
+        lab.eventually("one of two is told as Ready", lambda: ready() == 1)
+
+    def test_of_a_pod_that_does_not_exist_there_is_nothing_to_see(self, lab: Lab) -> None:
+        assert lab.reader.read_around(PodRef(lab.namespace, "nobody")) is None
 
     @pytest.mark.parametrize(
         ("spec", "allowed"),
@@ -215,9 +259,9 @@ class ClusterContract:
         lab.add_node("a")
         pod = deploy(lab, "web")[0]
         assert evict(lab, pod).verdict is EvictionVerdict.EVICTED
-        leaving = lab.reader.read_pod(pod.ref)
-        assert leaving is None or leaving.deleting
-        lab.eventually("the pod is gone", lambda: lab.reader.read_pod(pod.ref) is None)
+        leaving = lab.reader.read_around(pod.ref)
+        assert leaving is None or leaving.pod.deleting
+        lab.eventually("the pod is gone", lambda: lab.reader.read_around(pod.ref) is None)
         wait_until_ready(lab, "web", 1)
         assert pods_of(lab, "web")[0].uid != pod.uid
 

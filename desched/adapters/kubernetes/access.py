@@ -75,3 +75,23 @@ REQUIRED_ACCESS: tuple[Access, ...] = (
     CREATE_EVENT,
 )
 """What the ServiceAccount must be allowed, and nothing more."""
+
+GET_MEMORY = Access("get", "", "configmaps", "what earlier cycles did, and what people have paused")
+CREATE_MEMORY = Access("create", "", "configmaps", "the first memory")
+PATCH_MEMORY = Access("patch", "", "configmaps", "each eviction is written down before it begins")
+
+GET_LEASE = Access("get", "coordination.k8s.io", "leases", "which replica may act")
+CREATE_LEASE = Access("create", "coordination.k8s.io", "leases", "the first replica makes it")
+PATCH_LEASE = Access(
+    "patch", "coordination.k8s.io", "leases", "the acting replica renews it, others take it over"
+)
+
+OWN_NAMESPACE_ACCESS: tuple[Access, ...] = (
+    GET_MEMORY,
+    CREATE_MEMORY,
+    PATCH_MEMORY,
+    GET_LEASE,
+    CREATE_LEASE,
+    PATCH_LEASE,
+)
+"""What it must be allowed in the namespace of its state alone: a Role, not a ClusterRole."""

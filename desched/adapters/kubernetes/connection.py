@@ -32,6 +32,7 @@ LONGEST_BODY_BYTES = 256 * 2**20
 _CHUNK_BYTES = 2**18
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _UNAUTHORIZED = 401
+_CONTENT_TYPES = {"POST": "application/json", "PATCH": "application/merge-patch+json"}
 
 
 class Answer(NamedTuple):
@@ -99,9 +100,24 @@ class KubernetesConnection:
         Raises:
             ObservationError: no complete answer before the deadline.
         """
+        return self._write("POST", path, body, deadline_seconds)
+
+    def patch(
+        self, path: str, body: object, *, deadline_seconds: float = DEADLINE_SECONDS
+    ) -> Answer:
+        """Change, once, the fields that the body has (JSON Merge Patch).
+
+        With a `metadata.resourceVersion` in the body, only that version is changed.
+
+        Raises:
+            ObservationError: no complete answer before the deadline.
+        """
+        return self._write("PATCH", path, body, deadline_seconds)
+
+    def _write(self, method: str, path: str, body: object, deadline_seconds: float) -> Answer:
         payload = msgspec.json.encode(body)
-        outcome = self._attempt("POST", path, payload, monotonic() + deadline_seconds)
-        return _answered(f"POST {path}", outcome)
+        outcome = self._attempt(method, path, payload, monotonic() + deadline_seconds)
+        return _answered(f"{method} {path}", outcome)
 
     def token(self) -> str | None:
         """The bearer token at this time, without the word before it; None if there is none.
@@ -131,7 +147,7 @@ class KubernetesConnection:
     ) -> Answer | HTTPError | OSError:
         headers = {"Accept": "application/json", "User-Agent": "desched"}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = _CONTENT_TYPES[method]
         if authorization := self._authorization():
             headers["Authorization"] = authorization
         try:

@@ -86,3 +86,12 @@ def _unreadable(what: str, error: Exception) -> ObservationError:
         f"{what} cannot be read ({error}); nothing is evicted until the object is corrected or "
         "desched knows its form.",
     )
+
+
+def status_of(body: bytes) -> wire.Status | None:
+    """The server's Status object, None if something in between answered."""
+    try:
+        status = msgspec.json.decode(body, type=wire.Status)
+    except msgspec.DecodeError:
+        return None
+    return status if status.kind == "Status" else None

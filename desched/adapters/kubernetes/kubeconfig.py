@@ -16,12 +16,16 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
 class ClusterAccount(NamedTuple):
-    """A cluster and credentials for it; `target` is safe to print, `configuration` is not."""
+    """A cluster and credentials for it; `configuration` alone is not safe to print.
+
+    `user` is what the kubeconfig calls the credentials, empty in a pod.
+    """
 
     configuration: Configuration
     target: str
     in_cluster: bool
     namespace: str
+    user: str = ""
 
 
 def find_account(kubeconfig: Path | None, context: str | None) -> ClusterAccount:
@@ -84,6 +88,7 @@ def _kubeconfig_account(location: str, context: str | None) -> ClusterAccount:
         target=_target(f'context "{name}"', configuration),
         in_cluster=False,
         namespace=contexts[name].get("namespace") or "default",
+        user=str(contexts[name].get("user") or ""),
     )
 
 

@@ -1,0 +1,87 @@
+"""The commands for people: pause, resume and status, on the memory that a service works by."""
+
+from collections.abc import Mapping
+from getpass import getuser
+from typing import TextIO
+
+from rich.console import Console
+
+from desched.adapters.kubernetes.connection import KubernetesConnection, connect
+from desched.adapters.kubernetes.lease import KubernetesLease
+from desched.adapters.kubernetes.memory_store import KubernetesMemoryStore
+from desched.bootstrap.orders import Desk, pausing, resuming
+from desched.bootstrap.state import state_namespace
+from desched.errors import LeaseError
+from desched.ports import Clock
+from desched.service.clock import SystemClock
+from desched.service.logs import configure_logs
+from desched.service.standing import Standing, print_standing, render_standing
+from desched.service.wording import plain
+from desched.settings import Settings
+
+LONGEST_NAME = 200  # characters
+_ORDERS = {"pause": pausing, "resume": resuming}
+
+
+def run_command(
+    name: str, settings: Settings, flags: Mapping[str, str], stdout: TextIO, stderr: TextIO
+) -> None:
+    """Carry out `pause`, `resume` or `status`, with the flags of its own by their names.
+
+    Raises:
+        ConfigurationError: a flag cannot be used, or the memory may not be written.
+        ObservationError: the memory could not be read, or it is not known whether it was written.
+    """
+    configure_logs(settings.log_format, settings.log_level, stderr)
+    order = _ORDERS[name](flags) if name in _ORDERS else None
+    clock = SystemClock()
+    kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
+    store = KubernetesMemoryStore(kubernetes, state_namespace(settings, kubernetes))
+    if order is None:
+        _tell(_standing(kubernetes, store, settings, clock), settings, stdout)
+        return
+    order(Desk(store, clock, _person(kubernetes, settings), stdout, stderr))
+
+
+def _person(kubernetes: KubernetesConnection, settings: Settings) -> str:
+    """Who gives the command: the user of the machine and of the kubeconfig, or the pod."""
+    try:
+        user = getuser()
+    except (OSError, KeyError, ImportError):  # nobody has a name here, as in many containers
+        user = "somebody"
+    if kubernetes.in_cluster:
+        account = f"in pod {settings.pod_name}" if settings.pod_name else "in a pod"
+    else:
+        account = f"as {kubernetes.account.user or 'an account without a name'}"
+    return plain(f"{user} {account}")[:LONGEST_NAME]
+
+
+def _standing(
+    kubernetes: KubernetesConnection,
+    store: KubernetesMemoryStore,
+    settings: Settings,
+    clock: Clock,
+) -> Standing:
+    recollection = store.load()
+    lease, lease_problem = None, ""
+    try:
+        lease = KubernetesLease(kubernetes, state_namespace(settings, kubernetes)).read()
+    except LeaseError as error:
+        lease_problem = str(error)
+    return Standing(
+        clock.now(),
+        kubernetes.target,
+        store.place,
+        recollection.memory,
+        recollection.problem,
+        lease,
+        lease_problem,
+    )
+
+
+def _tell(standing: Standing, settings: Settings, stdout: TextIO) -> None:
+    form = settings.output or "table"
+    if form == "table" and stdout.isatty():
+        print_standing(standing, Console(file=stdout))
+        return
+    stdout.write(render_standing(standing, form))

@@ -1,0 +1,67 @@
+"""Whether this process contends for the lease, and how."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import SystemRandom
+
+from desched.adapters.kubernetes.connection import KubernetesConnection, connect
+from desched.adapters.kubernetes.lease import DEADLINE_SECONDS, KubernetesLease
+from desched.bootstrap.state import state_namespace
+from desched.model.report import Mode
+from desched.service.clock import SystemClock
+from desched.service.leadership import Leadership, LeaseTiming
+from desched.settings import Settings
+
+POLL_SECONDS = 0.2
+
+
+def contender(
+    settings: Settings,
+    kubernetes: KubernetesConnection,
+    mode: Mode,
+    identity: str,
+    clock: SystemClock,
+) -> Leadership | None:
+    """The contender for the lease, None if nothing has to be contended for.
+
+    Its connection is one of its own, which goes on while the process stops, to release the lease.
+    """
+    if not contends(settings, mode, in_cluster=kubernetes.in_cluster):
+        return None
+    timing = LeaseTiming(
+        round(settings.lease_duration.total_seconds()),
+        settings.renew_deadline.total_seconds(),
+        settings.retry_period.total_seconds(),
+    )
+    lease = KubernetesLease(
+        connect(settings.kubeconfig, settings.context),
+        state_namespace(settings, kubernetes),
+        deadline_seconds=min(timing.request_seconds, DEADLINE_SECONDS),
+    )
+    return Leadership(lease, identity, timing, now=clock.now, random=SystemRandom().random)
+
+
+def contends(settings: Settings, mode: Mode, *, in_cluster: bool) -> bool:
+    """As the settings say, else for what evicts, and for a service in a cluster."""
+    if settings.leader_elect is not None:
+        return settings.leader_elect
+    return mode is Mode.EVICT or (in_cluster and settings.loops)
+
+
+@contextmanager
+def contended(leadership: Leadership | None) -> Iterator[None]:
+    """Contend meanwhile, if there is anything to contend for."""
+    if leadership is None:
+        yield
+        return
+    with leadership.contended():
+        yield
+
+
+def wait_for_lease(leadership: Leadership, settings: Settings, clock: SystemClock) -> None:
+    """Wait until this process may act, or until a lease that nobody renews would be its own."""
+    patience = settings.lease_duration + 3 * settings.retry_period
+    until = clock.monotonic() + patience.total_seconds()
+    while not leadership.may_act() and clock.monotonic() < until:
+        if clock.wait(POLL_SECONDS):
+            return

@@ -1,0 +1,83 @@
+"""What a person does to the memory: pause, and resume."""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from desched.model.memory import CoolDown, Memory, NodeRounds, Pause, PauseScope
+
+
+class Scope(NamedTuple):
+    """What is to rest or to go on: a workload as `namespace/name`, a pool, or everything."""
+
+    kind: PauseScope = PauseScope.EVERYTHING
+    subject: str = ""
+
+    def is_of(self, pause: Pause) -> bool:
+        """Whether the pause is as wide as this, no wider and no narrower."""
+        return pause.scope is self.kind and self._names(pause.subject)
+
+    def is_workload(self, workload: str) -> bool:
+        """Whether it is this workload, written as `Kind namespace/name` or without the kind."""
+        return self.kind is PauseScope.WORKLOAD and self._names(workload)
+
+    def _names(self, subject: str) -> bool:
+        without_kind = subject.rpartition(" ")[2] if self.kind is PauseScope.WORKLOAD else subject
+        return self.subject in {subject, without_kind}
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.subject}".strip()
+
+
+class Resumption(NamedTuple):
+    """The memory after a resume, and what has been ended by it."""
+
+    memory: Memory
+    pauses: tuple[Pause, ...] = ()
+    cool_downs: tuple[CoolDown, ...] = ()
+    nodes: tuple[NodeRounds, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything has been ended."""
+        return bool(self.pauses or self.cool_downs or self.nodes)
+
+
+def with_pause(memory: Memory, pause: Pause) -> Memory:
+    """The memory with a person's pause, in place of an earlier one of the same scope.
+
+    One that began by itself stays beside it, and still wants its probe afterwards.
+    """
+    scope = Scope(pause.scope, pause.subject)
+    others = tuple(each for each in memory.pauses if not (each.by and scope.is_of(each)))
+    return replace(memory, pauses=(*others, pause))
+
+
+def resumed(memory: Memory, scope: Scope) -> Resumption:
+    """The memory without the pauses of this scope, whoever began them, and without their causes.
+
+    A workload's cool-down ends too, for that is how a workload rests by itself.
+    """
+    ended = tuple(pause for pause in memory.pauses if scope.is_of(pause))
+    cool_downs = tuple(rest for rest in memory.cool_downs if scope.is_workload(rest.workload))
+    for pause in ended:
+        memory = memory.without_pause(pause)
+    return Resumption(
+        replace(
+            memory,
+            cool_downs=tuple(rest for rest in memory.cool_downs if rest not in cool_downs),
+            failures=tuple(f for f in memory.failures if not scope.is_workload(f.workload)),
+        ),
+        ended,
+        cool_downs,
+    )
+
+
+def all_resumed(memory: Memory) -> Resumption:
+    """The memory without any pause, cool-down or parked node, and without their causes."""
+    return Resumption(
+        replace(memory, pauses=(), cool_downs=(), nodes=(), failures=()),
+        memory.pauses,
+        memory.cool_downs,
+        memory.nodes,
+    )

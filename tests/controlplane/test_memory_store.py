@@ -1,0 +1,169 @@
+"""Memory in a real ConfigMap behaves as the contract says, with the rights of its Role alone."""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pytest_mock import MockerFixture
+
+from desched.adapters.kubernetes.access import OWN_NAMESPACE_ACCESS
+from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.memory_store import (
+    CONFIG_MAP,
+    MEMORY_KEY,
+    SET_ASIDE_KEY,
+    KubernetesMemoryStore,
+)
+from desched.bootstrap import commands
+from desched.bootstrap.commands import run_command
+from desched.errors import MemoryRefused, ObservationError
+from desched.settings import load_settings
+from tests.contracts.memory_store_contract import FIRST, MemoryStoreContract
+from tests.controlplane.cluster import ControlPlane
+
+ACCOUNT = "default"
+
+
+def role(namespace: str) -> list[dict[str, Any]]:
+    rules = [
+        {"apiGroups": [a.group], "resources": [a.resource], "verbs": [a.verb]}
+        for a in OWN_NAMESPACE_ACCESS
+    ]
+    metadata = {"name": "desched", "namespace": namespace}
+    rbac = "rbac.authorization.k8s.io"
+    return [
+        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": metadata, "rules": rules},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "desched"},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+        },
+    ]
+
+
+class RealLab:
+    """The stores have the rights of the Role; the person who meddles is an administrator."""
+
+    def __init__(self, control_plane: ControlPlane) -> None:
+        self.control_plane = control_plane
+        self.namespace = control_plane.create_namespace()
+        control_plane.apply(*role(self.namespace))
+        self._kubeconfig = control_plane.kubeconfig_for(self.namespace, ACCOUNT)
+        self.path = f"/api/v1/namespaces/{self.namespace}/configmaps/{CONFIG_MAP}"
+        self.store().load()  # fails here, not in a test, if the rights do not hold yet
+
+    def store(self) -> KubernetesMemoryStore:
+        return KubernetesMemoryStore(connect(self._kubeconfig, None), self.namespace)
+
+    def write(self, text: str | None) -> None:
+        if text is None:
+            self.control_plane.request("DELETE", self.path)
+            return
+        self.control_plane.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": CONFIG_MAP, "namespace": self.namespace},
+                "data": {MEMORY_KEY: text},
+            }
+        )
+
+    def set_aside(self) -> str:
+        data: dict[str, str] = self.control_plane.get(self.path)["data"]
+        return data.get(SET_ASIDE_KEY, "")
+
+
+@pytest.fixture(scope="module")
+def shared_lab(running_control_plane: ControlPlane) -> Iterator[RealLab]:
+    """One namespace for all, because deleting namespaces takes longest."""
+    yield RealLab(running_control_plane)
+    running_control_plane.reset()
+
+
+@pytest.fixture
+def lab(shared_lab: RealLab) -> RealLab:
+    shared_lab.write(None)
+    return shared_lab
+
+
+class TestKubernetesMemoryStore(MemoryStoreContract):
+    pass
+
+
+def test_what_others_keep_on_the_object_stays(lab: RealLab) -> None:
+    store = lab.store()
+    store.save(FIRST)
+    lab.control_plane.request(
+        "PATCH",
+        lab.path,
+        {"metadata": {"annotations": {"example.com/team": "a"}}, "data": {"notes": "ours"}},
+    )
+    store.load()
+    store.save(FIRST)
+    found = lab.control_plane.get(lab.path)
+    assert found["metadata"]["annotations"]["example.com/team"] == "a"
+    assert found["metadata"]["labels"] == {"app.kubernetes.io/name": "desched"}
+    assert found["data"]["notes"] == "ours"
+
+
+def test_without_its_rights_it_says_which_and_nothing_is_written(lab: RealLab) -> None:
+    stranger = lab.control_plane.create_namespace()
+    kubeconfig = lab.control_plane.kubeconfig_for(stranger, ACCOUNT)
+    store = KubernetesMemoryStore(connect(kubeconfig, None), lab.namespace)
+    with pytest.raises(ObservationError, match=f"get configmaps in namespace {lab.namespace}"):
+        store.load()
+    with pytest.raises(MemoryRefused, match=f"create configmaps in namespace {lab.namespace}"):
+        store.save(FIRST)
+    assert lab.store().load().memory is None
+
+
+def test_a_namespace_that_does_not_exist_is_nothing_remembered_and_refuses_a_save(
+    lab: RealLab,
+) -> None:
+    store = KubernetesMemoryStore(connect(lab.control_plane.admin_kubeconfig, None), "nowhere")
+    assert store.load().memory is None
+    with pytest.raises(MemoryRefused, match="kubectl create namespace nowhere"):
+        store.save(FIRST)
+
+
+def test_an_immutable_configmap_is_refused_in_words(lab: RealLab) -> None:
+    store = lab.store()
+    store.save(FIRST)
+    lab.control_plane.request("PATCH", lab.path, {"immutable": True})
+    store.load()
+    with pytest.raises(MemoryRefused, match="immutable"):
+        store.save(type(FIRST)())
+
+
+def test_a_person_pauses_looks_and_resumes(lab: RealLab, mocker: MockerFixture) -> None:
+    mocker.patch.object(commands, "configure_logs", autospec=True)
+    settings = load_settings(
+        {
+            "kubeconfig": str(lab.control_plane.admin_kubeconfig),
+            "state_namespace": lab.namespace,
+        }
+    )
+
+    def says(name: str, **flags: str) -> str:
+        stdout, stderr = io.StringIO(), io.StringIO()
+        run_command(name, settings, flags, stdout, stderr)
+        assert stderr.getvalue() == ""
+        return " ".join(stdout.getvalue().split())
+
+    assert "There is none yet" in says("status")
+    assert "Paused workload shop/web" in says("pause", workload="shop/web", **{"for": "2h"})
+    assert "Paused everything until" in says("pause", because="a storage upgrade")
+    shown = says("status")
+    assert "everything until it is resumed" in shown
+    assert "a storage upgrade" in shown
+    assert "workload shop/web ends in 2 h" in shown
+    assert "no leader election" in shown
+    assert "Ended the pause of everything" in says("resume")
+    memory = lab.store().load().memory
+    assert memory is not None
+    assert [pause.subject for pause in memory.pauses] == ["shop/web"]
+    assert "Ended the pause of workload shop/web" in says("resume", all="")
+    assert "Nothing was paused" in says("resume")

@@ -1,0 +1,120 @@
+"""Whatever is remembered can be stored and read again; whatever is stored can be read safely."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desched.errors import StopActing
+from desched.model.memory import Memory
+from desched.model.stored_memory import LONGEST_BYTES, decoded, encoded, pruned
+from tests.builders import NOW
+
+times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  (bounds are naive by contract)
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+
+
+def values_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Any value of a type of the model, by the types of its fields."""
+    match kind:
+        case msgspec.inspect.StructType():
+            fields = {field.name: values_of(field.type) for field in kind.fields}
+            return st.builds(kind.cls, **fields)
+        case msgspec.inspect.VarTupleType():
+            return st.lists(values_of(kind.item_type), max_size=2).map(tuple)
+        case msgspec.inspect.UnionType():
+            return st.one_of(map(values_of, kind.types))
+        case msgspec.inspect.EnumType():
+            return st.sampled_from(kind.cls)
+        case msgspec.inspect.NoneType():
+            return st.none()
+    return SIMPLE[type(kind)]
+
+
+SIMPLE = {
+    msgspec.inspect.StrType: words,
+    msgspec.inspect.IntType: st.integers(0, 2**31),
+    msgspec.inspect.FloatType: st.floats(allow_nan=False, allow_infinity=False),
+    msgspec.inspect.BoolType: st.booleans(),
+    msgspec.inspect.DateTimeType: times,
+}
+memories = values_of(msgspec.inspect.type_info(Memory))
+
+
+@settings(deadline=None)
+@given(memories)
+def test_any_memory_is_read_as_it_was_written(memory: Memory) -> None:
+    assert decoded(encoded(memory)) == (memory, "")
+
+
+@settings(max_examples=40, deadline=None)  # each is large
+@given(memories, st.sampled_from([1, 1000, 3000]))
+def test_any_memory_fits_or_says_that_it_does_not(memory: Memory, times_over: int) -> None:
+    grown = msgspec.structs.replace(
+        memory,
+        **{
+            name: getattr(memory, name) * times_over
+            for name in ("evictions", "cool_downs", "nodes", "failures", "forecasts")
+        },
+    )
+    try:
+        text = encoded(grown)
+    except StopActing:
+        essential = Memory(evictions=grown.in_flight, since=grown.since, pauses=grown.pauses)
+        assert len(msgspec.json.encode(essential)) > LONGEST_BYTES - 100
+        return
+    kept = decoded(text).memory
+    assert len(text) <= LONGEST_BYTES
+    assert kept is not None
+    assert kept.in_flight == grown.in_flight
+    assert kept.pauses == grown.pauses
+
+
+@settings(deadline=None)
+@given(memories, times)
+def test_pruning_twice_is_pruning_once_and_lets_nothing_go_that_lasts(
+    memory: Memory, now: datetime
+) -> None:
+    kept = pruned(memory, now)
+    assert pruned(kept, now) == kept
+    assert kept.evictions == memory.evictions
+    assert {p for p in memory.pauses if p.lasts(now)} <= set(kept.pauses)
+    assert {c for c in memory.cool_downs if now < c.until} <= set(kept.cool_downs)
+
+
+@given(st.binary() | st.text().map(lambda text: text.encode(errors="surrogatepass")))
+def test_any_bytes_are_a_problem_and_no_error(data: bytes) -> None:
+    found = decoded(data)
+    assert found.memory is None
+    assert found.problem
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | words,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None)
+@given(
+    memory=memories,
+    changes=st.dictionaries(st.sampled_from(Memory.__struct_fields__), json_values, max_size=2),
+    more=st.dictionaries(
+        words.filter(lambda key: key not in Memory.__struct_fields__), json_values, max_size=2
+    ),
+)
+def test_any_edit_of_a_memory_is_read_or_a_problem(
+    memory: Memory, changes: dict[str, Any], more: dict[str, Any]
+) -> None:
+    document = json.loads(encoded(memory))
+    document["memory"] |= more
+    assert decoded(json.dumps(document)) == (memory, "")
+    document["memory"] |= changes
+    found = decoded(json.dumps(document))
+    assert (found.memory is None) == bool(found.problem)
+    if found.memory is not None:
+        pruned(found.memory, NOW)
