@@ -1,86 +1,247 @@
-"""Carries out the evictions of a plan, each after a fresh look at its pod."""
+"""Carries out the evictions of a plan at a measured pace, each after a fresh look.
 
-from collections.abc import Iterator
+An eviction that finds no room for the moment, in its budget or among the replicas of its workload,
+waits, and others go first. Those of the same node or the same workload never do: their places were
+chosen one after the other, so they keep the order of the plan. The room at a destination is kept
+for all of them, whichever comes first. Throttling is about desched itself: all requests wait.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from desched.errors import ObservationError, StopActing
+from desched.eviction.pacing import Patience, Rate, is_ahead
 from desched.model.plan import Plan, PlannedEviction, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
 from desched.planning.confirmation import reconsider
-from desched.planning.surroundings import Surroundings
-from desched.ports import Clock, ClusterReader, Evictor
+from desched.planning.surroundings import Finding, Surroundings
+from desched.ports import Clock, ClusterReader, EvictionAnswer, Evictor, Fence, FreshLook
 
-THROTTLE_TRIES = 3
-LONGEST_THROTTLE_SECONDS = 30.0
-"""A longer Retry-After ends acting in this cycle; the next one is soon enough."""
+MOST_TRIES = 6
+"""So often an eviction is tried in one cycle; each try is at most one request."""
 
-STOPPING = frozenset(
-    {EvictionVerdict.UNKNOWN, EvictionVerdict.UNREADABLE, EvictionVerdict.THROTTLED}
+MOST_THROTTLED = 3
+"""After so many throttled requests in a row acting ends in this cycle."""
+
+UNNAMED_PAUSE_SECONDS = 1.0
+"""The pause after throttling that does not say how long."""
+
+MAY_PASS = frozenset(
+    {
+        RefusalReason.BUDGET_EXHAUSTED,
+        RefusalReason.BUDGET_NOT_CURRENT,
+        RefusalReason.REPLICAS_NOT_READY,
+        RefusalReason.ROLLOUT_UNDER_WAY,
+    }
 )
-"""After these no further eviction begins in this cycle."""
+"""What a fresh look may find for a moment only: the workload is short of a replica."""
+
+STOPPED = "desched was asked to stop"
+LEADERSHIP_LOST = "leadership was lost"
+TIME_OVER = "the cycle's time for acting is over"
 
 
-def carry_out(
-    plan: Plan, cluster: ClusterReader, evictor: Evictor, clock: Clock, around: Surroundings
-) -> Iterator[Outcome]:
-    """Ask for each eviction in turn and yield what became of it.
+class Acting(NamedTuple):
+    """What carrying out a plan needs.
 
-    After an answer that is missing or not understood, and after the process was asked to stop, no
-    further eviction begins; the rest is reported as not begun.
+    `around` is what the plan was made on. `remember` writes an eviction down before it is asked
+    for, and raises StopActing if it could not; `forget` takes it back once it was answered no.
     """
-    acting = _Acting(cluster, evictor, clock, around)
+
+    cluster: ClusterReader
+    evictor: Evictor
+    clock: Clock
+    around: Surroundings
+    may_act: Fence
+    remember: Callable[[PlannedEviction], None]
+    forget: Callable[[PlannedEviction], None]
+
+
+def carry_out(plan: Plan, acting: Acting) -> tuple[Outcome, ...]:
+    """Ask for each eviction when its time has come; what became of them, in the plan's order.
+
+    No further eviction begins after an answer that is missing or not understood, once the process
+    may not act any more, and when the cycle's time for acting is over; the rest is reported with
+    the last answer that it got, else as not begun.
+    """
+    turns = [_Turn(eviction) for eviction in plan.evictions]
+    executor = _Executor(acting)
     stopped = ""
-    for eviction in plan.evictions:
-        if not stopped and clock.stopping():
-            stopped = "desched was asked to stop"
-        if stopped:
-            verdict, detail, refusal = EvictionVerdict.NOT_BEGUN, stopped, None
-        else:
-            verdict, detail, refusal = acting.on(eviction)
-        if verdict in STOPPING:
-            stopped = f"stopped after {eviction.pod}: {detail}"
-        yield Outcome(eviction.pod, eviction.node, verdict, clock.now(), detail, refusal)
+    while not stopped and any(turn.open for turn in turns):
+        stopped = executor.step(turns)
+    now = acting.clock.now()
+    return tuple(
+        turn.outcome
+        or Outcome(turn.eviction.pod, turn.eviction.node, EvictionVerdict.NOT_BEGUN, now, stopped)
+        for turn in turns
+    )
 
 
-Became = tuple[EvictionVerdict, str, RefusalReason | None]
+class _Turn(msgspec.Struct):
+    """A planned eviction and how it stands; `waits_for` is the budget or workload it needs room in.
+
+    While it is open, `outcome` is the last answer to it, if there was one.
+    """
+
+    eviction: PlannedEviction
+    open: bool = True
+    tries: int = 0
+    waits_for: str = ""
+    outcome: Outcome | None = None
+
+    def close(self, outcome: Outcome) -> None:
+        """It is decided."""
+        self.outcome, self.open = outcome, False
+
+    def try_again(self, outcome: Outcome) -> None:
+        """Perhaps later; after many tries this is what became of it."""
+        self.tries += 1
+        self.outcome, self.open = outcome, self.tries < MOST_TRIES
 
 
-class _Acting:
-    """One eviction: a fresh look, the request, and what the answer asks for."""
+def _foremost(turns: Sequence[_Turn]) -> Iterator[_Turn]:
+    """Open ones that no earlier one of their node or workload holds back."""
+    nodes, workloads = set(), set()
+    for turn in turns:
+        if turn.open:
+            node, workload = turn.eviction.node, turn.eviction.workload_uid
+            if node not in nodes and workload not in workloads:
+                yield turn
+            nodes.add(node)
+            workloads.add(workload)
 
-    def __init__(
-        self, cluster: ClusterReader, evictor: Evictor, clock: Clock, around: Surroundings
-    ) -> None:
-        self._cluster = cluster
-        self._evictor = evictor
-        self._clock = clock
-        self._around = around
 
-    def on(self, eviction: PlannedEviction) -> Became:
-        """What became of it."""
+class _Executor:
+    """One step at a time: each returns why acting ends, or an empty text."""
+
+    def __init__(self, acting: Acting) -> None:
+        limits = acting.around.policy.limits
+        self._acting = acting
+        self._clock = acting.clock
+        self._rate = Rate(limits.per_minute)
+        self._patience = Patience()
+        self._deadline = acting.clock.monotonic() + limits.deadline_seconds
+        self._throttled = 0
+        self._resume_at = -math.inf
+
+    def step(self, turns: Sequence[_Turn]) -> str:
+        """Try the eviction that is due first, or wait until one is."""
+        forbidden = self._forbidden()
+        if forbidden:
+            return forbidden
+        now = self._clock.monotonic()
+        dues = ((turn, max(now, self._due(turn))) for turn in _foremost(turns))
+        turn, due = min(dues, key=lambda each: each[1])  # the first of the plan among equals
+        if due >= self._deadline:
+            return TIME_OVER
+        if is_ahead(due, now):
+            self._clock.wait(due - now)
+            return ""
+        return self._try(turn)
+
+    def _forbidden(self) -> str:
+        if self._clock.stopping():
+            return STOPPED
+        if not self._acting.may_act():
+            return LEADERSHIP_LOST
+        return TIME_OVER if self._clock.monotonic() >= self._deadline else ""
+
+    def _due(self, turn: _Turn) -> float:
+        return max(self._resume_at, self._rate.next_at, self._patience.due(turn.waits_for))
+
+    def _try(self, turn: _Turn) -> str:
+        """Look again, and ask if the eviction is still right."""
         try:
-            return self._try(eviction, THROTTLE_TRIES)
+            look = self._acting.cluster.read_around(turn.eviction.pod)
         except ObservationError as error:
-            return EvictionVerdict.UNREADABLE, str(error), None
+            return self._end(turn, EvictionVerdict.UNREADABLE, error)
+        finding = reconsider(turn.eviction, look, self._acting.around, self._clock.now())
+        if look is None or finding is not None:
+            self._not_confirmed(turn, look, finding)
+            return ""
+        turn.waits_for = _bottleneck(turn.eviction, look)
+        if is_ahead(self._patience.due(turn.waits_for), self._clock.monotonic()):
+            return ""  # another eviction was refused for the same budget a moment ago
+        return self._ask(turn)
+
+    def _not_confirmed(self, turn: _Turn, look: FreshLook | None, finding: Finding) -> None:
+        reason, detail = finding or (None, "")
+        verdict = EvictionVerdict.GONE if look is None else EvictionVerdict.NOT_CONFIRMED
+        outcome = self._outcome(turn, verdict, detail, reason)
+        if look is None or reason not in MAY_PASS:
+            turn.close(outcome)
+            return
+        turn.waits_for = _bottleneck(turn.eviction, look)
+        self._patience.refused(turn.waits_for, self._clock.monotonic())
+        turn.try_again(turn.outcome or outcome)  # what the API answered says more
+
+    def _ask(self, turn: _Turn) -> str:
+        """Write it down, ask, and do what the answer asks for."""
+        acting, eviction = self._acting, turn.eviction
+        self._rate.take(self._clock.monotonic())
+        try:
+            acting.remember(eviction)
         except StopActing as error:
-            return EvictionVerdict.UNKNOWN, str(error), None
-
-    def _try(self, eviction: PlannedEviction, tries: int) -> Became:
-        fresh = self._cluster.read_pod(eviction.pod)
-        finding = reconsider(eviction, fresh, self._around)
-        if finding is not None:
-            verdict = EvictionVerdict.GONE if fresh is None else EvictionVerdict.NOT_CONFIRMED
-            return verdict, finding[1], finding[0]
-        answer = self._evictor.evict(eviction.pod, eviction.reason)
-        if answer.verdict is EvictionVerdict.THROTTLED and tries > 1:
-            pause_seconds = answer.retry_after_seconds or 1.0
-            if pause_seconds <= LONGEST_THROTTLE_SECONDS and not self._clock.wait(pause_seconds):
-                return self._try(eviction, tries - 1)
+            return str(error)
+        forbidden = self._forbidden()  # writing takes time
+        if forbidden:
+            acting.forget(eviction)
+            return forbidden
+        try:
+            answer = acting.evictor.evict(eviction.pod, eviction.reason)
+        except StopActing as error:
+            return self._end(turn, EvictionVerdict.UNKNOWN, error)
         if answer.verdict in {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}:
-            self._evictor.announce(eviction, _note(eviction))
-        return answer.verdict, answer.detail, None
+            self._throttled = 0
+            self._patience.accepted(turn.waits_for)
+            turn.close(self._outcome(turn, answer.verdict, answer.detail))
+            acting.evictor.announce(eviction, _story(eviction))
+            return ""
+        acting.forget(eviction)
+        return self._refused(turn, answer)
+
+    def _refused(self, turn: _Turn, answer: EvictionAnswer) -> str:
+        outcome = self._outcome(turn, answer.verdict, answer.detail)
+        now = self._clock.monotonic()
+        if answer.verdict is EvictionVerdict.THROTTLED:
+            turn.try_again(outcome)
+            self._throttled += 1
+            self._resume_at = now + (answer.retry_after_seconds or UNNAMED_PAUSE_SECONDS)
+            lasting = self._throttled >= MOST_THROTTLED
+            return f"the API server keeps throttling: {answer.detail}" if lasting else ""
+        self._throttled = 0
+        if answer.verdict is EvictionVerdict.BLOCKED_BY_BUDGET:
+            self._patience.refused(turn.waits_for, now)
+            turn.try_again(outcome)
+        else:
+            turn.close(outcome)
+        return ""
+
+    def _end(self, turn: _Turn, verdict: EvictionVerdict, error: Exception) -> str:
+        turn.close(self._outcome(turn, verdict, str(error)))
+        return f"stopped after {turn.eviction.pod}: {error}"
+
+    def _outcome(
+        self,
+        turn: _Turn,
+        verdict: EvictionVerdict,
+        detail: str,
+        refusal: RefusalReason | None = None,
+    ) -> Outcome:
+        eviction, now = turn.eviction, self._clock.now()
+        return Outcome(eviction.pod, eviction.node, verdict, now, detail, refusal)
 
 
-def _note(eviction: PlannedEviction) -> str:
+def _bottleneck(eviction: PlannedEviction, look: FreshLook) -> str:
+    """What has to have room: the budget of the pod, else its workload."""
+    charged = look.charged
+    return f"budget {charged[0]}" if charged else f"workload {eviction.workload_uid}"
+
+
+def _story(eviction: PlannedEviction) -> str:
     relief = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in eviction.relief)
     return (
         f"Evicted {eviction.pod} from {eviction.node}: {eviction.reason}; takes {relief} off it; "

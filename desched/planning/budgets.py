@@ -1,13 +1,14 @@
 """How many evictions are left to this plan: the policy's limits and PodDisruptionBudgets."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod
+from desched.model.memory import EvictionRecord
 from desched.model.plan import RefusalReason
-from desched.policy.policy import EvictionLimits
+from desched.policy.policy import EvictionLimits, Share, count_of
 
 OF_ALLOWANCE = frozenset(
     {
@@ -15,6 +16,7 @@ OF_ALLOWANCE = frozenset(
         RefusalReason.LIMIT_NODE,
         RefusalReason.LIMIT_NAMESPACE,
         RefusalReason.LIMIT_WORKLOAD,
+        RefusalReason.LIMIT_IN_FLIGHT,
         RefusalReason.BUDGET_EXHAUSTED,
     }
 )
@@ -41,7 +43,7 @@ class Allowance:
     """Counts what the plan takes, so that no prefix of it can exceed a limit or a budget.
 
     `replicas_to_spare` says how many replicas the workload of a pod can do without, None where that
-    is not counted.
+    is not counted. `in_flight` are evictions of earlier cycles that are under way.
     """
 
     def __init__(
@@ -50,18 +52,31 @@ class Allowance:
         node_count: int,
         cluster: ClusterState,
         replicas_to_spare: Callable[[Pod], int | None] = lambda _: None,
+        in_flight: Sequence[EvictionRecord] = (),
     ) -> None:
         self._limits = limits
         self._replicas_to_spare = replicas_to_spare
         self._total = limits.total_for(node_count)
         self._cluster = cluster
-        self._taken: Counter[tuple[str, str]] = Counter()
+        self._taken = Counter(
+            key for r in in_flight for key in (("in flight", ""), ("in flight", r.workload_uid))
+        )
         self._claims: dict[str, tuple[Claim, ...]] = {}
+        self._pods_in: Mapping[str, int] = (
+            Counter(pod.namespace for pod in cluster.pods if not pod.finished)
+            if isinstance(limits.namespace, Share)
+            else {}
+        )
 
     @property
-    def exhausted(self) -> bool:
-        """Whether no further eviction is allowed at all."""
-        return self._taken["total", ""] >= self._total
+    def exhausted(self) -> RefusalReason | None:
+        """The limit by which no further eviction is allowed at all, None if one is."""
+        if self._taken["total", ""] >= self._total:
+            return RefusalReason.LIMIT_TOTAL
+        most = self._limits.in_flight_total
+        if most is not None and self._taken["in flight", ""] >= most:
+            return RefusalReason.LIMIT_IN_FLIGHT
+        return None
 
     def copy(self) -> "Allowance":
         """A trial that can be thrown away."""
@@ -110,14 +125,25 @@ class Allowance:
         limits = self._limits
         workload = self._cluster.workload_of(pod)
         owner = workload.uid if workload else pod.uid
+        of_namespace = count_of(limits.namespace, self._pods_in.get(pod.namespace, 0))
+        replicas = workload.desired_replicas if workload else 1
+        of_workload = count_of(limits.workload, replicas)
+        of_workload_in_flight = count_of(limits.in_flight_workload, replicas)
         for reason, key, limit in (
             (RefusalReason.LIMIT_TOTAL, ("total", ""), self._total),
             (RefusalReason.LIMIT_NODE, ("node", pod.node), limits.node),
-            (RefusalReason.LIMIT_NAMESPACE, ("namespace", pod.namespace), limits.namespace),
-            (RefusalReason.LIMIT_WORKLOAD, ("workload", owner), limits.workload),
+            (RefusalReason.LIMIT_NAMESPACE, ("namespace", pod.namespace), of_namespace),
+            (RefusalReason.LIMIT_WORKLOAD, ("workload", owner), of_workload),
         ):
             if limit is not None:
                 yield Claim(key, limit, reason, f"{limit} per cycle")
+        for key, limit in (
+            (("in flight", ""), limits.in_flight_total),
+            (("in flight", owner), of_workload_in_flight),
+        ):
+            if limit is not None:
+                detail = f"{limit} at a time, until it is known what became of them"
+                yield Claim(key, limit, RefusalReason.LIMIT_IN_FLIGHT, detail)
         spare = self._replicas_to_spare(pod)
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"

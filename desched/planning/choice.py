@@ -104,35 +104,35 @@ def _choose_in_order(nodes: Iterable[HotNode], places: Places, allowance: Allowa
     nodes = tuple(nodes)
     covers: dict[str, Cover] = {}
     for node in nodes:
-        cover = covers[node.name] = _relieve(node, places, allowance)
-        places, allowance = cover.places, cover.allowance or allowance
+        covers[node.name], places, allowance = _relieve(node, places, allowance)
     return Choice(nodes, covers, places)
 
 
-def _relieve(node: HotNode, places: Places, allowance: Allowance) -> Cover:
-    """The node's cover, without moves where the best ones would hardly help or none is allowed."""
+def _relieve(
+    node: HotNode, places: Places, allowance: Allowance
+) -> tuple[Cover, Places, Allowance]:
+    """The node's cover, without moves where the best ones would hardly help or none is allowed.
+
+    The places and the allowance are what it leaves to the nodes that follow.
+    """
     if allowance.exhausted:
-        denial = (RefusalReason.LIMIT_TOTAL, "")
-        return _without_moves(dict.fromkeys(_uids(node), denial), places, allowance)
-    cover = choose_cover(node, places, allowance)
-    if cover.left <= MOVABLE_SHARE:
-        return cover
-    limited = any(reason in OF_ALLOWANCE for reason, _ in cover.stay.values())
-    best = choose_cover(node, places, None) if limited else cover
-    if best.left <= MOVABLE_SHARE:
-        return cover
+        stay = dict.fromkeys(_uids(node), (allowance.exhausted, ""))
+        return Cover((), 1.0, relieved=False, stay=stay, exhausted=True), places, allowance
+    cover, trial = choose_cover(node, places, allowance)
+    if cover.left > MOVABLE_SHARE:
+        limited = any(reason in OF_ALLOWANCE for reason, _ in cover.stay.values())
+        best = choose_cover(node, places, None)[0] if limited else cover
+        if best.left > MOVABLE_SHARE:
+            return _stuck(node, best), places, allowance
+    return cover, trial.places, trial.allowance or allowance
+
+
+def _stuck(node: HotNode, best: Cover) -> Cover:
+    """No moves, for the best ones would hardly help."""
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
     moved = dict.fromkeys(_uids(node), (RefusalReason.EXCESS_NOT_MOVABLE, stuck))
-    return _without_moves({**moved, **best.stay}, places, allowance, stuck)
-
-
-def _without_moves(
-    stay: Mapping[str, tuple[RefusalReason, str]],
-    places: Places,
-    allowance: Allowance,
-    stuck: str = "",
-) -> Cover:
-    return Cover((), 1.0, False, stay, places, allowance, stuck)  # noqa: FBT003 (a field)
+    stay = {**moved, **best.stay}
+    return Cover((), 1.0, relieved=False, stay=stay, exhausted=False, stuck=stuck)
 
 
 def _uids(node: HotNode) -> list[str]:

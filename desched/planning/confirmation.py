@@ -1,25 +1,59 @@
 """The second look, just before acting: the same rules on freshly read state."""
 
-from desched.model.cluster import Pod
+from datetime import datetime, timedelta
+
 from desched.model.plan import PlannedEviction, RefusalReason
 from desched.planning.eligibility import refuse
-from desched.planning.surroundings import Surroundings
+from desched.planning.scope import out_of_scope
+from desched.planning.surroundings import Finding, Surroundings
+from desched.ports import FreshLook
+
+LONGEST_LOAD_AGE = timedelta(minutes=5)
+"""Of long windows; a short one is over sooner, and then says nothing about the present."""
 
 
 def reconsider(
-    eviction: PlannedEviction, fresh: Pod | None, around: Surroundings
-) -> tuple[RefusalReason, str] | None:
+    eviction: PlannedEviction, look: FreshLook | None, around: Surroundings, now: datetime
+) -> Finding:
     """Why the eviction is no longer right, None if it still is.
 
     Args:
         eviction: as planned.
-        fresh: the pod of that name as read just now, None if it is gone.
+        look: the pod of that name with its surroundings as read just now, None if it is gone.
         around: what the plan was made on.
+        now: the time of the look.
     """
-    if fresh is None:
+    if look is None:
         return RefusalReason.CONFIRMATION_FAILED, "the pod is gone"
-    if fresh.uid != eviction.pod.uid:
+    if look.pod.uid != eviction.pod.uid:
         return RefusalReason.CONFIRMATION_FAILED, "another pod has its name now"
-    if fresh.node != eviction.node:
-        return RefusalReason.CONFIRMATION_FAILED, f"it is on node {fresh.node!r} now"
-    return refuse(fresh, around)
+    if look.pod.node != eviction.node:
+        return RefusalReason.CONFIRMATION_FAILED, f"it is on node {look.pod.node!r} now"
+    return (
+        _load_too_old(around, now)
+        or _node_left_alone(look, around, now)
+        or refuse(look.pod, around.with_fresh(look, now))
+    )
+
+
+def _load_too_old(around: Surroundings, now: datetime) -> Finding:
+    """A load is believed for as long as its shortest window, and for five minutes at most."""
+    shortest = timedelta(seconds=around.policy.shortest_window_seconds) or LONGEST_LOAD_AGE
+    longest = min(shortest, LONGEST_LOAD_AGE)
+    age = abs(now - around.now)  # a clock that was set back tells no age at all
+    if age <= longest:
+        return None
+    detail = f"{age.total_seconds():.0f} s old, at most {longest.total_seconds():.0f} s"
+    return RefusalReason.LOAD_TOO_OLD, detail
+
+
+def _node_left_alone(look: FreshLook, around: Surroundings, now: datetime) -> Finding:
+    """The node is gone, is being removed, is under the kubelet's own pressure, or the like."""
+    if look.node is None:
+        return RefusalReason.CONFIRMATION_FAILED, f"node {look.pod.node} is gone"
+    finding = out_of_scope(look.node, around.policy, now)
+    if finding is None:
+        return None
+    reason, detail = finding
+    said = f" ({detail})" if detail else ""
+    return RefusalReason.CONFIRMATION_FAILED, f"node {look.node.name} is {reason.value} now{said}"

@@ -6,7 +6,7 @@ marked with `_lifted` do not hold for a pod whose annotations ask for a move (`c
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod
 from desched.model.plan import RefusalReason
-from desched.planning import replicas, storage
+from desched.planning import replicas, restraint, storage
 from desched.planning.consent import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.owners import kind_of, top_owner
 from desched.planning.surroundings import Finding, Rule, Surroundings
@@ -174,6 +174,7 @@ def _usage(pod: Pod, around: Surroundings) -> Finding:
 RULES: tuple[Rule, ...] = (
     _kubelet_owned,
     _daemonset,
+    restraint.desched_itself,
     _state,
     _opted_out,
     _owner,
@@ -195,6 +196,9 @@ RULES: tuple[Rule, ...] = (
     replicas.scaling,
     replicas.autoscaler_at_maximum,
     _resize,
+    restraint.paused,
+    restraint.in_flight,
+    restraint.cooling_down,
     replicas.recently_evicted,
     replicas.missing_budget,
     replicas.budgets,

@@ -16,7 +16,7 @@ from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.resources import Amounts, Resource
 from desched.planning.filters.census import Change, PodIndex
 from desched.planning.filters.chain import FilterChain
-from desched.planning.filters.columns import Mask, NodeColumns
+from desched.planning.filters.columns import Mask, NodeColumns, Positions
 from desched.planning.node_load import NodeLoadState
 from desched.planning.usage import UsageBook
 
@@ -54,6 +54,7 @@ class Room:
         self.columns = columns = NodeColumns(cluster.nodes)
         self.names = columns.names
         self._filters = FilterChain(cluster, columns)
+        self._awaiting: tuple[Pod, ...] = ()
         self._is_destination = columns.where(lambda node: node.name in destinations)
         self._load = {
             resource: np.array(
@@ -186,12 +187,27 @@ class Room:
         """The projected highest load of a destination."""
         return float(self._load[resource][self.columns.index[node]])
 
-    def requested_share(self, requests: Amounts) -> NDArray[np.float64]:
-        """For each node the mean share of CPU and memory requested once the pod is there."""
+    def await_room(self, pod: Pod) -> None:
+        """Count the pod as waiting for room that no node has now; one of those alike is enough."""
+        if not any(_is_alike(pod, other) for other in self._awaiting):
+            self._awaiting += (pod,)
+
+    def successor(self, leaving: Pod) -> Pod | None:
+        """A waiting pod that the node of a pod would take once that has left it."""
+        if not self._awaiting:
+            return None
+        position = self.columns.index[leaving.node]
+        freed = self._filters.copy()
+        freed.remove(leaving, position)
+        return next((pod for pod in self._awaiting if freed.passing(pod)[position]), None)
+
+    def requested_share(self, requests: Amounts, nodes: Positions) -> NDArray[np.float64]:
+        """For each of the nodes the mean share of CPU and memory requested with the pod there."""
         requested = self._filters.requests
-        used = requested.allocatable[:2] - requested.free[:2]
+        allocatable = requested.allocatable[:2, nodes]
+        used = allocatable - requested.free[:2, nodes]
         asked = np.array([[requests.cpu_millicores], [requests.memory_bytes]], dtype=np.int64)
-        allocatable = np.maximum(requested.allocatable[:2], 1)
+        allocatable = np.maximum(allocatable, 1)
         share: NDArray[np.float64] = ((used + asked) / allocatable).mean(axis=0)
         return share
 
@@ -208,6 +224,15 @@ class Room:
 def usage_of(pod: Pod, book: UsageBook) -> dict[Resource, float]:
     """What a pod is charged at a destination, for each watched resource."""
     return {rule.resource: book.demand(pod, rule.resource) for rule in book.policy.rules}
+
+
+def _is_alike(pod: Pod, other: Pod) -> bool:
+    """Whether the scheduler's filters say the same of both."""
+    return (pod.scheduling, pod.namespace, pod.labels) == (
+        other.scheduling,
+        other.namespace,
+        other.labels,
+    )
 
 
 def _denominator(node: Node, resource: Resource) -> float:

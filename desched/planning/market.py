@@ -61,7 +61,7 @@ class Market:
 
     def fell_short(self, node: HotNode, cover: Cover) -> bool:
         """Whether an earlier turn might have given the node more, or the same for less."""
-        if cover.allowance is not None and cover.allowance.exhausted and not cover.relieved:
+        if cover.exhausted and not cover.relieved:
             return False  # hottest first: a cooler node does not take the cycle's last evictions
         if all(reason in _ITS_OWN for reason, _ in cover.stay.values()):
             return False

@@ -59,7 +59,9 @@ def _seen_ahead(
     return msgspec.structs.replace(verdict, pressures=pressures)
 
 
-def planned_eviction(move: Move, state: NodeLoadState, around: Surroundings) -> PlannedEviction:
+def planned_eviction(
+    move: Move, state: NodeLoadState, around: Surroundings, *, probe: bool
+) -> PlannedEviction:
     """The move as the plan states it, with the numbers behind it."""
     pod = move.candidate.pod
     workload = around.cluster.workload_of(pod)
@@ -82,4 +84,9 @@ def planned_eviction(move: Move, state: NodeLoadState, around: Surroundings) -> 
         reason=reason,
         landing=move.place.likely,
         landing_risk=move.place.risk,
+        pool=state.verdict.pool,
+        replicas=workload.desired_replicas if workload else 0,
+        grace_period_seconds=pod.grace_period_seconds,
+        probe=probe,
+        cost=move.candidate.cost,
     )

@@ -65,6 +65,9 @@ class Places:
             if fit.requests.any():
                 return RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation
             return RefusalReason.NO_NODE_FITS, fit.explanation
+        successor = self.room.successor(pod)
+        if successor is not None:
+            return RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for such room"
         landing = forecast(pod, self.room, self._view)
         harmed = self.room.harmed(charge)
         risk = landing.risk(harmed)
@@ -73,7 +76,7 @@ class Places:
         if not landing.any_fit and risk > self._most_risk:
             return RefusalReason.LANDING_RISK, self._explain(landing, pod, risk)
         expected = landing.names[self._likeliest(pod, landing, fit.under_ceiling)]
-        return Place(landing, expected, risk, int(fit.under_ceiling.sum()))
+        return Place(landing, expected, risk, int(np.count_nonzero(fit.under_ceiling)))
 
     def take(self, place: Place, pod: Pod, charge: Mapping[Resource, float]) -> None:
         """Count the pod as evicted, and its replacement as expected."""
@@ -85,9 +88,9 @@ class Places:
     def _likeliest(self, pod: Pod, landing: Landing, under_ceiling: Mask) -> int:
         """The likeliest node under its ceiling; among equals the one with most to spare."""
         probabilities = np.where(under_ceiling, landing.probabilities, -1.0)
-        equal = probabilities >= probabilities.max() - 1e-9
-        share = self.room.requested_share(pod.scheduling.requests)
-        return int(np.argmin(np.where(equal, share, np.inf)))
+        equal = np.flatnonzero(probabilities >= probabilities.max() - 1e-9)
+        share = self.room.requested_share(pod.scheduling.requests, equal)
+        return int(equal[np.argmin(share)])
 
     @staticmethod
     def _explain(landing: Landing, pod: Pod, risk: float) -> str:

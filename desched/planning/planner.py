@@ -28,6 +28,7 @@ from desched.planning.outlook import planned_eviction, with_outlook
 from desched.planning.owners import with_declared_workloads
 from desched.planning.places import Places
 from desched.planning.pressure import Pressure, classify
+from desched.planning.probing import cut_to_probes
 from desched.planning.replicas import replicas_to_spare
 from desched.planning.reservations import room_left
 from desched.planning.scheduler_view import SchedulerView
@@ -76,14 +77,17 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
         return _plan(pressure.verdicts, [], [*refused, *left], hold)
     if not overloaded:
         return _plan(pressure.verdicts, [], [], None)
-    room = room_left(snapshot, policy, memory, pressure, book)
-    view = SchedulerView(snapshot.cluster, policy.scheduler, room.index)
+    room = room_left(around.cluster, policy, memory, pressure, book)
+    view = SchedulerView(around.cluster, policy.scheduler, room.index)
     places = Places(room, view, policy.max_landing_risk)
     moves, left, stuck, room = _choose(overloaded, candidates, places, pressure, around)
+    moves, later, probes = cut_to_probes(moves, memory, partial(_spare, around=around), now)
     verdicts = with_outlook(pressure.verdicts, moves, stuck, room)
-    return _plan(
-        verdicts, [planned_eviction(m, s, around) for s, m in moves], [*refused, *left], None
-    )
+    evictions = [
+        planned_eviction(move, state, around, probe=move.candidate.pod.uid in probes)
+        for state, move in moves
+    ]
+    return _plan(verdicts, evictions, [*refused, *left, *later], None)
 
 
 def surroundings(
@@ -153,6 +157,14 @@ def _sift(
     return candidates, refused
 
 
+def _spare(pod: Pod, around: Surroundings) -> int:
+    """How many replicas the pod's workload can do without, by its budget where it has one."""
+    budgets = around.cluster.budgets_of(pod)
+    if budgets:
+        return min(budget.disruptions_allowed for budget in budgets)
+    return replicas_to_spare(pod, around) or 0
+
+
 def _candidate(pod: Pod, around: Surroundings) -> Candidate:
     usage = {resource: around.book.measured(pod, resource) for resource in around.book.windows}
     price = cost(pod, around.cluster.workload_of(pod), around.now)
@@ -188,6 +200,7 @@ def _choose(
         len(around.cluster.nodes),
         around.cluster,
         partial(replicas_to_spare, around=around),
+        around.memory.in_flight,
     )
     choice = choose_moves(nodes, places, allowance)
     for node in nodes:

@@ -5,6 +5,7 @@ highest, plus what has come. Both lean to fewer evictions.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -25,6 +26,7 @@ from desched.planning.departures import Departures
 from desched.planning.lines import pool_lines
 from desched.planning.measurement import measure
 from desched.planning.node_load import Lines, NodeLoad, NodeLoadState, SourceLoad
+from desched.planning.restraint import parked_until, pool_pause, told
 from desched.planning.saturation import Saturated, saturation, saturation_hold
 from desched.planning.scope import out_of_scope
 from desched.planning.sustained import not_sustained
@@ -59,7 +61,10 @@ def classify(snapshot: Snapshot, policy: Policy, memory: Memory, book: UsageBook
     hot = {n: s for n, s in states.items() if s.verdict.node_class is NodeClass.OVERLOADED}
     resting = departures.resting(policy.shortest_window_seconds)
     saturated = saturation(states.values(), policy.destination_selector)
-    found = ((name, _wait(state, resting, saturated, book)) for name, state in hot.items())
+    found = (
+        (name, _restrained(state, memory, book.now) or _wait(state, resting, saturated, book))
+        for name, state in hot.items()
+    )
     waits = {name: wait for name, wait in found if wait is not None}
     states |= {name: _waiting(states[name], wait) for name, wait in waits.items()}
     verdicts = [*left_out, *(state.verdict for state in states.values())]
@@ -120,6 +125,18 @@ def _wait(
     for pressure in state.hot:
         if full := saturated.get((state.verdict.pool, pressure.resource)):
             return Wait(NodeReason.POOL_SATURATED, RefusalReason.POOL_SATURATED, full)
+    return None
+
+
+def _restrained(state: NodeLoadState, memory: Memory, now: datetime) -> Wait | None:
+    """Why the node is left alone for a while because of what came of earlier moves."""
+    pause = pool_pause(state.verdict.pool, memory, now)
+    if pause is not None:
+        return Wait(NodeReason.POOL_PAUSED, RefusalReason.POOL_PAUSED, told(pause))
+    until = parked_until(state.node.name, memory, now)
+    if until is not None:
+        detail = f"moves have not relieved it; left alone until {until:%Y-%m-%d %H:%M} UTC"
+        return Wait(NodeReason.PARKED, RefusalReason.NODE_PARKED, detail)
     return None
 
 

@@ -47,17 +47,16 @@ class Move(msgspec.Struct, frozen=True):
 class Cover(msgspec.Struct, frozen=True):
     """The moves chosen for one node, in the order of acting, and why its other candidates stay.
 
-    `left` is the share of the node's excess that stays, `stay` is keyed by the pod's uid. `places`
-    and `allowance` are what the moves leave. `stuck` says with numbers why nothing is moved of an
-    excess that is not the pods' to take away.
+    `left` is the share of the node's excess that stays, `stay` is keyed by the pod's uid.
+    `exhausted` is whether the moves leave the plan no further eviction. `stuck` says with numbers
+    why nothing is moved of an excess that is not the pods' to take away.
     """
 
     moves: tuple[Move, ...]
     left: float
     relieved: bool
     stay: Mapping[str, Denial]
-    places: Places
-    allowance: Allowance | None
+    exhausted: bool
     stuck: str = ""
 
     @property
@@ -66,8 +65,12 @@ class Cover(msgspec.Struct, frozen=True):
         return sum(move.candidate.cost for move in self.moves)
 
 
-def choose_cover(node: HotNode, places: Places, allowance: Allowance | None) -> Cover:
+def choose_cover(
+    node: HotNode, places: Places, allowance: Allowance | None
+) -> tuple[Cover, "Trial"]:
     """The cheapest moves that bring the node to its stop lines, as far as pods and places allow.
+
+    The trial has the places and the allowance that the moves leave.
 
     Args:
         node: an overloaded node with its candidates.
@@ -92,7 +95,7 @@ def choose_cover(node: HotNode, places: Places, allowance: Allowance | None) -> 
             if isinstance(refusal := alone.find(c), tuple)
         }
         task.asked_alone = True
-    return task.cover(moves, trial)
+    return task.cover(moves, trial), trial
 
 
 def cheapest_pods(node: HotNode, allowance: Allowance | None) -> list[Candidate] | None:
@@ -111,6 +114,7 @@ class _Task:
         self._costs = np.array(
             [c.cost + node.prices.get(c.pod.uid, 0.0) for c in node.candidates], dtype=float
         )
+        self._useful = self._shares.max(axis=1, initial=0.0) >= LEAST_RELIEF_SHARE
         self.asked_alone = False
         self.denied: dict[str, Denial] = {}
         for i, candidate in enumerate(node.candidates):
@@ -169,13 +173,13 @@ class _Task:
             if c.pod.uid not in moved
         }
         left, relieved = self._excess.left(gone), self._excess.clears(gone)
-        return Cover(tuple(moves), left, relieved, stay, trial.places, trial.allowance)
+        return Cover(tuple(moves), left, relieved, stay, trial.exhausted)
 
     def _open(self) -> list[int]:
         return [i for i, c in enumerate(self._candidates) if c.pod.uid not in self.denied]
 
     def _useless(self, row: int) -> Denial | None:
-        if self._shares[row].max(initial=0.0) >= LEAST_RELIEF_SHARE or not self._choices:
+        if self._useful[row] or not self._choices:
             return None
         reliefs = self._excess.relief(self._candidates[row])
         found = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in reliefs)
@@ -188,6 +192,11 @@ class Trial:
     def __init__(self, places: Places, allowance: Allowance | None) -> None:
         self.places = places.copy()
         self.allowance = allowance.copy() if allowance else None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no further eviction is allowed at all."""
+        return self.allowance is not None and self.allowance.exhausted is not None
 
     def move_all(self, candidates: Iterable[Candidate]) -> tuple[list[Move], dict[str, Denial]]:
         """Move them in this order up to the first that is denied; its reason, keyed by its uid."""

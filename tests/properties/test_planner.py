@@ -14,7 +14,7 @@ from desched.model.memory import Memory
 from desched.model.plan import NodeClass, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.policy.policy import EvictionLimits, Policy, PriorityThreshold, Protections
+from desched.policy.policy import Policy, PriorityThreshold, Protections
 from tests.builders import (
     GIB,
     NOW,
@@ -22,6 +22,7 @@ from tests.builders import (
     budget,
     load,
     measured,
+    no_limits_but,
     node,
     planned,
     pod,
@@ -34,7 +35,7 @@ from tests.builders import (
 
 THRESHOLD = 100
 LIMITED = policy(
-    limits=EvictionLimits(total=3, node=2, namespace=None, workload=2),
+    limits=no_limits_but(total=3, node=2, workload=2),
     protections=Protections(priority_threshold=PriorityThreshold(value=THRESHOLD)),
 )
 

@@ -12,13 +12,13 @@ from desched.model.cluster import (
     PodDisruptionBudget,
 )
 from desched.model.load import PodUsage
-from desched.model.memory import EvictionRecord, Memory
+from desched.model.memory import EvictionRecord, Memory, MoveResult
 from desched.model.snapshot import Snapshot
 from desched.planning.eligibility import refuse
 from desched.planning.planner import surroundings
 from desched.planning.surroundings import Surroundings
 from desched.planning.usage import UsageBook
-from desched.policy.policy import Protections
+from desched.policy.policy import EvictionLimits, Protections
 from tests.builders import GIB, NOW, load, node, pod, policy, workload
 
 
@@ -51,9 +51,13 @@ class Candidate:
         if volume is not None:
             self.volumes[volume.name] = volume
 
-    def evicted_before(self) -> None:
+    def evict_before(self, result: MoveResult | None = MoveResult.LANDED_ELSEWHERE) -> None:
+        """Another pod of the workload has just been evicted; without a result it is under way."""
         one = pod("web-0").ref
-        self.memory = Memory((EvictionRecord(one, "n1", "uid-web", NOW, NOW, "n2"),))
+        self.remember(evictions=(EvictionRecord(one, "n1", "uid-web", NOW, "n2", result=result),))
+
+    def remember(self, **parts: Any) -> None:
+        self.memory = msgspec.structs.replace(self.memory, **parts)
 
     def surroundings(self) -> Surroundings:
         one = pod("web-1", **self.pod)
@@ -73,7 +77,9 @@ class Candidate:
         )
         of_load = msgspec.structs.replace(load({}), pods=usage if self.measured else {})
         seen = Snapshot(state, of_load, NOW)
-        chosen = policy(protections=Protections(**self.protections))
+        chosen = policy(
+            protections=Protections(**self.protections), limits=EvictionLimits(in_flight_workload=1)
+        )
         return surroundings(seen, chosen, self.memory, NOW, UsageBook(seen, chosen, NOW))
 
     def finding(self) -> tuple[str, str] | None:

@@ -15,9 +15,11 @@ from desched.model.cluster import (
     Owner,
     PersistentVolume,
     PodDisruptionBudget,
+    PodRef,
     PodVolume,
     VolumeKind,
 )
+from desched.model.memory import CoolDown, Pause, PauseScope
 from desched.model.selectors import LabelSelector
 from desched.planning.consent import (
     EVICT_ANNOTATION,
@@ -63,6 +65,14 @@ def claim_of_a_protected_kind(one: Candidate) -> None:
     one.add_claim("data", PersistentVolume("pv"))
 
 
+def of_desched(one: Candidate) -> None:
+    one.cluster["own_pod"] = PodRef(one.pod.get("namespace", "apps"), "web-1")
+
+
+def remembering(**parts: object) -> Spoil:
+    return lambda one: one.remember(**parts)
+
+
 def all_of(*spoils: Spoil) -> Spoil:
     return lambda one: [spoil(one) for spoil in spoils]
 
@@ -74,6 +84,7 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("mirror_pod", annotated("kubernetes.io/config.mirror", "x")),
     ("static_pod", annotated("kubernetes.io/config.source", "file")),
     ("daemonset_pod", of_pod(owner=Owner("DaemonSet", "d", "uid-web"))),
+    ("desched_itself", of_desched),
     ("terminating", of_pod(deleting=True)),
     ("not_running", of_pod(phase="Pending")),
     ("not_ready", of_pod(ready=False)),
@@ -111,7 +122,13 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("scaling_under_way", of_workload(autoscaler=GROWING)),
     ("autoscaler_at_maximum", of_workload(autoscaler=AT_MAXIMUM)),
     ("resize_under_way", of_pod(resizing=True)),
-    ("evicted_recently", Candidate.evicted_before),
+    ("paused", remembering(pauses=(Pause(PauseScope.WORKLOAD, NOW, None, "apps/web"),))),
+    ("in_flight", lambda one: one.evict_before(result=None)),
+    (
+        "cooling_down",
+        remembering(cool_downs=(CoolDown("uid-web", "", NOW + timedelta(minutes=5)),)),
+    ),
+    ("evicted_recently", Candidate.evict_before),
     ("without_budget", all_of(with_budgets(), by_policy(pods_without_budget=True))),
     ("several_budgets", with_budgets(budget("a", 5, app="web"), budget("b", 5, app="web"))),
     (
@@ -217,6 +234,16 @@ OPEN: dict[str, Spoil] = {
     ),
     "a preference": annotated(PREFER_NO_EVICTION_ANNOTATION),
     "a selector of everything": by_policy(labels=LabelSelector()),
+    "a workload beside a paused one": remembering(
+        pauses=(Pause(PauseScope.WORKLOAD, NOW, None, "apps/other"),)
+    ),
+    "a cool-down that is over": remembering(cool_downs=(CoolDown("uid-web", "", NOW),)),
+    "a pause that is over": remembering(
+        pauses=(Pause(PauseScope.WORKLOAD, NOW - timedelta(hours=1), NOW, "apps/web"),)
+    ),
+    "a pod of another maker than desched": lambda one: one.cluster.update(
+        own_pod=PodRef("apps", "another")
+    ),
     "a pod that the window has just seen": of_pod(
         started_at=NOW - timedelta(seconds=WINDOW_SECONDS)
     ),

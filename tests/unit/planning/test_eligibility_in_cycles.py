@@ -46,7 +46,8 @@ def run(simulation: Simulation, cycles: int, interval_seconds: float) -> list[Cy
 def test_two_replicas_on_a_hot_node_move_one_after_the_other() -> None:
     simulation = pair_beside_a_bare_pod()
     reports = run(simulation, 6, INTERVAL_SECONDS)
-    assert [len(report.plan.evictions) for report in reports] == [1, 0, 1, 0, 0, 0]
+    # The workload cools down for 15 minutes once its first replacement has landed.
+    assert [len(report.plan.evictions) for report in reports] == [1, 0, 0, 0, 1, 0]
     nodes = {p.node for p in simulation.cluster.read_cluster().pods if p.labels}
     assert "hot" not in nodes
 

@@ -275,3 +275,19 @@ def test_a_victim_frees_its_ports_and_its_replacement_takes_them() -> None:
     assert found.feasible_beside(one, "a1").tolist() == [False, False, True, True]
     found.reserve("b1", one, {}, leaving=one)
     assert found.feasible(other, "a2").tolist() == [True, True, False, True]
+
+
+def test_a_pod_that_is_still_to_come_keeps_others_away_by_a_term_that_no_other_carries() -> None:
+    found = room(db("x", on="b1"))
+    awaited = avoids(near(HOST), of="web")
+    before = found.copy()
+    found.reserve("a2", awaited, {})
+    assert found.schedulable(db()).tolist() == [True, False, True, True]
+    assert before.schedulable(db()).tolist() == [True, True, True, True]
+
+
+def test_of_pods_with_the_same_term_those_that_have_not_moved_keep_others_away() -> None:
+    one, other = avoids(near(HOST), of="a", on="a1"), avoids(near(HOST), of="b", on="a2")
+    found = room(one, other)
+    found.reserve("b1", one, {}, leaving=one)
+    assert found.schedulable(db()).tolist() == [True, False, False, True]

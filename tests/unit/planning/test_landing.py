@@ -13,7 +13,7 @@ from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.feasibility import Room
 from desched.planning.landing import after, forecast
-from desched.planning.scheduler_view import SchedulerView
+from desched.planning.scheduler_view import Departure, SchedulerView
 from desched.policy.policy import SchedulerRules, ScoreWeights, ScoringStrategy
 from tests.unit.planning.landing_cluster import (
     GI,
@@ -92,6 +92,22 @@ def test_preferred_pod_affinity_works_from_either_side(weight, expected):
     ]
     assert forecast_of(cluster(nodes, own), "web-1").expected_node == expected
     assert forecast_of(cluster(nodes, theirs), "web-1").expected_node == expected
+
+
+def test_a_pod_that_has_moved_draws_others_as_often_as_it_carries_a_term():
+    of_web = PodAffinityTerm(HOSTNAME, by_label("app", "web"), weight=50)
+    drawing = having(preferred_pod_affinity=(of_web, of_web))
+    pods = [
+        pod("web-1", "a"),
+        pod("cache-1", "b", app="cache", kind="StatefulSet", scheduling=drawing),
+        pod("cache-2", "b", app="cache", kind="StatefulSet", scheduling=having(drawing)),
+    ]
+    state = cluster([node("a"), node("b"), node("c")], pods)
+    view = SchedulerView(state, SchedulerRules())
+    moving = Departure(pods[1], source=1, gone=True)
+    moved = view.moved(moving, np.array([0.0, 0.0, 1.0]))
+    weights = moved.attraction(Departure(pods[0], source=0, gone=False))
+    assert weights[HOSTNAME][0].tolist() == [0, 100, 100]
 
 
 def test_an_own_spread_constraint_replaces_the_defaults_and_ignores_nodes_without_its_label():

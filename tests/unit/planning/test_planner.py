@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from desched.model.cluster import Effect, Taint
+from desched.model.cluster import Effect, Pod, Taint
 from desched.model.load import LoadProblem
 from desched.model.memory import EvictionRecord, Memory
 from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan
@@ -19,6 +19,7 @@ from tests.builders import (
     evicted,
     load,
     measured,
+    no_limits_but,
     node,
     planned,
     pod,
@@ -203,10 +204,10 @@ def test_moves_of_one_plan_do_not_pile_up_on_one_destination() -> None:
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (EvictionLimits(total=1, node=9, workload=9), "limit_total"),
-        (EvictionLimits(total=9, node=1, workload=9), "limit_node"),
-        (EvictionLimits(total=9, node=9, namespace=1, workload=9), "limit_namespace"),
-        (EvictionLimits(total=9, node=9, workload=1), "limit_workload"),
+        (no_limits_but(total=1, node=9, workload=9), "limit_total"),
+        (no_limits_but(total=9, node=1, workload=9), "limit_node"),
+        (no_limits_but(total=9, node=9, namespace=1, workload=9), "limit_namespace"),
+        (no_limits_but(total=9, node=9, workload=1), "limit_workload"),
     ],
 )
 def test_a_limit_ends_the_plan_and_says_which(limits: EvictionLimits, reason: str) -> None:
@@ -282,6 +283,26 @@ def test_a_pending_pod_takes_its_room_first() -> None:
     )
     plan = planned(msgspec.structs.replace(seen, cluster=state))
     assert not plan.evictions
+
+
+def test_a_pending_pod_that_would_take_the_room_left_behind_keeps_everything_in_place() -> None:
+    seen = hot_node(a=1.7, b=1.7)
+    resized = {"a": amounts(1.2, 0.1), "b": amounts(1.2, 0.1)}
+    pods = [
+        *(pod(name, on="hot", request=request) for name, request in resized.items()),
+        pod("filler", on="cool", of="other", request=amounts(2.2, 0.1)),
+    ]
+    # It fits nowhere: 1.6 cores are free on the hot node and 1.8 on the cool one.
+    waiting = pod("waiting", of="new", phase="Pending", ready=False, request=amounts(2))
+
+    def plan(*found: Pod) -> Plan:
+        state = msgspec.structs.replace(seen.cluster, pods=found)
+        return planned(msgspec.structs.replace(seen, cluster=state))
+
+    assert evicted(plan(*pods)) == ["a"]
+    assert reasons(plan(*pods, waiting)) == dict.fromkeys("ab", "room_awaited")
+    large = pod("large", of="new", phase="Pending", ready=False, request=amounts(3.5))
+    assert evicted(plan(*pods, large)) == ["a"]
 
 
 def test_the_place_of_an_evicted_pod_is_kept_until_its_replacement_exists() -> None:

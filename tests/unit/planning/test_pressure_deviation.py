@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 from desched.model.plan import NodeClass, Plan, ResourcePressure
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.policy.policy import EvictionLimits, Policy
+from desched.policy.policy import Policy
 from tests.builders import load, measured, node, planned, pod, policy, rule, snapshot
-
-UNLIMITED = EvictionLimits(total=100, node=100, namespace=None, workload=None)
 
 
 def around_mean(distance: float, floor: float = 0.0, **margins: float) -> Policy:
     near = rule(Resource.CPU, low_ratio=distance, trigger_ratio=distance, **margins)
-    return policy(near, deviation=True, deviation_floor_ratio=floor, limits=UNLIMITED)
+    return policy(near, deviation=True, deviation_floor_ratio=floor)
 
 
 def cluster(usage: dict[str, list[float]], cores: float = 4) -> Snapshot:

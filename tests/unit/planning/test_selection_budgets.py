@@ -5,10 +5,10 @@ import pytest
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import RefusalReason
 from desched.planning.budgets import Allowance, Quota
-from desched.policy.policy import EvictionLimits
-from tests.builders import budget, pod, workload
+from desched.policy.policy import EvictionLimits, Share
+from tests.builders import budget, no_limits_but, pod, workload
 
-OPEN = EvictionLimits(total=100, node=None, workload=None)
+OPEN = no_limits_but(node=None)
 WEB = [pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")]
 
 
@@ -28,10 +28,10 @@ def reason(of: Allowance, one: Pod) -> RefusalReason | None:
 @pytest.mark.parametrize(
     ("of", "refused"),
     [
-        (allowance(EvictionLimits(total=1, node=None, workload=None)), "limit_total"),
-        (allowance(EvictionLimits(total=9, node=1, workload=None)), "limit_node"),
-        (allowance(EvictionLimits(total=9, node=None, workload=1)), "limit_workload"),
-        (allowance(EvictionLimits(total=9, namespace=1, workload=None)), "limit_namespace"),
+        (allowance(no_limits_but(total=1, node=None)), "limit_total"),
+        (allowance(no_limits_but(total=9, node=1)), "limit_node"),
+        (allowance(no_limits_but(total=9, node=None, workload=1)), "limit_workload"),
+        (allowance(no_limits_but(total=9, namespace=1)), "limit_namespace"),
         (allowance(allowed=1), "budget_exhausted"),
         (allowance(spare=1), "limit_workload"),
     ],
@@ -45,7 +45,7 @@ def test_what_has_been_taken_is_refused_to_the_next(of: Allowance, refused: str)
 
 
 def test_only_limits_that_not_all_would_keep_are_quotas() -> None:
-    both = allowance(EvictionLimits(total=3, node=1, workload=None), allowed=2)
+    both = allowance(no_limits_but(total=3, node=1), allowed=2)
     assert both.quotas(WEB) == [Quota(1, (0, 1)), Quota(2, (0, 1, 2))]
     both.take(WEB[2])
     assert both.quotas(WEB[:2]) == [Quota(1, (0, 1)), Quota(1, (0, 1))]
@@ -53,10 +53,26 @@ def test_only_limits_that_not_all_would_keep_are_quotas() -> None:
 
 
 def test_what_is_left_is_counted_by_limit_and_budget() -> None:
-    one = allowance(EvictionLimits(total=5, node=2, workload=None), allowed=1)
+    one = allowance(no_limits_but(total=5, node=2), allowed=1)
     one.take(WEB[0])
     assert one.left(WEB[1]) == {
         ("total", ""): 4,
         ("node", "n1"): 1,
         ("budget", "apps/pdb"): 0,
     }
+
+
+def test_a_share_of_a_workload_is_of_its_desired_replicas() -> None:
+    state = ClusterState((), tuple(WEB), {"uid-web": workload("web", replicas=20)})
+    tenth = Allowance(no_limits_but(node=None, workload=Share(0.1)), 300, state)
+    assert tenth.left(WEB[0])["workload", "uid-web"] == 2
+    bare = pod("bare", on="n1", of=None)
+    assert tenth.left(bare)["workload", "uid-bare"] == 1
+
+
+def test_a_share_of_a_namespace_is_of_its_pods_that_have_not_finished() -> None:
+    elsewhere = pod("d", namespace="other")
+    pods = (*WEB, pod("e"), pod("f"), pod("done", phase="Succeeded"), elsewhere)
+    half = Allowance(no_limits_but(namespace=Share(0.5)), 3, ClusterState((), pods))
+    assert half.left(WEB[0])["namespace", "apps"] == 2
+    assert half.left(elsewhere)["namespace", "other"] == 1

@@ -6,11 +6,11 @@ from desched.model.cluster import Pod
 from desched.model.plan import NodeClass, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.policy.policy import EvictionLimits
 from tests.builders import (
     budget,
     evicted,
     load,
+    no_limits_but,
     node,
     planned,
     pod,
@@ -21,7 +21,7 @@ from tests.builders import (
     workload,
 )
 
-ONE_EACH = policy(limits=EvictionLimits(total=100, node=100, workload=1))
+ONE_EACH = policy(limits=no_limits_but(workload=1))
 
 
 def two_hot_nodes(pods: list[Pod], cores: dict[str, float], **cool: float) -> Snapshot:
@@ -71,7 +71,7 @@ def test_the_only_large_place_goes_to_the_node_that_has_no_small_pods() -> None:
 def test_a_cooler_node_does_not_take_the_last_evictions_of_the_cycle() -> None:
     pods = [pod(f"{n}{i}", on=f"hot{n}") for n in (1, 2) for i in range(3)]
     seen = two_hot_nodes(pods, {p.name: 0.55 for p in pods}, cool=0.1)
-    plan = planned(seen, policy(limits=EvictionLimits(total=2, node=None, workload=None)))
+    plan = planned(seen, policy(limits=no_limits_but(total=2, node=None)))
     assert evicted(plan) == ["10", "11"]
     assert {r for name, r in reasons(plan).items() if name.startswith("2")} == {"limit_total"}
 
@@ -94,7 +94,7 @@ def test_a_node_that_cannot_be_relieved_in_one_cycle_gets_its_most_useful_moves(
     )
     one = policy(
         rule(Resource.CPU, stop_margin_ratio=0.1, ceiling_margin_ratio=0.1),
-        limits=EvictionLimits(total=9, node=1, workload=9),
+        limits=no_limits_but(total=9, node=1, workload=9),
     )
     plan = planned(seen, one)
     assert evicted(plan) == ["large"]
@@ -111,6 +111,6 @@ def test_where_memory_and_cpu_are_both_too_high_memory_is_relieved_first() -> No
     one = policy(
         rule(Resource.CPU),
         rule(Resource.MEMORY, trigger_ratio=0.85),
-        limits=EvictionLimits(total=1, node=1, workload=9),
+        limits=no_limits_but(total=1, node=1, workload=9),
     )
     assert evicted(planned(seen, one)) == ["memory"]

@@ -6,7 +6,7 @@ import pytest
 
 from desched.model.cluster import Pod
 from desched.planning.cost import cost
-from tests.builders import NOW, pod, workload
+from tests.builders import NOW, load, node, planned, pod, snapshot, workload
 
 MANY = workload("web", 1000)
 
@@ -63,3 +63,10 @@ def test_all_surcharges_together_are_bounded() -> None:
         },
     )
     assert cost(dearest, workload("one", 1), NOW) == pytest.approx(7.5)
+
+
+def test_a_plan_says_what_each_of_its_evictions_costs() -> None:
+    one = pod("web", on="hot", priority=999, qos="Guaranteed")
+    of_load = load({"hot": (0.95, 0.1), "cool": (0.05, 0.1)}, {"web": (0.8, 0.1)})
+    plan = planned(snapshot([node("hot"), node("cool")], [one], of_load, [workload("web", 20)]))
+    assert [eviction.cost for eviction in plan.evictions] == [pytest.approx(1 + 1 + 0.5 + 0.025)]

@@ -1,0 +1,46 @@
+"""How long a workload is left alone after a move: longer after each that did not go well."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from desched.eviction.backoff import Backoff
+from desched.model.memory import FAILURES, SUCCESSES, CoolDown, EvictionRecord
+from desched.policy.follow_up import FollowUpRules
+
+
+def cooled_down(
+    cool_downs: Iterable[CoolDown],
+    settled: Iterable[EvictionRecord],
+    rules: FollowUpRules,
+    now: datetime,
+) -> tuple[CoolDown, ...]:
+    """The cool-downs with those of the workloads of these evictions, by the workload's uid.
+
+    A level is forgotten once its cool-down has been over for the longest one.
+    """
+    backoff = Backoff(rules.cool_down_first_seconds, rules.cool_down_longest_seconds)
+    resting = {rest.workload_uid: rest for rest in cool_downs}
+    for record in settled:
+        earlier = resting.get(record.workload_uid)
+        resting[record.workload_uid] = _after(record, earlier, backoff, now)
+    kept = (rest for rest in resting.values() if not _is_over(rest, backoff, now))
+    return tuple(sorted(kept, key=lambda rest: rest.workload_uid))
+
+
+def _after(
+    record: EvictionRecord, earlier: CoolDown | None, backoff: Backoff, now: datetime
+) -> CoolDown:
+    level = earlier.level if earlier else 0
+    if record.result in FAILURES:
+        level = backoff.raised(level)
+    elif record.result in SUCCESSES:
+        level = max(0, level - 1)
+    until = now + backoff.wait(level)
+    # What went well does not shorten a rest that another move has earned.
+    until = max(until, earlier.until) if earlier else until
+    return CoolDown(record.workload_uid, record.workload, until, level, record.result)
+
+
+def _is_over(rest: CoolDown, backoff: Backoff, now: datetime) -> bool:
+    remembered_seconds = backoff.longest_seconds if rest.level else 0
+    return (now - rest.until).total_seconds() >= remembered_seconds

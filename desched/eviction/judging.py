@@ -1,0 +1,100 @@
+"""What became of an eviction: judged once, by where its replacement is and what that made of it.
+
+A landing is judged at the first look at which the replacement is Ready and its node's load is
+known. So a move is not blamed for what other pods do to its node later on.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from desched.eviction.present_load import PresentLoad
+from desched.eviction.replacements import Replicas, replacements, replicas_of
+from desched.model.cluster import Pod
+from desched.model.memory import TAKEN_OVER_PATIENCE, EvictionRecord, MoveResult
+from desched.planning.owners import with_declared_workloads
+from desched.planning.trust import foreseen
+
+
+def judged(records: Sequence[EvictionRecord], load: PresentLoad) -> tuple[EvictionRecord, ...]:
+    """The records with their replacements, and with the results that are known by now.
+
+    Args:
+        records: as of the snapshot; those with a result stay as they are.
+        load: the snapshot with the policy, and its load.
+    """
+    in_flight = [record for record in records if record.in_flight]
+    if not in_flight:
+        return tuple(records)
+    kinds = load.policy.protections.understood_owner_kinds
+    cluster = with_declared_workloads(load.snapshot.cluster, kinds)
+    replicas = replicas_of(in_flight, cluster)
+    found = replacements(records, replicas)
+    return tuple(
+        _judged(record, found[record.pod], replicas, load) if record.in_flight else record
+        for record in records
+    )
+
+
+def _judged(
+    record: EvictionRecord, replacement: Pod | None, replicas: Replicas, load: PresentLoad
+) -> EvictionRecord:
+    record = replace(record, replacement=replacement.ref if replacement else None)
+    overdue = load.now >= _deadline(record, load)
+    if replacement is None:
+        result = _missed(record, replicas, load, overdue=overdue)
+    elif not replacement.ready:
+        result = _unready(record, replacement) if overdue else None
+    else:
+        result = _landed(record, replacement, load, overdue=overdue)
+    if result is None:
+        return record
+    node = replacement.node if replacement else ""
+    return replace(record, result=result, landed_on=node, settled_at=load.now)
+
+
+def _deadline(record: EvictionRecord, load: PresentLoad) -> datetime:
+    patience = timedelta(seconds=load.policy.follow_up.patience_seconds)
+    due = record.judged_by or record.evicted_at + patience
+    if record.taken_over:
+        due = max(due, (record.left_at or record.evicted_at + TAKEN_OVER_PATIENCE) + patience)
+    return due
+
+
+def _missed(
+    record: EvictionRecord, replicas: Replicas, load: PresentLoad, *, overdue: bool
+) -> MoveResult | None:
+    """The result without a replacement."""
+    workload = replicas.workloads.get(record.workload_uid)
+    if workload is None:
+        # A workload of a declared kind is only known by its pods: it may have none for a while.
+        may_return = bool(load.policy.protections.understood_owner_kinds)
+        return MoveResult.NOT_WANTED if overdue or not may_return else None
+    if workload.sized and workload.desired_replicas < record.replicas:
+        complete = replicas.ready(workload.uid) >= workload.desired_replicas
+        return MoveResult.NOT_WANTED if overdue or complete else None
+    if not overdue:
+        return None
+    return MoveResult.STAYED if record.left_at is None else MoveResult.NEVER_CAME
+
+
+def _unready(record: EvictionRecord, replacement: Pod) -> MoveResult:
+    if not replacement.node:
+        return MoveResult.STILL_PENDING
+    back = replacement.node == record.node
+    return MoveResult.BACK_ON_SOURCE if back else MoveResult.NOT_READY
+
+
+def _landed(
+    record: EvictionRecord, replacement: Pod, load: PresentLoad, *, overdue: bool
+) -> MoveResult | None:
+    if replacement.node == record.node:
+        return MoveResult.BACK_ON_SOURCE
+    bears = load.bears(record, replacement)
+    if bears is None:
+        return MoveResult.LOAD_UNKNOWN if overdue else None
+    if not bears:
+        return MoveResult.LANDED_HOT
+    expected = replacement.node in foreseen(record)
+    return MoveResult.LANDED_AS_FORECAST if expected else MoveResult.LANDED_ELSEWHERE

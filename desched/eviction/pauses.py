@@ -1,0 +1,126 @@
+"""Pauses that begin by themselves: no wider than the failures that they rest on.
+
+One workload that fails only cools down. Several from one pool pause that pool, and enough of them
+pause everything. Once its time is over, a single move tries a pause out: it ends or renews it.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from desched.eviction.backoff import Backoff
+from desched.model.memory import (
+    FAILURES,
+    SUCCESSES,
+    EvictionRecord,
+    Failure,
+    Memory,
+    Pause,
+    PauseScope,
+)
+from desched.policy.durations import duration_text
+from desched.policy.follow_up import FollowUpRules
+from desched.policy.policy import Policy
+
+POOL_WORKLOADS = 2
+"""So many workloads that failed on their way from one pool pause it."""
+
+MOST_NAMED = 5
+MOST_FAILURES = 200
+
+
+def with_pauses(
+    memory: Memory, settled: Iterable[EvictionRecord], policy: Policy, now: datetime
+) -> Memory:
+    """The memory with the failures among these evictions, and with the pauses that follow.
+
+    A person's pause ends with its time.
+    """
+    rules = policy.follow_up
+    within = timedelta(seconds=rules.pause_within_seconds)
+    memory = replace(
+        memory,
+        failures=tuple(f for f in memory.failures if now - f.at < within),
+        pauses=tuple(p for p in memory.pauses if not p.by or p.lasts(now)),
+    )
+    for record in settled:
+        if record.result in FAILURES:
+            failure = Failure(record.workload, record.pool, now, record.result)
+            memory = replace(memory, failures=(*memory.failures, failure)[-MOST_FAILURES:])
+        if record.probe:
+            memory = _tried_out(memory, record, rules, now)
+    return _widened(memory, policy, now)
+
+
+def _tried_out(
+    memory: Memory, probe: EvictionRecord, rules: FollowUpRules, now: datetime
+) -> Memory:
+    """The memory once the probe of the pauses that were due for one has been judged."""
+    for pause in memory.pauses:
+        if not _is_tried_by(probe, pause):
+            continue
+        if probe.result in SUCCESSES:
+            memory = memory.without_pause(pause)
+        elif probe.result in FAILURES:
+            renewed = _renewed(pause, probe, rules, now)
+            pauses = tuple(renewed if each == pause else each for each in memory.pauses)
+            memory = replace(memory, pauses=pauses)
+    return memory
+
+
+def _is_tried_by(probe: EvictionRecord, pause: Pause) -> bool:
+    was_due = not pause.lasts(probe.evicted_at)
+    return was_due and pause.covers(probe.workload, probe.pool)
+
+
+def _renewed(pause: Pause, probe: EvictionRecord, rules: FollowUpRules, now: datetime) -> Pause:
+    backoff = Backoff(rules.pause_first_seconds, rules.pause_longest_seconds)
+    level = backoff.raised(pause.level)
+    result = probe.result.value if probe.result else ""
+    why = f"the move that tried it out failed: {probe.workload} ({result})"
+    return replace(pause, until=now + backoff.wait(level), level=level, why=why)
+
+
+def _widened(memory: Memory, policy: Policy, now: datetime) -> Memory:
+    """The memory with the pauses that the failures ask for and that have not begun yet."""
+    began = {(p.scope, p.subject) for p in memory.pauses if not p.by}
+    if (PauseScope.EVERYTHING, "") in began:
+        return memory
+    rules, failures = policy.follow_up, memory.failures
+    if _workloads(failures) >= rules.pause_workloads:
+        return _with_pause(memory, PauseScope.EVERYTHING, "", rules, now)
+    if not _has_several_pools(policy):
+        return memory
+    for pool in sorted({failure.pool for failure in failures}):
+        enough = _workloads(f for f in failures if f.pool == pool) >= POOL_WORKLOADS
+        if enough and (PauseScope.POOL, pool) not in began:
+            memory = _with_pause(memory, PauseScope.POOL, pool, rules, now)
+    return memory
+
+
+def _has_several_pools(policy: Policy) -> bool:
+    return len(policy.pools) + (not policy.only_pools) > 1
+
+
+def _workloads(failures: Iterable[Failure]) -> int:
+    return len({failure.workload for failure in failures})
+
+
+def _with_pause(
+    memory: Memory, scope: PauseScope, subject: str, rules: FollowUpRules, now: datetime
+) -> Memory:
+    backoff = Backoff(rules.pause_first_seconds, rules.pause_longest_seconds)
+    pause = Pause(scope, now, now + backoff.wait(0), subject)
+    evidence = [f for f in memory.failures if pause.covers(f.workload, f.pool)]
+    pause = replace(pause, why=_why(evidence, rules.pause_within_seconds))
+    return replace(memory, pauses=(*memory.pauses, pause))
+
+
+def _why(failures: Iterable[Failure], within_seconds: int) -> str:
+    newest = {f.workload: f.result.value for f in sorted(failures, key=lambda f: f.at)}
+    named = [f"{workload} ({result})" for workload, result in sorted(newest.items())]
+    further = len(named) - MOST_NAMED
+    names = ", ".join(named[:MOST_NAMED]) + (f" and {further} more" if further > 0 else "")
+    within = duration_text(within_seconds)
+    return f"moves of {len(named)} workloads failed within {within}: {names}"

@@ -1,0 +1,76 @@
+"""Which pod replaces which evicted one: one to one, and for as long as the replacement lives."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from desched.model.cluster import ClusterState, Pod, PodRef, Workload
+from desched.model.memory import EvictionRecord
+
+CLOCK_STEP = timedelta(seconds=1)
+"""The API server's time stamps are whole seconds: a later pod may seem this much earlier."""
+
+
+class Replicas(msgspec.Struct, frozen=True):
+    """The workloads with an eviction in flight, and their living pods, oldest first.
+
+    Pods that have finished or are being deleted are left out. Both are keyed by the workload's uid.
+    """
+
+    workloads: Mapping[str, Workload]
+    pods: Mapping[str, Sequence[Pod]]
+
+    def ready(self, workload_uid: str) -> int:
+        """How many living pods of a workload are Ready."""
+        return sum(pod.ready for pod in self.pods.get(workload_uid, ()))
+
+
+def replicas_of(records: Iterable[EvictionRecord], cluster: ClusterState) -> Replicas:
+    """The replicas of the workloads of these evictions, in one pass over all pods."""
+    awaited = {record.workload_uid for record in records}
+    workloads = {w.uid: w for w in cluster.workloads.values() if w.uid in awaited}
+    pods: dict[str, list[Pod]] = {}
+    for pod in cluster.pods:
+        workload = cluster.workload_of(pod)
+        if workload is None or workload.uid not in awaited or pod.finished or pod.deleting:
+            continue
+        pods.setdefault(workload.uid, []).append(pod)
+    in_order = {uid: sorted(of, key=lambda p: (p.created_at, p.ref)) for uid, of in pods.items()}
+    return Replicas(workloads, in_order)
+
+
+def replacements(
+    records: Sequence[EvictionRecord], replicas: Replicas
+) -> Mapping[PodRef, Pod | None]:
+    """The replacement of each evicted pod in flight, None where there is none.
+
+    The earliest eviction gets the earliest pod that was created after it. A replacement stays with
+    its eviction as long as it lives, and with a settled one for good.
+    """
+    taken = {record.pod.uid for record in records}
+    taken |= {r.replacement.uid for r in records if r.replacement and not r.in_flight}
+    waiting = sorted((r for r in records if r.in_flight), key=lambda r: (r.evicted_at, r.pod))
+    found: dict[PodRef, Pod | None] = {}
+    for choose in (_known, _earliest):
+        for record in waiting:
+            if found.get(record.pod) is None:
+                living = replicas.pods.get(record.workload_uid, ())
+                chosen = choose(record, [pod for pod in living if pod.uid not in taken])
+                found[record.pod] = chosen
+                taken |= {chosen.uid} if chosen else set()
+    return found
+
+
+def _known(record: EvictionRecord, free: Iterable[Pod]) -> Pod | None:
+    return next((pod for pod in free if pod.ref == record.replacement), None)
+
+
+def _earliest(record: EvictionRecord, free: Iterable[Pod]) -> Pod | None:
+    return next((pod for pod in free if _may_replace(pod, record)), None)
+
+
+def _may_replace(pod: Pod, record: EvictionRecord) -> bool:
+    if pod.owner is not None and pod.owner.kind == "StatefulSet" and pod.name != record.pod.name:
+        return False
+    return pod.created_at >= record.evicted_at - CLOCK_STEP

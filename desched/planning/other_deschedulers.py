@@ -1,0 +1,67 @@
+"""Deschedulers of other makers in the same cluster: each would undo what the other does."""
+
+from collections.abc import Iterable
+
+from desched.model.cluster import ClusterState, Pod
+
+MAKERS = {
+    "descheduler": "kubernetes-sigs descheduler",
+    "descheduler-rhel8": "OpenShift descheduler",
+    "descheduler-rhel9": "OpenShift descheduler",
+    "koord-descheduler": "Koordinator descheduler",
+    "ose-descheduler": "OpenShift descheduler",
+    "vc-descheduler": "Volcano descheduler",
+    "volcano-descheduler": "Volcano descheduler",
+}
+"""Whose it is, by the last part of an image's name, or by the name that a label gives."""
+
+NAME_LABELS = ("app.kubernetes.io/name", "app", "k8s-app", "koord-app")
+
+
+def other_deschedulers(cluster: ClusterState) -> tuple[str, ...]:
+    """Who else evicts for balance, as `Volcano descheduler in volcano-system`, sorted.
+
+    The pods of a CronJob run for moments only, so the finished ones count as long as their Job
+    is kept. Where an image tells the maker, labels are not asked. A dry run of another
+    descheduler cannot be told from one that evicts.
+    """
+    # Pods of a workload share these very objects, so few of them have to be looked at.
+    classes = {id(pod.scheduling): pod.scheduling for pod in cluster.pods}
+    labels = {id(pod.labels): pod.labels for pod in cluster.pods}
+    by_image = {key: _maker_by_image(each.images) for key, each in classes.items()}
+    by_label = {key: _maker_by_name(map(each.get, NAME_LABELS)) for key, each in labels.items()}
+    if not any(by_image.values()) and not any(by_label.values()):
+        return ()
+    found = set()
+    for pod in cluster.pods:
+        maker = by_image[id(pod.scheduling)] or by_label[id(pod.labels)]
+        if maker and _is_at_work(pod) and not _is_desched(pod, cluster):
+            found.add(f"{maker} in {pod.namespace}")
+    return tuple(sorted(found))
+
+
+def _maker_by_image(images: Iterable[str]) -> str:
+    return _maker_by_name(map(_last_part, images))
+
+
+def _maker_by_name(names: Iterable[str | None]) -> str:
+    return next((MAKERS[name] for name in names if name in MAKERS), "")
+
+
+def _last_part(image: str) -> str:
+    """The image's name without its registry, path, tag and digest."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+
+def _is_at_work(pod: Pod) -> bool:
+    of_cron_job = pod.owner is not None and pod.owner.kind == "Job"
+    return of_cron_job or not pod.finished
+
+
+def _is_desched(pod: Pod, cluster: ClusterState) -> bool:
+    """Whether it is this very program, whatever its image was renamed to."""
+    own = cluster.own_pod
+    if own is not None and (pod.namespace, pod.name) == (own.namespace, own.name):
+        return True
+    workload = cluster.workload_of(pod)
+    return workload is not None and workload.uid == cluster.own_workload_uid

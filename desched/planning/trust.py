@@ -1,0 +1,64 @@
+"""How far landing forecasts are to be trusted, by what became of earlier ones."""
+
+import math
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple
+
+from desched.model.memory import EvictionRecord, ForecastCheck, Memory
+from desched.model.stored_memory import LONGEST_REMEMBERED
+
+PRIOR_LANDINGS = 10
+"""So many landings are taken to have gone as forecast, so that the first bad one proves little."""
+
+_TIED = 1e-9
+
+
+def foreseen(record: EvictionRecord) -> frozenset[str]:
+    """Where a landing counts as forecast: the expected node, and the likeliest ones."""
+    highest = max((chance.probability for chance in record.landing), default=0.0)
+    likeliest = {c.node for c in record.landing if c.probability >= highest - _TIED}
+    return frozenset({record.expected_node, *likeliest} - {record.node})
+
+
+def foreseen_probability(record: EvictionRecord) -> float:
+    """The probability that the forecast gave all of these nodes together, 0 to 1."""
+    nodes = foreseen(record)
+    return min(1.0, math.fsum(c.probability for c in record.landing if c.node in nodes))
+
+
+def risk_surcharge(memory: Memory, pool: str) -> float:
+    """How much likelier bad landings from a pool have been than forecast, 0 to 1."""
+    checks = [check for check in memory.forecasts if check.pool == pool]
+    excess = sum(check.bad for check in checks) - math.fsum(check.risk for check in checks)
+    return max(0.0, excess / (len(checks) + PRIOR_LANDINGS))
+
+
+class ForecastQuality(NamedTuple):
+    """Landings of the last 24 hours beside their forecasts; rates are shares of `checks`, 0 to 1.
+
+    A hit is a landing on one of the likeliest nodes, a bad landing one that did not help.
+    """
+
+    checks: int
+    hit_rate: float
+    expected_hit_rate: float
+    bad_rate: float
+    expected_bad_rate: float
+
+
+def forecast_quality(memory: Memory, now: datetime) -> ForecastQuality | None:
+    """How well landings were forecast, None if there was no landing."""
+    checks = [check for check in memory.forecasts if now - check.at < LONGEST_REMEMBERED]
+    return _quality(checks) if checks else None
+
+
+def _quality(checks: Collection[ForecastCheck]) -> ForecastQuality:
+    count = len(checks)
+    return ForecastQuality(
+        count,
+        sum(check.hit for check in checks) / count,
+        math.fsum(check.probability for check in checks) / count,
+        sum(check.bad for check in checks) / count,
+        math.fsum(check.risk for check in checks) / count,
+    )

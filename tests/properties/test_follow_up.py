@@ -1,0 +1,310 @@
+"""What must hold for every follow-up, whatever becomes of the evictions."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from random import Random
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from desched.eviction.follow_up import FollowUp, follow_up
+from desched.model.cluster import Pod, Workload
+from desched.model.load import Unknown
+from desched.model.memory import (
+    EvictionRecord,
+    ForecastCheck,
+    Memory,
+    MoveResult,
+    NodeRounds,
+    PauseScope,
+)
+from desched.model.plan import LandingChance
+from desched.model.selectors import LabelSelector
+from desched.model.snapshot import Snapshot
+from desched.planning.trust import PRIOR_LANDINGS, risk_surcharge
+from desched.policy.follow_up import FollowUpRules
+from desched.policy.policy import NodePool, Policy
+from tests.builders import NOW, WINDOW_SECONDS, load, node, pod, policy, rule, snapshot, unknown
+
+WORKLOADS = ("web", "db", "cache", "mail")
+NODES = ("n0", "n1", "n2", "gpu0")
+RULES = FollowUpRules(pause_workloads=3)
+GPU = NodePool("gpu", LabelSelector(), (rule(),))
+POLICY = policy(rule(), follow_up=RULES, pools=(GPU,))
+HORIZON = timedelta(seconds=WINDOW_SECONDS)
+MINUTE = timedelta(minutes=1)
+FIRST, LONGEST = (
+    timedelta(seconds=s) for s in (RULES.cool_down_first_seconds, RULES.cool_down_longest_seconds)
+)
+
+
+class Step(NamedTuple):
+    """What a cycle sees, and what it evicts once it has followed up what was evicted before."""
+
+    now: datetime
+    seen: Snapshot
+    evictions: tuple[EvictionRecord, ...]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Step]:
+    """Pods that come, go and move at will; those that are there may be evicted.
+
+    The details come from a seed: drawn one by one they would mostly be alike.
+    """
+    chance = draw(st.randoms(use_true_random=True))
+    now = NOW
+    steps: list[Step] = []
+    born: list[Pod] = []
+    for _ in range(draw(st.integers(1, 15))):
+        now += chance.choice([0.1, 1, 1, 3, 6, 11, 40]) * MINUTE
+        for i in range(chance.randint(0, 3)):
+            of = chance.choice(WORKLOADS)
+            born.append(pod(f"{of}-{len(steps)}-{i}", of=of, created_at=now - 0.1 * MINUTE))
+        here = [_as_it_is(one, chance) for one in born[-9:] if chance.random() < 0.9]
+        blind = chance.random() < 0.2
+        ratios: dict[str, tuple[Unknown | float, float]] = {
+            name: (unknown() if blind else chance.choice([0.3, 0.78, 0.95]), 0.0) for name in NODES
+        }
+        owners = [
+            Workload("Deployment", "apps", of, f"uid-{of}", chance.choice([1, 2, 2, 3]))
+            for of in WORKLOADS
+            if chance.random() < 0.95
+        ]
+        seen = snapshot([node(name) for name in NODES], here, load(ratios), owners)
+        going = [one for one in here if one.node and not one.deleting and chance.random() < 0.3]
+        steps.append(Step(now, seen, tuple(_evicted(one, now, chance) for one in going)))
+        gone = {one.uid for one in going if chance.random() < 0.7}
+        born = [one for one in born if one.uid not in gone]
+    return steps
+
+
+def _as_it_is(one: Pod, chance: Random) -> Pod:
+    return msgspec.structs.replace(
+        one,
+        node=chance.choice(["", *NODES]),
+        ready=chance.random() < 0.5,
+        deleting=chance.random() < 0.2,
+        phase="Failed" if chance.random() < 0.1 else "Running",
+    )
+
+
+def _evicted(one: Pod, now: datetime, chance: Random) -> EvictionRecord:
+    likely = chance.random()
+    return EvictionRecord(
+        pod=one.ref,
+        node=one.node,
+        workload_uid=one.owner.uid if one.owner else "",
+        workload=f"Deployment apps/{one.labels['app']}",
+        evicted_at=now,
+        expected_node="n1",
+        cpu_millicores=chance.choice([100.0, 800.0]),
+        pool="gpu" if one.node == "gpu0" else "",
+        replicas=2,
+        landing=(LandingChance("n1", likely), LandingChance("n2", 1 - likely)),
+        landing_risk=chance.uniform(0, 0.15),
+        judged_by=chance.choice([None, now + 2 * MINUTE, now + 10 * MINUTE]),
+        taken_over=chance.random() < 0.2,
+        probe=chance.random() < 0.3,
+    )
+
+
+def lived(history: Sequence[Step], by: Policy = POLICY) -> Iterator[tuple[Step, Memory, FollowUp]]:
+    """Each step with the memory before its follow-up, and what the follow-up made of it."""
+    memory = Memory()
+    for step in history:
+        before = memory.observed(step.seen.cluster.pods, step.now, HORIZON)
+        after = follow_up(before, step.seen, by, step.now)
+        yield step, before, after
+        memory = after.memory
+        for record in step.evictions:
+            memory = memory.with_eviction(record)
+
+
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@slow
+@given(histories())
+def test_each_eviction_has_one_replacement_of_its_own(history: list[Step]) -> None:
+    for step, _, after in lived(history):
+        records = [(r, r.replacement) for r in after.memory.evictions if r.replacement]
+        assert len({replacement for _, replacement in records}) == len(records)
+        pods = {one.ref: one for one in step.seen.cluster.pods}
+        for record, replacement in records:
+            if record.in_flight or record in after.settled:
+                found = pods[replacement]
+                assert found.ref != record.pod
+                assert found.owner is not None
+                assert found.owner.uid == record.workload_uid
+                assert found.created_at >= record.evicted_at - timedelta(seconds=1)
+
+
+@slow
+@given(histories())
+def test_what_became_of_an_eviction_is_told_once_and_never_changes(history: list[Step]) -> None:
+    told = {}
+    for _, before, after in lived(history):
+        # The same pod may be evicted again in these histories; it is then another eviction.
+        known = {(r.pod, r.evicted_at): r for r in before.evictions if not r.in_flight}
+        for record in after.settled:
+            assert record.result is not None
+            assert (record.pod, record.evicted_at) not in told
+            told[record.pod, record.evicted_at] = record
+        for record in after.memory.evictions:
+            key = record.pod, record.evicted_at
+            assert record.in_flight or record == known.get(key, told.get(key))
+
+
+@slow
+@given(histories())
+def test_every_eviction_is_judged_in_time(history: list[Step]) -> None:
+    patience = timedelta(seconds=RULES.patience_seconds)
+    for step, _, after in lived(history):
+        for record in after.memory.in_flight:
+            if not record.taken_over:
+                assert step.now < (record.judged_by or record.evicted_at + patience)
+
+
+@slow
+@given(histories())
+def test_a_cool_down_follows_every_move_and_stays_within_its_bounds(history: list[Step]) -> None:
+    for step, _, after in lived(history):
+        until = {rest.workload_uid: rest.until for rest in after.memory.cool_downs}
+        for record in after.settled:
+            assert until[record.workload_uid] >= step.now + FIRST
+        assert all(end <= step.now + LONGEST for end in until.values())
+
+
+@slow
+@given(histories())
+def test_no_pause_begins_that_is_wider_than_the_failures_that_ask_for_it(
+    history: list[Step],
+) -> None:
+    for step, _, after in lived(history):
+        for pause in after.memory.pauses:
+            if pause.since != step.now:
+                continue
+            failures = [f for f in after.memory.failures if pause.covers(f.workload, f.pool)]
+            needed = 3 if pause.scope is PauseScope.EVERYTHING else 2
+            assert len({f.workload for f in failures}) >= needed
+            assert all(step.now - f.at < timedelta(hours=1) for f in failures)
+
+
+@slow
+@given(histories())
+def test_looking_twice_at_the_same_changes_nothing(history: list[Step]) -> None:
+    for step, _, after in lived(history):
+        assert follow_up(after.memory, step.seen, POLICY, step.now) == FollowUp(after.memory, ())
+
+
+@slow
+@given(histories(), st.randoms(use_true_random=True))
+def test_the_order_of_objects_and_records_changes_nothing(
+    history: list[Step], order: Random
+) -> None:
+    for step, before, after in lived(history):
+        cluster = step.seen.cluster
+        state = msgspec.structs.replace(
+            cluster,
+            nodes=tuple(order.sample(cluster.nodes, len(cluster.nodes))),
+            pods=tuple(order.sample(cluster.pods, len(cluster.pods))),
+        )
+        seen = msgspec.structs.replace(step.seen, cluster=state)
+        turned = msgspec.structs.replace(before, evictions=tuple(reversed(before.evictions)))
+        found = follow_up(turned, seen, POLICY, step.now)
+        records = tuple(reversed(found.memory.evictions))
+        memory = msgspec.structs.replace(found.memory, evictions=records)
+        assert FollowUp(memory, found.settled) == after
+
+
+def test_the_strategy_makes_every_result_and_every_pause() -> None:
+    """The properties above would hold for a follow-up that does nothing."""
+    results: set[MoveResult | None] = set()
+    scopes: set[PauseScope] = set()
+    parked: list[NodeRounds] = []
+
+    @settings(max_examples=200, deadline=None, database=None, derandomize=True)
+    @given(histories())
+    def collect(history: list[Step]) -> None:
+        for _, _, after in lived(history):
+            results.update(record.result for record in after.settled)
+            scopes.update(pause.scope for pause in after.memory.pauses)
+            parked.extend(each for each in after.memory.nodes if each.parked_until)
+
+    collect()
+    assert results == set(MoveResult)
+    assert scopes == {PauseScope.EVERYTHING, PauseScope.POOL}
+    assert parked
+
+
+@settings(deadline=None, max_examples=3)
+@given(st.lists(st.booleans(), min_size=120, max_size=120))
+def test_memory_stays_small_however_many_workloads_and_nodes_are_moved(came: list[bool]) -> None:
+    """Every ten minutes another workload leaves another node, for twenty hours."""
+    nodes = [node(f"n{i}") for i in range(60)]
+    hot = load({one.name: (0.9, 0.0) for one in nodes})
+    most: Counter[str] = Counter()
+    memory = Memory()
+    for i, comes in enumerate(came):
+        now = NOW + i * 10 * MINUTE
+        replaced = pod(f"web-{i - 1}-b", "n1", of=f"w{i - 1}", created_at=now - 9 * MINUTE)
+        owners = [Workload("Deployment", "apps", f"w{i - 1}", f"uid-w{i - 1}", 1)]
+        seen = snapshot(nodes, [replaced] if comes else [], hot, owners)
+        memory = memory.observed(seen.cluster.pods, now, HORIZON)
+        memory = follow_up(memory, seen, POLICY, now).memory
+        for field in ("evictions", "cool_downs", "nodes", "pauses", "failures", "forecasts"):
+            most[field] = max(most[field], len(getattr(memory, field)))
+        leaving = pod(f"web-{i}", f"n{i % 60}", of=f"w{i}")
+        record = EvictionRecord(
+            pod=leaving.ref,
+            node=leaving.node,
+            workload_uid=f"uid-w{i}",
+            workload=f"Deployment apps/w{i}",
+            evicted_at=now,
+            expected_node="n1",
+            replicas=1,
+            landing=(LandingChance("n1", 1.0),),
+            judged_by=now + 10 * MINUTE,
+        )
+        memory = memory.with_eviction(record)
+    assert most["evictions"] <= 3
+    assert most["cool_downs"] <= 40  # half an hour, and six more for their levels
+    assert most["nodes"] <= 40
+    assert most["pauses"] <= 2
+    assert most["failures"] <= 6
+    assert most["forecasts"] <= 120
+
+
+@given(st.lists(st.floats(0, 1), max_size=200), st.randoms(use_true_random=False))
+def test_forecasts_that_come_true_as_often_as_they_say_cost_nothing(
+    risks: list[float], order: Random
+) -> None:
+    checks, expected, bad = [], 0.0, 0
+    for risk in risks:
+        expected += risk
+        is_bad = bad < round(expected)
+        bad += is_bad
+        checks.append(ForecastCheck(NOW, "", risk, is_bad, 0.5, hit=True))
+    order.shuffle(checks)
+    surcharge = risk_surcharge(Memory(forecasts=tuple(checks)), "")
+    assert 0 <= surcharge <= 0.5 / (len(risks) + PRIOR_LANDINGS) + 1e-9
+
+
+@given(st.lists(st.tuples(st.floats(0, 0.15), st.integers(0, 1439)), min_size=1, max_size=50))
+def test_a_surcharge_fades_as_bad_landings_age(landings: list[tuple[float, int]]) -> None:
+    checks = tuple(
+        ForecastCheck(NOW - age * MINUTE, "", risk, bad=True, probability=0.5, hit=False)
+        for risk, age in sorted(landings, key=lambda landing: -landing[1])
+    )
+    memory, last = Memory(forecasts=checks), 1.0
+    quiet = snapshot([node("n0")], [], load({"n0": (0.5, 0.0)}))
+    for hours in range(25):
+        memory = follow_up(memory, quiet, POLICY, NOW + timedelta(hours=hours)).memory
+        assert risk_surcharge(memory, "") <= last
+        last = risk_surcharge(memory, "")
+    assert last == pytest.approx(0)

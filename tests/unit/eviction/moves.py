@@ -1,0 +1,85 @@
+"""Evictions of web-0 from n0 two minutes ago, expected on n1, and what a later look may find."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from desched.eviction.follow_up import FollowUp, follow_up
+from desched.model.cluster import Pod, PodRef, Workload
+from desched.model.load import Measured, Unknown
+from desched.model.memory import EvictionRecord, Memory, MoveResult
+from desched.model.plan import LandingChance
+from desched.model.snapshot import Snapshot
+from desched.policy.policy import Policy
+from tests.builders import NOW, load, node, pod, policy, snapshot, workload
+
+EVICTED_AT = NOW - timedelta(minutes=2)
+DUE = NOW + timedelta(minutes=8)
+POLICY = policy()
+
+
+def minutes(count: float) -> timedelta:
+    return timedelta(minutes=count)
+
+
+def ref(name: str) -> PodRef:
+    return PodRef("apps", name, f"uid-{name}")
+
+
+def record(name: str = "web-0", of: str = "web", **fields: Any) -> EvictionRecord:
+    defaults = {
+        "node": "n0",
+        "workload_uid": f"uid-{of}",
+        "workload": f"Deployment apps/{of}",
+        "evicted_at": EVICTED_AT,
+        "expected_node": "n1",
+        "cpu_millicores": 400.0,
+        "memory_bytes": 0.0,
+        "left_at": NOW - minutes(1),
+        "replicas": 3,
+        "landing": (LandingChance("n1", 0.7), LandingChance("n2", 0.3)),
+        "landing_risk": 0.1,
+        "judged_by": DUE,
+    }
+    return EvictionRecord(pod=ref(name), **(defaults | fields))
+
+
+def replacement(name: str = "web-9", on: str = "n1", **fields: Any) -> Pod:
+    """A Ready pod that was created right after the eviction."""
+    created = {"created_at": EVICTED_AT, "started_at": EVICTED_AT}
+    return pod(name, on, **(created | fields))
+
+
+CALM: Mapping[str, Measured | Unknown | float] = {"n0": 0.5, "n1": 0.5, "n2": 0.5, "n3": 0.5}
+
+
+def look(
+    pods: Iterable[Pod] = (),
+    cpu: Mapping[str, Measured | Unknown | float] = CALM,
+    workloads: Iterable[Workload] | None = None,
+    **cluster: Any,
+) -> Snapshot:
+    """Four nodes of 4 cores with this CPU load, and workloads `web` and `db` of 3 replicas."""
+    nodes = [node(name) for name in cpu]
+    ratios = {name: (ratio, 0.1) for name, ratio in cpu.items()}
+    owners = [workload("web"), workload("db")] if workloads is None else workloads
+    return snapshot(nodes, pods, load(ratios), owners, **cluster)
+
+
+def followed(
+    memory: Memory | EvictionRecord,
+    seen: Snapshot,
+    now: datetime = NOW,
+    by: Policy = POLICY,
+) -> FollowUp:
+    if isinstance(memory, EvictionRecord):
+        memory = Memory((memory,))
+    return follow_up(memory, seen, by, now)
+
+
+def result(
+    memory: Memory | EvictionRecord, seen: Snapshot, now: datetime = NOW, by: Policy = POLICY
+) -> MoveResult | None:
+    """What became of the only eviction."""
+    (only,) = followed(memory, seen, now, by).memory.evictions
+    return only.result

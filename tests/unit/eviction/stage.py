@@ -1,0 +1,169 @@
+"""A plan to carry out in virtual time: answers to give, and a log of all that was done."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from desched.errors import ObservationError, ObservationSource, StopActing
+from desched.eviction.executor import Acting, carry_out
+from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
+from desched.model.memory import Memory
+from desched.model.plan import Plan, PlannedEviction
+from desched.model.report import EvictionVerdict, Outcome
+from desched.planning.planner import surroundings
+from desched.planning.usage import UsageBook
+from desched.policy.policy import EvictionLimits
+from desched.ports import EvictionAnswer, FreshLook
+from desched.simulation.clock import VirtualClock
+from tests.builders import NOW, budget, load, node, pod, policy, rule, snapshot, workload
+
+Answer = EvictionAnswer | StopActing
+
+OK = EvictionAnswer(EvictionVerdict.EVICTED)
+TAKEN_OVER = EvictionAnswer(EvictionVerdict.TAKEN_OVER, "triggered migration")
+BLOCKED = EvictionAnswer(EvictionVerdict.BLOCKED_BY_BUDGET, "needs 2 healthy pods")
+FORBIDDEN = EvictionAnswer(EvictionVerdict.FORBIDDEN, "no")
+LOST = StopActing("no answer within 10 s")
+
+
+def throttled(seconds: float | None) -> EvictionAnswer:
+    return EvictionAnswer(EvictionVerdict.THROTTLED, "slow down", seconds)
+
+
+class Deed(NamedTuple):
+    """What was done, when in seconds since the start, and for which pod."""
+
+    at: float
+    what: str
+    pod: str
+
+
+class Stage:
+    """All the ports of acting.
+
+    Each move is `pod@node of workload`. Answers are by pod, in their turn, then OK. `allowed` tells
+    by workload what its budget allows at a time; without an entry there is no budget. With
+    `covers_all` such a budget covers the pods of every workload.
+    """
+
+    def __init__(
+        self, *moves: str, per_minute: int | None = None, deadline_seconds: int = 240
+    ) -> None:
+        self.clock = VirtualClock(NOW)
+        self.log: list[Deed] = []
+        self.answers: dict[str, list[Answer]] = {}
+        self.allowed: dict[str, Callable[[float], int]] = {}
+        self.fence: Callable[[], bool] = lambda: True
+        self.remembered: set[str] = set()
+        self.covers_all = False
+        self.store_fails_for = ""
+        self.unreadable = ""
+        self.seconds_by_deed: dict[str, float] = {}
+        self.present: Callable[[Pod], Pod | None] = lambda one: one
+        self._pods = [_pod(move) for move in moves]
+        self.workloads = {p.labels["app"]: workload(p.labels["app"], 9) for p in self._pods}
+        self._nodes = {name: node(name) for name in sorted({p.node for p in self._pods})}
+        self.plan = Plan((), tuple(_planned(each) for each in self._pods))
+        limits = EvictionLimits(per_minute=per_minute, deadline_seconds=deadline_seconds)
+        by = policy(rule(), limits=limits)
+        usage = dict.fromkeys((p.name for p in self._pods), (0.5, 0.5))
+        of_load = load(dict.fromkeys(self._nodes, (0.9, 0.1)), usage)
+        seen = snapshot(self._nodes.values(), self._pods, of_load, self.workloads.values())
+        book = UsageBook(seen, by, NOW)
+        self._around = surroundings(seen, by, Memory(), NOW, book)
+
+    # The ports
+
+    def read_cluster(self) -> ClusterState:
+        raise NotImplementedError
+
+    def read_around(self, ref: PodRef) -> FreshLook | None:
+        self._did("looked", ref)
+        if ref.name == self.unreadable:
+            raise ObservationError(ObservationSource.CLUSTER, "it could not be read")
+        planned = next(p for p in self._pods if p.name == ref.name)
+        found = self.present(planned)
+        if found is None:
+            return None
+        of = self.workloads[planned.labels["app"]]
+        return FreshLook(found, self._nodes[found.node], of, None, self._budgets())
+
+    def evict(self, ref: PodRef, reason: str) -> EvictionAnswer:
+        assert reason
+        assert ref.name in self.remembered
+        self._did("asked", ref)
+        script = self.answers.get(ref.name, [])
+        answer = script.pop(0) if script else OK
+        if isinstance(answer, StopActing):
+            raise answer
+        return answer
+
+    def announce(self, eviction: PlannedEviction, note: str) -> None:
+        assert eviction.node in note
+        self._did("announced", eviction.pod)
+
+    def may_act(self) -> bool:
+        return self.fence()
+
+    def remember(self, eviction: PlannedEviction) -> None:
+        self._did("remembered", eviction.pod)
+        if eviction.pod.name == self.store_fails_for:
+            raise StopActing("somebody else changed the memory")
+        self.remembered.add(eviction.pod.name)
+
+    def forget(self, eviction: PlannedEviction) -> None:
+        self._did("forgot", eviction.pod)
+        self.remembered.discard(eviction.pod.name)
+
+    # What tests say and ask
+
+    def run(self) -> list[str]:
+        """Carry the plan out; the verdicts in the order of the reports."""
+        acting = Acting(
+            self, self, self.clock, self._around, self.may_act, self.remember, self.forget
+        )
+        self.outcomes: Sequence[Outcome] = carry_out(self.plan, acting)
+        assert [outcome.pod for outcome in self.outcomes] == [e.pod for e in self.plan.evictions]
+        return [outcome.verdict.value for outcome in self.outcomes]
+
+    def times(self, what: str, *pods: str) -> list[float]:
+        """When this was done for these pods; for any pod if none is named."""
+        return [d.at for d in self.log if d.what == what and (not pods or d.pod in pods)]
+
+    @property
+    def asked(self) -> list[str]:
+        """The pods that were asked for, in this order."""
+        return [deed.pod for deed in self.log if deed.what == "asked"]
+
+    def _did(self, what: str, ref: PodRef) -> None:
+        self.log.append(Deed(self.clock.monotonic(), what, ref.name))
+        self.clock.advance(self.seconds_by_deed.get(what, 0.0))
+
+    def _budgets(self) -> tuple[PodDisruptionBudget, ...]:
+        now = self.clock.monotonic()
+        return tuple(
+            budget(f"guard-{app}", allowed(now), **({} if self.covers_all else {"app": app}))
+            for app, allowed in self.allowed.items()
+        )
+
+
+def _pod(move: str) -> Pod:
+    name, _, rest = move.partition("@")
+    on, _, of = rest.partition(" of ")
+    return pod(name, on=on, of=of)
+
+
+def _planned(one: Pod) -> PlannedEviction:
+    app = one.labels["app"]
+    return PlannedEviction(
+        pod=one.ref,
+        node=one.node,
+        workload=f"Deployment apps/{app}",
+        workload_uid=f"uid-{app}",
+        priority=0,
+        cpu_millicores=500.0,
+        memory_bytes=0.0,
+        relief=(),
+        expected_node="cool",
+        places=1,
+        reason=f"node {one.node} is hot",
+    )

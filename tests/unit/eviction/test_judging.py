@@ -1,0 +1,229 @@
+"""What became of an eviction, by where its replacement is and what that made of it."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from desched.model.cluster import Owner
+from desched.model.load import LoadProblem
+from desched.model.memory import Memory, MoveResult
+from desched.model.plan import LandingChance
+from desched.model.resources import Resource
+from tests.builders import (
+    NOW,
+    Protections,
+    amounts,
+    load,
+    measured,
+    node,
+    pod,
+    policy,
+    rule,
+    snapshot,
+    unknown,
+    workload,
+)
+from tests.unit.eviction.moves import (
+    CALM,
+    DUE,
+    EVICTED_AT,
+    followed,
+    look,
+    minutes,
+    record,
+    replacement,
+    result,
+)
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("on", "expected"),
+    [
+        ("n1", MoveResult.LANDED_AS_FORECAST),
+        ("n2", MoveResult.LANDED_ELSEWHERE),
+        ("n0", MoveResult.BACK_ON_SOURCE),
+    ],
+)
+def test_a_ready_replacement_is_judged_by_its_node(on, expected):
+    after = followed(record(), look([replacement(on=on)]))
+    (settled,) = after.settled
+    assert settled.result is expected
+    assert settled.landed_on == on
+    assert settled.settled_at == NOW
+    assert settled.replacement == replacement().ref
+    assert after.memory.evictions == (settled,)
+
+
+def test_any_of_the_likeliest_nodes_is_as_forecast():
+    chances = tuple(LandingChance(name, 0.5) for name in ("n1", "n2"))
+    assert result(record(landing=chances), look([replacement(on="n2")])) is (
+        MoveResult.LANDED_AS_FORECAST
+    )
+
+
+def test_a_settled_eviction_is_not_judged_again():
+    settled = followed(record(), look([replacement(on="n1")])).memory
+    later = followed(settled, look([replacement(on="n0")]), NOW + minutes(1))
+    assert later.settled == ()
+    assert later.memory.evictions == settled.evictions
+
+
+def test_a_node_that_is_overloaded_with_the_replacement_is_hot():
+    assert result(record(), look([replacement()], CALM | {"n1": 0.9})) is MoveResult.LANDED_HOT
+
+
+def test_what_the_windows_have_not_seen_of_the_replacement_counts():
+    # 0.4 cores of 4 are 10 %, of which the window of five minutes has seen two fifths.
+    assert result(record(), look([replacement()], CALM | {"n1": 0.75})) is MoveResult.LANDED_HOT
+    assert result(record(), look([replacement()], CALM | {"n1": 0.73})) is (
+        MoveResult.LANDED_AS_FORECAST
+    )
+
+
+def test_other_pods_that_arrive_are_not_held_against_the_move():
+    others = [
+        pod(f"db-{i}", "n1", of="db", created_at=NOW, started_at=NOW, request=amounts(1))
+        for i in range(2)
+    ]
+    assert result(record(), look([replacement(), *others], CALM | {"n1": 0.6})) is (
+        MoveResult.LANDED_AS_FORECAST
+    )
+
+
+def test_a_node_that_becomes_hot_after_the_landing_changes_nothing():
+    settled = followed(record(), look([replacement()])).memory
+    later = followed(settled, look([replacement()], CALM | {"n1": 0.95}), NOW + minutes(5))
+    assert later.memory.evictions[0].result is MoveResult.LANDED_AS_FORECAST
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        look([replacement()], CALM | {"n1": unknown()}),
+        look([replacement(on="n9")]),
+        msgspec.structs.replace(
+            look([replacement()]),
+            load=load({"n1": (0.5, 0.1)}, problems=[(LoadProblem.PARTIAL_DATA, "half")]),
+        ),
+    ],
+    ids=["no load", "out of scope", "partial data"],
+)
+def test_a_landing_on_unknown_load_waits_and_is_never_blamed(seen):
+    assert result(record(), seen) is None
+    assert result(record(), seen, DUE - SECOND) is None
+    assert result(record(), seen, DUE) is MoveResult.LOAD_UNKNOWN
+
+
+def test_coming_back_is_known_without_any_load():
+    seen = look([replacement(on="n0")], CALM | {"n0": unknown()})
+    assert result(record(), seen) is MoveResult.BACK_ON_SOURCE
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([], MoveResult.NEVER_CAME),
+        ([replacement(on="", ready=False, phase="Pending")], MoveResult.STILL_PENDING),
+        ([replacement(ready=False)], MoveResult.NOT_READY),
+        ([replacement(on="n0", ready=False)], MoveResult.BACK_ON_SOURCE),
+    ],
+)
+def test_what_is_not_ready_is_waited_for_and_then_judged(pods, expected):
+    assert result(record(), look(pods), DUE - SECOND) is None
+    assert result(record(), look(pods), DUE) is expected
+
+
+def test_without_a_time_of_its_own_an_eviction_is_judged_after_the_policys_patience():
+    open_ended = record(judged_by=None)
+    assert result(open_ended, look(), EVICTED_AT + minutes(10) - SECOND) is None
+    assert result(open_ended, look(), EVICTED_AT + minutes(10)) is MoveResult.NEVER_CAME
+
+
+def test_a_pod_that_is_still_ending_has_stayed_rather_than_failed():
+    assert result(record(left_at=None), look(), DUE) is MoveResult.STAYED
+
+
+def test_an_eviction_that_was_taken_over_has_patience_from_when_its_pod_left():
+    left_at = DUE - minutes(1)
+    taken_over = record(taken_over=True, left_at=left_at)
+    assert result(taken_over, look(), DUE) is None
+    assert result(taken_over, look(), left_at + minutes(10)) is MoveResult.NEVER_CAME
+    still_here = record(taken_over=True, left_at=None)
+    assert result(still_here, look(), DUE) is None
+    assert result(still_here, look(), EVICTED_AT + minutes(20)) is MoveResult.STAYED
+
+
+def test_a_workload_that_is_gone_wants_no_replacement():
+    assert result(record(), look(workloads=[workload("db")])) is MoveResult.NOT_WANTED
+
+
+def test_a_workload_that_wants_fewer_and_has_them_wants_no_replacement():
+    fewer = [workload("web", replicas=2)]
+    complete = [pod("web-1", "n1"), pod("web-2", "n2")]
+    assert result(record(), look(complete, workloads=fewer)) is MoveResult.NOT_WANTED
+
+
+def test_a_workload_that_wants_fewer_and_lacks_some_is_waited_for():
+    seen = look([pod("web-1", "n1")], workloads=[workload("web", replicas=2)])
+    assert result(record(), seen) is None
+    assert result(record(), seen, DUE) is MoveResult.NOT_WANTED
+
+
+def test_a_replacement_counts_although_fewer_are_wanted():
+    seen = look([replacement()], workloads=[workload("web", replicas=2)])
+    assert result(record(), seen) is MoveResult.LANDED_AS_FORECAST
+
+
+def test_workloads_of_declared_kinds_are_followed_as_well():
+    by = policy(protections=Protections(understood_owner_kinds=("argoproj.io/Rollout",)))
+    owner = Owner("ReplicaSet", "web-1", "uid-rs", "apps/v1")
+    owners = {"uid-rs": Owner("Rollout", "web", "uid-web", "argoproj.io/v1alpha1")}
+    seen = look([replacement(owner=owner)], workloads=[workload("db")], controller_owners=owners)
+    assert result(record(), seen, by=by) is MoveResult.LANDED_AS_FORECAST
+    # Without any pod it is not known at all, and may be back in a moment.
+    without = look(workloads=[workload("db")], controller_owners=owners)
+    assert result(record(), without, by=by) is None
+    assert result(record(), without, DUE, by=by) is MoveResult.NOT_WANTED
+
+
+def test_how_many_replicas_a_workload_of_a_declared_kind_wants_is_not_guessed_from_its_pods():
+    by = policy(protections=Protections(understood_owner_kinds=("argoproj.io/Rollout",)))
+    owner = Owner("Rollout", "web", "uid-web", "argoproj.io/v1alpha1")
+    seen = look([pod("web-1", "n1", owner=owner)], workloads=[workload("db")])
+    assert result(record(replicas=2), seen, by=by) is None
+    assert result(record(replicas=2), seen, DUE, by=by) is MoveResult.NEVER_CAME
+
+
+def test_every_window_has_to_be_above_the_target_for_a_landing_to_be_hot():
+    by = policy(rule(Resource.CPU, windows_seconds=(300, 600)))
+    nodes = [node(name) for name in ("n0", "n1")]
+    calm_for_long = load({"n0": (measured(0.5, 0.5), 0.0), "n1": (measured(0.9, 0.5), 0.0)})
+    seen = snapshot(nodes, [replacement()], calm_for_long, [workload("web")])
+    assert result(record(), seen, by=by) is MoveResult.LANDED_AS_FORECAST
+
+
+def test_without_anything_in_flight_no_pod_is_looked_at():
+    class Untouchable(tuple[object, ...]):
+        __slots__ = ()
+
+        def __iter__(self):
+            pytest.fail("looked at the pods")
+
+    seen = look()
+    state = msgspec.structs.replace(seen.cluster, pods=Untouchable())
+    blind = msgspec.structs.replace(seen, cluster=state)
+    settled = followed(record(), look([replacement()])).memory
+    memory = msgspec.structs.replace(settled, nodes=())
+    assert followed(Memory(), blind).settled == ()
+    assert followed(memory, blind).settled == ()
+
+
+def test_an_eviction_is_not_forgotten_before_it_is_judged():
+    late = DUE + minutes(60)
+    memory = Memory((record(left_at=None),)).observed([], late, timedelta(0))
+    assert result(memory, look(), late) is MoveResult.NEVER_CAME
+    judged = followed(memory, look(), late).memory
+    assert judged.observed([], late, timedelta(0)).evictions == ()

@@ -1,0 +1,227 @@
+"""The second look: the same rules, on what is so now."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from desched.model.cluster import (
+    Autoscaler,
+    Node,
+    Owner,
+    Pod,
+    PodDisruptionBudget,
+    PodRef,
+    Taint,
+    Workload,
+)
+from desched.model.memory import Memory
+from desched.model.plan import PlannedEviction, RefusalReason
+from desched.planning.confirmation import reconsider
+from desched.planning.planner import surroundings
+from desched.planning.surroundings import Finding, Surroundings
+from desched.planning.usage import UsageBook
+from desched.policy.policy import Policy, Protections
+from desched.ports import FreshLook
+from tests.builders import NOW, budget, load, node, planned, pod, policy, rule, snapshot, workload
+
+EAGER = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
+ROLLOUT = Owner("Rollout", "web", "uid-rollout", "argoproj.io/v1alpha1")
+
+
+class Second:
+    """The plan evicts pod a, one of two on node hot; then some of it changes."""
+
+    def __init__(self, by: Policy = EAGER, **cluster: Any) -> None:
+        of_load = load({"hot": (0.9, 0.1), "cool": (0.0, 0.0)}, dict.fromkeys("ab", (0.9, 0.1)))
+        pods = [pod("a", on="hot"), pod("b", on="hot")]
+        workloads = cluster.pop("workloads", [workload("web", 4)])
+        seen = snapshot([node("hot"), node("cool")], pods, of_load, workloads, **cluster)
+        self.eviction: PlannedEviction = planned(seen, by).evictions[0]
+        assert self.eviction.pod.name == "a"
+        book = UsageBook(seen, by, NOW)
+        self.around: Surroundings = surroundings(seen, by, Memory(), NOW, book)
+        self.pod: Pod = pods[0]
+        self.node: Node | None = node("hot")
+        self.workload: Workload | None = seen.cluster.workload_of(pods[0])
+        self.controller_owner: Owner | None = None
+        self.budgets: tuple[PodDisruptionBudget, ...] = seen.cluster.budgets
+        self.later_seconds = 1.0
+
+    def finding(self) -> Finding:
+        owner = self.controller_owner
+        look = FreshLook(self.pod, self.node, self.workload, owner, self.budgets)
+        now = NOW + timedelta(seconds=self.later_seconds)
+        return reconsider(self.eviction, look, self.around, now)
+
+    def reason(self) -> RefusalReason | None:
+        finding = self.finding()
+        return finding[0] if finding else None
+
+
+def test_what_has_not_changed_is_confirmed() -> None:
+    assert Second().finding() is None
+
+
+def test_a_pod_that_is_gone_is_not() -> None:
+    second = Second()
+    finding = reconsider(second.eviction, None, second.around, NOW)
+    assert finding == (RefusalReason.CONFIRMATION_FAILED, "the pod is gone")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"rolling_out": True}, RefusalReason.ROLLOUT_UNDER_WAY),
+        ({"scaling": True}, RefusalReason.SCALING_UNDER_WAY),
+        ({"ready_replicas": 3}, RefusalReason.REPLICAS_NOT_READY),
+        ({"desired_replicas": 1, "ready_replicas": 1}, RefusalReason.SINGLE_REPLICA),
+        ({"annotations": {"desched.io/evict": "false"}}, RefusalReason.OPTED_OUT),
+    ],
+)
+def test_the_workload_is_judged_as_it_is_now(
+    changes: dict[str, Any], reason: RefusalReason
+) -> None:
+    second = Second()
+    assert second.workload is not None
+    second.workload = replace(second.workload, **changes)
+    assert second.reason() is reason
+
+
+def test_an_autoscaler_that_acted_after_the_plan_counts() -> None:
+    second = Second()
+    assert second.workload is not None
+    scaler = Autoscaler(4, 4, 9, last_scaled_at=NOW + timedelta(seconds=1))
+    second.workload = replace(second.workload, autoscaler=scaler)
+    second.later_seconds = 3
+    assert second.finding() == (
+        RefusalReason.SCALING_UNDER_WAY,
+        "Deployment apps/web, scaled 2 s ago",
+    )
+
+
+def test_a_workload_that_is_no_longer_understood_is_left_alone() -> None:
+    second = Second()
+    second.workload = None
+    assert second.reason() is RefusalReason.OWNER_NOT_UNDERSTOOD
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"unschedulable": True}, "node hot is being_removed now (it is cordoned)"),
+        ({"deleting": True}, "node hot is being_removed now (it has a deletion timestamp)"),
+        ({"ready": False}, "node hot is not_ready now"),
+        (
+            {"taints": (Taint("node.kubernetes.io/memory-pressure", "NoSchedule"),)},
+            "node hot is under_pressure now (node.kubernetes.io/memory-pressure)",
+        ),
+        ({"created_at": NOW}, "node hot is too_young now (1 s old, the longest window is 300 s)"),
+    ],
+)
+def test_the_node_has_to_be_in_scope_still(changes: dict[str, Any], said: str) -> None:
+    second = Second()
+    second.node = replace(node("hot"), **changes)
+    assert second.finding() == (RefusalReason.CONFIRMATION_FAILED, said)
+
+
+def test_a_node_that_is_gone_needs_no_relief() -> None:
+    second = Second()
+    second.node = None
+    assert second.finding() == (RefusalReason.CONFIRMATION_FAILED, "node hot is gone")
+
+
+@pytest.mark.parametrize(
+    ("budgets", "reason"),
+    [
+        ((budget("guard", 1, app="web"),), None),
+        ((budget("guard", 0, app="web"),), RefusalReason.BUDGET_EXHAUSTED),
+        (
+            (replace(budget("guard", 1, app="web"), up_to_date=False),),
+            RefusalReason.BUDGET_NOT_CURRENT,
+        ),
+        (
+            (budget("guard", 1, app="web"), budget("later", 1, app="web")),
+            RefusalReason.SEVERAL_BUDGETS,
+        ),
+        ((budget("guard", 0, app="others"),), None),
+    ],
+)
+def test_budgets_are_judged_by_their_status_now(
+    budgets: tuple[PodDisruptionBudget, ...], reason: RefusalReason | None
+) -> None:
+    second = Second(budgets=(budget("guard", 2, app="web"),))
+    second.budgets = budgets
+    assert second.reason() is reason
+
+
+def test_what_earlier_evictions_took_of_a_budget_is_not_counted_twice() -> None:
+    # Two were allowed and both are planned; the first has gone, so that one is left for the second.
+    second = Second(budgets=(budget("guard", 2, app="web"),))
+    second.budgets = (budget("guard", 1, app="web"),)
+    assert second.finding() is None
+
+
+@pytest.mark.parametrize(
+    ("window_seconds", "age_seconds", "reason"),
+    [
+        (60, 60, None),
+        (60, 61, RefusalReason.LOAD_TOO_OLD),
+        (300, 300, None),
+        (300, 301, RefusalReason.LOAD_TOO_OLD),
+        (900, 300, None),
+        (900, 301, RefusalReason.LOAD_TOO_OLD),
+        (300, -1, None),
+        (300, -3600, RefusalReason.LOAD_TOO_OLD),
+    ],
+)
+def test_a_load_is_acted_on_for_its_shortest_window_and_five_minutes_at_most(
+    window_seconds: int, age_seconds: float, reason: RefusalReason | None
+) -> None:
+    second = Second(
+        replace(EAGER, rules=(replace(EAGER.rules[0], windows_seconds=(window_seconds,)),))
+    )
+    second.later_seconds = age_seconds
+    assert second.reason() is reason
+
+
+class TestDeclaredKinds:
+    """The policy declares a Rollout to replace its pods; nothing of it can be read."""
+
+    def second(self) -> Second:
+        by = policy(
+            rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3),
+            protections=Protections(
+                understood_owner_kinds=("argoproj.io/Rollout",), min_replicas=2
+            ),
+        )
+        second = Second(
+            by,
+            workloads=[workload("other")],
+            controller_owners={"uid-web": ROLLOUT},
+            budgets=(budget("guard", 1, app="web"),),
+        )
+        second.controller_owner = ROLLOUT
+        return second
+
+    def test_it_is_as_large_as_it_was_for_the_plan(self) -> None:
+        assert self.second().finding() is None
+
+    def test_a_controller_that_belongs_to_another_owner_now_is_left_alone(self) -> None:
+        second = self.second()
+        second.controller_owner = replace(ROLLOUT, uid="another")
+        assert second.reason() is RefusalReason.OWNER_NOT_UNDERSTOOD
+
+    def test_a_controller_that_has_lost_its_owner_is_left_alone(self) -> None:
+        second = self.second()
+        second.controller_owner = None
+        assert second.reason() is RefusalReason.OWNER_NOT_UNDERSTOOD
+
+
+def test_descheds_own_workload_is_known_by_its_pods_of_the_plan() -> None:
+    # The plan never has such a pod; the rule has to hold at the second look by itself.
+    second = Second()
+    cluster = replace(second.around.cluster, own_pod=PodRef("apps", "b"))
+    second.around = replace(second.around, cluster=cluster)
+    assert second.reason() is RefusalReason.DESCHED_ITSELF

@@ -1,0 +1,139 @@
+"""What memory holds against a move: parked nodes, paused pools, probes, evictions under way."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from desched.model.memory import EvictionRecord, Memory, NodeRounds, Pause, PauseScope
+from desched.model.plan import NodeReason
+from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.model.snapshot import Snapshot
+from desched.policy.policy import NodePool, Policy
+from tests.builders import (
+    NOW,
+    evicted,
+    load,
+    no_limits_but,
+    node,
+    planned,
+    pod,
+    policy,
+    reasons,
+    rule,
+    snapshot,
+    workload,
+)
+
+HOUR = timedelta(hours=1)
+
+
+def two_hot_nodes() -> Snapshot:
+    """Nodes `red` and `blue` with two pods of 0.9 cores each, and idle nodes of their kinds."""
+    kinds = {name: {"kind": name.partition("-")[0]} for name in ("red", "blue", "red-2", "blue-2")}
+    used = {"red-a": 0.9, "red-b": 0.9, "blue-a": 0.9, "blue-b": 0.9}
+    pods = [
+        pod(name, on=name.partition("-")[0], of=f"w-{name}", scheduling=of_kind(name))
+        for name in used
+    ]
+    made = snapshot(
+        [node(name, labels={"kubernetes.io/hostname": name} | kinds[name]) for name in kinds],
+        pods,
+        load(
+            {"red": (0.9, 0.1), "blue": (0.9, 0.1), "red-2": (0.0, 0.0), "blue-2": (0.0, 0.0)},
+            {name: (cores, 0.1) for name, cores in used.items()},
+        ),
+    )
+    workloads = {f"uid-w-{name}": workload(f"w-{name}") for name in used}
+    workloads["uid-w-blue-b"] = workload("w-blue-b", replicas=9)
+    state = msgspec.structs.replace(made.cluster, workloads=workloads)
+    return msgspec.structs.replace(made, cluster=state)
+
+
+def of_kind(name: str) -> dict[str, object]:
+    return {"node_selector": (("kind", name.partition("-")[0]),)}
+
+
+def by_pools() -> Policy:
+    cpu = rule(stop_margin_ratio=0.05)
+    pools = tuple(
+        NodePool(name, LabelSelector((Requirement("kind", Operator.IN, (name,)),)), (cpu,))
+        for name in ("red", "blue")
+    )
+    return policy(cpu, pools=pools)
+
+
+def over(scope: PauseScope, subject: str = "") -> Pause:
+    """A pause that began by itself and whose time is over."""
+    return Pause(scope, NOW - HOUR, NOW - timedelta(minutes=1), subject)
+
+
+def under_way(name: str, **fields: object) -> EvictionRecord:
+    gone = NOW - timedelta(minutes=20)
+    record = EvictionRecord(pod(name).ref, "elsewhere", f"uid-{name}", gone, "n", left_at=gone)
+    return msgspec.structs.replace(record, **fields)
+
+
+def test_without_memory_one_pod_leaves_each_node() -> None:
+    assert sorted(p.partition("-")[0] for p in evicted(planned(two_hot_nodes(), by_pools()))) == [
+        "blue",
+        "red",
+    ]
+
+
+def test_a_parked_node_is_left_alone_until_its_time_is_over() -> None:
+    parked = NodeRounds("red", 2, NOW - HOUR, parked_until=NOW + HOUR)
+    plan = planned(two_hot_nodes(), by_pools(), Memory(nodes=(parked,)))
+    assert {p.partition("-")[0] for p in evicted(plan)} == {"blue"}
+    assert {reasons(plan)[name] for name in ("red-a", "red-b")} == {"node_parked"}
+    verdict = next(v for v in plan.nodes if v.node == "red")
+    assert verdict.reason is NodeReason.PARKED
+    assert "until 2026-05-01 13:00 UTC" in verdict.detail
+    past = msgspec.structs.replace(parked, parked_until=NOW)
+    assert len(evicted(planned(two_hot_nodes(), by_pools(), Memory(nodes=(past,))))) == 2
+
+
+@pytest.mark.parametrize("until", [NOW + HOUR, None])
+def test_a_paused_pool_is_left_alone_and_the_other_is_not(until: object) -> None:
+    pause = Pause(PauseScope.POOL, NOW, until, "blue", by="jane")
+    plan = planned(two_hot_nodes(), by_pools(), Memory(pauses=(pause,)))
+    assert {p.partition("-")[0] for p in evicted(plan)} == {"red"}
+    assert {reasons(plan)[name] for name in ("blue-a", "blue-b")} == {"pool_paused"}
+
+
+def test_after_a_pause_of_everything_the_workload_with_most_to_spare_goes_alone() -> None:
+    plan = planned(two_hot_nodes(), by_pools(), Memory(pauses=(over(PauseScope.EVERYTHING),)))
+    (probe,) = plan.evictions
+    assert probe.probe
+    assert probe.pod.name == "blue-b"
+    assert sum(reason == "probe_first" for reason in reasons(plan).values()) == 1
+
+
+def test_after_the_pause_of_a_pool_only_that_pool_is_tried_out() -> None:
+    plan = planned(two_hot_nodes(), by_pools(), Memory(pauses=(over(PauseScope.POOL, "red"),)))
+    assert {(e.pool, e.probe) for e in plan.evictions} == {("red", True), ("blue", False)}
+
+
+def test_nothing_else_goes_while_a_probe_is_under_way() -> None:
+    probing = Memory(
+        (under_way("other", probe=True, pool="green"),), pauses=(over(PauseScope.EVERYTHING),)
+    )
+    plan = planned(two_hot_nodes(), by_pools(), probing)
+    assert not plan.evictions
+    assert list(reasons(plan).values()).count("probe_first") == 2
+
+
+def test_a_pause_that_a_person_made_needs_no_probe_when_it_is_over() -> None:
+    pause = msgspec.structs.replace(over(PauseScope.EVERYTHING), by="jane")
+    plan = planned(two_hot_nodes(), by_pools(), Memory(pauses=(pause,)))
+    assert len(plan.evictions) == 2
+    assert not any(eviction.probe for eviction in plan.evictions)
+
+
+def test_evictions_under_way_count_towards_the_most_at_a_time() -> None:
+    chosen = msgspec.structs.replace(by_pools(), limits=no_limits_but(in_flight_total=2))
+    plan = planned(two_hot_nodes(), chosen, Memory((under_way("other"),)))
+    assert len(plan.evictions) == 1
+    assert "limit_in_flight" in reasons(plan).values()
+    full = Memory((under_way("other"), under_way("another")))
+    assert not planned(two_hot_nodes(), chosen, full).evictions
