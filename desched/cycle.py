@@ -2,36 +2,47 @@
 
 import gc
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from desched.eviction.executor import carry_out
-from desched.model.memory import EvictionRecord, Memory
+from msgspec.structs import replace
+
+from desched.eviction.executor import Acting, carry_out
+from desched.eviction.follow_up import follow_up
+from desched.model.memory import EvictionRecord, LastCycle, Memory
 from desched.model.plan import NodeClass, Plan, PlannedEviction
 from desched.model.report import (
     CycleReport,
     CycleResult,
     EvictionVerdict,
     Mode,
+    NotActing,
     Observed,
     Outcome,
 )
 from desched.model.snapshot import Snapshot
+from desched.planning.other_deschedulers import other_deschedulers
 from desched.planning.planner import make_plan, surroundings
+from desched.planning.restraint import told
 from desched.planning.usage import UsageBook
+from desched.policy.acting_window import why_closed
 from desched.policy.policy import Policy
-from desched.ports import World
+from desched.ports import Clock, World
 
 ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN})
 """After these the pod may be gone: the next cycle must count it as leaving."""
 
+MOST_NAMES = 20
+"""Overloaded nodes beyond these are not named in the memory."""
+
 
 class CycleContext(NamedTuple):
-    """What a report says of the cycle beside what it found."""
+    """What a report says of the cycle beside what it found; `instance` is who runs it."""
 
     number: int
     mode: Mode
     target: str
+    instance: str = ""
 
 
 def run_cycle(
@@ -44,7 +55,7 @@ def run_cycle(
     """Look, decide, act as far as the mode allows, and tell.
 
     The only thing it changes is the cluster, and that only with an evictor and in evict mode.
-    `keep` is given the memory after each eviction, so that none is forgotten if a later step fails.
+    `keep` writes the memory down before each eviction; where it raises StopActing, none follows.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
@@ -57,19 +68,28 @@ def run_cycle(
     observed = clock.monotonic()
     horizon = timedelta(seconds=policy.longest_window_seconds)
     memory = memory.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
-    keep(memory)
+    memory, settled = follow_up(memory, snapshot, policy, snapshot.taken_at)
     plan = decide(snapshot, policy, memory)
     planned = clock.monotonic()
-    outcomes: list[Outcome] = []
-    if context.mode is Mode.EVICT and world.evictor is not None:
-        book = UsageBook(snapshot, policy, snapshot.taken_at)
-        around = surroundings(snapshot, policy, memory, snapshot.taken_at, book)
-        planned_of = {eviction.pod: eviction for eviction in plan.evictions}
-        for outcome in carry_out(plan, world.cluster, world.evictor, clock, around):
-            outcomes.append(outcome)
-            if outcome.verdict in ACCEPTED:
-                memory = memory.with_eviction(_record(planned_of[outcome.pod], outcome))
-                keep(memory)
+    not_acting, why = _not_acting(world, policy, memory, snapshot.taken_at)
+    outcomes: tuple[Outcome, ...] = ()
+    if context.mode is Mode.EVICT and not_acting is not None:
+        outcomes = _not_begun(plan, why, clock.now())
+    elif context.mode is Mode.EVICT:
+        outcomes, memory = _act(world, policy, snapshot, plan, memory, keep)
+    result = _result(plan, outcomes, context.mode, not_acting)
+    memory = replace(
+        memory,
+        last_cycle=LastCycle(
+            at=started_at,
+            instance=context.instance,
+            mode=context.mode.value,
+            result=result.value,
+            overloaded=_overloaded(plan)[:MOST_NAMES],
+            evicted=sum(outcome.verdict in ACCEPTED for outcome in outcomes),
+            not_acting=why,
+        ),
+    )
     report = CycleReport(
         cycle=context.number,
         started_at=started_at,
@@ -79,7 +99,7 @@ def run_cycle(
         mode=context.mode,
         target=context.target,
         policy=policy.source,
-        result=_result(plan, outcomes, context.mode),
+        result=result,
         observed=Observed(
             nodes=len(snapshot.cluster.nodes),
             pods=len(snapshot.cluster.pods),
@@ -87,7 +107,12 @@ def run_cycle(
             unresolved_series=snapshot.load.unresolved_series,
         ),
         plan=plan,
-        outcomes=tuple(outcomes),
+        outcomes=outcomes,
+        not_acting=not_acting,
+        not_acting_detail=why,
+        settled=settled,
+        memory=memory,
+        other_deschedulers=other_deschedulers(snapshot.cluster),
     )
     return report, memory
 
@@ -114,27 +139,123 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory) -> Plan:
             gc.enable()
 
 
-def _record(eviction: PlannedEviction, outcome: Outcome) -> EvictionRecord:
+def _not_acting(
+    world: World, policy: Policy, memory: Memory, now: datetime
+) -> tuple[NotActing | None, str]:
+    """Why no eviction may be made now, whatever is planned."""
+    if not world.may_act():
+        return NotActing.NOT_LEADING, "another instance holds the lease"
+    pause = memory.pausing(now)
+    if pause is not None:
+        return NotActing.PAUSED, told(pause)
+    closed = why_closed(policy.maintenance_windows, policy.blackout_windows, now)
+    return (NotActing.OUTSIDE_WINDOW, closed) if closed else (None, "")
+
+
+def _act(
+    world: World,
+    policy: Policy,
+    snapshot: Snapshot,
+    plan: Plan,
+    memory: Memory,
+    keep: Callable[[Memory], None],
+) -> tuple[tuple[Outcome, ...], Memory]:
+    """Carry the plan out; what became of its evictions, and the memory with those that began."""
+    if world.evictor is None:
+        raise ValueError("a world without an evictor cannot be acted on")
+    book = UsageBook(snapshot, policy, snapshot.taken_at)
+    notes = _Notes(memory, keep, policy, world.clock)
+    acting = Acting(
+        world.cluster,
+        world.evictor,
+        world.clock,
+        surroundings(snapshot, policy, memory, snapshot.taken_at, book),
+        world.may_act,
+        notes.remember,
+        notes.forget,
+    )
+    outcomes = carry_out(plan, acting)
+    return outcomes, notes.with_answers(outcomes)
+
+
+class _Notes:
+    """The memory while a plan is carried out: each eviction is in it before it is asked for."""
+
+    def __init__(
+        self, memory: Memory, keep: Callable[[Memory], None], policy: Policy, clock: Clock
+    ) -> None:
+        self._memory = memory
+        self._keep = keep
+        self._patience = timedelta(seconds=policy.follow_up.patience_seconds)
+        self._clock = clock
+
+    def remember(self, eviction: PlannedEviction) -> None:
+        """Write it down as under way.
+
+        Raises:
+            StopActing: it could not be written down.
+        """
+        record = _record(eviction, self._clock.now(), self._patience)
+        memory = self._memory.with_eviction(record)
+        self._keep(memory)
+        self._memory = memory
+
+    def forget(self, eviction: PlannedEviction) -> None:
+        """It did not begin; that is written down with what comes next."""
+        self._memory = self._memory.without_eviction(eviction.pod)
+
+    def with_answers(self, outcomes: Sequence[Outcome]) -> Memory:
+        """The memory with what only the answers tell."""
+        taken_over = {o.pod for o in outcomes if o.verdict is EvictionVerdict.TAKEN_OVER}
+        records = tuple(
+            replace(record, taken_over=True) if record.pod in taken_over else record
+            for record in self._memory.evictions
+        )
+        return replace(self._memory, evictions=records)
+
+
+def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:
     return EvictionRecord(
         pod=eviction.pod,
         node=eviction.node,
         workload_uid=eviction.workload_uid,
-        evicted_at=outcome.at,
+        evicted_at=now,
         expected_node=eviction.expected_node,
         cpu_millicores=eviction.cpu_millicores,
         memory_bytes=eviction.memory_bytes,
-        taken_over=outcome.verdict is EvictionVerdict.TAKEN_OVER,
+        workload=eviction.workload,
+        replicas=eviction.replicas,
+        pool=eviction.pool,
+        landing=eviction.landing,
+        landing_risk=eviction.landing_risk,
+        judged_by=now + timedelta(seconds=eviction.grace_period_seconds) + patience,
+        probe=eviction.probe,
     )
 
 
-def _result(plan: Plan, outcomes: Sequence[Outcome], mode: Mode) -> CycleResult:
+def _not_begun(plan: Plan, why: str, now: datetime) -> tuple[Outcome, ...]:
+    return tuple(
+        Outcome(eviction.pod, eviction.node, EvictionVerdict.NOT_BEGUN, now, why)
+        for eviction in plan.evictions
+    )
+
+
+def _overloaded(plan: Plan) -> tuple[str, ...]:
+    return tuple(v.node for v in plan.nodes if v.node_class is NodeClass.OVERLOADED)
+
+
+def _result(
+    plan: Plan, outcomes: Sequence[Outcome], mode: Mode, not_acting: NotActing | None
+) -> CycleResult:
     if plan.hold is not None:
         return CycleResult.HELD
-    if not any(verdict.node_class is NodeClass.OVERLOADED for verdict in plan.nodes):
+    if not _overloaded(plan):
         return CycleResult.NOTHING_TO_DO
     if not plan.evictions:
         return CycleResult.NOTHING_MOVABLE
-    return CycleResult.PLANNED if mode is Mode.DRY_RUN else _acted(outcomes)
+    if mode is Mode.DRY_RUN:
+        return CycleResult.PLANNED
+    return CycleResult.STANDING_BY if not_acting is not None else _acted(outcomes)
 
 
 def _acted(outcomes: Sequence[Outcome]) -> CycleResult:

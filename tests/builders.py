@@ -100,6 +100,23 @@ def rule(resource: Resource = Resource.CPU, **fields: Any) -> ResourceRule:
     return ResourceRule(resource=resource, **(defaults | fields))
 
 
+UNLIMITED = EvictionLimits(
+    total=100,
+    node=100,
+    namespace=None,
+    workload=None,
+    in_flight_total=None,
+    in_flight_workload=None,
+    in_flight_destination=None,
+    per_minute=None,
+)
+
+
+def no_limits_but(**fields: Any) -> EvictionLimits:
+    """Limits of a policy that names only these."""
+    return msgspec.structs.replace(UNLIMITED, **fields)
+
+
 def policy(*rules: ResourceRule, **fields: Any) -> Policy:
     """A policy on CPU and memory without limits on evictions or risk, unless told otherwise."""
     defaults = {
@@ -108,7 +125,7 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
         "profile": "test",
         "rules": rules or (rule(Resource.CPU), rule(Resource.MEMORY, trigger_ratio=0.85)),
         "metrics": MetricsSource(""),
-        "limits": EvictionLimits(total=100, node=100, namespace=None, workload=None),
+        "limits": UNLIMITED,
         "protections": Protections(),
         "max_landing_risk": 1.0,
     }

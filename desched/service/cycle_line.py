@@ -6,8 +6,10 @@ from typing import Any
 
 import structlog
 
+from desched.model.memory import FAILURES, EvictionRecord
 from desched.model.plan import HoldReason, NodeClass, NodeVerdict
 from desched.model.report import CycleReport
+from desched.service.left_alone import left_alone
 
 MOST_NAMES = 10
 """Names beyond these are only counted: a line has to stay readable in a cluster of thousands."""
@@ -51,7 +53,34 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         ]
     if plan.hold is not None:
         line |= {"hold": plan.hold.value, "hold_detail": plan.hold_detail}
-    return line
+    if report.not_acting is not None:
+        line |= {
+            "not_acting": report.not_acting.value,
+            "not_acting_detail": report.not_acting_detail,
+        }
+    told = {**_earlier_moves(report), "other_deschedulers": list(report.other_deschedulers)}
+    return line | {key: value for key, value in told.items() if value}
+
+
+def _earlier_moves(report: CycleReport) -> Mapping[str, Any]:
+    """What came of earlier evictions, and what is left alone because of it; empty if nothing."""
+    alone = left_alone(report.memory, report.started_at)
+    failures_first = sorted(report.settled, key=lambda record: record.result not in FAILURES)
+    return {
+        "settled": _counts(record.result.value for record in report.settled if record.result),
+        "settled_moves": [_move(record) for record in failures_first[:MOST_NAMES]],
+        "in_flight": len(report.memory.in_flight),
+        "cooling_down": len(alone.cool_downs),
+        "parked": _first(rounds.node for rounds in alone.parked),
+        "paused": _first(str(pause) for pause in alone.pauses),
+        "awaiting_probe": _first(str(pause) for pause in alone.awaiting_probe),
+    }
+
+
+def _move(record: EvictionRecord) -> str:
+    result = record.result.value if record.result else "in_flight"
+    landed = f" on {record.landed_on}" if record.landed_on else ""
+    return f"{record.pod} from {record.node}: {result}{landed}"
 
 
 def _of(report: CycleReport, node_class: NodeClass) -> list[NodeVerdict]:

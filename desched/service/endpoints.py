@@ -1,8 +1,8 @@
-"""One port for the probes and the scraper: /healthz, /readyz and /metrics."""
+"""One port for the probes, the scraper and people: /healthz, /readyz, /metrics and /status."""
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +18,7 @@ SLOWEST_REQUEST_SECONDS = 10.0
 _STOP_POLL_SECONDS = 0.05
 _HIGHEST_PORT = 65_535
 _TEXT = "text/plain; charset=utf-8"
+_JSON = "application/json"
 
 
 class ListenAddress(NamedTuple):
@@ -58,15 +59,20 @@ def listen_address(text: str) -> ListenAddress:
 
 @contextmanager
 def served(
-    address: ListenAddress, health: Health, exposition: Callable[[], bytes]
+    address: ListenAddress,
+    health: Health,
+    exposition: Callable[[], bytes],
+    status: Callable[[], bytes] | None = None,
 ) -> Iterator[ListenAddress]:
     """Answer at the address while the context lasts, and give the port that was bound.
+
+    `exposition` makes the text of /metrics, `status` the JSON of /status; without it there is none.
 
     Raises:
         ConfigurationError: the address cannot be bound.
     """
     try:
-        server = _Server(address, _answers(health, exposition))
+        server = _Server(address, _answers(health, exposition, status))
     except OSError as error:
         where = f"{address.host}:{address.port}"
         raise ConfigurationError(
@@ -85,12 +91,17 @@ def served(
         server.server_close()
 
 
-def _answers(health: Health, exposition: Callable[[], bytes]) -> dict[str, Callable[[], Answer]]:
-    return {
+def _answers(
+    health: Health, exposition: Callable[[], bytes], status: Callable[[], bytes] | None
+) -> dict[str, Callable[[], Answer]]:
+    answers = {
         "/healthz": lambda: _probe(health.why_not_alive()),
         "/readyz": lambda: _probe(health.why_not_ready()),
         "/metrics": lambda: Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, exposition()),
     }
+    if status is not None:
+        answers["/status"] = lambda: Answer(HTTPStatus.OK, _JSON, status())
+    return answers
 
 
 def _probe(problem: str | None) -> Answer:
@@ -104,13 +115,18 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False  # a client that reads slowly must not hold up the end
 
     def __init__(self, address: ListenAddress, answers: dict[str, Callable[[], Answer]]) -> None:
-        self.answers = answers
+        self._answers = answers
         self._slots = threading.BoundedSemaphore(MOST_REQUESTS_AT_ONCE)
         every_address = not address.host and socket.has_dualstack_ipv6()
         self.address_family = (
             socket.AF_INET6 if every_address or ":" in address.host else socket.AF_INET
         )
         super().__init__(("::" if every_address else address.host, address.port), _Handler)
+
+    def answer(self, path: str) -> Answer:
+        """What the path answers."""
+        answer = self._answers.get(path)
+        return answer() if answer is not None else _not_found(self._answers)
 
     def server_bind(self) -> None:
         if self.address_family == socket.AF_INET6:
@@ -144,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(with_body=False)
 
     def _send(self, *, with_body: bool) -> None:
-        answer = self.server.answers.get(self.path.partition("?")[0], _not_found)()
+        answer = self.server.answer(self.path.partition("?")[0])
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -159,5 +175,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: probes and scrapes would drown the log."""
 
 
-def _not_found() -> Answer:
-    return Answer(HTTPStatus.NOT_FOUND, _TEXT, b"there are /healthz, /readyz and /metrics\n")
+def _not_found(there: Iterable[str]) -> Answer:
+    return Answer(HTTPStatus.NOT_FOUND, _TEXT, f"there are {', '.join(there)}\n".encode())

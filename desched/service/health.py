@@ -18,6 +18,7 @@ class Health:
         self._scheduler_seen_at = monotonic()
         self._cycle_began_at: float | None = None
         self._observed = False
+        self._standing_by = False
 
     def scheduler_runs(self) -> None:
         """The scheduler still does its work."""
@@ -31,6 +32,10 @@ class Health:
         """The cycle is over; `observed` if it saw the cluster and its load."""
         self._cycle_began_at = None
         self._observed = self._observed or observed
+
+    def standing_by(self) -> None:
+        """The lease was read: another replica acts, and this one is ready to take over."""
+        self._standing_by = True
 
     @property
     def has_observed(self) -> bool:
@@ -53,6 +58,6 @@ class Health:
 
     def why_not_ready(self) -> str | None:
         """What is missing before the service does its work, None if nothing is."""
-        if self._observed:
+        if self._observed or self._standing_by:
             return None
         return "no cycle has seen the cluster and its load yet; the log says why"

@@ -1,16 +1,19 @@
 """Runs cycles by a schedule until asked to stop, whatever happens in one of them."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import structlog
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
 from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from desched.errors import ConfigurationError, ObservationError
 from desched.service.clock import SystemClock
 from desched.service.health import Health
+from desched.service.leadership import Leadership, LeadershipChange
 from desched.service.metrics import FailedCycle, ServiceMetrics, SkippedTick
 from desched.service.schedule import Schedule
 
@@ -34,6 +37,7 @@ class ServiceLoop:
 
     `run_cycle` is what a tick does. A cycle that cannot observe, or that fails by a bug, is logged
     and counted, and the loop goes on. A configuration with which no cycle has ever run ends it.
+    With a `leadership` only the replica that may act runs cycles, the first as soon as it may.
     """
 
     def __init__(
@@ -43,12 +47,14 @@ class ServiceLoop:
         clock: SystemClock,
         health: Health,
         metrics: ServiceMetrics,
+        leadership: Leadership | None = None,
     ) -> None:
         self._run_cycle = run_cycle
         self._schedule = schedule
         self._clock = clock
         self._health = health
         self._metrics = metrics
+        self._leadership = leadership
         self._refused: ConfigurationError | None = None
         self._cycles = 0
 
@@ -70,7 +76,9 @@ class ServiceLoop:
         scheduler.add_listener(self._tick_skipped, EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED)
         scheduler.start()
         heartbeat = IntervalTrigger(seconds=HEARTBEAT_SECONDS, timezone="UTC")
-        scheduler.add_job(self._health.scheduler_runs, heartbeat)
+        scheduler.add_job(self._heartbeat, heartbeat)
+        if self._leadership is not None:
+            self._leadership.tell(lambda change: self._begin_at_once(scheduler, change))
         first = self._clock.now()
         scheduler.add_job(self.tick, self._schedule.trigger, id=_CYCLE, next_run_time=first)
         while not self._clock.wait(_WAKE_UP_SECONDS):
@@ -81,6 +89,9 @@ class ServiceLoop:
 
     def tick(self) -> None:
         """Run one cycle; whatever is wrong with it, the next one gets its chance."""
+        if self._leadership is not None and not self._leadership.may_act():
+            _log.debug("cycle.left_to_leader", holder=self._leadership.holder)
+            return
         self._cycles += 1
         self._health.cycle_began()
         observed = False
@@ -100,6 +111,17 @@ class ServiceLoop:
             )
         finally:
             self._health.cycle_ended(observed=observed)
+
+    def _heartbeat(self) -> None:
+        self._health.scheduler_runs()
+        leadership = self._leadership
+        if leadership is not None and leadership.holder and not leadership.may_act():
+            self._health.standing_by()
+
+    def _begin_at_once(self, scheduler: BackgroundScheduler, change: LeadershipChange) -> None:
+        if change.leading and not self._clock.stopping():
+            with suppress(JobLookupError):  # not there yet, and then it begins at once anyway
+                scheduler.modify_job(_CYCLE, next_run_time=self._clock.now())
 
     def _not_observed(self, error: ObservationError) -> None:
         if self._clock.stopping():

@@ -1,8 +1,6 @@
 """What Prometheus can scrape of desched itself."""
 
 import platform
-from collections import Counter as Tally
-from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from prometheus_client import (
@@ -13,16 +11,15 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
-from prometheus_client.registry import Collector
 
 from desched import __version__
 from desched.errors import ObservationSource
-from desched.model.load import UnknownReason
-from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
+from desched.model.memory import MoveResult
 from desched.model.report import CycleReport, CycleResult, Mode
+from desched.service.cycle_gauges import CycleGauges
 from desched.service.policy_file import PolicyReading
+from desched.service.settled_moves import SettledMoves
 
 CYCLE_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 
@@ -56,7 +53,7 @@ class ServiceMetrics:
     def __init__(self, mode: Mode) -> None:
         self._mode = mode.value
         self._registry = CollectorRegistry()
-        self._last_cycle = LastCycle(self._mode)
+        self._last_cycle = CycleGauges(self._mode)
         self._registry.register(self._last_cycle)
         ProcessCollector(registry=self._registry)
         self._cycles = Counter(
@@ -81,6 +78,24 @@ class ServiceMetrics:
             "desched_evictions",
             "Requests to evict a pod by the answer.",
             ["mode", "namespace", "verdict"],
+            registry=self._registry,
+        )
+        self._moves = Counter(
+            "desched_moves",
+            "Accepted evictions by what became of them.",
+            ["result"],
+            registry=self._registry,
+        )
+        self._settled = SettledMoves()
+        self._leadership_changes = Counter(
+            "desched_leadership_changes",
+            "How often this replica gained or lost the lease.",
+            registry=self._registry,
+        )
+        self._leader: Gauge | None = None  # without an election there is no such series
+        self._memory_problems = Counter(
+            "desched_memory_problems",
+            "How often what earlier cycles left behind could not be read, or not be written.",
             registry=self._registry,
         )
         self._duration = Histogram(
@@ -118,6 +133,8 @@ class ServiceMetrics:
             self._skipped.labels(reason.value)
         for source in ObservationSource:
             self._observation_failures.labels(source.value)
+        for move in MoveResult:
+            self._moves.labels(move.value)
 
     def cycle_completed(self, report: CycleReport) -> None:
         """Count a cycle and show what it found."""
@@ -126,6 +143,9 @@ class ServiceMetrics:
         self._last_success.set(report.started_at.timestamp())
         for outcome in report.outcomes:
             self._evictions.labels(self._mode, outcome.pod.namespace, outcome.verdict.value).inc()
+        for record in self._settled.news(report):
+            if record.result is not None:
+                self._moves.labels(record.result.value).inc()
         self._last_cycle.report = report
 
     def cycle_failed(self, how: FailedCycle) -> None:
@@ -149,98 +169,27 @@ class ServiceMetrics:
             self._policy_info.clear()
             self._policy_info.labels(reading.policy.source, reading.policy.digest).set(1)
 
+    def leadership_changed(self, *, leading: bool) -> None:
+        """Show whether this replica may act; the first call says how it begins.
+
+        A replica that may act no more forgets its last cycle: another one tells how things stand.
+        """
+        if self._leader is None:
+            self._leader = Gauge(
+                "desched_leader",
+                "1 while this replica holds the lease and so may evict, 0 while it may not.",
+                registry=self._registry,
+            )
+        else:
+            self._leadership_changes.inc()
+        self._leader.set(1 if leading else 0)
+        if not leading:
+            self._last_cycle.report = None
+
+    def memory_problem(self) -> None:
+        """Count a memory that could not be read or written."""
+        self._memory_problems.inc()
+
     def exposition(self) -> bytes:
         """All of it in Prometheus' text format."""
         return generate_latest(self._registry)
-
-
-class LastCycle(Collector):
-    """Gauges made from the last report at the moment of the scrape, so they always fit together."""
-
-    def __init__(self, mode: str) -> None:
-        self._mode = mode
-        self.report: CycleReport | None = None
-
-    def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Nothing: the names must not depend on whether a cycle has run."""
-        return ()
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauges of the last report, none if there is none."""
-        report = self.report
-        if report is None:
-            return
-        plan = report.plan
-        yield _tally(
-            "desched_nodes",
-            "Nodes by class.",
-            "class",
-            NodeClass,
-            (v.node_class for v in plan.nodes),
-        )
-        yield _tally(
-            "desched_unknown_nodes",
-            "Nodes whose load cannot be trusted, by reason.",
-            "reason",
-            UnknownReason,
-            (v.reason for v in plan.nodes if isinstance(v.reason, UnknownReason)),
-        )
-        yield _tally(
-            "desched_unrelieved_nodes",
-            "Overloaded nodes that are not relieved or not fully, by reason.",
-            "reason",
-            NodeReason,
-            (
-                verdict.reason
-                for verdict in plan.nodes
-                if verdict.node_class is NodeClass.OVERLOADED
-                and isinstance(verdict.reason, NodeReason)
-            ),
-        )
-        yield _tally(
-            "desched_refusals",
-            "Pods on overloaded nodes that stay, by reason.",
-            "reason",
-            RefusalReason,
-            (refusal.reason for refusal in plan.refusals),
-        )
-        yield _tally(
-            "desched_hold",
-            "1 at the reason for which the cycle as a whole evicts nothing.",
-            "reason",
-            HoldReason,
-            [plan.hold] if plan.hold else [],
-        )
-        yield _loads(report)
-        planned = GaugeMetricFamily(
-            "desched_planned_evictions", "Evictions that the plan chose.", labels=["mode"]
-        )
-        planned.add_metric([self._mode], len(plan.evictions))
-        yield planned
-        yield GaugeMetricFamily(
-            "desched_unresolved_series",
-            "Series of load that belong to no known node.",
-            value=report.observed.unresolved_series,
-        )
-
-
-def _tally(
-    name: str, text: str, label: str, values: type[StrEnum], found: Iterable[StrEnum]
-) -> GaugeMetricFamily:
-    counts = Tally(found)
-    family = GaugeMetricFamily(name, text, labels=[label])
-    for value in values:
-        family.add_metric([value.value], counts[value])
-    return family
-
-
-def _loads(report: CycleReport) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(
-        "desched_node_load_ratio",
-        "Load of a node in its worst window as a share of capacity, as planning counts it.",
-        labels=["node", "resource"],
-    )
-    for verdict in report.plan.nodes:
-        for pressure in verdict.pressures:
-            family.add_metric([verdict.node, pressure.resource.value], pressure.highest_ratio)
-    return family

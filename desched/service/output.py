@@ -50,16 +50,19 @@ def _document(report: CycleReport) -> object:
         nodes=tuple(sorted(plan.nodes, key=lambda verdict: verdict.node)),
         refusals=tuple(sorted(plan.refusals, key=lambda refusal: (refusal.node, refusal.pod))),
     )
-    return _rounded(msgspec.to_builtins(msgspec.structs.replace(report, plan=in_order)))
+    return plain_value(msgspec.structs.replace(report, plan=in_order))
 
 
-def _rounded(value: object) -> object:
+def plain_value(value: object) -> object:
+    """The value as JSON can say it: every field of every struct, also where it is the default."""
     match value:
+        case msgspec.Struct():
+            return {name: plain_value(getattr(value, name)) for name in value.__struct_fields__}
         case float():
             return round(value, DECIMALS) if math.isfinite(value) else None
         case dict():
-            return {key: _rounded(item) for key, item in value.items()}
+            return {key: plain_value(item) for key, item in value.items()}
         case list() | tuple():
-            return [_rounded(item) for item in value]
+            return [plain_value(item) for item in value]
         case _:
-            return value
+            return msgspec.to_builtins(value)

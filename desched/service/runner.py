@@ -1,13 +1,13 @@
-"""Runs one cycle: the policy as it is now, the five words, and the report to everyone."""
+"""Runs one cycle: the policy and the memory as they are now, the five words, and the report."""
 
 from collections.abc import Callable
 
 from desched.cycle import CycleContext, run_cycle
 from desched.errors import ConfigurationError
-from desched.model.memory import Memory
 from desched.model.report import CycleReport, Mode
 from desched.policy.policy import Policy
 from desched.ports import World
+from desched.service.kept_memory import KeptMemory
 from desched.service.policy_file import PolicyFile, PolicyReading
 
 ReportSink = Callable[[CycleReport], None]
@@ -15,7 +15,10 @@ PolicyListener = Callable[[PolicyReading], None]
 
 
 class CycleRunner:
-    """Cycles, one after the other; each hands its memory to the next."""
+    """Cycles, one after the other; each hands its memory to the next.
+
+    `instance` signs what they leave in the memory.
+    """
 
     def __init__(
         self,
@@ -23,7 +26,8 @@ class CycleRunner:
         policy_file: PolicyFile,
         mode: Mode,
         target: str,
-        memory: Memory | None = None,
+        memory: KeptMemory,
+        instance: str = "",
     ) -> None:
         self._world = world
         self._policy_file = policy_file
@@ -31,7 +35,8 @@ class CycleRunner:
         self._target = target
         self._sinks: tuple[ReportSink, ...] = ()
         self._listeners: tuple[PolicyListener, ...] = ()
-        self._memory = memory or Memory()
+        self._memory = memory
+        self._instance = instance
         self._cycles = 0
 
     def report_to(self, *sinks: ReportSink) -> None:
@@ -66,9 +71,8 @@ class CycleRunner:
         return report
 
     def _run_by(self, policy: Policy) -> CycleReport:
-        context = CycleContext(self._cycles, self._mode, self._target)
-        report, _ = run_cycle(self._world, policy, self._memory, context, self._keep)
+        context = CycleContext(self._cycles, self._mode, self._target, self._instance)
+        memory = self._memory.load(policy)
+        report, memory = run_cycle(self._world, policy, memory, context, self._memory.write)
+        self._memory.write_last(memory)
         return report
-
-    def _keep(self, memory: Memory) -> None:
-        self._memory = memory

@@ -6,19 +6,30 @@ string enumerations are equal where their words are; hence one mapping for each 
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from desched.model.load import UnknownReason
+from desched.model.memory import MoveResult
 from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan, RefusalReason
-from desched.model.report import CycleReport, CycleResult, EvictionVerdict
+from desched.model.report import CycleReport, CycleResult, EvictionVerdict, NotActing
 from desched.policy.durations import duration_text
 from desched.service.wording import count
 
-Reason = RefusalReason | NodeReason | UnknownReason | HoldReason | EvictionVerdict
+Reason = (
+    RefusalReason
+    | NodeReason
+    | UnknownReason
+    | HoldReason
+    | EvictionVerdict
+    | MoveResult
+    | NotActing
+)
 
 REFUSALS: Mapping[RefusalReason, str] = {
     RefusalReason.MIRROR_POD: "The kubelet runs it from a file; only that node can have it.",
     RefusalReason.STATIC_POD: "The kubelet runs it from a file; only that node can have it.",
     RefusalReason.DAEMONSET_POD: "Its DaemonSet would put it back on the same node.",
+    RefusalReason.DESCHED_ITSELF: "It belongs to desched, which does not evict itself.",
     RefusalReason.TERMINATING: "It is leaving already.",
     RefusalReason.NOT_RUNNING: "It is not running, so it makes no load.",
     RefusalReason.NOT_READY: "It is not Ready, and moving it could make that worse.",
@@ -75,6 +86,15 @@ REFUSALS: Mapping[RefusalReason, str] = {
     RefusalReason.SEVERAL_BUDGETS: (
         "More than one PodDisruptionBudget covers it; the Eviction API refuses such pods."
     ),
+    RefusalReason.PAUSED: "Its workload is paused; `desched status` says why and until when.",
+    RefusalReason.IN_FLIGHT: (
+        "As many evictions of its workload as allowed are under way, and what becomes of them is "
+        "not known yet."
+    ),
+    RefusalReason.COOLING_DOWN: (
+        "Its workload was moved not long ago and is left alone for a while, longer after moves "
+        "that did not go well."
+    ),
     RefusalReason.EVICTED_RECENTLY: "A pod of its workload was evicted a moment ago.",
     RefusalReason.USAGE_UNKNOWN: "Its usage was not measured, so nobody knows what a move brings.",
     RefusalReason.CONSTRAINT_NOT_EVALUATED: (
@@ -86,6 +106,9 @@ REFUSALS: Mapping[RefusalReason, str] = {
     ),
     RefusalReason.LANDING_RISK: (
         "The scheduler would likely put its replacement where that does not help."
+    ),
+    RefusalReason.ROOM_AWAITED: (
+        "A pending pod would take the room that it leaves, and the node would stay hot."
     ),
     RefusalReason.NO_RELIEF: "It uses nothing of what the node is short of.",
     RefusalReason.NOT_NEEDED: "The node is relieved without moving it.",
@@ -99,12 +122,27 @@ REFUSALS: Mapping[RefusalReason, str] = {
     RefusalReason.POOL_SATURATED: (
         "The node's pool has too little room; it needs more nodes, not moves."
     ),
+    RefusalReason.NODE_PARKED: (
+        "Moves have not relieved its node lately; it is left alone for a while."
+    ),
+    RefusalReason.POOL_PAUSED: (
+        "Its node's pool is paused; `desched status` says why and until when."
+    ),
+    RefusalReason.PROBE_FIRST: (
+        "A pause is over; a single careful move of another pod has to go well first."
+    ),
     RefusalReason.LIMIT_TOTAL: "The cycle's limit of evictions is reached.",
     RefusalReason.LIMIT_NODE: "The limit of evictions from one node is reached.",
     RefusalReason.LIMIT_NAMESPACE: "The limit of evictions from its namespace is reached.",
     RefusalReason.LIMIT_WORKLOAD: "The limit of evictions from its workload is reached.",
+    RefusalReason.LIMIT_IN_FLIGHT: (
+        "As many evictions as allowed are under way, and what becomes of them is not known yet."
+    ),
     RefusalReason.CYCLE_HELD: "The cycle as a whole evicts nothing.",
     RefusalReason.CONFIRMATION_FAILED: "Something changed between planning and acting.",
+    RefusalReason.LOAD_TOO_OLD: (
+        "The load that its move was planned on is no longer recent; the next cycle plans afresh."
+    ),
 }
 
 NODES: Mapping[NodeReason, str] = {
@@ -126,6 +164,11 @@ NODES: Mapping[NodeReason, str] = {
     NodeReason.DESTINATION_UNKNOWN: (
         "Its load over the policy's destinationWindows is not known, so no pod is sent to it."
     ),
+    NodeReason.PARKED: (
+        "Moves have not relieved it; it is left alone for a while. Its load may be its own: look "
+        "at what runs on it."
+    ),
+    NodeReason.POOL_PAUSED: "Its pool is paused; `desched status` says why and until when.",
     NodeReason.EXCESS_NOT_MOVABLE: (
         "Its load is mostly its own or that of pods that must stay; moving others would not help."
     ),
@@ -183,6 +226,42 @@ VERDICTS: Mapping[EvictionVerdict, str] = {
     ),
 }
 
+MOVES: Mapping[MoveResult, str] = {
+    MoveResult.LANDED_AS_FORECAST: "Its replacement is Ready where it was expected.",
+    MoveResult.LANDED_ELSEWHERE: (
+        "Its replacement is Ready on another node than expected, and that node bears it."
+    ),
+    MoveResult.LANDED_HOT: "Its replacement is on a node that is overloaded.",
+    MoveResult.BACK_ON_SOURCE: "Its replacement is on the very node that it was to leave.",
+    MoveResult.STILL_PENDING: "No node has accepted its replacement in time.",
+    MoveResult.NOT_READY: "Its replacement has a node, and was not Ready in time.",
+    MoveResult.NEVER_CAME: "Its workload has not created a replacement in time.",
+    MoveResult.NOT_WANTED: "Its workload wants fewer replicas than before, and did not replace it.",
+    MoveResult.STAYED: "Its eviction was asked for, and the pod is still there.",
+    MoveResult.LOAD_UNKNOWN: (
+        "Its replacement is on a node whose load was never known in time, so nobody knows whether "
+        "that was good."
+    ),
+}
+
+NOT_ACTING: Mapping[NotActing, str] = {
+    NotActing.PAUSED: (
+        "Everything is paused; `desched status` says why, and `desched resume` ends it."
+    ),
+    NotActing.OUTSIDE_WINDOW: "The policy's windows forbid evictions at this time.",
+    NotActing.NOT_LEADING: "Another instance of desched acts; this one stands by.",
+}
+
+_SENTENCES: Mapping[type[Reason], Mapping[Any, str]] = {
+    RefusalReason: REFUSALS,
+    NodeReason: NODES,
+    UnknownReason: UNKNOWN_LOADS,
+    HoldReason: HOLDS,
+    EvictionVerdict: VERDICTS,
+    MoveResult: MOVES,
+    NotActing: NOT_ACTING,
+}
+
 SUMMARIES: Mapping[CycleResult, str] = {
     CycleResult.NOTHING_TO_DO: "No node is overloaded; there is nothing to do.",
     CycleResult.HELD: "Nothing is evicted: {hold}",
@@ -198,12 +277,17 @@ SUMMARIES: Mapping[CycleResult, str] = {
         "None of {planned} planned for eviction went; the answers above say why, and the next "
         "{look} plans afresh."
     ),
+    CycleResult.STANDING_BY: "{planned} would be evicted, but not now: {not_acting}",
     CycleResult.STOPPED: (
         "Stopped after evicting {gone} of {planned}, because an answer was not understood. "
         "Check the API server; {next_look}."
     ),
 }
 
+OTHER_DESCHEDULERS = (
+    "Another descheduler runs in this cluster: {others}. Two of them undo each other's work; "
+    "choose one."
+)
 SOME_NOT_JUDGED = "None of the {judged} judged is overloaded; {not_judged} not judged."
 NOTHING_JUDGED = (
     " Prometheus has data of none: is it the right one, and does metrics.matchers, if the policy "
@@ -213,17 +297,13 @@ NOTHING_JUDGED = (
 
 def sentence_of(reason: Reason) -> str:
     """The sentence for a reason of any kind."""
-    match reason:
-        case RefusalReason():
-            return REFUSALS[reason]
-        case NodeReason():
-            return NODES[reason]
-        case UnknownReason():
-            return UNKNOWN_LOADS[reason]
-        case HoldReason():
-            return HOLDS[reason]
-        case EvictionVerdict():
-            return VERDICTS[reason]
+    return _SENTENCES[type(reason)][reason]
+
+
+def told(reason: Reason, detail: str) -> str:
+    """The sentence for a reason, with the detail behind it if there is one."""
+    sentence = sentence_of(reason)
+    return f"{sentence.removesuffix('.')} ({detail})." if detail else sentence
 
 
 def summary_of(report: CycleReport, *, single: bool = False) -> str:
@@ -243,9 +323,7 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
         outcome.verdict in {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}
         for outcome in report.outcomes
     )
-    hold = sentence_of(plan.hold) if plan.hold else ""
-    if plan.hold_detail:
-        hold = f"{hold.removesuffix('.')} ({plan.hold_detail})."
+    hold = told(plan.hold, plan.hold_detail) if plan.hold else ""
     if hold and not judged and _all_absent(plan):
         hold += NOTHING_JUDGED
     return SUMMARIES[report.result].format(
@@ -253,6 +331,7 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
         planned=count(len(plan.evictions), "pod"),
         gone=gone,
         hold=hold,
+        not_acting=told(report.not_acting, report.not_acting_detail) if report.not_acting else "",
         acting="--evict --once" if single else "--evict",
         look="run" if single else "cycle",
         next_look=_next_look(plan, single=single),

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -10,12 +9,13 @@ from rich.text import Text
 
 from desched.model.load import UnknownReason
 from desched.model.plan import NodeReason, NodeVerdict, PlannedEviction, Refusal, RefusalReason
-from desched.model.report import CycleReport, Mode, Outcome
+from desched.model.report import CycleReport, CycleResult, Mode, Outcome
+from desched.service.earlier_moves import print_earlier_moves
+from desched.service.grouping import Member, block, groups
 from desched.service.node_table import RESOURCE_NAMES, print_nodes
-from desched.service.sentences import sentence_of, summary_of
+from desched.service.sentences import OTHER_DESCHEDULERS, sentence_of, summary_of, told
 from desched.service.wording import count, percent, plain
 
-MOST_EXAMPLES = 10
 MODE_NAMES = {Mode.DRY_RUN: "dry run", Mode.EVICT: "evicting"}
 
 
@@ -29,6 +29,8 @@ def print_report(report: CycleReport, console: Console, *, single: bool = False)
     _print_node_reasons(report.plan.nodes, console)
     _print_evictions(report, console)
     _print_refusals(report.plan.refusals, console)
+    print_earlier_moves(report, console)
+    _print_warnings(report, console)
     for line in summary_of(report, single=single).splitlines():
         console.print(Text(plain(line), style="bold"))
 
@@ -61,15 +63,15 @@ def _print_header(report: CycleReport, console: Console) -> None:
 
 
 def _print_node_reasons(verdicts: Iterable[NodeVerdict], console: Console) -> None:
-    by_reason: dict[tuple[type, NodeReason | UnknownReason], list[_Member]] = defaultdict(list)
+    by_reason: dict[tuple[type, NodeReason | UnknownReason], list[Member]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.reason is not None:
             by_reason[type(verdict.reason), verdict.reason].append(
-                _Member(verdict.node, verdict.detail)
+                Member(verdict.node, verdict.detail)
             )
     if by_reason:
         console.print(Text("\nNodes with a reason to be left alone:", style="bold"))
-        console.print(_groups([(reason, nodes) for (_, reason), nodes in by_reason.items()]))
+        console.print(groups([(reason, nodes) for (_, reason), nodes in by_reason.items()]))
     console.print()
 
 
@@ -89,7 +91,7 @@ def _print_evictions(report: CycleReport, console: Console) -> None:
     for number, eviction in enumerate(evictions, 1):
         lines = [*_move_lines(eviction), *_outcome_lines(outcomes.get(eviction.pod))]
         title = Text(plain(str(eviction.pod)), style="bold")
-        table.add_row(Text(f"{number}."), _block(title, lines))
+        table.add_row(Text(f"{number}."), block(title, lines))
     console.print(table)
     console.print()
 
@@ -99,7 +101,7 @@ def _move_lines(eviction: PlannedEviction) -> Iterable[str]:
         f"{percent(part.ratio)} points of {RESOURCE_NAMES[part.resource]}"
         for part in eviction.relief
     )
-    yield f"of {eviction.workload}, priority {eviction.priority}"
+    yield f"of {eviction.workload}, priority {eviction.priority}, cost {eviction.cost:.1f}"
     yield (
         f"{eviction.node} → {eviction.expected_node} (expected; "
         f"{count(eviction.places, 'node has', 'nodes have')} room), takes {relief} away"
@@ -125,46 +127,21 @@ def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
         return
     stay = count(len(refusals), "pod on overloaded nodes stays", "pods on overloaded nodes stay")
     console.print(Text(f"{stay}:", style="bold"))
-    by_reason: dict[RefusalReason, list[_Member]] = defaultdict(list)
+    by_reason: dict[RefusalReason, list[Member]] = defaultdict(list)
     for refusal in refusals:
-        by_reason[refusal.reason].append(_Member(str(refusal.pod), refusal.detail))
-    console.print(_groups(sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))))
+        by_reason[refusal.reason].append(Member(str(refusal.pod), refusal.detail))
+    console.print(groups(sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))))
     console.print()
 
 
-# --- groups -----------------------------------------------------------------------------------
+# --- warnings ---------------------------------------------------------------------------------
 
 
-class _Member(NamedTuple):
-    name: str
-    detail: str
-
-
-def _groups(
-    groups: Iterable[tuple[RefusalReason | NodeReason | UnknownReason, Sequence[_Member]]],
-) -> Table:
-    """Each reason with its sentence, how many it concerns, and the first of them."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(justify="right", width=4)
-    table.add_column(overflow="fold")
-    for reason, members in groups:
-        more = len(members) - MOST_EXAMPLES
-        lines = [
-            *_by_detail(members[:MOST_EXAMPLES]),
-            *([f"… and {more} more"] if more > 0 else []),
-        ]
-        table.add_row(str(len(members)), _block(Text(f"{reason}: {sentence_of(reason)}"), lines))
-    return table
-
-
-def _block(title: Text, lines: Iterable[str]) -> Text:
-    return Text("\n").join([title, *(Text(f"  {plain(line)}", style="dim") for line in lines)])
-
-
-def _by_detail(members: Iterable[_Member]) -> Iterable[str]:
-    """The names of those that share a detail on one line with it."""
-    names: dict[str, list[str]] = defaultdict(list)
-    for member in members:
-        names[member.detail].append(member.name)
-    for detail, alike in names.items():
-        yield ", ".join(alike) + (f" ({detail})" if detail else "")
+def _print_warnings(report: CycleReport, console: Console) -> None:
+    """What a person should know beside the plan; the summary tells of a plan that has to wait."""
+    if report.other_deschedulers:
+        others = ", ".join(report.other_deschedulers)
+        console.print(Text(plain(OTHER_DESCHEDULERS.format(others=others)), style="yellow"))
+    if report.not_acting is not None and report.result is not CycleResult.STANDING_BY:
+        why = told(report.not_acting, report.not_acting_detail)
+        console.print(Text(plain(f"Nothing may be evicted now: {why}"), style="yellow"))

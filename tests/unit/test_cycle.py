@@ -10,12 +10,14 @@ from desched.cycle import CycleContext, run_cycle
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.load import ClusterLoad
-from desched.model.memory import Memory
+from desched.model.memory import LastCycle, Memory, MoveResult, Pause, PauseScope
 from desched.model.plan import HoldReason, PlannedEviction
-from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode
+from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.snapshot import Snapshot
+from desched.policy.acting_window import ActingWindow
+from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
-from desched.ports import EvictionAnswer, World
+from desched.ports import EvictionAnswer, FreshLook, World
 from tests.builders import NOW, load, node, pod, policy, rule, snapshot
 
 DEEP = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
@@ -34,12 +36,21 @@ class ScriptedWorld:
         self.stop_after: int | None = None
         self.fresh: Callable[[Pod], Pod | None] = lambda one: one
         self.time = NOW
+        self.policy = DEEP
+        self.may_act = True
+        self.unwritable = False
+        self.memory = Memory()
 
     def read_cluster(self) -> ClusterState:
         return self.seen.cluster
 
-    def read_pod(self, ref: PodRef) -> Pod | None:
-        return self.fresh(next(p for p in self.seen.cluster.pods if p.name == ref.name))
+    def read_around(self, ref: PodRef) -> FreshLook | None:
+        cluster = self.seen.cluster
+        one = self.fresh(next(p for p in cluster.pods if p.name == ref.name))
+        if one is None:
+            return None
+        node_of_it = cluster.node_by_name.get(one.node)
+        return FreshLook(one, node_of_it, cluster.workload_of(one), None, cluster.budgets)
 
     def read_load(self, cluster: ClusterState, by: Policy) -> ClusterLoad:  # noqa: ARG002 (port)
         return self.seen.load
@@ -60,23 +71,26 @@ class ScriptedWorld:
         return self.time
 
     def monotonic(self) -> float:
-        return 0.0
+        return (self.time - NOW).total_seconds()
 
     def wait(self, seconds: float) -> bool:
         self.waited.append(seconds)
+        self.time += timedelta(seconds=seconds)
         return False
 
     def stopping(self) -> bool:
         return self.stop_after is not None and len(self.asked) >= self.stop_after
 
     def run(self, mode: Mode = Mode.EVICT, memory: Memory | None = None) -> CycleReport:
-        context = CycleContext(1, mode, "test")
-        world = World(self, self, self, self)
-        report, memory = run_cycle(world, DEEP, memory or Memory(), context, self.keep)
-        assert memory == self.memory
+        context = CycleContext(1, mode, "test", "desched-0")
+        world = World(self, self, self, self, lambda: self.may_act)
+        report, self.memory = run_cycle(world, self.policy, memory or Memory(), context, self.keep)
+        assert report.memory == self.memory
         return report
 
     def keep(self, memory: Memory) -> None:
+        if self.unwritable:
+            raise StopActing("the memory was not written")
         self.memory = memory
 
     def without(self, *names: str, **changes: object) -> None:
@@ -123,7 +137,7 @@ def test_a_dry_run_plans_the_same_and_asks_nothing() -> None:
     assert report.result is CycleResult.PLANNED
     assert report.plan == two_moves(OK, OK).run().plan
     assert not world.asked
-    assert world.memory == Memory()
+    assert not world.memory.evictions
 
 
 def test_a_second_cycle_on_the_same_sample_evicts_nothing() -> None:
@@ -149,7 +163,8 @@ def test_memory_forgets_once_every_window_has_seen_the_departure() -> None:
     report = world.run(Mode.DRY_RUN, memory=world.memory)
     assert len(world.memory.evictions) == 2
     assert not report.plan.evictions
-    world.later(701)
+    world.later(701)  # what became of them is found out in this cycle, and forgotten in the next
+    world.run(Mode.DRY_RUN, memory=world.memory)
     world.run(Mode.DRY_RUN, memory=world.memory)
     assert not world.memory.evictions
 
@@ -172,14 +187,14 @@ def test_a_webhook_that_took_an_eviction_over_has_ten_minutes() -> None:
     assert not world.run(Mode.DRY_RUN, memory=world.memory).plan.evictions
     world.later(1201)
     world.run(Mode.DRY_RUN, memory=world.memory)
-    assert not world.memory.evictions
+    assert [r.pod.name for r in world.memory.evictions] == ["b"]
 
 
 def test_a_failure_in_the_middle_forgets_no_eviction() -> None:
     world = two_moves(OK, RuntimeError("a bug"))
     with pytest.raises(RuntimeError):
         world.run()
-    assert [r.pod.name for r in world.memory.evictions] == ["a"]
+    assert [r.pod.name for r in world.memory.evictions] == ["a", "b"]
 
 
 def test_after_a_start_nothing_is_evicted_until_the_shortest_window_has_passed() -> None:
@@ -222,7 +237,6 @@ def test_a_pod_that_is_gone_already_is_not_asked_for() -> None:
 @pytest.mark.parametrize(
     "verdict",
     [
-        EvictionVerdict.BLOCKED_BY_BUDGET,
         EvictionVerdict.SEVERAL_BUDGETS,
         EvictionVerdict.FORBIDDEN,
         EvictionVerdict.GONE,
@@ -286,3 +300,79 @@ def test_no_eviction_begins_after_the_process_was_asked_to_stop() -> None:
     world = two_moves(OK)
     world.stop_after = 1
     assert verdicts(world.run()) == ["evicted", "not_begun"]
+
+
+def test_what_cannot_be_written_down_is_not_asked_for() -> None:
+    world = two_moves()
+    world.unwritable = True
+    report = world.run()
+    assert verdicts(report) == ["not_begun", "not_begun"]
+    assert report.outcomes[0].detail == "the memory was not written"
+    assert not world.asked
+    assert not world.memory.evictions
+
+
+def test_an_eviction_is_written_down_with_all_that_judging_it_takes() -> None:
+    world = two_moves(OK, OK)
+    (planned, _) = world.run().plan.evictions
+    record = world.memory.evictions[0]
+    assert (record.workload, record.replicas) == ("Deployment apps/web", 20)
+    assert record.landing == planned.landing
+    assert record.judged_by == NOW + timedelta(seconds=30, minutes=10)
+
+
+PAUSED = Memory(pauses=(Pause(PauseScope.EVERYTHING, NOW, None, why="maintenance", by="jane"),))
+NIGHT = ActingWindow(cron_fields("0 0 * * *"), 3600)
+DAY = ActingWindow(cron_fields("0 8 * * *"), 36_000)
+
+
+def test_a_paused_desched_plans_and_says_why_it_does_not_act() -> None:
+    world = two_moves()
+    report = world.run(memory=PAUSED)
+    assert (report.result, report.not_acting) == (CycleResult.STANDING_BY, NotActing.PAUSED)
+    assert "by jane until it is resumed: maintenance" in report.not_acting_detail
+    assert verdicts(report) == ["not_begun", "not_begun"]
+    assert not world.asked
+    assert world.memory.last_cycle == LastCycle(
+        NOW, "desched-0", "evict", "standing_by", ("hot",), 0, report.not_acting_detail
+    )
+
+
+@pytest.mark.parametrize(
+    "windows", [{"maintenance_windows": (NIGHT,)}, {"blackout_windows": (DAY,)}]
+)
+def test_outside_its_windows_it_plans_and_does_not_act(windows: dict[str, object]) -> None:
+    world = two_moves()
+    world.policy = msgspec.structs.replace(DEEP, **windows)
+    report = world.run()
+    assert report.not_acting is NotActing.OUTSIDE_WINDOW
+    assert len(report.plan.evictions) == 2
+    assert not world.asked
+
+
+def test_a_dry_run_shows_its_plan_whatever_forbids_to_act() -> None:
+    report = two_moves().run(Mode.DRY_RUN, memory=PAUSED)
+    assert (report.result, report.not_acting) == (CycleResult.PLANNED, NotActing.PAUSED)
+
+
+def test_an_instance_that_does_not_lead_does_not_act() -> None:
+    world = two_moves()
+    world.may_act = False
+    report = world.run()
+    assert report.not_acting is NotActing.NOT_LEADING
+    assert verdicts(report) == ["not_begun", "not_begun"]
+
+
+def test_what_became_of_an_eviction_is_reported_once() -> None:
+    world = two_moves(OK, OK)
+    world.run()
+    world.without("a", "b")
+    world.later(60)
+    assert not world.run(Mode.DRY_RUN, memory=world.memory).settled
+    world.later(631)
+    settled = world.run(Mode.DRY_RUN, memory=world.memory).settled
+    assert {(r.pod.name, r.result) for r in settled} == {
+        ("a", MoveResult.NEVER_CAME),
+        ("b", MoveResult.NEVER_CAME),
+    }
+    assert not world.run(Mode.DRY_RUN, memory=world.memory).settled

@@ -10,6 +10,7 @@ from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.access import CREATE_EVENT, GET_POD
 from desched.adapters.kubernetes.connection import KubernetesConnection
 from desched.errors import DeschedError, ObservationError, ObservationSource
+from desched.model.memory import FAILURES, EvictionRecord
 from desched.model.plan import PlannedEviction
 from desched.ports import Clock
 
@@ -20,6 +21,12 @@ _LONGEST_WORD = 128  # characters; its limit for names of controllers and their 
 _NODE_EVENT_NAMESPACE = "default"  # of Events about objects that are in no namespace
 _DEADLINE_SECONDS = 5.0  # an Event is not worth holding up evictions
 _CREATED = 201
+_API_VERSIONS = {
+    "Deployment": "apps/v1",
+    "Job": "batch/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+}
 
 _log = structlog.get_logger(__name__)
 
@@ -40,19 +47,41 @@ class EventWriter:
     def announce(self, eviction: PlannedEviction, note: str) -> None:
         """Say on the pod and on its node that it was evicted, and why."""
         pod = eviction.pod
-        # The kubelet's Events name a node by its name in place of a uid, and so find each other.
-        node = {"apiVersion": "v1", "kind": "Node", "name": eviction.node, "uid": eviction.node}
         event = {"type": "Normal", "reason": "Descheduled", "action": "Eviction", "note": note}
         self._write(_pod_reference(pod.namespace, pod.name, pod.uid), event)
-        self._write(node, event)
+        self._write(_node_reference(eviction.node), event)
 
-    def warn_on_self(self, pod_name: str, namespace: str, reason: str, note: str) -> None:
+    def settled(self, record: EvictionRecord, note: str) -> bool:
+        """Say on the workload what became of the move, and on the node too if that was bad.
+
+        False if an Event could not be written.
+        """
+        failed = record.result in FAILURES
+        event = {
+            "type": "Warning" if failed else "Normal",
+            "reason": "MoveFailed" if failed else "Moved",
+            "action": "FollowUp",
+            "note": note,
+        }
+        written = self._write(_workload_reference(record), event)
+        return written and (not failed or self._write(_node_reference(record.node), event))
+
+    def warn_on_self(
+        self,
+        pod_name: str,
+        namespace: str,
+        reason: str,
+        note: str,
+        *,
+        action: str = "Configuration",
+    ) -> bool:
         """Say on desched's own pod that a person should look, say at a policy that is refused.
 
-        `reason` is one word in CamelCase.
+        `reason` and `action` are one word each in CamelCase. False if it could not be written.
         """
-        event = {"type": "Warning", "reason": reason, "action": "Configuration", "note": note}
-        self._write(_pod_reference(namespace, pod_name, self._uid(namespace, pod_name)), event)
+        event = {"type": "Warning", "reason": reason, "action": action, "note": note}
+        uid = self._uid(namespace, pod_name)
+        return self._write(_pod_reference(namespace, pod_name, uid), event)
 
     def _uid(self, namespace: str, name: str) -> str:
         """The uid, without which `kubectl describe` would not show the Event; empty if unknown."""
@@ -64,7 +93,7 @@ class EventWriter:
         except (DeschedError, msgspec.DecodeError):
             return ""
 
-    def _write(self, regarding: Mapping[str, str], event: Mapping[str, str]) -> None:
+    def _write(self, regarding: Mapping[str, str], event: Mapping[str, str]) -> bool:
         namespace = regarding.get("namespace") or _NODE_EVENT_NAMESPACE
         body: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
@@ -93,10 +122,32 @@ class EventWriter:
                 name=regarding["name"],
                 error=str(error),
             )
+            return False
+        return True
 
 
 def _pod_reference(namespace: str, name: str, uid: str) -> dict[str, str]:
     return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
+
+
+def _node_reference(name: str) -> dict[str, str]:
+    # The kubelet's Events name a node by its name in place of a uid, and so find each other.
+    return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
+
+
+def _workload_reference(record: EvictionRecord) -> dict[str, str]:
+    """The workload by its record as `Kind namespace/name`; of an unknown kind, the pod instead."""
+    kind, _, path = record.workload.partition(" ")
+    namespace, _, name = path.partition("/")
+    if kind not in _API_VERSIONS or not name:
+        return _pod_reference(record.pod.namespace, record.pod.name, record.pod.uid)
+    return {
+        "apiVersion": _API_VERSIONS[kind],
+        "kind": kind,
+        "namespace": namespace,
+        "name": name,
+        "uid": record.workload_uid,
+    }
 
 
 def _shortened(note: str) -> str:

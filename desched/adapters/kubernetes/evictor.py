@@ -1,6 +1,8 @@
 """Asks the Eviction API, and knows what each of its answers means."""
 
+import math
 import re
+from collections.abc import Callable
 
 import msgspec
 
@@ -32,7 +34,10 @@ _BUDGET_CONFLICT = "couldn't update PodDisruptionBudget"
 
 
 class KubernetesEvictor:
-    """The Evictor for a real API server; it never deletes a pod, and asks once."""
+    """The Evictor for a real API server; it never deletes a pod, and asks once.
+
+    `seconds_left` is for how long this process may act: a request does not last longer.
+    """
 
     def __init__(
         self,
@@ -40,10 +45,12 @@ class KubernetesEvictor:
         events: EventWriter,
         *,
         deadline_seconds: float = DEADLINE_SECONDS,
+        seconds_left: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self._connection = connection
         self._events = events
         self._deadline_seconds = deadline_seconds
+        self._seconds_left = seconds_left
 
     def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
         """Ask once for the eviction of exactly this pod.
@@ -69,7 +76,7 @@ class KubernetesEvictor:
             answer = self._connection.post(
                 EVICT_POD.path(pod.namespace, pod.name),
                 body,
-                deadline_seconds=self._deadline_seconds,
+                deadline_seconds=min(self._deadline_seconds, self._seconds_left()),
             )
         except ObservationError as error:
             raise StopActing(f"Whether {pod} is evicted is not known. {error}") from error

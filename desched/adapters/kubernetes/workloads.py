@@ -40,7 +40,7 @@ def workloads_by_controller(
     }
     found = {item.metadata.uid: build.stateful_set(item) for item in controllers.stateful_sets}
     for item in controllers.replica_sets:
-        owner = _controller(item.metadata)
+        owner = controller_of(item.metadata)
         workload = None
         if owner is None:
             workload = build.replica_set(item)
@@ -49,7 +49,7 @@ def workloads_by_controller(
         if workload is not None:
             found[item.metadata.uid] = workload
     for job in controllers.jobs:
-        owner = _controller(job.metadata)
+        owner = controller_of(job.metadata)
         if owner is None or owner.kind == "CronJob":
             found[job.metadata.uid] = build.job(job)
     return found
@@ -62,7 +62,7 @@ def owners_by_controller(controllers: Controllers) -> Mapping[str, Owner]:
     return {
         metadata.uid: Owner(owner.kind, owner.name, owner.uid, owner.api_version)
         for metadata in owned
-        if (owner := _controller(metadata)) is not None and owner.kind not in _UNDERSTOOD_OWNERS
+        if (owner := controller_of(metadata)) is not None and owner.kind not in _UNDERSTOOD_OWNERS
     }
 
 
@@ -129,7 +129,8 @@ class _Builder:
         )
 
 
-def _controller(metadata: wire.Metadata) -> wire.OwnerReference | None:
+def controller_of(metadata: wire.Metadata) -> wire.OwnerReference | None:
+    """The reference to the one owner that controls the object."""
     return next((owner for owner in metadata.owner_references or () if owner.controller), None)
 
 

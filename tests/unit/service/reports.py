@@ -1,11 +1,21 @@
 """Reports to make lines, metrics and tables from."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from desched.model.cluster import PodRef
 from desched.model.load import UnknownReason
+from desched.model.memory import (
+    CoolDown,
+    EvictionRecord,
+    ForecastCheck,
+    Memory,
+    MoveResult,
+    NodeRounds,
+    Pause,
+    PauseScope,
+)
 from desched.model.plan import (
     HoldReason,
     NodeClass,
@@ -29,6 +39,7 @@ from desched.model.resources import Resource
 
 POD = PodRef("shop", "web-1", "uid-1")
 STARTED_AT = datetime(2026, 3, 4, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 def pressure(ratio):
@@ -94,3 +105,69 @@ HELD = msgspec.structs.replace(
         REPORT.plan, evictions=(), hold=HoldReason.PARTIAL_DATA, hold_detail="a shard is missing"
     ),
 )
+
+
+def record(name, result=None, **fields):
+    """An eviction of a pod of the Deployment shop/web from te3, an hour ago, with its result."""
+    eviction = EvictionRecord(
+        pod=PodRef("shop", name, f"uid-{name}"),
+        node="te3",
+        workload_uid="uid-web",
+        evicted_at=STARTED_AT - HOUR,
+        expected_node="te5",
+        workload="Deployment shop/web",
+        left_at=STARTED_AT - HOUR,
+        judged_by=STARTED_AT + HOUR,
+        result=result,
+    )
+    return msgspec.structs.replace(eviction, **fields)
+
+
+LANDED = record(
+    "web-1",
+    MoveResult.LANDED_AS_FORECAST,
+    landed_on="te5",
+    replacement=PodRef("shop", "web-11", "uid-11"),
+)
+BACK = record(
+    "web-2",
+    MoveResult.BACK_ON_SOURCE,
+    landed_on="te3",
+    replacement=PodRef("shop", "web-12", "uid-12"),
+)
+IN_FLIGHT = record("web-3")
+POOL_PAUSE = Pause(
+    PauseScope.POOL, STARTED_AT, STARTED_AT + HOUR, "gpu", "moves of 2 workloads failed within 1h"
+)
+
+FOLLOWED_UP = msgspec.structs.replace(
+    REPORT,
+    settled=(LANDED, BACK),
+    memory=Memory(
+        evictions=(LANDED, BACK, IN_FLIGHT),
+        cool_downs=(
+            CoolDown(
+                "uid-web",
+                "Deployment shop/web",
+                STARTED_AT + HOUR,
+                1,
+                MoveResult.BACK_ON_SOURCE,
+            ),
+            CoolDown("uid-db", "StatefulSet shop/db", STARTED_AT - HOUR),
+        ),
+        nodes=(
+            NodeRounds("te3", 2, STARTED_AT - HOUR, STARTED_AT + HOUR),
+            NodeRounds("te4", 1, STARTED_AT - HOUR),
+        ),
+        pauses=(
+            POOL_PAUSE,
+            Pause(PauseScope.EVERYTHING, STARTED_AT - 2 * HOUR, STARTED_AT - HOUR, why="too hot"),
+        ),
+        forecasts=(
+            ForecastCheck(STARTED_AT, "", risk=0.1, bad=False, probability=0.8, hit=True),
+            ForecastCheck(STARTED_AT, "", risk=0.1, bad=True, probability=0.6, hit=False),
+        ),
+    ),
+)
+"""After some moves: of two it is known what became of them, one is in flight; te3 is parked, te4
+and the StatefulSet are not, the pool is paused and the pause of everything awaits a probe."""

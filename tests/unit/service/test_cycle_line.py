@@ -1,9 +1,11 @@
 import msgspec
 from structlog.testing import capture_logs
 
+from desched.model.memory import MoveResult
 from desched.model.plan import HoldReason, NodeClass, NodeVerdict
+from desched.model.report import CycleResult, NotActing
 from desched.service.cycle_line import MOST_NAMES, essentials, log_cycle
-from tests.unit.service.reports import HELD, REPORT
+from tests.unit.service.reports import BACK, FOLLOWED_UP, HELD, REPORT, record
 
 
 def test_the_line_carries_the_essentials():
@@ -35,6 +37,47 @@ def test_a_large_cluster_does_not_make_a_long_line():
     line = essentials(msgspec.structs.replace(REPORT, plan=plan))
     assert line["nodes"] == {"overloaded": 500}
     assert len(line["overloaded"]) == MOST_NAMES
+
+
+def test_earlier_moves_add_what_became_of_them_and_what_is_left_alone():
+    line = essentials(FOLLOWED_UP)
+    assert {key: line[key] for key in line.keys() - essentials(REPORT).keys()} == {
+        "settled": {"back_on_source": 1, "landed_as_forecast": 1},
+        "settled_moves": [
+            "shop/web-2 from te3: back_on_source on te3",
+            "shop/web-1 from te3: landed_as_forecast on te5",
+        ],
+        "in_flight": 1,
+        "cooling_down": 1,
+        "parked": ["te3"],
+        "paused": ["pool gpu"],
+        "awaiting_probe": ["everything"],
+    }
+
+
+def test_many_settled_moves_are_counted_and_the_failures_named():
+    landed = [record(f"web-{n}", MoveResult.LANDED_ELSEWHERE) for n in range(50)]
+    line = essentials(msgspec.structs.replace(REPORT, settled=(*landed, BACK)))
+    assert line["settled"] == {"back_on_source": 1, "landed_elsewhere": 50}
+    assert len(line["settled_moves"]) == MOST_NAMES
+    assert line["settled_moves"][0].startswith("shop/web-2 from te3: back_on_source")
+
+
+def test_why_nothing_may_be_evicted_is_told():
+    paused = msgspec.structs.replace(
+        REPORT,
+        result=CycleResult.STANDING_BY,
+        not_acting=NotActing.PAUSED,
+        not_acting_detail="by alice",
+    )
+    line = essentials(paused)
+    assert (line["not_acting"], line["not_acting_detail"]) == ("paused", "by alice")
+
+
+def test_other_deschedulers_are_named():
+    others = ("Volcano descheduler in volcano-system",)
+    line = essentials(msgspec.structs.replace(REPORT, other_deschedulers=others))
+    assert line["other_deschedulers"] == list(others)
 
 
 def test_it_is_one_line_for_each_cycle():

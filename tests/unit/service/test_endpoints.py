@@ -62,6 +62,20 @@ def test_metrics_are_served(port):
     assert ask(port, "/metrics") == (200, "desched_build_info 1\n")
 
 
+def test_the_status_is_served_as_json(health):
+    with served(LOOPBACK, health, bytes, lambda: b'{"leading": true}') as bound:
+        connection = http.client.HTTPConnection("127.0.0.1", bound.port, timeout=10)
+        with contextlib.closing(connection):
+            connection.request("GET", "/status")
+            response = connection.getresponse()
+            assert response.getheader("Content-Type") == "application/json"
+            assert response.read() == b'{"leading": true}'
+
+
+def test_without_a_status_there_is_no_such_path(port):
+    assert ask(port, "/status") == (404, "there are /healthz, /readyz, /metrics\n")
+
+
 def test_a_head_request_gets_no_body(port):
     assert ask(port, "/metrics", "HEAD") == (200, "")
 

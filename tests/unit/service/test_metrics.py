@@ -1,13 +1,16 @@
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from desched import __version__
 from desched.errors import ObservationSource
-from desched.model.report import Mode
+from desched.model.memory import MoveResult
+from desched.model.plan import HoldReason
+from desched.model.report import Mode, NotActing
 from desched.policy.policy import MetricsSource, Policy
 from desched.service.metrics import FailedCycle, ServiceMetrics, SkippedTick
 from desched.service.policy_file import PolicyReading
-from tests.unit.service.reports import HELD, REPORT, STARTED_AT
+from tests.unit.service.reports import FOLLOWED_UP, HELD, REPORT, STARTED_AT
 
 POLICY = Policy("policy.yaml", "digest-1", "default", (), MetricsSource(""))
 
@@ -113,3 +116,99 @@ def test_two_services_in_one_process_share_nothing():
     first, second = ServiceMetrics(Mode.EVICT), ServiceMetrics(Mode.EVICT)
     first.cycle_completed(REPORT)
     assert values(second, "desched_cycles_total")["evict", "evicted"] == 0
+
+
+def test_what_became_of_moves_is_counted_from_zero(metrics):
+    assert values(metrics, "desched_moves_total") == {(result.value,): 0 for result in MoveResult}
+    metrics.cycle_completed(FOLLOWED_UP)
+    metrics.cycle_completed(REPORT)
+    moves = values(metrics, "desched_moves_total")
+    assert moves["landed_as_forecast",] == moves["back_on_source",] == 1
+    assert sum(moves.values()) == 2
+
+
+def test_a_move_that_is_judged_again_is_counted_once(metrics):
+    metrics.cycle_completed(FOLLOWED_UP)
+    metrics.cycle_completed(FOLLOWED_UP)
+    assert sum(values(metrics, "desched_moves_total").values()) == 2
+
+
+@pytest.mark.parametrize("fields", [{"mode": Mode.DRY_RUN}, {"not_acting": NotActing.NOT_LEADING}])
+def test_moves_are_counted_by_the_instance_that_acts_only(metrics, fields):
+    metrics.cycle_completed(msgspec.structs.replace(FOLLOWED_UP, **fields))
+    assert sum(values(metrics, "desched_moves_total").values()) == 0
+
+
+def test_what_is_in_flight_and_left_alone_is_shown(metrics):
+    metrics.cycle_completed(FOLLOWED_UP)
+    assert values(metrics, "desched_evictions_in_flight") == {(): 1}
+    assert values(metrics, "desched_workloads_cooling_down") == {(): 1}
+    assert values(metrics, "desched_nodes_parked") == {(): 1}
+    assert values(metrics, "desched_paused") == {("workload",): 0, ("pool",): 1, ("everything",): 0}
+    assert values(metrics, "desched_memory_bytes")[()] > values_of(REPORT, "desched_memory_bytes")
+
+
+def values_of(report, name):
+    metrics = ServiceMetrics(Mode.EVICT)
+    metrics.cycle_completed(report)
+    return values(metrics, name)[()]
+
+
+def test_forecasts_are_shown_beside_landings_once_there_are_some(metrics):
+    metrics.cycle_completed(REPORT)
+    assert values(metrics, "desched_forecast_hit_ratio") == {}
+    metrics.cycle_completed(FOLLOWED_UP)
+    assert values(metrics, "desched_forecast_checks") == {(): 2}
+    assert values(metrics, "desched_forecast_hit_ratio") == {(): 0.5}
+    assert values(metrics, "desched_forecast_hit_expected_ratio") == {(): pytest.approx(0.7)}
+    assert values(metrics, "desched_forecast_bad_ratio") == {(): 0.5}
+    assert values(metrics, "desched_forecast_bad_expected_ratio") == {(): pytest.approx(0.1)}
+
+
+def test_why_nothing_may_be_evicted_is_one_at_its_reason_only(metrics):
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, not_acting=NotActing.OUTSIDE_WINDOW))
+    assert values(metrics, "desched_not_acting") == {
+        ("paused",): 0,
+        ("outside_window",): 1,
+        ("not_leading",): 0,
+    }
+
+
+def test_saturated_pools_are_counted_once_each_and_a_cluster_without_pools_is_one(metrics):
+    metrics.cycle_completed(REPORT)
+    assert values(metrics, "desched_saturated_pools") == {(): 1}
+    nodes = tuple(node for node in REPORT.plan.nodes if node.node != "te3")
+    cool = msgspec.structs.replace(REPORT.plan, nodes=nodes)
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, plan=cool))
+    assert values(metrics, "desched_saturated_pools") == {(): 0}
+    full = msgspec.structs.replace(cool, hold=HoldReason.CLUSTER_SATURATED)
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, plan=full))
+    assert values(metrics, "desched_saturated_pools") == {(): 1}
+
+
+def test_other_deschedulers_are_counted(metrics):
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, other_deschedulers=("a in b",)))
+    assert values(metrics, "desched_other_deschedulers") == {(): 1}
+
+
+def test_leadership_is_shown_only_where_there_is_an_election(metrics):
+    assert values(metrics, "desched_leader") == {}
+    assert values(metrics, "desched_leadership_changes_total") == {(): 0}
+    metrics.leadership_changed(leading=False)
+    assert values(metrics, "desched_leader") == {(): 0}
+    assert values(metrics, "desched_leadership_changes_total") == {(): 0}
+    metrics.leadership_changed(leading=True)
+    assert values(metrics, "desched_leader") == {(): 1}
+    assert values(metrics, "desched_leadership_changes_total") == {(): 1}
+
+
+def test_a_replica_that_may_act_no_more_does_not_go_on_showing_its_last_cycle(metrics):
+    metrics.leadership_changed(leading=True)
+    metrics.cycle_completed(FOLLOWED_UP)
+    metrics.leadership_changed(leading=False)
+    assert values(metrics, "desched_nodes") == values(metrics, "desched_nodes_parked") == {}
+
+
+def test_trouble_with_the_memory_is_counted(metrics):
+    metrics.memory_problem()
+    assert values(metrics, "desched_memory_problems_total") == {(): 1}

@@ -2,12 +2,15 @@ import msgspec
 import pytest
 
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.model.memory import Memory
 from desched.model.report import CycleResult, Mode
 from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import PriorityThreshold
+from desched.service.kept_memory import KeptMemory
 from desched.service.policy_file import PolicyFile
 from desched.service.runner import CycleRunner
 from desched.simulation.demo import demo_policy
+from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore
 from desched.simulation.scenarios import published_scenario
 
 POLICY = demo_policy()
@@ -44,13 +47,9 @@ def simulation():
 
 
 def runner_for(simulation, editor, mode=Mode.EVICT):
-    acting = mode is Mode.EVICT
-    return CycleRunner(
-        simulation.world(acting=acting),
-        PolicyFile(editor.load),
-        mode,
-        "simulated",
-    )
+    world = simulation.world(acting=mode is Mode.EVICT)
+    memory = KeptMemory(SimulatedMemoryStore(SimulatedConfigMap()), world.clock, mode, Memory())
+    return CycleRunner(world, PolicyFile(editor.load), mode, "simulated", memory)
 
 
 def test_a_report_goes_to_every_sink_and_cycles_are_numbered(simulation, editor):
@@ -96,7 +95,8 @@ class Blind:
 def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, editor):
     told = []
     world = simulation.world(acting=False)._replace(cluster=Blind())
-    runner = CycleRunner(world, PolicyFile(editor.load), Mode.DRY_RUN, "simulated")
+    memory = KeptMemory(None, world.clock, Mode.DRY_RUN, Memory())
+    runner = CycleRunner(world, PolicyFile(editor.load), Mode.DRY_RUN, "simulated", memory)
     runner.tell_policy_to(told.append)
     runner.report_to(told.append)
     with pytest.raises(ObservationError):

@@ -14,6 +14,7 @@ from desched.bootstrap.runs import Ending, decide, run, schedule_of
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.report import Mode
 from desched.settings import load_settings
+from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore
 from desched.simulation.scenarios import published_scenario
 from tests.unit.service.test_policy_file import BAD, GOOD
 
@@ -80,6 +81,8 @@ def simulation(mocker, kubernetes, events):
         ("KubernetesReader", simulation.cluster),
         ("LoadSource", simulation.load),
         ("KubernetesEvictor", simulation.evictor),
+        ("KubernetesMemoryStore", SimulatedMemoryStore(SimulatedConfigMap())),
+        ("contender", None),
     ):
         mocker.patch(f"desched.bootstrap.runs.{name}", return_value=part)
     return simulation

@@ -1,0 +1,39 @@
+"""What is left alone for a while, picked out of the memory for every kind of output."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from desched.model.memory import CoolDown, Memory, NodeRounds, Pause
+
+
+class LeftAlone(NamedTuple):
+    """What is not moved now; `awaiting_probe` are pauses whose time is over, but not their cause.
+
+    All are sorted by name, so that equal states read the same.
+    """
+
+    cool_downs: tuple[CoolDown, ...]
+    parked: tuple[NodeRounds, ...]
+    pauses: tuple[Pause, ...]
+    awaiting_probe: tuple[Pause, ...]
+
+
+def left_alone(memory: Memory, now: datetime) -> LeftAlone:
+    """What the memory says is to be left alone at this time."""
+    pauses = sorted(memory.pauses, key=lambda pause: (pause.scope, pause.subject))
+    return LeftAlone(
+        cool_downs=tuple(
+            sorted(
+                (each for each in memory.cool_downs if now < each.until),
+                key=lambda cool_down: (cool_down.workload, cool_down.workload_uid),
+            )
+        ),
+        parked=tuple(
+            sorted(
+                (each for each in memory.nodes if each.parked_until and now < each.parked_until),
+                key=lambda rounds: rounds.node,
+            )
+        ),
+        pauses=tuple(pause for pause in pauses if pause.lasts(now)),
+        awaiting_probe=tuple(p for p in pauses if not p.lasts(now) and not p.by),
+    )

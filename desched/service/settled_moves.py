@@ -1,0 +1,27 @@
+"""Which settled moves are news, for what counts or announces each of them once."""
+
+from desched.model.cluster import PodRef
+from desched.model.memory import EvictionRecord
+from desched.model.report import CycleReport, Mode, NotActing
+
+
+class SettledMoves:
+    """Tells the moves of a report that the report before it did not have.
+
+    A memory that could not be saved makes the next cycle judge the same moves again.
+    """
+
+    def __init__(self) -> None:
+        self._known: frozenset[PodRef] = frozenset()
+
+    def news(self, report: CycleReport) -> tuple[EvictionRecord, ...]:
+        """The moves whose result became known; none unless this instance is the one that acts."""
+        if not is_told_by_this_instance(report):
+            return ()
+        known, self._known = self._known, frozenset(record.pod for record in report.settled)
+        return tuple(record for record in report.settled if record.pod not in known)
+
+
+def is_told_by_this_instance(report: CycleReport) -> bool:
+    """Whether moves and pauses are for this instance to tell: the others see the same."""
+    return report.mode is Mode.EVICT and report.not_acting is not NotActing.NOT_LEADING
