@@ -7,7 +7,7 @@ import pytest
 
 from desched import __version__, cli
 from desched.bootstrap.runs import Ending
-from desched.cli import main, parse
+from desched.cli import COMMANDS, FLAGS, main, parse
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.settings import Settings, flag_of, load_settings, option_of, variable_of
 from tests.unit.test_settings import EXAMPLES, example
@@ -291,3 +291,86 @@ def test_the_demonstration_is_a_command(mocker):
     demo = mocker.patch("desched.simulation.demo.run_demo", autospec=True, return_value=0)
     assert cli.main(["demo"]) == 0
     demo.assert_called_once()
+
+
+# --- pause, resume, status -------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(mocker):
+    """What a command for people starts, without any cluster."""
+    return mocker.patch("desched.bootstrap.commands.run_command", autospec=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "flags"),
+    [
+        ("pause", "pause", {}),
+        (
+            "pause --workload shop/web --for 2h --because x",
+            "pause",
+            {"workload": "shop/web", "for": "2h", "because": "x"},
+        ),
+        ("--pool gpu pause", "pause", {"pool": "gpu"}),
+        ("resume --all", "resume", {"all": ""}),
+        ("status", "status", {}),
+    ],
+)
+def test_a_command_gets_its_flags_and_the_settings(command, words, name, flags):
+    assert main([*words.split(), "--context=prod", "--state-namespace=ops"]) == 0
+    started, settings, given, stdout, stderr = command.call_args.args
+    assert (started, given) == (name, flags)
+    assert (settings.context, settings.state_namespace) == ("prod", "ops")
+    assert (stdout, stderr) == (sys.stdout, sys.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("status --for 2h", "--for means nothing to `desched status`"),
+        ("pause --all", "--all means nothing to `desched pause`"),
+        ("resume --because x", "--because means nothing to `desched resume`"),
+        ("pause --output json", "--output means nothing to `desched pause`"),
+        ("status --dry-run", "--dry-run means nothing to `desched status`"),
+        ("--workload shop/web", "--workload belongs to `desched pause` and `desched resume`"),
+        ("pause shop/web", 'There is nothing to do with "shop/web"'),
+        ("pause --becuase x", "There is no flag --becuase; did you mean --because?"),
+        ("puase", 'There is no command "puase"; did you mean "pause"?'),
+        ("explode", "there are demo, pause, resume, status"),
+    ],
+)
+def test_a_flag_that_means_nothing_to_a_command_is_refused(command, run, capsys, words, said):
+    assert main(words.split()) == 2
+    assert said in capsys.readouterr().err
+    command.assert_not_called()
+    run.assert_not_called()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigurationError("Create the namespace."), 2),
+        (ObservationError(ObservationSource.CLUSTER, "Whether it holds is not known."), 3),
+    ],
+)
+def test_a_command_that_fails_is_a_sentence_and_a_code(command, capsys, error, code):
+    command.side_effect = error
+    assert main(["pause"]) == code
+    assert capsys.readouterr().err == f"desched: {error}\n"
+
+
+def test_commands_do_not_hide_behind_settings_of_the_same_name():
+    assert not FLAGS.keys() & Settings.model_fields.keys()
+    for each in COMMANDS.values():
+        assert each.settings <= set(FIELDS)
+        assert each.flags <= FLAGS.keys()
+
+
+def test_the_help_page_names_every_command_and_its_flags(capsys):
+    with pytest.raises(SystemExit):
+        main(["pause", "--help"])
+    page = capsys.readouterr().out
+    for name in COMMANDS:
+        assert f"  desched {name} " in page
+    for name in FLAGS:
+        assert f"  {flag_of(name)}" in page

@@ -3,6 +3,7 @@
 import re
 import urllib.request
 from collections.abc import Iterator
+from inspect import signature
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import pytest
 import yaml
 
 from desched import __version__
-from desched.adapters.kubernetes import connection, events
-from desched.adapters.kubernetes.access import REQUIRED_ACCESS
+from desched.adapters.kubernetes import connection, events, memory_store
+from desched.adapters.kubernetes.access import OWN_NAMESPACE_ACCESS, REQUIRED_ACCESS, Access
+from desched.adapters.kubernetes.lease import KubernetesLease
+from desched.bootstrap.election import contends
+from desched.model.report import Mode
 from desched.policy.loading import load_policy
 from desched.service.endpoints import ListenAddress, listen_address, served
 from desched.service.health import Health
@@ -68,20 +72,42 @@ def settings(monkeypatch: pytest.MonkeyPatch, *, patched: bool) -> Settings:
 # What it may do to the cluster
 
 
-def test_the_cluster_role_grants_exactly_what_the_adapter_declares() -> None:
+@pytest.mark.parametrize(
+    ("role", "declared"), [("ClusterRole", REQUIRED_ACCESS), ("Role", OWN_NAMESPACE_ACCESS)]
+)
+def test_a_role_grants_exactly_what_the_adapter_declares(
+    role: str, declared: tuple[Access, ...]
+) -> None:
     granted = [
         access
-        for rule in manifest("ClusterRole")["rules"]
+        for rule in manifest(role)["rules"]
         for access in product(rule["verbs"], rule["apiGroups"], rule["resources"])
     ]
 
-    assert sorted(granted) == sorted({(a.verb, a.group, a.resource) for a in REQUIRED_ACCESS})
+    assert sorted(granted) == sorted({(a.verb, a.group, a.resource) for a in declared})
 
 
-def test_the_cluster_role_is_bound_to_the_pods_service_account_alone() -> None:
-    account, binding = manifest("ServiceAccount"), manifest("ClusterRoleBinding")
+def test_of_configmaps_and_leases_its_own_alone_may_be_read_and_changed() -> None:
+    """RBAC cannot restrict `create` to a name."""
+    lease_name = signature(KubernetesLease).parameters["name"].default
+    names = {"configmaps": [memory_store.CONFIG_MAP], "leases": [lease_name]}
 
-    assert binding["roleRef"]["name"] == manifest("ClusterRole")["metadata"]["name"]
+    for rule in manifest("Role")["rules"]:
+        (resource,) = rule["resources"]
+        assert rule.get("resourceNames") == (
+            None if rule["verbs"] == ["create"] else names[resource]
+        )
+
+
+@pytest.mark.parametrize("role", ["ClusterRole", "Role"])
+def test_a_role_is_bound_to_the_pods_service_account_alone(role: str) -> None:
+    account, binding = manifest("ServiceAccount"), manifest(f"{role}Binding")
+
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": role,
+        "name": manifest(role)["metadata"]["name"],
+    }
     assert binding["subjects"] == [
         {
             "kind": "ServiceAccount",
@@ -98,6 +124,9 @@ def test_nothing_else_than_these_kinds_is_installed() -> None:
         "ClusterRoleBinding",
         "Deployment",
         "Namespace",
+        "PodDisruptionBudget",
+        "Role",
+        "RoleBinding",
         "Service",
         "ServiceAccount",
     ]
@@ -106,7 +135,14 @@ def test_nothing_else_than_these_kinds_is_installed() -> None:
 def test_everything_is_in_the_one_namespace() -> None:
     namespace = manifest("Namespace")["metadata"]["name"]
 
-    for kind in ("ServiceAccount", "Deployment", "Service"):
+    for kind in (
+        "Deployment",
+        "PodDisruptionBudget",
+        "Role",
+        "RoleBinding",
+        "Service",
+        "ServiceAccount",
+    ):
         assert manifest(kind)["metadata"]["namespace"] == namespace
     assert generated_configmap()["namespace"] == namespace
 
@@ -155,13 +191,39 @@ def test_the_image_has_the_version_of_the_code() -> None:
     assert container()["image"] == f"desched:{__version__}"
 
 
-def test_two_of_them_never_run_at_once() -> None:
+def test_one_of_two_replicas_is_there_while_others_come_and_go() -> None:
     spec = manifest("Deployment")["spec"]
+    budget = manifest("PodDisruptionBudget")["spec"]
 
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["type"] == "RollingUpdate"
+    assert budget["maxUnavailable"] == 1
+    assert budget["selector"] == spec["selector"]
 
 
-def test_it_does_not_evict_itself() -> None:
+def test_replicas_would_rather_be_apart_but_run_on_one_node_too() -> None:
+    affinity = pod_spec()["affinity"]
+    ((kind, terms),) = affinity["podAntiAffinity"].items()
+    terms = [term["podAffinityTerm"] for term in terms]
+    selector = manifest("Deployment")["spec"]["selector"]
+
+    assert affinity.keys() == {"podAntiAffinity"}
+    assert kind == "preferredDuringSchedulingIgnoredDuringExecution"
+    assert "kubernetes.io/hostname" in {term["topologyKey"] for term in terms}
+    assert all(term["labelSelector"] == selector for term in terms)
+
+
+def test_replicas_contend_for_the_lease_of_their_own_namespace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evict = settings(monkeypatch, patched=True)
+
+    assert contends(evict, Mode.EVICT, in_cluster=True)
+    assert {"DESCHED_POD_NAME", "DESCHED_POD_NAMESPACE"} <= environment(patched=True).keys()
+    assert evict.state_namespace is None  # hence that of the pod, where the Role is
+
+
+def test_other_deschedulers_are_told_to_leave_it_alone() -> None:
     annotations = manifest("Deployment")["spec"]["template"]["metadata"]["annotations"]
 
     assert annotations == {"descheduler.alpha.kubernetes.io/evict": "false"}
@@ -169,9 +231,14 @@ def test_it_does_not_evict_itself() -> None:
 
 def test_the_running_eviction_ends_within_the_grace_period() -> None:
     read = evict = connection.DEADLINE_SECONDS
+    remember = 2 * memory_store.DEADLINE_SECONDS  # before it, and at the cycle's end
     announce = EVENTS_PER_EVICTION * events._DEADLINE_SECONDS  # noqa: SLF001 (a deadline of its own)
 
-    assert pod_spec()["terminationGracePeriodSeconds"] > read + evict + announce
+    release = Settings().renew_deadline.total_seconds()
+
+    assert pod_spec()["terminationGracePeriodSeconds"] > (
+        read + remember + evict + announce + release
+    )
 
 
 # Its policy
@@ -247,7 +314,7 @@ def test_the_pod_listens_on_the_port_that_probes_and_service_name() -> None:
     address = listen_address(environment(patched=False)["DESCHED_LISTEN_ADDRESS"])
     annotations = manifest("Service")["metadata"]["annotations"]
 
-    assert address == ("", port["containerPort"])
+    assert (address.host, address.port) == ("", port["containerPort"])
     assert service_port["targetPort"] == port["name"]
     assert annotations["prometheus.io/port"] == str(service_port["port"]) == str(address.port)
     for probe in ("livenessProbe", "readinessProbe"):

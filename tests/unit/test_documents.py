@@ -1,17 +1,18 @@
 """What the documents say is true of the code, where that can be checked."""
 
 import re
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from desched.adapters.kubernetes.access import REQUIRED_ACCESS
+from desched.adapters.kubernetes.access import OWN_NAMESPACE_ACCESS, REQUIRED_ACCESS, Access
 from desched.cli import ExitCode
-from desched.model.plan import Plan
-from desched.model.report import CycleReport, CycleResult, Mode, Observed
+from desched.model.memory import FAILURES, SUCCESSES, MoveResult
+from desched.model.report import CycleResult, Mode, NotActing
 from desched.service.metrics import ServiceMetrics
 from desched.settings import Settings, variable_of
+from tests.unit.service.reports import FOLLOWED_UP
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("policies/*.md")])
@@ -49,39 +50,53 @@ def operations() -> str:
     return (ROOT / "docs" / "operations.md").read_text()
 
 
-def test_the_documented_permissions_are_the_required_ones() -> None:
-    documented = operations().partition("## Permissions")[2]
-    rows = [
-        f"| `{a.verb}` | `{a.group or 'core'}` | `{a.resource}` | {a.reason} |"
-        for a in REQUIRED_ACCESS
+def rows(accesses: Iterable[Access]) -> list[str]:
+    return [
+        f"| `{a.verb}` | `{a.group or 'core'}` | `{a.resource}` | {a.reason} |" for a in accesses
     ]
 
-    assert [line for line in documented.splitlines() if line.startswith("| `")] == rows
+
+def test_the_documented_permissions_are_the_required_ones() -> None:
+    everywhere, _, own_namespace = (
+        operations().partition("## Permissions")[2].partition("In the namespace of its state")
+    )
+
+    assert re.findall(r"^\| `.*$", everywhere, re.MULTILINE) == rows(REQUIRED_ACCESS)
+    assert re.findall(r"^\| `.*$", own_namespace, re.MULTILINE) == rows(OWN_NAMESPACE_ACCESS)
 
 
 def test_the_documented_metrics_are_the_exposed_ones() -> None:
     metrics = ServiceMetrics(Mode.EVICT)
-    metrics.cycle_completed(
-        CycleReport(
-            cycle=1,
-            started_at=datetime(2026, 5, 1, tzinfo=UTC),
-            duration_seconds=1.0,
-            observe_seconds=0.5,
-            plan_seconds=0.5,
-            mode=Mode.EVICT,
-            target="test",
-            policy="policy.yaml",
-            result=CycleResult.NOTHING_TO_DO,
-            observed=Observed(nodes=0, pods=0, pods_measured=0, unresolved_series=0),
-            plan=Plan(nodes=()),
-        )
-    )
+    metrics.leadership_changed(leading=True)
+    metrics.cycle_completed(FOLLOWED_UP)
     types = re.findall(r"^# TYPE (desched_\S+)", metrics.exposition().decode(), re.MULTILINE)
     exposed = {name for name in types if not name.endswith("_created")}
     described = operations().partition("## Metrics and alerts")[2]
 
     assert set(re.findall(r"^\| `(desched_\w+)`", described, re.MULTILINE)) == exposed
     assert set(re.findall(r"\bdesched_\w+", operations())) <= exposed
+
+
+def test_every_result_of_a_move_is_documented_with_what_it_counts_as() -> None:
+    documented = operations().partition("## What comes of its moves")[2].partition("\n### ")[0]
+    counts = dict(re.findall(r"^\| `(\w+)` \|[^|]+\| (\w+) \|", documented, re.MULTILINE))
+
+    assert counts == {
+        result.value: "success"
+        if result in SUCCESSES
+        else "failure"
+        if result in FAILURES
+        else "neither"
+        for result in MoveResult
+    }
+
+
+def test_every_reason_for_not_acting_is_documented() -> None:
+    documented = (
+        operations().partition("### Nothing is evicted, although")[2].partition("\n### ")[0]
+    )
+
+    assert set(re.findall(r"^\| `(\w+)` \|", documented, re.MULTILINE)) == set(NotActing)
 
 
 def test_every_exit_code_is_documented() -> None:
@@ -93,7 +108,7 @@ def test_every_exit_code_is_documented() -> None:
 
 
 def test_every_result_of_a_cycle_is_documented() -> None:
-    documented = operations().partition("## Read what it says")[2].partition("\n## ")[0]
+    documented = operations().partition("| result | meaning | what to do |")[2].partition("\n\n")[0]
 
     assert set(re.findall(r"^\| `(\w+)` \|", documented, re.MULTILINE)) == set(CycleResult)
 

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from desched.model.cluster import PodRef
 from desched.model.load import UnknownReason
+from desched.model.memory import MoveResult, Pause, PauseScope
 from desched.model.plan import (
     HoldReason,
     NodeClass,
@@ -32,6 +33,7 @@ from desched.model.report import (
     CycleResult,
     EvictionVerdict,
     Mode,
+    NotActing,
     Observed,
     Outcome,
 )
@@ -39,6 +41,7 @@ from desched.model.resources import Resource
 from desched.service import sentences
 from desched.service.output import render_report
 from desched.service.terminal import print_report
+from tests.unit.service.reports import FOLLOWED_UP
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "report.md"
 
@@ -175,8 +178,22 @@ def documented(section: str) -> set[str]:
 
 
 def test_each_field_of_the_report_is_documented_and_no_other() -> None:
-    sections = ("The cycle", "The plan", "Nodes", "Evictions", "Refusals", "Outcomes")
-    assert set().union(*map(documented, sections)) == set(fields_of(CycleReport))
+    sections = (
+        "The cycle",
+        "The plan",
+        "Nodes",
+        "Evictions",
+        "Refusals",
+        "Outcomes",
+        "Settled moves",
+        "Memory",
+    )
+    fields = {
+        field
+        for field in fields_of(CycleReport)
+        if not field.startswith("memory.evictions[].")  # they are those of settled moves
+    }
+    assert set().union(*map(documented, sections)) == fields
 
 
 @pytest.mark.parametrize(
@@ -188,13 +205,15 @@ def test_each_field_of_the_report_is_documented_and_no_other() -> None:
         ("Unknown loads", UnknownReason, sentences.UNKNOWN_LOADS),
         ("Refusal reasons", RefusalReason, sentences.REFUSALS),
         ("Verdicts", EvictionVerdict, sentences.VERDICTS),
+        ("Move results", MoveResult, sentences.MOVES),
+        ("Not acting", NotActing, sentences.NOT_ACTING),
     ],
 )
 def test_each_reason_has_a_sentence_and_is_documented(
     section: str, reasons: type[StrEnum], meanings: Mapping[StrEnum, str]
 ) -> None:
     assert set(meanings) == set(reasons) == documented(section)
-    assert all(meaning.endswith((".", "{hold}")) for meaning in meanings.values())
+    assert all(meaning.endswith((".", "{hold}", "{not_acting}")) for meaning in meanings.values())
 
 
 def test_equal_words_of_different_kinds_keep_their_own_sentence() -> None:
@@ -264,6 +283,13 @@ def test_an_outcome_is_shown_with_what_the_api_server_said() -> None:
     assert "needs 2, has 2" in output
 
 
+def test_an_eviction_is_shown_with_what_it_costs() -> None:
+    dear = msgspec.structs.replace(eviction(), cost=2.525)
+    cycle = report(node("a", 0.9), evictions=(dear,))
+    assert "of Deployment shop/web, priority 7, cost 2.5" in shown(cycle)
+    assert json.loads(render_report(cycle, "json"))["plan"]["evictions"][0]["cost"] == 2.525
+
+
 def test_names_cannot_move_the_cursor_or_be_read_as_markup() -> None:
     evil = msgspec.structs.replace(eviction(), pod=PodRef("shop", "\x1b[2J[red]\u202ex\r"))
     output = shown(report(node("[bold]a\x07"), evictions=(evil,)))
@@ -290,6 +316,8 @@ def test_the_last_line_says_in_a_sentence_what_happened(result: CycleResult) -> 
         result=result,
         hold=HoldReason.PARTIAL_DATA if result is CycleResult.HELD else None,
     )
+    if result is CycleResult.STANDING_BY:
+        cycle = msgspec.structs.replace(cycle, not_acting=NotActing.PAUSED)
     last = shown(cycle, width=300).splitlines()[-1]
     assert last.endswith(".")
     assert "{" not in last
@@ -369,3 +397,79 @@ def test_a_hold_is_told_with_the_numbers_behind_it() -> None:
     last = shown(cycle, width=200).splitlines()[-1]
     assert last.startswith("Nothing is evicted: The load of too many nodes is unknown")
     assert last.endswith("(2 of 4).")
+
+
+# --- earlier moves ----------------------------------------------------------------------------
+
+
+def test_without_earlier_moves_nothing_is_said_of_them() -> None:
+    output = shown(report(node("a")))
+    for heading in ("What became of", "in flight", "Left alone", "Another descheduler"):
+        assert heading not in output
+
+
+def test_what_became_of_earlier_evictions_is_told_failures_first() -> None:
+    output = shown(FOLLOWED_UP, width=200)
+    assert "What became of earlier evictions:" in output
+    assert f"1 back_on_source: {sentences.MOVES[MoveResult.BACK_ON_SOURCE]}" in output
+    assert "shop/web-2 te3 → te3" in output
+    assert output.index("back_on_source") < output.index("landed_as_forecast")
+
+
+def test_evictions_in_flight_are_told_with_where_they_are_expected() -> None:
+    output = shown(FOLLOWED_UP, width=200)
+    assert "shop/web-3 (has left te3, expected on te5, judged by 13:00 UTC)" in output
+
+
+def test_what_is_left_alone_is_told_with_until_when_and_why() -> None:
+    output = shown(FOLLOWED_UP, width=200).partition("Left alone for now:")[2]
+    assert "pool gpu is paused until 2026-03-04 13:00 UTC: moves of 2 workloads failed" in output
+    assert "everything (too hot)" in output
+    assert "te3 (until 13:00 UTC)" in output
+    assert "Deployment shop/web (until 13:00 UTC after back_on_source)" in output
+    assert "te4" not in output
+    assert "StatefulSet shop/db" not in output
+
+
+def test_why_nothing_may_be_evicted_is_told_once() -> None:
+    waiting = msgspec.structs.replace(
+        report(node("a", 0.9), evictions=(eviction(),), result=CycleResult.STANDING_BY),
+        not_acting=NotActing.OUTSIDE_WINDOW,
+        not_acting_detail="until 06:00 Europe/Berlin",
+    )
+    assert shown(waiting, width=200).count("until 06:00 Europe/Berlin") == 1
+    assert shown(waiting, width=200).splitlines()[-1] == (
+        "1 pod would be evicted, but not now: The policy's windows forbid evictions at this time "
+        "(until 06:00 Europe/Berlin)."
+    )
+    idle = msgspec.structs.replace(waiting, result=CycleResult.NOTHING_TO_DO)
+    assert "Nothing may be evicted now: The policy's windows" in shown(idle, width=200)
+
+
+def test_other_deschedulers_are_named_with_what_to_do() -> None:
+    cycle = msgspec.structs.replace(report(node("a")), other_deschedulers=("Volcano in x",))
+    assert (
+        "Another descheduler runs in this cluster: Volcano in x. Two of them undo each other's "
+        "work; choose one." in shown(cycle, width=200)
+    )
+
+
+def test_names_in_earlier_moves_cannot_move_the_cursor() -> None:
+    memory = msgspec.structs.replace(
+        FOLLOWED_UP.memory,
+        pauses=(Pause(PauseScope.EVERYTHING, AT, None, why="\x1b[2J", by="\u202ealice"),),
+    )
+    output = shown(msgspec.structs.replace(FOLLOWED_UP, memory=memory))
+    assert not set("\x1b\u202e") & set(output)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_line_of_earlier_moves_is_wider_than_the_terminal(width: int) -> None:
+    assert max(map(len, shown(FOLLOWED_UP, width).splitlines())) <= width
+
+
+def test_each_field_of_what_is_remembered_is_there_also_where_it_is_the_default() -> None:
+    record = json.loads(render_report(FOLLOWED_UP, "json"))["memory"]["evictions"][2]
+    assert record["result"] is None
+    assert record["probe"] is False
+    assert record["left_at"] == "2026-03-04T11:00:00Z"

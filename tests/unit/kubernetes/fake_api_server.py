@@ -101,6 +101,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._serve()
 
+    def do_PATCH(self) -> None:
+        self._serve()
+
     def log_message(self, *_: object) -> None:
         """Keeps the tests quiet."""
 

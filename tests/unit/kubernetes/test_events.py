@@ -1,10 +1,14 @@
 """Events say what happened, fit the API's limits, and never get in the way."""
 
+from datetime import UTC, datetime
+
+import msgspec
 import pytest
 import structlog
 
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.model.cluster import PodRef
+from desched.model.memory import EvictionRecord, MoveResult
 from desched.model.plan import PlannedEviction
 from tests.unit.kubernetes import manifests
 from tests.unit.kubernetes.fake_api_server import (
@@ -28,6 +32,15 @@ EVICTION = PlannedEviction(
     expected_node="te5",
     places=1,
     reason="cpu 87 % above 80 %",
+)
+RECORD = EvictionRecord(
+    pod=PodRef("shop", "web-1", "uid-1"),
+    node="te3",
+    workload_uid="uid-web",
+    evicted_at=datetime(2026, 1, 10, 7, tzinfo=UTC),
+    expected_node="te5",
+    workload="Deployment shop/web",
+    result=MoveResult.LANDED_AS_FORECAST,
 )
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
@@ -127,3 +140,63 @@ def test_a_warning_is_written_even_if_its_own_pod_cannot_be_read(server: FakeApi
     writer.warn_on_self("desched-0", "ops", "PolicyRefused", "line 3")
 
     assert server.requests[-1].body["regarding"]["uid"] == ""
+
+
+def test_a_move_that_went_well_is_told_on_its_workload_only(server: FakeApiServer) -> None:
+    assert writer_of(server).settled(RECORD, "it landed")
+
+    assert server.paths() == [EVENTS.format("shop")]
+    event = server.requests[0].body
+    assert (event["type"], event["reason"], event["action"], event["note"]) == (
+        "Normal",
+        "Moved",
+        "FollowUp",
+        "it landed",
+    )
+    assert event["regarding"] == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "namespace": "shop",
+        "name": "web",
+        "uid": "uid-web",
+    }
+
+
+def test_a_move_that_failed_warns_on_its_workload_and_its_node(server: FakeApiServer) -> None:
+    failed = msgspec.structs.replace(RECORD, result=MoveResult.BACK_ON_SOURCE)
+    assert writer_of(server).settled(failed, "it came back")
+
+    assert server.paths() == [EVENTS.format("shop"), EVENTS.format("default")]
+    assert {request.body["type"] for request in server.requests} == {"Warning"}
+    assert {request.body["reason"] for request in server.requests} == {"MoveFailed"}
+    assert server.requests[1].body["regarding"]["name"] == "te3"
+
+
+@pytest.mark.parametrize(
+    ("workload", "regarding"),
+    [
+        ("StatefulSet shop/db", {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"}),
+        ("Job shop/load", {"apiVersion": "batch/v1", "kind": "Job", "name": "load"}),
+        ("Rollout shop/web", {"apiVersion": "v1", "kind": "Pod", "name": "web-1"}),
+        ("", {"apiVersion": "v1", "kind": "Pod", "name": "web-1"}),
+    ],
+)
+def test_where_the_kind_of_the_workload_is_not_known_the_pod_is_named(
+    server: FakeApiServer, workload: str, regarding: dict[str, str]
+) -> None:
+    writer_of(server).settled(msgspec.structs.replace(RECORD, workload=workload), "note")
+
+    assert regarding.items() <= server.requests[0].body["regarding"].items()
+
+
+def test_an_event_that_cannot_be_written_is_told_to_who_asked_and_no_other_is_tried(
+    server: FakeApiServer,
+) -> None:
+    writer = writer_of(server)
+    server.answer = lambda _: status(403, "no")
+    failed = msgspec.structs.replace(RECORD, result=MoveResult.NEVER_CAME)
+
+    assert not writer.settled(failed, "note")
+    assert len(server.requests) == 1
+    assert not writer.warn_on_self("desched-0", "ops", "Paused", "note", action="Pause")
+    assert server.requests[-1].body["action"] == "Pause"

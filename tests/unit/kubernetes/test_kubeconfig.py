@@ -41,6 +41,7 @@ def test_the_current_context_is_the_default(tmp_path: Path) -> None:
 
     assert found.target == 'context "prod" (https://prod.example:6443)'
     assert (found.namespace, found.in_cluster) == ("shop", False)
+    assert found.user == "u"
     assert found.configuration.api_key == {"BearerToken": "Bearer t0ken"}
 
 

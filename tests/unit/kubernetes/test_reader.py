@@ -5,7 +5,7 @@ import pytest
 from desched.adapters.kubernetes.access import REQUIRED_ACCESS
 from desched.adapters.kubernetes.reader import KubernetesReader
 from desched.errors import ObservationError, ObservationSource
-from desched.model.cluster import ClusterState, PodRef
+from desched.model.cluster import ClusterState
 from tests.unit.kubernetes import manifests
 from tests.unit.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -16,7 +16,6 @@ from tests.unit.kubernetes.fake_api_server import (
 )
 
 PODS = "/api/v1/pods"
-POD = "/api/v1/namespaces/shop/pods/web-1"
 AUTOSCALERS = "/apis/autoscaling/v2/horizontalpodautoscalers"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
@@ -222,7 +221,7 @@ def test_an_object_without_a_name_is_an_error_too(server: FakeApiServer) -> None
 def test_all_lists_together_have_a_deadline(server: FakeApiServer) -> None:
     sentence = failure(server, cluster_deadline_seconds=0.0)
 
-    assert "took too long and was given up at the list of nodes" in sentence
+    assert "took too long and was given up at `list nodes`" in sentence
     assert server.requests == []
 
 
@@ -232,40 +231,10 @@ def test_a_server_whose_lists_never_end_is_given_up(server: FakeApiServer) -> No
 
     sentence = failure(server, cluster_deadline_seconds=0.3)
 
-    assert "given up at the list of nodes" in sentence or "the deadline passed" in sentence
+    assert "given up at `list nodes`" in sentence or "the deadline passed" in sentence
 
 
 def test_a_server_that_hides_its_version_is_read_all_the_same(server: FakeApiServer) -> None:
     server.answer = lambda request: status(403, "no") if request.path == "/version" else None
 
     assert reader_of(server).read_cluster().server_version == ""
-
-
-def test_one_pod_is_read_as_it_is_now(server: FakeApiServer) -> None:
-    server.answer = lambda request: Reply(body=manifests.pod()) if request.path == POD else None
-
-    pod = reader_of(server).read_pod(PodRef("shop", "web-1", "an-older-uid"))
-
-    assert pod is not None
-    assert (pod.uid, pod.node) == ("uid-web-1", "te1")
-    assert server.paths() == [POD]
-
-
-def test_a_pod_that_is_gone_is_none(server: FakeApiServer) -> None:
-    server.answer = lambda _: status(404, 'pods "web-1" not found')
-
-    assert reader_of(server).read_pod(PodRef("shop", "web-1")) is None
-
-
-def test_a_pod_that_may_not_be_read_is_an_error(server: FakeApiServer) -> None:
-    server.answer = lambda _: status(403, "no")
-
-    with pytest.raises(ObservationError, match=r"may not get pods \(403\)"):
-        reader_of(server).read_pod(PodRef("shop", "web-1"))
-
-
-def test_a_pod_that_cannot_be_understood_is_an_error(server: FakeApiServer) -> None:
-    server.answer = lambda _: Reply(body={"kind": "Pod"})
-
-    with pytest.raises(ObservationError, match="The Pod without a name cannot be read"):
-        reader_of(server).read_pod(PodRef("shop", "web-1"))

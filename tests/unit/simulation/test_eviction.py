@@ -76,9 +76,9 @@ def test_an_evicted_pod_holds_its_place_for_its_grace_period() -> None:
     world.evictor.evict(pod.ref, "")
     assert [p.deleting for p in pods(world)] == [True, False]
     world.clock.advance(29)
-    assert world.cluster.read_pod(pod.ref) is not None
+    assert world.cluster.pod(pod.ref) is not None
     world.clock.advance(1)
-    assert world.cluster.read_pod(pod.ref) is None
+    assert world.cluster.pod(pod.ref) is None
 
 
 def test_evicting_a_leaving_pod_again_changes_nothing() -> None:
