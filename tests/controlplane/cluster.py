@@ -151,14 +151,25 @@ class ControlPlane:
         self.admin_kubeconfig = self._write_kubeconfig("admin", self._token, "default")
 
     def _write_audit_policy(self) -> Path:
-        """Records ServiceAccounts alone, whose rights the tests ask about."""
+        """Records ServiceAccounts alone, whose rights the tests ask about.
+
+        What they write down in ConfigMaps and Leases is recorded with its text.
+        """
         self._audit_log = self.directory / "audit.log"
         path = self.directory / "audit-policy.json"
+        accounts = {"userGroups": ["system:serviceaccounts"]}
+        written_down = [
+            {"group": "", "resources": ["configmaps"]},
+            {"group": "coordination.k8s.io", "resources": ["leases"]},
+        ]
         policy = {
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
             "omitStages": ["RequestReceived"],
-            "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}],
+            "rules": [
+                {**accounts, "level": "Request", "resources": written_down},
+                {**accounts, "level": "Metadata"},
+            ],
         }
         path.write_text(json.dumps(policy))
         return path

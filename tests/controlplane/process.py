@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -28,7 +28,14 @@ class ServerDiedError(Exception):
 class Server:
     """A child in a process group of its own that logs to a file."""
 
-    def __init__(self, name: str, command: Sequence[str | Path], directory: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        directory: Path,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """`variables` are put into the environment."""
         self.name = name
         self.log = directory / f"{name}.log"
         with self.log.open("ab") as log:
@@ -38,6 +45,7 @@ class Server:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=directory,
+                env={**os.environ, **(variables or {})},
                 start_new_session=True,
                 preexec_fn=_die_with_parent,  # noqa: PLW1509  one system call, no lock
             )
@@ -64,14 +72,15 @@ class Server:
         """Ends the whole process group, at once unless there is state that is worth flushing."""
         atexit.unregister(self.stop)
         if self._process.poll() is None and grace:
-            self._signal(signal.SIGTERM)
+            self.signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(grace)
         if self._process.poll() is None:
-            self._signal(signal.SIGKILL)
+            self.signal(signal.SIGKILL)
             self._process.wait()
 
-    def _signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the whole process group."""
         os.killpg(self._process.pid, number)
 
 

@@ -1,19 +1,23 @@
 """What deploy/ holds is accepted by a real API server, and its pod comes to run there."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from desched.adapters.kubernetes.access import REQUIRED_ACCESS
+from desched.adapters.kubernetes.access import OWN_NAMESPACE_ACCESS, REQUIRED_ACCESS, Access
 from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAMESPACE = "desched-system"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:desched"
 DRY_RUN = "DESCHED_DRY_RUN"
+LEASES = "coordination.k8s.io"
+REPLICAS = 2
+NAMES = {"configmaps": "desched-memory", "leases": "desched"}
 
 Object = dict[str, Any]
 
@@ -32,7 +36,10 @@ def variables(documents: list[Object]) -> Iterator[Object]:
             yield from document["spec"]["template"]["spec"]["containers"][0]["env"]
 
 
-def is_allowed(control_plane: ControlPlane, verb: str, group: str, resource: str) -> bool:
+def is_allowed(
+    control_plane: ControlPlane, verb: str, group: str, resource: str, **where: str
+) -> bool:
+    """`where` is the namespace and the name, if it is about one object."""
     kind, _, subresource = resource.partition("/")
     attributes = {"verb": verb, "group": group, "resource": kind, "subresource": subresource}
     _, answer = control_plane.request(
@@ -41,10 +48,20 @@ def is_allowed(control_plane: ControlPlane, verb: str, group: str, resource: str
         {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
-            "spec": {"user": ACCOUNT, "resourceAttributes": attributes},
+            "spec": {"user": ACCOUNT, "resourceAttributes": attributes | where},
         },
     )
     return bool(answer["status"]["allowed"])
+
+
+def may(control_plane: ControlPlane, access: Access) -> bool:
+    """Whether it has this access where it needs it, and on the one object that it needs."""
+    where = {}
+    if access in OWN_NAMESPACE_ACCESS:
+        where["namespace"] = NAMESPACE
+        if access.verb != "create":
+            where["name"] = NAMES[access.resource]
+    return is_allowed(control_plane, access.verb, access.group, access.resource, **where)
 
 
 def test_the_base_runs_as_a_dry_run_under_the_restricted_standard(
@@ -54,11 +71,48 @@ def test_the_base_runs_as_a_dry_run_under_the_restricted_standard(
 
     install(control_plane, "base")
 
-    (pod,) = control_plane.wait_for_ready_pods(NAMESPACE, 1)
-    (container,) = pod["spec"]["containers"]
-    assert {"name": DRY_RUN, "value": "true"} in container["env"]
+    for pod in control_plane.wait_for_ready_pods(NAMESPACE, REPLICAS):
+        (container,) = pod["spec"]["containers"]
+        assert {"name": DRY_RUN, "value": "true"} in container["env"]
     policy = control_plane.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/desched-policy")
     assert policy["data"] == {"policy.yaml": (DEPLOY / "base" / "policy.yaml").read_text()}
+
+
+def test_replicas_are_on_different_nodes_where_there_are_some(control_plane: ControlPlane) -> None:
+    control_plane.add_node("te1", "te2")
+
+    install(control_plane, "base")
+
+    pods = control_plane.wait_for_ready_pods(NAMESPACE, REPLICAS)
+    assert {pod["spec"]["nodeName"] for pod in pods} == {"te1", "te2"}
+
+
+def test_of_two_replicas_one_is_drained_at_a_time(control_plane: ControlPlane) -> None:
+    control_plane.add_node("te1")
+    install(control_plane, "base")
+    pods = control_plane.wait_for_ready_pods(NAMESPACE, REPLICAS)
+    budget = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/desched"
+    control_plane.wait_for(
+        "the budget allows one disruption",
+        lambda: control_plane.get(budget).get("status", {}).get("disruptionsAllowed") == 1,
+    )
+    control_plane.kubectl("cordon", "te1")  # so that no replacement becomes Ready
+
+    assert [evict(control_plane, pod["metadata"]["name"]) for pod in pods] == [201, 429]
+
+
+def evict(control_plane: ControlPlane, pod: str) -> int:
+    """The answer to what a drain asks."""
+    status, _ = control_plane.request(
+        "POST",
+        f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction",
+        {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": NAMESPACE},
+        },
+    )
+    return status
 
 
 def test_its_namespace_refuses_an_ordinary_pod(control_plane: ControlPlane) -> None:
@@ -79,40 +133,44 @@ def test_its_namespace_refuses_an_ordinary_pod(control_plane: ControlPlane) -> N
 
 def test_its_account_may_do_what_it_needs_and_no_more(control_plane: ControlPlane) -> None:
     install(control_plane, "base")
-    first = REQUIRED_ACCESS[0]
-    control_plane.wait_for(
-        "RBAC has seen the role",
-        lambda: is_allowed(control_plane, first.verb, first.group, first.resource),
-    )
-
-    refused = [
-        str(a)
-        for a in REQUIRED_ACCESS
-        if not is_allowed(control_plane, a.verb, a.group, a.resource)
-    ]
-    too_much = [
-        (verb, group, resource)
-        for verb, group, resource in (
-            ("delete", "", "pods"),
-            ("patch", "", "pods"),
-            ("patch", "", "nodes"),
-            ("get", "", "secrets"),
-            ("list", "", "secrets"),
-            ("list", "", "configmaps"),
-            ("update", "apps", "deployments"),
+    needed = (*REQUIRED_ACCESS, *OWN_NAMESPACE_ACCESS)
+    for one_of_each_role in (needed[0], needed[-1]):
+        control_plane.wait_for(
+            "RBAC has seen the roles", partial(may, control_plane, one_of_each_role)
         )
-        if is_allowed(control_plane, verb, group, resource)
+
+    refused = [str(access) for access in needed if not may(control_plane, access)]
+    too_much = [
+        (verb, group, resource, *where.values())
+        for verb, group, resource, where in (
+            ("delete", "", "pods", {}),
+            ("patch", "", "pods", {}),
+            ("patch", "", "nodes", {}),
+            ("get", "", "secrets", {}),
+            ("list", "", "secrets", {}),
+            ("list", "", "configmaps", {}),
+            ("update", "apps", "deployments", {}),
+            ("get", "", "configmaps", {"namespace": "default", "name": "desched-memory"}),
+            ("create", "", "configmaps", {"namespace": "default"}),
+            ("patch", "", "configmaps", {"namespace": NAMESPACE, "name": "desched-policy"}),
+            ("delete", "", "configmaps", {"namespace": NAMESPACE, "name": "desched-memory"}),
+            ("list", "", "configmaps", {"namespace": NAMESPACE}),
+            ("get", "", "secrets", {"namespace": NAMESPACE}),
+            ("patch", LEASES, "leases", {"namespace": NAMESPACE, "name": "other"}),
+            ("patch", LEASES, "leases", {"namespace": "kube-node-lease", "name": "desched"}),
+        )
+        if is_allowed(control_plane, verb, group, resource, **where)
     ]
 
     assert (refused, too_much) == ([], [])
 
 
-def test_the_overlay_only_switches_the_dry_run_off_and_replaces_the_pod(
+def test_the_overlay_only_switches_the_dry_run_off_and_replaces_the_pods(
     control_plane: ControlPlane,
 ) -> None:
     control_plane.add_node("te1")
     install(control_plane, "base")
-    (before,) = control_plane.wait_for_ready_pods(NAMESPACE, 1)
+    before = uids(control_plane.wait_for_ready_pods(NAMESPACE, REPLICAS))
 
     base, evict = (rendered(control_plane, folder) for folder in ("base", "overlays/evict"))
     for variable in variables(base):
@@ -122,12 +180,12 @@ def test_the_overlay_only_switches_the_dry_run_off_and_replaces_the_pod(
 
     install(control_plane, "overlays/evict")
     control_plane.wait_for(
-        "the pod is another one",
-        lambda: uids(control_plane).isdisjoint({before["metadata"]["uid"]}),
+        "the pods are others",
+        lambda: uids(control_plane.pods(NAMESPACE)).isdisjoint(before),
     )
-    (after,) = control_plane.wait_for_ready_pods(NAMESPACE, 1)
-    assert {"name": DRY_RUN, "value": "false"} in after["spec"]["containers"][0]["env"]
+    for pod in control_plane.wait_for_ready_pods(NAMESPACE, REPLICAS):
+        assert {"name": DRY_RUN, "value": "false"} in pod["spec"]["containers"][0]["env"]
 
 
-def uids(control_plane: ControlPlane) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in control_plane.pods(NAMESPACE)}
+def uids(pods: list[Object]) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in pods}

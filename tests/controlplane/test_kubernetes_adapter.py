@@ -429,14 +429,19 @@ def test_pages_give_the_same_as_one_large_list(control_plane: ControlPlane, name
     assert pods_of(paged, namespace) == pods_of(one, namespace)
 
 
+def pod_now(reader: KubernetesReader, ref: PodRef) -> Pod | None:
+    look = reader.read_around(ref)
+    return look.pod if look else None
+
+
 def test_a_pod_is_read_again_until_it_is_gone(control_plane: ControlPlane, namespace: str) -> None:
     control_plane.apply(workload(namespace))
     control_plane.wait_for_ready_pods(namespace, 1)
     reader = reader_of(control_plane.admin_kubeconfig)
     (pod,) = pods_of(reader.read_cluster(), namespace)
 
-    assert reader.read_pod(pod.ref) == pod
-    assert reader.read_pod(PodRef(namespace, "nobody")) is None
+    assert pod_now(reader, pod.ref) == pod
+    assert pod_now(reader, PodRef(namespace, "nobody")) is None
 
 
 def test_an_account_without_rights_is_told_which_one_it_lacks(
@@ -494,7 +499,7 @@ class TestEvictions:
 
         assert answer.verdict is EvictionVerdict.EVICTED
         self.control_plane.wait_for(
-            "the pod is gone", lambda: self.reader.read_pod(self.pod) is None
+            "the pod is gone", lambda: pod_now(self.reader, self.pod) is None
         )
 
     def test_a_budget_without_room_refuses_with_its_numbers(self) -> None:
@@ -504,7 +509,7 @@ class TestEvictions:
 
         assert answer.verdict is EvictionVerdict.BLOCKED_BY_BUDGET
         assert "needs 2 healthy pods and has 2 currently" in answer.detail
-        fresh = self.reader.read_pod(self.pod)
+        fresh = pod_now(self.reader, self.pod)
         assert fresh is not None
         assert not fresh.deleting
 
@@ -524,7 +529,7 @@ class TestEvictions:
         answer = self.evictor.evict(earlier, "a test")
 
         assert answer.verdict is EvictionVerdict.REPLACED
-        fresh = self.reader.read_pod(self.pod)
+        fresh = pod_now(self.reader, self.pod)
         assert fresh is not None
         assert not fresh.deleting
 
@@ -534,7 +539,7 @@ class TestEvictions:
         assert self.evictor.evict(nobody, "a test").verdict is EvictionVerdict.GONE
 
     def test_events_are_shown_on_the_pod_and_on_its_node(self) -> None:
-        pod = self.reader.read_pod(self.pod)
+        pod = pod_now(self.reader, self.pod)
         assert pod is not None
         note = "Evicted because 节 is hot. " * 100
 

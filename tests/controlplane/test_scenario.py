@@ -5,79 +5,33 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from desched.adapters.kubernetes.access import REQUIRED_ACCESS
+from desched.adapters.kubernetes.access import OWN_NAMESPACE_ACCESS, REQUIRED_ACCESS
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.installation import ALONE, QUICK_LEASE, WINDOW_SECONDS, Installation
+from tests.controlplane.manifests import Object, deployment, pod_spec, priority_class, usage
 from tests.controlplane.prometheus_server import PrometheusServer
 
-REPOSITORY = Path(__file__).parents[2]
-BASE = REPOSITORY / "deploy" / "base"
-WINDOW_SECONDS = 10
 DEMO = "demo"
 LOW = "low-priority-workload"
 OTHERS = ("te1", "te2", "te4", "te5")
 HOT = "te3"
 
-Object = dict[str, Any]
 
-
-def usage(cpu: str, memory: str = "200Mi") -> dict[str, str]:
-    return {"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory}
-
-
-def pod_spec(cpu_request: str = "", **fields: Any) -> Object:
-    requests = {"requests": {"cpu": cpu_request}} if cpu_request else {}
-    return {"containers": [{"name": "app", "image": "app", "resources": requests}], **fields}
-
-
-def deployment(name: str, replicas: int, cpu: str, namespace: str = DEMO, **fields: Any) -> Object:
-    annotations = fields.pop("annotations", {})
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}, "annotations": usage(cpu)},
-                "spec": pod_spec(**fields),
-            },
-        },
-    }
-
-
-def priority_class(name: str, value: int) -> Object:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-    }
-
-
-class Scenario:
+class Scenario(Installation):
     """Nodes te1 to te5; te3 stands at 87.5 % CPU and te5 is idle."""
-
-    def __init__(self, plane: ControlPlane, prometheus: PrometheusServer, directory: Path) -> None:
-        self.plane = plane
-        self.prometheus = prometheus
-        self.directory = directory
 
     def build(self, stress_priority: int | None, *guards: Object) -> None:
         """First te3 alone, so that the scheduler has no choice; then the rest of the cluster."""
-        self._install_permissions()
+        self.install_permissions()
         self.plane.create_namespace(DEMO)
         self.plane.apply(priority_class("low-priority", 1_000), priority_class("high", 10_000))
-        stress = {
+        stress: Object = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": "stress", "namespace": DEMO, "annotations": usage("2")},
@@ -91,6 +45,7 @@ class Scenario:
             LOW,
             3,
             "500m",
+            DEMO,
             cpu_request="300m",
             schedulerName="volcano",
             priorityClassName="low-priority",
@@ -104,24 +59,13 @@ class Scenario:
             )
             self.plane.wait_for_ready_pods(namespace, count, f"app={name}")
         self.plane.add_node(*OTHERS, cpu="4")
-        background = deployment("web", 3, "300m", cpu_request="250m")
+        background = deployment("web", 3, "300m", DEMO, cpu_request="250m")
         background["spec"]["template"]["spec"]["nodeSelector"] = {"role": "web"}
         for name in ("te1", "te2", "te4"):
             self.plane.kubectl("label", "node", name, "role=web")
         self.plane.apply(background)
         self.plane.wait_for_ready_pods(DEMO, 3, "app=web")
         self.wait_until_measured()
-
-    def _install_permissions(self) -> None:
-        """The ServiceAccount and the rights exactly as `deploy/` ships them."""
-        kinds = {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
-        manifests = yaml.safe_load_all(self.plane.kubectl("kustomize", str(BASE)))
-        wanted = [m for m in manifests if m["kind"] in kinds]
-        account = next(m for m in wanted if m["kind"] == "ServiceAccount")["metadata"]
-        for manifest in sorted(wanted, key=lambda m: m["kind"] != "Namespace"):
-            self.plane.apply(manifest)
-        self.kubeconfig = self.plane.kubeconfig_for(account["namespace"], account["name"])
-        self.account = account
 
     def wait_until_measured(self) -> None:
         """Every window is covered and the stress pod's rate is whole."""
@@ -133,40 +77,6 @@ class Scenario:
             f"min(count_over_time(node_memory_MemTotal_bytes[{WINDOW_SECONDS}s]))"
             f" >= {WINDOW_SECONDS - 1}"
         )
-
-    def policy(self, **load_aware: Any) -> Path:
-        """The shipped ConfigMap; only the address and what takes time are patched."""
-        manifest = yaml.safe_load((REPOSITORY / "policies" / "volcano-published.yaml").read_text())
-        document = yaml.safe_load(manifest["data"]["policy.yaml"])
-        for plugin in document["profiles"][0]["pluginConfig"]:
-            if plugin["name"] == "LoadAware":
-                plugin["args"]["metrics"]["address"] = self.prometheus.url
-                window = f"{WINDOW_SECONDS}s"
-                plugin["args"]["windows"] = {"cpu": [window], "memory": [window]}
-                plugin["args"]["sustainedFor"] = "0s"
-                plugin["args"].update(load_aware)
-        manifest["data"]["policy.yaml"] = yaml.safe_dump(document)
-        path = self.directory / "policy.yaml"
-        path.write_text(yaml.safe_dump(manifest))
-        return path
-
-    def arguments(self, *flags: str) -> list[str]:
-        common = ["--policy", str(self.policy()), "--kubeconfig", str(self.kubeconfig)]
-        return [sys.executable, "-m", "desched", *common, *flags]
-
-    def run(self, *flags: str) -> subprocess.CompletedProcess[str]:
-        """Desched as a process of its own, to its end."""
-        return subprocess.run(
-            self.arguments(*flags), capture_output=True, text=True, timeout=60, check=False
-        )
-
-    def report(self, *flags: str) -> Object:
-        """The JSON report of one cycle that ended well."""
-        done = self.run(*flags, "--output", "json")
-        assert done.returncode == 0, done.stderr
-        assert "not_written" not in done.stderr, done.stderr
-        report: Object = json.loads(done.stdout)
-        return report
 
     @contextmanager
     def service(self, *flags: str) -> Iterator[subprocess.Popen[str]]:
@@ -234,7 +144,7 @@ def test_the_service_cools_the_hot_node_once_and_then_leaves_it_alone(
     before = scenario.places(LOW)
     assert set(before.values()) == {HOT}
 
-    with scenario.service("--evict", "--interval", "3s") as process:
+    with scenario.service("--evict", *QUICK_LEASE, "--interval", "3s") as process:
         scenario.plane.wait_for(
             "a cycle that evicts", lambda: [c for c in scenario.cycles() if evicted(c)], 30
         )
@@ -299,10 +209,10 @@ def guards() -> list[Object]:
         volume,
         claim,
         budget,
-        deployment("payments", 1, "100m", priorityClassName="high"),
-        deployment("ledger", 1, "100m", volumes=with_claim),
-        deployment("frontend", 1, "100m", namespace="default"),
-        deployment("quorum", 1, "100m"),
+        deployment("payments", 1, "100m", DEMO, priorityClassName="high"),
+        deployment("ledger", 1, "100m", DEMO, volumes=with_claim),
+        deployment("frontend", 1, "100m", "default"),
+        deployment("quorum", 1, "100m", DEMO),
     ]
 
 
@@ -321,7 +231,7 @@ def test_what_is_protected_stays_and_the_report_says_why(scenario: Scenario) -> 
     }
     assert found["stress"] == "bare_pod"
 
-    acted = scenario.report("--once", "--evict")
+    acted = scenario.report("--once", "--evict", ALONE)
     assert [o["verdict"] for o in acted["outcomes"]] == ["evicted"]
     planned = [
         (e["workload"], e["node"], e["reason"].split(" cpu ")[0]) for e in dry["plan"]["evictions"]
@@ -343,7 +253,7 @@ def test_what_is_protected_stays_and_the_report_says_why(scenario: Scenario) -> 
 def test_a_node_without_data_is_left_alone_and_named(scenario: Scenario) -> None:
     scenario.plane.metrics.hide(HOT, "node-exporter")
     scenario.build(None)
-    report = scenario.report("--once", "--evict")
+    report = scenario.report("--once", "--evict", ALONE)
     verdict = next(v for v in report["plan"]["nodes"] if v["node"] == HOT)
     assert (verdict["node_class"], verdict["reason"]) == ("unknown", "absent")
     assert report["result"] == "nothing_to_do"
@@ -356,7 +266,7 @@ def test_without_prometheus_nothing_is_evicted_and_the_exit_code_says_so(
 ) -> None:
     scenario.build(None)
     scenario.prometheus.stop()
-    done = scenario.run("--once", "--evict")
+    done = scenario.run("--once", "--evict", ALONE)
     assert done.returncode == 3
     assert "Prometheus" in done.stderr
     assert set(scenario.places(LOW).values()) == {HOT}
@@ -365,11 +275,12 @@ def test_without_prometheus_nothing_is_evicted_and_the_exit_code_says_so(
 
 def test_the_shipped_rights_are_enough_and_all_of_them_are_used(scenario: Scenario) -> None:
     scenario.build(None)
-    scenario.report("--once", "--evict")
+    scenario.report("--once", "--evict", *QUICK_LEASE)
     events = scenario.plane.audit_events(scenario.account["namespace"], scenario.account["name"])
     assert not [e for e in events if e["responseStatus"]["code"] in {401, 403}]
     assert {used(e) for e in events if "objectRef" in e} == {
-        (access.verb, access.group, access.resource) for access in REQUIRED_ACCESS
+        (access.verb, access.group, access.resource)
+        for access in (*REQUIRED_ACCESS, *OWN_NAMESPACE_ACCESS)
     }
 
 

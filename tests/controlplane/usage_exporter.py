@@ -9,6 +9,7 @@ Labels are those of the prometheus-community/prometheus chart.
 """
 
 import json
+import math
 import re
 import threading
 import time
@@ -65,9 +66,9 @@ class _Node:
     memory: float
     own_cpu_demand: float
     own_memory: float
+    idle_seconds: float
     pods: dict[str, _Pod] = field(default_factory=dict)
     busy_seconds: float = 0.0
-    up_seconds: float = UPTIME_SECONDS
 
     def run(self, seconds: float) -> None:
         """Shares the cores in proportion to demand when there is more than they can give."""
@@ -75,8 +76,10 @@ class _Node:
         share = min(1.0, self.cores / demand) if demand else 1.0
         for pod in self.pods.values():
             pod.cpu_seconds += pod.cpu_demand * share * seconds
-        self.busy_seconds += demand * share * seconds
-        self.up_seconds += seconds
+        busy = demand * share
+        self.busy_seconds += busy * seconds
+        # Counted, not computed: a difference could step back, which Prometheus takes for a restart.
+        self.idle_seconds += max(0.0, self.cores - busy) * seconds
 
     @property
     def used_memory(self) -> float:
@@ -91,6 +94,7 @@ class UsageExporter:
         self._observe = observe
         self._nodes: dict[str, _Node] = {}
         self._hidden: set[tuple[str, Exporter]] = set()
+        self._garbled: set[str] = set()
         self._lock = threading.Lock()
         self._advanced = time.monotonic()
         self._stopping = threading.Event()
@@ -119,11 +123,16 @@ class UsageExporter:
         """Ends what hide began."""
         self._hidden -= {(node, exporter) for exporter in exporters or EXPORTERS}
 
+    def garble(self, node: str) -> None:
+        """Makes node_exporter say NaN wherever it means a number of the node."""
+        self._garbled |= {node}
+
     def forget(self) -> None:
-        """Drops all counters and hidden nodes, so that the next test begins from nothing."""
+        """Drops all counters and what was done to nodes: the next test begins from nothing."""
         with self._lock:
             self._nodes.clear()
             self._hidden.clear()
+            self._garbled.clear()
 
     def stop(self) -> None:
         """Ends both threads and frees the port."""
@@ -154,7 +163,7 @@ class UsageExporter:
         for each in nodes:
             node = _node(each)
             if before := known.get(node.name):
-                node.busy_seconds, node.up_seconds = before.busy_seconds, before.up_seconds
+                node.busy_seconds, node.idle_seconds = before.busy_seconds, before.idle_seconds
             self._nodes[node.name] = node
         for each in pods:
             host = self._nodes.get(each["spec"].get("nodeName", ""))
@@ -186,20 +195,27 @@ class UsageExporter:
             node = self._nodes.get(node_name)
             if node is None or (node_name, exporter) in self._hidden:
                 return None
-            return list(_node_samples(node) if exporter == "node-exporter" else _pod_samples(node))
+            if exporter == "cadvisor":
+                return list(_pod_samples(node))
+            samples = list(_node_samples(node))
+            if node_name in self._garbled:
+                samples = [(name, labels, math.nan) for name, labels, _ in samples]
+            return samples
 
 
 def _node(node: dict[str, Any]) -> _Node:
     metadata, status = node["metadata"], node["status"]
     own_cpu, own_memory = _usage(metadata)
+    cores = quantity(status["capacity"]["cpu"])
     return _Node(
         name=metadata["name"],
         address=next(a["address"] for a in status["addresses"] if a["type"] == "InternalIP"),
         labels=metadata.get("labels") or {},
-        cores=quantity(status["capacity"]["cpu"]),
+        cores=cores,
         memory=quantity(status["capacity"]["memory"]),
         own_cpu_demand=own_cpu,
         own_memory=own_memory,
+        idle_seconds=cores * UPTIME_SECONDS,
     )
 
 
@@ -248,7 +264,7 @@ def _target_labels(node: _Node, exporter: Exporter) -> dict[str, str]:
 def _node_samples(node: _Node) -> Iterator[Sample]:
     cpus = max(1, round(node.cores))
     modes = {
-        "idle": node.cores * node.up_seconds - node.busy_seconds,
+        "idle": node.idle_seconds,
         "user": node.busy_seconds * 0.8,
         "system": node.busy_seconds * 0.2,
     } | dict.fromkeys(("iowait", "irq", "nice", "softirq", "steal"), 0.0)

@@ -1,0 +1,100 @@
+"""Desched as users have it: shipped rights, a policy file, a process of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.manifests import Object
+from tests.controlplane.prometheus_server import PrometheusServer
+
+REPOSITORY = Path(__file__).parents[2]
+BASE = REPOSITORY / "deploy" / "base"
+WINDOW_SECONDS = 10
+
+ALONE = "--leader-elect=false"
+"""For a run that contends with nobody: whoever makes a Lease waits for as long as it lasts."""
+
+LEASE_SECONDS = 5
+RENEW_DEADLINE_SECONDS = 3
+QUICK_LEASE = (
+    *("--lease-duration", f"{LEASE_SECONDS}s"),
+    *("--renew-deadline", f"{RENEW_DEADLINE_SECONDS}s"),
+    *("--retry-period", "1s"),
+)
+
+_OF_CLUSTER = {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+_OF_STATE = {"Role", "RoleBinding"}
+
+
+class Installation:
+    """Runs desched under the ServiceAccount of `deploy/` and the published policy."""
+
+    def __init__(self, plane: ControlPlane, prometheus: PrometheusServer, directory: Path) -> None:
+        self.plane = plane
+        self.prometheus = prometheus
+        self.directory = directory
+
+    def install_permissions(self) -> None:
+        """The ServiceAccount and the rights exactly as `deploy/` ships them."""
+        manifests = list(yaml.safe_load_all(self.plane.kubectl("kustomize", str(BASE))))
+        wanted = [m for m in manifests if m["kind"] in _OF_CLUSTER]
+        account = next(m for m in wanted if m["kind"] == "ServiceAccount")["metadata"]
+        for manifest in sorted(wanted, key=lambda m: m["kind"] != "Namespace"):
+            self.plane.apply(manifest)
+        self._of_state = [m for m in manifests if m["kind"] in _OF_STATE]
+        self.allow_state_in(account["namespace"])
+        self.kubeconfig = self.plane.kubeconfig_for(account["namespace"], account["name"])
+        self.account = account
+
+    def allow_state_in(self, *namespaces: str) -> None:
+        """The rights that `deploy/` ships for the namespace of the Lease and the memory."""
+        for namespace in namespaces:
+            for manifest in self._of_state:
+                self.plane.apply(
+                    {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
+                )
+
+    def policy(self, name: str = "policy", **load_aware: Any) -> Path:
+        """The shipped ConfigMap; only the address, what takes time and `load_aware` are patched."""
+        manifest = yaml.safe_load((REPOSITORY / "policies" / "volcano-published.yaml").read_text())
+        document = yaml.safe_load(manifest["data"]["policy.yaml"])
+        for plugin in document["profiles"][0]["pluginConfig"]:
+            if plugin["name"] == "LoadAware":
+                plugin["args"]["metrics"]["address"] = self.prometheus.url
+                window = f"{WINDOW_SECONDS}s"
+                plugin["args"]["windows"] = {"cpu": [window], "memory": [window]}
+                plugin["args"]["sustainedFor"] = "0s"
+                plugin["args"].update(load_aware)
+        manifest["data"]["policy.yaml"] = yaml.safe_dump(document)
+        path = self.directory / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(manifest))
+        return path
+
+    def arguments(self, *flags: str, **load_aware: Any) -> list[str]:
+        """The command line."""
+        policy = self.policy(**load_aware)
+        common = ["--policy", str(policy), "--kubeconfig", str(self.kubeconfig)]
+        return [sys.executable, "-m", "desched", *common, *flags]
+
+    def run(self, *flags: str, **load_aware: Any) -> subprocess.CompletedProcess[str]:
+        """Desched as a process of its own, to its end."""
+        return subprocess.run(
+            self.arguments(*flags, **load_aware),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def report(self, *flags: str, exit_code: int = 0, **load_aware: Any) -> Object:
+        """The JSON report of one cycle that ended with this exit code."""
+        done = self.run(*flags, "--output", "json", **load_aware)
+        assert done.returncode == exit_code, done.stderr
+        assert "not_written" not in done.stderr, done.stderr
+        report: Object = json.loads(done.stdout)
+        return report

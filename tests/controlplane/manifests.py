@@ -1,0 +1,47 @@
+"""Objects that the tests apply."""
+
+from typing import Any
+
+Object = dict[str, Any]
+
+
+def usage(cpu: str, memory: str = "200Mi") -> dict[str, str]:
+    """The annotations by which a pod or a node says what it uses."""
+    return {"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory}
+
+
+def pod_spec(cpu_request: str = "", **fields: Any) -> Object:
+    """A pod's spec with one container."""
+    requests = {"requests": {"cpu": cpu_request}} if cpu_request else {}
+    return {"containers": [{"name": "app", "image": "app", "resources": requests}], **fields}
+
+
+def deployment(name: str, replicas: int, cpu: str, namespace: str, **fields: Any) -> Object:
+    """A Deployment whose pods have the label `app` and use this much CPU each.
+
+    `fields` go to `pod_spec`, except for the Deployment's own `annotations`.
+    """
+    annotations = fields.pop("annotations", {})
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}, "annotations": usage(cpu)},
+                "spec": pod_spec(**fields),
+            },
+        },
+    }
+
+
+def priority_class(name: str, value: int) -> Object:
+    """A PriorityClass."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }

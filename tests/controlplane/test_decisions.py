@@ -1,0 +1,193 @@
+"""What is planned is right on a real cluster: what would not help stays, what moves lands well."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.manifests import Object
+from tests.controlplane.sites import (
+    VALUED,
+    Site,
+    Sites,
+    app_of,
+    cpu,
+    evicted,
+    refused,
+    short,
+    verdict,
+)
+
+ZONE = "topology.kubernetes.io/zone"
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def trap() -> Site:
+    """Who requests little and uses much looks like room: the scheduler prefers the hot nodes."""
+    hot, cold = ("hot1", "hot2", "hot3"), ("cold1", "cold2", "cold3")
+    site = Site("trap")
+    site.node(*hot, uses="1600m")
+    site.node(*cold)
+    site.workload("filler", cold, "200m", cpu_request="3")
+    site.workload("alone", hot, "800m", cpu_request="100m")
+    # The scheduler spreads replicas, so that of two on a node one is drawn to a node without any.
+    site.workload("crowd", hot * 2, "500m", cpu_request="100m", priorityClassName=VALUED)
+    return site
+
+
+def full() -> Site:
+    """The cool nodes have either no requests to give, or too little room for one pod's load."""
+    site = Site("full")
+    site.node("hot", uses="1500m")
+    site.node("cool1", "cool2", uses="1200m")
+    site.workload("filler", ("cool1", "cool2"), "400m", cpu_request="3800m")
+    site.workload("wide", ("hot", "hot"), "300m", cpu_request="300m")
+    site.workload("heavy", ("hot",), "1300m", cpu_request="50m")
+    return site
+
+
+def huge() -> Site:
+    """Two nodes are hot by one pod each, and it would make any other node as hot."""
+    hot = ("hot1", "hot2")
+    site = Site("huge")
+    site.node(*hot, uses="500m")
+    site.node("cool1", "cool2", uses="800m")
+    site.workload("huge", hot, "2800m", cpu_request="200m")
+    site.workload("tiny", hot, "100m", cpu_request="50m")
+    return site
+
+
+def constrained() -> Site:
+    """Two zones, and workloads with required constraints, each of them on the hot node too."""
+    site = Site("constrained")
+    site.node("hot", labels={ZONE: "a"})
+    site.node("near", cpu="8", labels={ZONE: "a"})
+    site.node("far1", "far2", cpu="8", labels={ZONE: "b"})
+    everywhere = ("hot", "near", "far1", "far2")
+    site.workload("ballast", ("hot",), "1200m", cpu_request="1500m")
+
+    def constrain(app: str, *on: str, **constraint: Any) -> None:
+        site.workload(app, on, "550m", cpu_request="100m", **constraint)
+
+    constrain("apart", "hot", "near", "far1", affinity=apart("apart"))
+    constrain("apart-full", *everywhere, affinity=apart("apart-full"))
+    constrain("zones", "hot", "far1", topologySpreadConstraints=[evenly("zones", ZONE)])
+    constrain("hosts", *everywhere, topologySpreadConstraints=[evenly("hosts", HOSTNAME)])
+    return site
+
+
+def apart(app: str) -> Object:
+    """Never two on a node."""
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def evenly(app: str, key: str) -> Object:
+    """Never two more in one place than in another."""
+    return {
+        "topologyKey": key,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": app}},
+    }
+
+
+def pools() -> Site:
+    """Two pools with a node at 72.5 % each; the line of one is 60 %, that of the other 80 %."""
+    site = Site("pools")
+    for pool in ("batch", "online"):
+        busy, idle, of_pool = f"{pool}-busy", f"{pool}-idle", {"pool": pool}
+        site.node(busy, uses="500m", labels=of_pool)
+        site.node(idle, uses="600m", labels=of_pool)
+        fields: dict[str, Any] = {"nodeSelector": of_pool, "cpu_request": "500m"}
+        site.workload(f"{pool}-large", (busy,), "1600m", **fields)
+        site.workload(f"{pool}-small", (busy,), "800m", priorityClassName=VALUED, **fields)
+    return site
+
+
+@pytest.fixture(scope="module")
+def sites(
+    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sites]:
+    directory: Path = tmp_path_factory.mktemp("decisions")
+    with running_control_plane.prometheus() as prometheus:
+        built = Sites(running_control_plane, prometheus, directory)
+        try:
+            built.build(trap(), full(), huge(), constrained(), pools())
+            yield built
+        finally:
+            running_control_plane.reset()
+
+
+def test_pods_that_would_come_back_to_hot_nodes_stay_and_those_that_land_well_go(
+    sites: Sites,
+) -> None:
+    before = sites.where("trap", "crowd")
+    report = sites.look("trap", "--evict", evictionLimits={"workload": 3})
+    assert set(evicted(report)) == {"crowd"}
+    assert refused(report)["alone"] == {"landing_risk"}
+    assert set(short("trap", sites.landed("trap", "crowd", before))) <= {"cold1", "cold2", "cold3"}
+    # The refusal was right: nothing but the forecast keeps such a pod from going in circles.
+    assert "hot" in sites.evict_by_hand("trap", "alone", "trap-hot2")
+
+
+def test_without_room_elsewhere_nothing_is_evicted(sites: Sites) -> None:
+    report = sites.look("full", "--evict", evictSingleReplica=True)
+    assert report["result"] == "nothing_movable"
+    assert evicted(report) == []
+    assert refused(report) == {"wide": {"no_node_fits"}, "heavy": {"no_node_under_ceiling"}}
+
+
+def test_a_cluster_that_is_hot_as_a_whole_is_left_alone(sites: Sites) -> None:
+    lower = {"cpu": 50, "memory": 85}
+    report = sites.look("full", "--evict", evictSingleReplica=True, targetThresholds=lower)
+    assert (report["result"], report["plan"]["hold"]) == ("held", "cluster_saturated")
+    assert evicted(report) == []
+    assert set.union(*refused(report).values()) == {"cycle_held"}
+
+
+def test_a_pod_that_would_only_take_the_problem_elsewhere_stays(sites: Sites) -> None:
+    report = sites.look("huge", "--evict")
+    assert report["result"] == "nothing_movable"
+    assert evicted(report) == []
+    assert refused(report) == {"huge": {"no_node_under_ceiling"}, "tiny": {"excess_not_movable"}}
+
+
+def test_required_constraints_decide_who_may_leave_and_where_it_lands(sites: Sites) -> None:
+    before = {app: sites.where("constrained", app) for app in ("apart", "zones")}
+    lower = {"cpu": 65, "memory": 85}
+    report = sites.look("constrained", "--evict", targetThresholds=lower)
+    assert evicted(report) == ["apart", "zones"]
+    planned = {
+        app_of(e["pod"]): {chance["node"] for chance in e["landing"]}
+        for e in report["plan"]["evictions"]
+    }
+    assert planned == {"apart": {"constrained-far2"}, "zones": {"constrained-near"}}
+    reasons = refused(report)
+    assert (reasons["apart-full"], reasons["hosts"]) == ({"no_node_fits"}, {"no_node_fits"})
+    for app, nodes in planned.items():
+        assert set(sites.landed("constrained", app, before[app])) == nodes
+
+
+def test_each_pool_is_relieved_by_its_own_lines(sites: Sites) -> None:
+    before = sites.where("pools", "batch-small")
+    batch = {
+        "name": "batch",
+        "nodeSelector": "pool=batch",
+        "targetThresholds": {"cpu": 60, "memory": 85},
+    }
+    report = sites.look("pools", "--evict", nodePools=[batch], evictSingleReplica=True)
+    classes = {v["node"]: (v["pool"], v["node_class"]) for v in report["plan"]["nodes"]}
+    assert classes["pools-batch-busy"] == ("batch", "overloaded")
+    assert classes["pools-online-busy"] == ("", "balanced")
+    load = cpu(report, "pools-batch-busy")["lowest_ratio"]
+    assert cpu(report, "pools-online-busy")["lowest_ratio"] == pytest.approx(load, abs=0.02)
+    # The other pod would bring the pool's idle node to 55 %: under that of the other pool, not its.
+    assert evicted(report) == ["batch-small"]
+    assert refused(report) == {"batch-large": {"no_node_under_ceiling"}}
+    assert sites.landed("pools", "batch-small", before) == ["pools-batch-idle"]
+    idle = cpu(report, "pools-batch-idle")
+    assert idle["after_ratio"] <= idle["ceiling_ratio"] == pytest.approx(0.5)
+    assert verdict(report, "pools-online-busy")["reason"] is None
