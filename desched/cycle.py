@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from desched.eviction.cool_downs import refused
 from desched.eviction.executor import Acting, carry_out
 from desched.eviction.follow_up import follow_up
 from desched.model.memory import EvictionRecord, LastCycle, Memory
@@ -31,6 +32,9 @@ from desched.ports import Clock, World
 
 ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN})
 """After these the pod may be gone: the next cycle must count it as leaving."""
+
+REFUSED = frozenset({EvictionVerdict.FORBIDDEN, EvictionVerdict.SEVERAL_BUDGETS})
+"""After these asking again soon is of no use."""
 
 MOST_NAMES = 20
 """Overloaded nodes beyond these are not named in the memory."""
@@ -175,7 +179,11 @@ def _act(
         notes.forget,
     )
     outcomes = carry_out(plan, acting)
-    return outcomes, notes.with_answers(outcomes)
+    memory = notes.with_answers(outcomes)
+    refused_pods = {o.pod for o in outcomes if o.verdict in REFUSED}
+    evictions = [eviction for eviction in plan.evictions if eviction.pod in refused_pods]
+    rests = refused(memory.cool_downs, evictions, policy.follow_up, world.clock.now())
+    return outcomes, replace(memory, cool_downs=rests)
 
 
 class _Notes:

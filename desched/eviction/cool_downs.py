@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from desched.eviction.backoff import Backoff
-from desched.model.memory import FAILURES, SUCCESSES, CoolDown, EvictionRecord
+from desched.model.memory import FAILURES, SUCCESSES, CoolDown, EvictionRecord, MoveResult
+from desched.model.plan import PlannedEviction
 from desched.policy.follow_up import FollowUpRules
 
 
@@ -25,6 +26,31 @@ def cooled_down(
         resting[record.workload_uid] = _after(record, earlier, backoff, now)
     kept = (rest for rest in resting.values() if not _is_over(rest, backoff, now))
     return tuple(sorted(kept, key=lambda rest: rest.workload_uid))
+
+
+def refused(
+    cool_downs: Iterable[CoolDown],
+    evictions: Iterable[PlannedEviction],
+    rules: FollowUpRules,
+    now: datetime,
+) -> tuple[CoolDown, ...]:
+    """The cool-downs with those of the workloads of which a pod may not be evicted at all.
+
+    Else the same pod would be planned, and refused, in each cycle, in the place of others.
+    """
+    backoff = Backoff(rules.cool_down_first_seconds, rules.cool_down_longest_seconds)
+    resting = {rest.workload_uid: rest for rest in cool_downs}
+    for eviction in evictions:
+        earlier = resting.get(eviction.workload_uid)
+        level = backoff.raised(earlier.level if earlier else 0)
+        resting[eviction.workload_uid] = CoolDown(
+            eviction.workload_uid,
+            eviction.workload,
+            now + backoff.wait(level),
+            level,
+            MoveResult.REFUSED,
+        )
+    return tuple(sorted(resting.values(), key=lambda rest: rest.workload_uid))
 
 
 def _after(

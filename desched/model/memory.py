@@ -29,6 +29,7 @@ class MoveResult(StrEnum):
     NEVER_CAME = "never_came"  # no replacement was created in time
     NOT_WANTED = "not_wanted"  # the workload wants fewer replicas than before
     STAYED = "stayed"  # the eviction was accepted, or may have been, and the pod is still there
+    REFUSED = "refused"  # the API server or an admission webhook would not evict it
     LOAD_UNKNOWN = "load_unknown"  # it landed, and its node's load was never known in time
 
 

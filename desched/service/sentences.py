@@ -236,6 +236,7 @@ MOVES: Mapping[MoveResult, str] = {
     MoveResult.STILL_PENDING: "No node has accepted its replacement in time.",
     MoveResult.NOT_READY: "Its replacement has a node, and was not Ready in time.",
     MoveResult.NEVER_CAME: "Its workload has not created a replacement in time.",
+    MoveResult.REFUSED: "The API server or an admission webhook would not evict it.",
     MoveResult.NOT_WANTED: "Its workload wants fewer replicas than before, and did not replace it.",
     MoveResult.STAYED: "Its eviction was asked for, and the pod is still there.",
     MoveResult.LOAD_UNKNOWN: (

@@ -18,7 +18,7 @@ from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
 from desched.ports import EvictionAnswer, FreshLook, World
-from tests.builders import NOW, load, node, pod, policy, rule, snapshot
+from tests.builders import NOW, load, node, pod, policy, reasons, rule, snapshot
 
 DEEP = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
 OK = EvictionAnswer(EvictionVerdict.EVICTED)
@@ -300,6 +300,24 @@ def test_no_eviction_begins_after_the_process_was_asked_to_stop() -> None:
     world = two_moves(OK)
     world.stop_after = 1
     assert verdicts(world.run()) == ["evicted", "not_begun"]
+
+
+def test_a_workload_whose_pod_may_not_be_evicted_rests_and_longer_each_time() -> None:
+    refusal = EvictionAnswer(EvictionVerdict.FORBIDDEN, "no")
+    world = two_moves(refusal, OK)
+    world.run()
+    first = timedelta(seconds=DEEP.follow_up.cool_down_first_seconds)
+    (rest,) = world.memory.cool_downs
+    assert (rest.until, rest.result) == (NOW + 2 * first, MoveResult.REFUSED)
+    world.later(300)
+    assert set(reasons(world.run(Mode.DRY_RUN, memory=world.memory).plan).values()) >= {
+        "cooling_down"
+    }
+    over = msgspec.structs.replace(world.memory, evictions=())
+    world.later(2 * first.total_seconds())
+    world.answers = [refusal, OK]
+    world.run(memory=over)
+    assert world.memory.cool_downs[0].until == NOW + 2 * first + 4 * first
 
 
 def test_what_cannot_be_written_down_is_not_asked_for() -> None:
