@@ -51,6 +51,7 @@ and says why every other pod stays.
   desched pause --for 2h --because "…"       evict nothing for a while, wherever desched runs
   desched resume                             evict again
   desched status                             what it did last, what rests, what is under way
+  desched steering clear                     take all its soft taints off the nodes
 
 In a cluster it evicts unless told --dry-run. Outside it evicts only with --evict; otherwise it is
 a dry run. Reports go to standard output, the log and all messages to standard error.
@@ -94,12 +95,15 @@ class Command(NamedTuple):
 
 
 DEMO = "demo"
+STEERING = "steering"
+CLEAR = "clear"
 _REACHING = frozenset({"kubeconfig", "context", "state_namespace", "log_format", "log_level"})
 COMMANDS: Mapping[str, Command] = {
     DEMO: Command(),
     "pause": Command(_REACHING, frozenset({"workload", "pool", "for", "because"})),
     "resume": Command(_REACHING, frozenset({"workload", "pool", "all"})),
     "status": Command(_REACHING | {"output"}),
+    STEERING: Command(_REACHING),
 }
 _SEE_HELP = "See `desched --help`."
 
@@ -167,7 +171,11 @@ def parse(arguments: Sequence[str]) -> dict[str, Any]:
         near = difflib.get_close_matches(command, COMMANDS, n=1)
         ending = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(COMMANDS)}."
         raise ConfigurationError(f'There is no command "{command}"; {ending} {_SEE_HELP}')
-    if unknown:
+    if command == STEERING and unknown != [CLEAR]:
+        raise ConfigurationError(
+            f"Say `desched {STEERING} {CLEAR}`; there is no other. {_SEE_HELP}"
+        )
+    if command != STEERING and unknown:
         raise ConfigurationError(f'There is nothing to do with "{unknown[0]}". {_SEE_HELP}')
     for name in (name for name in given if name != "command"):
         _refuse_misplaced(name, command)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from desched.eviction.cool_downs import refused
 from desched.eviction.executor import Acting, carry_out
 from desched.eviction.follow_up import follow_up
+from desched.eviction.steering import Steering
 from desched.model.memory import EvictionRecord, LastCycle, Memory
 from desched.model.plan import NodeClass, Plan, PlannedEviction
 from desched.model.report import (
@@ -25,8 +26,11 @@ from desched.model.snapshot import Snapshot
 from desched.planning.other_deschedulers import other_deschedulers
 from desched.planning.planner import make_plan, surroundings
 from desched.planning.restraint import told
+from desched.planning.steering import taints_to_remove
+from desched.planning.surroundings import Surroundings
 from desched.planning.usage import UsageBook
 from desched.policy.acting_window import why_closed
+from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import Policy
 from desched.ports import Clock, World
 
@@ -41,12 +45,16 @@ MOST_NAMES = 20
 
 
 class CycleContext(NamedTuple):
-    """What a report says of the cycle beside what it found; `instance` is who runs it."""
+    """What a report says of the cycle beside what it found; `instance` is who runs it.
+
+    A soft taint that nobody renews goes after `taints_last_seconds`.
+    """
 
     number: int
     mode: Mode
     target: str
     instance: str = ""
+    taints_last_seconds: float = 600.0
 
 
 def run_cycle(
@@ -77,10 +85,21 @@ def run_cycle(
     planned = clock.monotonic()
     not_acting, why = _not_acting(world, policy, memory, snapshot.taken_at)
     outcomes: tuple[Outcome, ...] = ()
+    lasting = timedelta(seconds=context.taints_last_seconds)
+    steering = Steering(world.steerer, clock, world.may_act, lasting)
+    if context.mode is Mode.EVICT and world.steerer is not None:
+        gone = taints_to_remove(snapshot, memory, policy, plan, snapshot.taken_at)
+        stayed = steering.remove(gone)
+        if stayed and not_acting is None:
+            not_acting, why = NotActing.TAINT_STAYED, stayed
+        planned_pods = {eviction.pod for eviction in plan.evictions}
+        steering.set_standing(t for t in plan.taints if t.until_landed_of not in planned_pods)
     if context.mode is Mode.EVICT and not_acting is not None:
         outcomes = _not_begun(plan, why, clock.now())
     elif context.mode is Mode.EVICT:
-        outcomes, memory = _act(world, policy, snapshot, plan, memory, keep)
+        book = UsageBook(snapshot, policy, snapshot.taken_at)
+        around = surroundings(snapshot, policy, memory, snapshot.taken_at, book)
+        outcomes, memory = _act(world, around, plan, memory, keep, steering)
     result = _result(plan, outcomes, context.mode, not_acting)
     memory = replace(
         memory,
@@ -114,6 +133,7 @@ def run_cycle(
         outcomes=outcomes,
         not_acting=not_acting,
         not_acting_detail=why,
+        taints=steering.changes,
         settled=settled,
         memory=memory,
         other_deschedulers=other_deschedulers(snapshot.cluster),
@@ -158,31 +178,32 @@ def _not_acting(
 
 def _act(
     world: World,
-    policy: Policy,
-    snapshot: Snapshot,
+    around: Surroundings,
     plan: Plan,
     memory: Memory,
     keep: Callable[[Memory], None],
+    steering: Steering,
 ) -> tuple[tuple[Outcome, ...], Memory]:
     """Carry the plan out; what became of its evictions, and the memory with those that began."""
     if world.evictor is None:
         raise ValueError("a world without an evictor cannot be acted on")
-    book = UsageBook(snapshot, policy, snapshot.taken_at)
-    notes = _Notes(memory, keep, policy, world.clock)
+    rules, clock = around.policy.follow_up, world.clock
+    notes = _Notes(memory, keep, rules, clock)
     acting = Acting(
         world.cluster,
         world.evictor,
-        world.clock,
-        surroundings(snapshot, policy, memory, snapshot.taken_at, book),
+        clock,
+        around,
         world.may_act,
         notes.remember,
         notes.forget,
+        steering.steer,
     )
     outcomes = carry_out(plan, acting)
     memory = notes.with_answers(outcomes)
     refused_pods = {o.pod for o in outcomes if o.verdict in REFUSED}
     evictions = [eviction for eviction in plan.evictions if eviction.pod in refused_pods]
-    rests = refused(memory.cool_downs, evictions, policy.follow_up, world.clock.now())
+    rests = refused(memory.cool_downs, evictions, rules, clock.now())
     return outcomes, replace(memory, cool_downs=rests)
 
 
@@ -190,11 +211,11 @@ class _Notes:
     """The memory while a plan is carried out: each eviction is in it before it is asked for."""
 
     def __init__(
-        self, memory: Memory, keep: Callable[[Memory], None], policy: Policy, clock: Clock
+        self, memory: Memory, keep: Callable[[Memory], None], rules: FollowUpRules, clock: Clock
     ) -> None:
         self._memory = memory
         self._keep = keep
-        self._patience = timedelta(seconds=policy.follow_up.patience_seconds)
+        self._patience = timedelta(seconds=rules.patience_seconds)
         self._clock = clock
 
     def remember(self, eviction: PlannedEviction) -> None:
@@ -238,6 +259,7 @@ def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> Ev
         landing_risk=eviction.landing_risk,
         judged_by=now + timedelta(seconds=eviction.grace_period_seconds) + patience,
         probe=eviction.probe,
+        steered=eviction.steered,
     )
 
 

@@ -96,6 +96,30 @@ class Evictor(Protocol):
         """Leave an Event on the pod and its node; failing to is logged, never raised."""
 
 
+class SteeringAnswer(msgspec.Struct, frozen=True):
+    """Whether a node is now as it was asked for; `detail` says why not."""
+
+    done: bool
+    detail: str = ""
+
+
+class Steerer(Protocol):
+    """Gives nodes a soft taint that the scheduler avoids; a dry run has none.
+
+    It never raises. What is not known to be done counts as not done: a taint that is there all the
+    same has its own end, and no pod has moved for it.
+    """
+
+    def taint(self, node: str, until: datetime) -> SteeringAnswer:
+        """Let the scheduler avoid the node, at least until then.
+
+        Nothing is done to a node that has the same taint from somebody else.
+        """
+
+    def untaint(self, node: str) -> SteeringAnswer:
+        """Take desched's own taint off the node; one that somebody else has put there stays."""
+
+
 class Clock(Protocol):
     """Time."""
 
@@ -181,7 +205,7 @@ Fence = Callable[[], bool]
 class World(NamedTuple):
     """Everything outside that a cycle touches; without an evictor it cannot act.
 
-    `may_act` is asked before each write.
+    `may_act` is asked before each write. Without a steerer no node gets a soft taint.
     """
 
     cluster: ClusterReader
@@ -189,3 +213,4 @@ class World(NamedTuple):
     clock: Clock
     evictor: Evictor | None
     may_act: Fence = lambda: True
+    steerer: Steerer | None = None

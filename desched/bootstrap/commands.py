@@ -1,4 +1,4 @@
-"""The commands for people: pause, resume and status, on the memory that a service works by."""
+"""The commands for people: pause, resume and status on the memory, and steering clear."""
 
 from collections.abc import Mapping
 from getpass import getuser
@@ -9,9 +9,10 @@ from rich.console import Console
 from desched.adapters.kubernetes.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.memory_store import KubernetesMemoryStore
+from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.orders import Desk, pausing, resuming
 from desched.bootstrap.state import state_namespace
-from desched.errors import LeaseError
+from desched.errors import LeaseError, ObservationError, ObservationSource
 from desched.ports import Clock
 from desched.service.clock import SystemClock
 from desched.service.logs import configure_logs
@@ -26,13 +27,16 @@ _ORDERS = {"pause": pausing, "resume": resuming}
 def run_command(
     name: str, settings: Settings, flags: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> None:
-    """Carry out `pause`, `resume` or `status`, with the flags of its own by their names.
+    """Carry out a command, with the flags of its own by their names.
 
     Raises:
         ConfigurationError: a flag cannot be used, or the memory may not be written.
         ObservationError: the memory could not be read, or it is not known whether it was written.
     """
     configure_logs(settings.log_format, settings.log_level, stderr)
+    if name == "steering":
+        clear(KubernetesSteerer(connect(settings.kubeconfig, settings.context)), stdout)
+        return
     order = _ORDERS[name](flags) if name in _ORDERS else None
     clock = SystemClock()
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
@@ -41,6 +45,28 @@ def run_command(
         _tell(_standing(kubernetes, store, settings, clock), settings, stdout)
         return
     order(Desk(store, clock, _person(kubernetes, settings), stdout, stderr))
+
+
+def clear(steerer: KubernetesSteerer, stdout: TextIO) -> None:
+    """Take desched's soft taint off every node.
+
+    Raises:
+        ObservationError: the nodes could not be read, or not all of them be changed.
+    """
+    failures = []
+    nodes = steerer.steered()
+    for node in nodes:
+        answer = steerer.untaint(node)
+        if answer.done:
+            stdout.write(f"Took the soft taint off node {plain(node)}.\n")
+        else:
+            failures.append(f"{node}: {answer.detail}")
+    if not nodes:
+        stdout.write("No node has a soft taint of desched.\n")
+    if failures:
+        raise ObservationError(
+            ObservationSource.CLUSTER, f"Not all soft taints are gone. {'; '.join(failures)}"
+        )
 
 
 def _person(kubernetes: KubernetesConnection, settings: Settings) -> str:

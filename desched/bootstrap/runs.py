@@ -14,9 +14,11 @@ from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.adapters.kubernetes.memory_store import KubernetesMemoryStore
 from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.election import contended, contender, wait_for_lease
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.state import state_namespace
+from desched.cycle import CycleContext
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
 from desched.model.memory import Memory
@@ -46,6 +48,8 @@ from desched.settings import Settings, flag_of, variable_of
 
 LISTEN_IN_CLUSTER = ":10258"
 LISTEN_OUTSIDE = "127.0.0.1:10258"
+LONGEST_BETWEEN_CRON_CYCLES_SECONDS = 3600.0
+"""How long a soft taint lasts where cycles run by cron, which may leave long times between them."""
 STOPPING = "desched: Stopping once the request under way ends; a second signal ends at once.\n"
 LOAD_UNKNOWN = frozenset(
     {
@@ -136,10 +140,8 @@ def _run(
     runner = CycleRunner(
         process.world(),
         policy_file,
-        intent.mode,
-        kubernetes.target,
         process.memory(),
-        identity,
+        CycleContext(0, intent.mode, kubernetes.target, identity, _taints_last_seconds(settings)),
     )
     runner.tell_policy_to(log_policy)
     runner.report_to(*_report_sinks(settings, stdout, stderr))
@@ -168,12 +170,16 @@ class Process(NamedTuple):
         """The real world, which may be changed only where that is intended."""
         reader = KubernetesReader(self.kubernetes, own_pod=self.own_pod)
         load = LoadSource(self.settings, self.kubernetes, self.clock)
-        evictor = None
-        if self.intent.mode is Mode.EVICT:
-            evictor = KubernetesEvictor(
-                self.kubernetes, self.events, seconds_left=self.seconds_left
-            )
-        return World(reader, load, self.clock, evictor, self.may_act)
+        if self.intent.mode is Mode.DRY_RUN:
+            return World(reader, load, self.clock, None, self.may_act)
+        return World(
+            reader,
+            load,
+            self.clock,
+            KubernetesEvictor(self.kubernetes, self.events, seconds_left=self.seconds_left),
+            self.may_act,
+            KubernetesSteerer(self.kubernetes, seconds_left=self.seconds_left),
+        )
 
     def memory(self) -> KeptMemory:
         """The memory in the cluster.
@@ -201,6 +207,13 @@ class Process(NamedTuple):
         name = self.settings.pod_name
         namespace = self.settings.pod_namespace or self.kubernetes.namespace
         return PodRef(namespace, name) if name is not None else None
+
+
+def _taints_last_seconds(settings: Settings) -> float:
+    """Two cycles: the next one renews what it still needs."""
+    if settings.cron is not None:
+        return LONGEST_BETWEEN_CRON_CYCLES_SECONDS
+    return 2 * settings.interval.total_seconds()
 
 
 def decide(settings: Settings, *, in_cluster: bool, target: str) -> Intent:

@@ -49,6 +49,7 @@ class Acting(NamedTuple):
 
     `around` is what the plan was made on. `remember` writes an eviction down before it is asked
     for, and raises StopActing if it could not; `forget` takes it back once it was answered no.
+    `steer` sets the soft taints that the landing counts on, and says why it could not.
     """
 
     cluster: ClusterReader
@@ -58,6 +59,7 @@ class Acting(NamedTuple):
     may_act: Fence
     remember: Callable[[PlannedEviction], None]
     forget: Callable[[PlannedEviction], None]
+    steer: Callable[[PlannedEviction], str] = lambda _: ""
 
 
 def carry_out(plan: Plan, acting: Acting) -> tuple[Outcome, ...]:
@@ -181,6 +183,17 @@ class _Executor:
     def _ask(self, turn: _Turn) -> str:
         """Write it down, ask, and do what the answer asks for."""
         acting, eviction = self._acting, turn.eviction
+        unsteered = acting.steer(eviction)
+        if unsteered:
+            turn.close(
+                self._outcome(
+                    turn,
+                    EvictionVerdict.NOT_CONFIRMED,
+                    f"its soft taints could not be set: {unsteered}",
+                    RefusalReason.CONFIRMATION_FAILED,
+                )
+            )
+            return ""
         self._rate.take(self._clock.monotonic())
         try:
             acting.remember(eviction)

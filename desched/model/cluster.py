@@ -52,10 +52,15 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
         return self.operator == "Equal" and bool(self.key) and self.value == taint.value
 
 
+STEERING_TAINT = Taint("desched.io/overloaded", Effect.PREFER_NO_SCHEDULE)
+"""The soft taint by which desched keeps the scheduler from putting more onto a node."""
+
+
 class Node(msgspec.Struct, frozen=True, gc=False):
     """A node: `capacity` is the machine, `allocatable` what pods may request of it.
 
-    `images` are those that it has already, by each of their names, in bytes.
+    `images` are those that it has already, by each of their names, in bytes. `steered_until` is set
+    on a node that desched itself has given STEERING_TAINT, and tells when that is to go at last.
     """
 
     name: str
@@ -71,6 +76,13 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     addresses: tuple[str, ...] = ()
     operating_system: str = "linux"
     images: Mapping[str, int] = {}
+    steered_until: datetime | None = None
+
+    @property
+    def avoided(self) -> bool:
+        """Whether it has STEERING_TAINT, whoever has put it there."""
+        taints = ((taint.key, taint.effect) for taint in self.taints)
+        return (STEERING_TAINT.key, STEERING_TAINT.effect) in taints
 
 
 class PodRef(msgspec.Struct, frozen=True, gc=False, order=True):

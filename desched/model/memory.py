@@ -55,7 +55,8 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     expects the replacement, `landing` the likeliest nodes and `landing_risk` the probability of a
     landing that does not help. `replicas` is what the workload wanted then, `pool` the pool of the
     source. The replacement is awaited until `judged_by`; `result` is None until it is known.
-    `probe` is the careful first move after a pause.
+    `probe` is the careful first move after a pause. `steered` names the nodes whose soft taints the
+    landing counts on.
     """
 
     pod: PodRef
@@ -78,6 +79,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     result: MoveResult | None = None
     settled_at: datetime | None = None
     probe: bool = False
+    steered: tuple[str, ...] = ()
 
     def usage(self, resource: Resource) -> float:
         """The usage that leaves the node: millicores, bytes, or 1 for a pod."""

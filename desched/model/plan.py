@@ -174,7 +174,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     `places` counts the nodes where it fits under the ceiling. `landing` names the likeliest nodes,
     `landing_risk` is the probability of a landing that does not help. `cost` is what the eviction
     costs: 1 for the disruption, and bounded surcharges. `replicas` is what the workload wants; a
-    `probe` is the careful first move after a pause.
+    `probe` is the careful first move after a pause. `steered` names the nodes that must have their
+    soft taint before the eviction, or the forecast does not hold.
     """
 
     pod: PodRef
@@ -195,6 +196,18 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     grace_period_seconds: int = 0
     probe: bool = False
     cost: float = 1.0
+    steered: tuple[str, ...] = ()
+
+
+class PlannedTaint(msgspec.Struct, frozen=True, gc=False):
+    """A node that is to have a soft taint, new or for longer, so that replacements land elsewhere.
+
+    `until_landed_of` is the pod whose replacement it steers; None while the node is overloaded.
+    """
+
+    node: str
+    why: str
+    until_landed_of: PodRef | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
@@ -210,7 +223,9 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     """All decisions of one cycle.
 
     Each pod on an overloaded node is in `evictions` or in `refusals`; `hold` says why the cycle as
-    a whole evicts nothing. Any prefix of `evictions` is safe to carry out alone.
+    a whole evicts nothing. Any prefix of `evictions` is safe to carry out alone. `taints` are in
+    the order of need, those for a move in the order of moves; a node that several moves need is
+    there for each of them.
     """
 
     nodes: tuple[NodeVerdict, ...]
@@ -218,3 +233,4 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     refusals: tuple[Refusal, ...] = ()
     hold: HoldReason | None = None
     hold_detail: str = ""
+    taints: tuple[PlannedTaint, ...] = ()

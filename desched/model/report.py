@@ -53,6 +53,17 @@ class NotActing(StrEnum):
     PAUSED = "paused"
     OUTSIDE_WINDOW = "outside_window"  # of maintenance, or in one in which nothing may be moved
     NOT_LEADING = "not_leading"  # another instance acts
+    TAINT_STAYED = "taint_stayed"  # a soft taint that the plan counts as gone is still there
+
+
+class TaintChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A soft taint that a node got (or kept for longer), or lost; `detail` says why it did not."""
+
+    node: str
+    tainted: bool
+    why: str
+    done: bool = True
+    detail: str = ""
 
 
 class CycleResult(StrEnum):
@@ -82,7 +93,8 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
 
     Durations are in seconds; `policy` is the file that was in force. `settled` are evictions of
     this or earlier cycles of which it became known now what became of them; `memory` is what the
-    next cycle starts from. `not_acting` says why no eviction may be made now, whatever is planned.
+    next cycle starts from. `taints` are the soft taints that were set and taken away. `not_acting`
+    says why no eviction may be made now, whatever is planned.
     `other_deschedulers` are those of other makers in the cluster, by maker and namespace.
     """
 
@@ -101,6 +113,7 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: tuple[Outcome, ...] = ()
     not_acting: NotActing | None = None
     not_acting_detail: str = ""
+    taints: tuple[TaintChange, ...] = ()
     settled: tuple[EvictionRecord, ...] = ()
     memory: Memory = Memory()
     other_deschedulers: tuple[str, ...] = ()

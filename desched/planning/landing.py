@@ -32,14 +32,16 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     """The probability of each node, in the order of `names`; all zero where nothing fits.
 
     `places` are the nodes that it can go to, in any alternative of the view; `feasible` and
-    `alternatives` have a row for each, or one where all are alike. `unfamiliar` marks nodes of an
-    architecture that the workload has never run on. `any_fit` says that nothing is known but where
-    the pod fits, since another scheduler places it.
+    `alternatives` have a row for each, or one where all are alike; `scores` as well, and they mean
+    nothing outside of `places`. `unfamiliar` marks nodes of an architecture that the workload has
+    never run on. `any_fit` says that nothing is known but where the pod fits, since another
+    scheduler places it.
     """
 
     names: tuple[str, ...]
     feasible: Mask
     alternatives: Floats
+    scores: Ints
     departure: Departure
     unfamiliar: Mask
     any_fit: bool = False
@@ -94,8 +96,8 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
 
     def seen_by(self, view: SchedulerView) -> "Landing":
         """The landing of the same replacement where soft taints are as in this view."""
-        alternatives = _alternatives(self.departure, self.feasible, view)
-        return msgspec.structs.replace(self, alternatives=alternatives)
+        alternatives, scores = _alternatives(self.departure, self.feasible, view)
+        return msgspec.structs.replace(self, alternatives=alternatives, scores=scores)
 
 
 def forecast(pod: Pod, room: Room, view: SchedulerView) -> Landing:
@@ -115,18 +117,19 @@ def forecast(pod: Pod, room: Room, view: SchedulerView) -> Landing:
     if (pod.owner is not None and pod.owner.kind == "StatefulSet") or not places.any():
         leaving = Departure(pod, source, gone=True)
         places = room.feasible(pod, pod.node) & view.fits(leaving)
-    alternatives = _alternatives(leaving, places, view)
+    alternatives, scores = _alternatives(leaving, places, view)
     any_fit = pod.scheduler != DEFAULT_SCHEDULER
-    return Landing(view.names, places, alternatives, leaving, view.unfamiliar(pod), any_fit)
+    return Landing(view.names, places, alternatives, scores, leaving, view.unfamiliar(pod), any_fit)
 
 
-def _alternatives(leaving: Departure, places: Mask, view: SchedulerView) -> Floats:
-    """Probabilities for each alternative, shape (alternatives or 1, nodes)."""
+def _alternatives(leaving: Departure, places: Mask, view: SchedulerView) -> tuple[Floats, Ints]:
+    """Probabilities and scores for each alternative, both of shape (alternatives or 1, nodes)."""
     somewhere: Mask = np.logical_or.reduce(places, axis=0)
     if leaving.pod.scheduler != DEFAULT_SCHEDULER or not somewhere.any():
         shares: Floats = places / np.maximum(places.sum(axis=-1, keepdims=True), 1)
-        return shares
-    return _winners(total_scores(leaving, view, somewhere), places)
+        return shares, np.zeros_like(places, dtype=np.int64)
+    scores = total_scores(leaving, view, somewhere)
+    return _winners(scores, places), scores
 
 
 def after(view: SchedulerView, landing: Landing) -> SchedulerView:

@@ -11,7 +11,7 @@ import numpy as np
 
 from desched.model.cluster import Effect, Taint, Toleration
 from desched.model.selectors import NodeSelectorTerm
-from desched.planning.filters.columns import Counts, NodeColumns, Positions
+from desched.planning.filters.columns import Counts, Mask, NodeColumns, Positions
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -42,6 +42,11 @@ class NodeFacts:
     def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Counts:
         """How many PreferNoSchedule taints of each node are not tolerated."""
         return _kept(self._soft_taints, tolerations, lambda: self._untolerated(tolerations))
+
+    @cached_property
+    def steered(self) -> Mask:
+        """Nodes that have desched's own soft taint."""
+        return self._columns.where(lambda node: node.avoided and node.steered_until is not None)
 
     @cached_property
     def _by_soft_taints(self) -> dict[tuple[Taint, ...], list[int]]:

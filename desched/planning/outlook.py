@@ -89,4 +89,5 @@ def planned_eviction(
         grace_period_seconds=pod.grace_period_seconds,
         probe=probe,
         cost=move.candidate.cost,
+        steered=move.place.steered,
     )

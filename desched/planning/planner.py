@@ -1,5 +1,6 @@
 """The recipe: what to evict, where it should land, and why everything else stays."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
@@ -13,6 +14,7 @@ from desched.model.plan import (
     NodeVerdict,
     Plan,
     PlannedEviction,
+    PlannedTaint,
     Refusal,
     RefusalReason,
 )
@@ -26,14 +28,16 @@ from desched.planning.feasibility import Room, usage_of
 from desched.planning.node_load import NodeLoadState
 from desched.planning.outlook import planned_eviction, with_outlook
 from desched.planning.owners import with_declared_workloads
-from desched.planning.places import Places
+from desched.planning.places import Caution, Places
 from desched.planning.pressure import Pressure, classify
 from desched.planning.probing import cut_to_probes
 from desched.planning.replicas import replicas_to_spare
 from desched.planning.reservations import room_left
 from desched.planning.scheduler_view import SchedulerView
 from desched.planning.selection import HotNode, Move
+from desched.planning.steering import standing_taints, steerable, taints_for
 from desched.planning.surroundings import Surroundings
+from desched.planning.trust import risk_surcharge
 from desched.planning.usage import UsageBook
 from desched.policy.policy import Policy
 from desched.policy.priority import resolve_threshold
@@ -75,11 +79,14 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
     if hold is not None:
         left = [(c.pod, RefusalReason.CYCLE_HELD, hold[0].value) for c in _flat(candidates)]
         return _plan(pressure.verdicts, [], [*refused, *left], hold)
+    standing = standing_taints(around, pressure)
     if not overloaded:
-        return _plan(pressure.verdicts, [], [], None)
+        return _plan(pressure.verdicts, [], [], None, standing)
     room = room_left(around.cluster, policy, memory, pressure, book)
     view = SchedulerView(around.cluster, policy.scheduler, room.index)
-    places = Places(room, view, policy.max_landing_risk)
+    within = steerable(room.columns, around, pressure, standing)
+    caution = _caution(policy, memory, pressure)
+    places = Places(room, view, policy.max_landing_risk, within, caution)
     moves, left, stuck, room = _choose(overloaded, candidates, places, pressure, around)
     moves, later, probes = cut_to_probes(moves, memory, partial(_spare, around=around), now)
     verdicts = with_outlook(pressure.verdicts, moves, stuck, room)
@@ -87,7 +94,8 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
         planned_eviction(move, state, around, probe=move.candidate.pod.uid in probes)
         for state, move in moves
     ]
-    return _plan(verdicts, evictions, [*refused, *left, *later], None)
+    taints = (*standing, *taints_for(evictions))
+    return _plan(verdicts, evictions, [*refused, *left, *later], None, taints)
 
 
 def surroundings(
@@ -157,6 +165,15 @@ def _sift(
     return candidates, refused
 
 
+def _caution(policy: Policy, memory: Memory, pressure: Pressure) -> Caution:
+    """What came of earlier moves, for where further pods may go."""
+    pools = {name: state.verdict.pool for name, state in pressure.known.items()}
+    by_pool = {pool: risk_surcharge(memory, pool) for pool in set(pools.values())}
+    surcharges = {name: by_pool[pool] for name, pool in pools.items() if by_pool[pool]}
+    awaited = Counter(r.expected_node for r in memory.in_flight)
+    return Caution(surcharges, awaited, policy.limits.in_flight_destination)
+
+
 def _spare(pod: Pod, around: Surroundings) -> int:
     """How many replicas the pod's workload can do without, by its budget where it has one."""
     budgets = around.cluster.budgets_of(pod)
@@ -215,10 +232,11 @@ def _plan(
     evictions: list[PlannedEviction],
     findings: list[PodFinding],
     hold: tuple[HoldReason, str] | None,
+    taints: tuple[PlannedTaint, ...] = (),
 ) -> Plan:
     refusals = sorted(
         (Refusal(pod.ref, pod.node, reason, detail) for pod, reason, detail in findings),
         key=lambda refusal: (refusal.node, refusal.pod),
     )
     held, detail = hold or (None, "")
-    return Plan(verdicts, tuple(evictions), tuple(refusals), held, detail)
+    return Plan(verdicts, tuple(evictions), tuple(refusals), held, detail, taints)

@@ -12,7 +12,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from desched.model.cluster import ClusterState, Pod, SchedulingClass, Service
+from desched.model.cluster import (
+    STEERING_TAINT,
+    ClusterState,
+    Pod,
+    SchedulingClass,
+    Service,
+    Toleration,
+)
 from desched.planning.filters.census import PodIndex, PodMatch
 from desched.planning.filters.columns import Mask, NodeColumns
 from desched.planning.filters.lookup import ByLabels
@@ -55,7 +62,8 @@ class _Attraction(msgspec.Struct, frozen=True):
 class SchedulerView:
     """Requests and pod counts of every node, in the order of `names`.
 
-    `index` is of the same cluster, if there is one already.
+    `steered` marks the nodes that have desched's own soft taint. `index` is of the same cluster, if
+    there is one already.
     """
 
     def __init__(
@@ -68,6 +76,8 @@ class SchedulerView:
         self.names = self.columns.names
         self.nodes = NodeFilter(self.columns)
         self.facts = NodeFacts(self.columns)
+        self.steered = self.facts.steered
+        self._taints_added: Ints | None = None
         self._counts = PodCounts(cluster, index)
         self._alternatives = next(
             (a for a in ALTERNATIVES if a * len(self.names) <= CELLS), ALTERNATIVES[-1]
@@ -81,6 +91,21 @@ class SchedulerView:
         """Shape (4, 1, nodes): requested CPU and memory, and both as the resource scores count."""
         totals = self._counts.index.totals(requested_amounts)
         return totals.T[:, None, :].copy()
+
+    def with_steered(self, steered: Mask) -> "SchedulerView":
+        """The view once exactly these nodes have desched's own soft taint."""
+        following = object.__new__(SchedulerView)
+        following.__dict__.update(self.__dict__)
+        following.steered = steered
+        added = steered.astype(np.int64) - self.facts.steered
+        following._taints_added = added if added.any() else None
+        return following
+
+    def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Ints:
+        """How many PreferNoSchedule taints of each node are not tolerated by then."""
+        counts = self.facts.soft_taints(tolerations)
+        tolerated = any(toleration.tolerates(STEERING_TAINT) for toleration in tolerations)
+        return counts if self._taints_added is None or tolerated else counts + self._taints_added
 
     def moved(self, departure: Departure, landing: Floats) -> "SchedulerView":
         """The view once this pod leaves and its replacement has landed.

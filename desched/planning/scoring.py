@@ -46,7 +46,7 @@ def plugin_scores(leaving: Departure, view: SchedulerView, feasible: Mask) -> Ma
     """
     scheduling, weights = leaving.pod.scheduling, view.rules.weights
     fit, balanced = _resource_scores(leaving, view)
-    taints = view.facts.soft_taints(scheduling.tolerations)
+    taints = view.soft_taints(scheduling.tolerations)
     found = {
         "TaintToleration": weights.taint_toleration
         * scores.share_of_most(taints, feasible, reverse=True),

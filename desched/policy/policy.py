@@ -185,6 +185,21 @@ class SchedulerRules(msgspec.Struct, frozen=True):
     weights: ScoreWeights = ScoreWeights()
 
 
+class Steering(StrEnum):
+    """When soft taints keep replacements away from nodes where they would do harm."""
+
+    OFF = "Off"
+    WHEN_NEEDED = "WhenNeeded"
+    ALWAYS = "Always"
+
+
+class SteeringRules(msgspec.Struct, frozen=True):
+    """When nodes get soft taints, and how many may have one; a share is of the nodes looked at."""
+
+    mode: Steering = Steering.OFF
+    most_nodes: int | Share = Share(0.3)
+
+
 class Policy(msgspec.Struct, frozen=True):
     """All that a user decides about what may be disturbed.
 
@@ -224,6 +239,7 @@ class Policy(msgspec.Struct, frozen=True):
     maintenance_windows: tuple[ActingWindow, ...] = ()
     blackout_windows: tuple[ActingWindow, ...] = ()
     follow_up: FollowUpRules = FollowUpRules()
+    steering: SteeringRules = SteeringRules()
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

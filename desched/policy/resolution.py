@@ -14,6 +14,7 @@ from desched.policy.rules import LONGEST_WINDOW_SECONDS, resource_rules
 from desched.policy.schema import DeschedulerPolicy
 from desched.policy.schema_load_aware import LoadAwareArgs
 from desched.policy.schema_scheduler import scheduler_rules
+from desched.policy.schema_steering import steering_rules
 from desched.policy.yaml_source import KeyPath
 
 LEAST_SUSTAINED_SECONDS = 10
@@ -62,10 +63,11 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         max_landing_risk=(
             defaults.max_landing_risk if args.max_landing_risk is None else args.max_landing_risk
         ),
+        scheduler=scheduler_rules(args.scheduler),
         maintenance_windows=tuple(s.window() for s in args.maintenance_windows or ()),
         blackout_windows=tuple(s.window() for s in args.blackout_windows or ()),
         follow_up=follow_up_rules(args.follow_up, (*path, "followUp"), notes),
-        scheduler=scheduler_rules(args.scheduler),
+        steering=steering_rules(args.steering, args.steering_max_nodes),
     )
     _warn_of_other_meanings(profile, notes)
     return None if notes.problems else policy

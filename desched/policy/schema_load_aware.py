@@ -6,11 +6,13 @@ from pydantic import Field
 
 from desched.policy.compatibility import EXTENDED, Compatibility
 from desched.policy.durations import duration_text
+from desched.policy.policy import Steering
 from desched.policy.schema_acting_windows import ActingWindowSection
 from desched.policy.schema_follow_up import FollowUpSection
-from desched.policy.schema_limits import EvictionLimitsSection
+from desched.policy.schema_limits import CountOrShare, EvictionLimitsSection
 from desched.policy.schema_metrics import Metrics
 from desched.policy.schema_scheduler import SchedulerSection
+from desched.policy.schema_steering import DEFAULT_MOST_NODES, SteeringMode
 from desched.policy.schema_thresholds import (
     DestinationWindows,
     NodePoolSection,
@@ -215,4 +217,20 @@ class LoadAwareArgs(PluginArgs):
         default=None,
         description="How kube-scheduler is configured here, for the forecast of landings.",
         examples=[{"strategy": "MostAllocated"}],
+    )
+    steering: SteeringMode | None = Field(
+        default=None,
+        description="When nodes get the soft taint `desched.io/overloaded` (PreferNoSchedule), "
+        "which the scheduler avoids as long as there is another place. `WhenNeeded`: the fewest "
+        "nodes that keep a replacement from landing badly, until what became of it is known. "
+        "`Always`: overloaded nodes too, as long as they are. Needs the right to patch nodes.",
+        json_schema_extra=default_is(Steering.OFF.value),
+        examples=["WhenNeeded"],
+    )
+    steering_max_nodes: CountOrShare | None = Field(
+        default=None,
+        description="The most nodes that have that taint at a time, also as a percentage of the "
+        "nodes that are looked at, rounded down, and never less than one.",
+        json_schema_extra=default_is(DEFAULT_MOST_NODES),
+        examples=["10%"],
     )

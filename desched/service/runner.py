@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from desched.cycle import CycleContext, run_cycle
 from desched.errors import ConfigurationError
-from desched.model.report import CycleReport, Mode
+from desched.model.report import CycleReport
 from desched.policy.policy import Policy
 from desched.ports import World
 from desched.service.kept_memory import KeptMemory
@@ -17,27 +17,18 @@ PolicyListener = Callable[[PolicyReading], None]
 class CycleRunner:
     """Cycles, one after the other; each hands its memory to the next.
 
-    `instance` signs what they leave in the memory.
+    `context` is what their reports say, numbered from 1 on.
     """
 
     def __init__(
-        self,
-        world: World,
-        policy_file: PolicyFile,
-        mode: Mode,
-        target: str,
-        memory: KeptMemory,
-        instance: str = "",
+        self, world: World, policy_file: PolicyFile, memory: KeptMemory, context: CycleContext
     ) -> None:
         self._world = world
         self._policy_file = policy_file
-        self._mode = mode
-        self._target = target
+        self._memory = memory
+        self._context = context._replace(number=0)
         self._sinks: tuple[ReportSink, ...] = ()
         self._listeners: tuple[PolicyListener, ...] = ()
-        self._memory = memory
-        self._instance = instance
-        self._cycles = 0
 
     def report_to(self, *sinks: ReportSink) -> None:
         """Hand each report also to these."""
@@ -54,7 +45,7 @@ class CycleRunner:
             ObservationError: the cluster or its load could not be read.
             ConfigurationError: there is no policy that can be used.
         """
-        self._cycles += 1
+        self._context = self._context._replace(number=self._context.number + 1)
         reading = self._policy_file.read()
         try:
             report = self._run_by(reading.policy)
@@ -71,8 +62,7 @@ class CycleRunner:
         return report
 
     def _run_by(self, policy: Policy) -> CycleReport:
-        context = CycleContext(self._cycles, self._mode, self._target, self._instance)
         memory = self._memory.load(policy)
-        report, memory = run_cycle(self._world, policy, memory, context, self._memory.write)
+        report, memory = run_cycle(self._world, policy, memory, self._context, self._memory.write)
         self._memory.write_last(memory)
         return report

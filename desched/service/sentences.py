@@ -251,6 +251,10 @@ NOT_ACTING: Mapping[NotActing, str] = {
     ),
     NotActing.OUTSIDE_WINDOW: "The policy's windows forbid evictions at this time.",
     NotActing.NOT_LEADING: "Another instance of desched acts; this one stands by.",
+    NotActing.TAINT_STAYED: (
+        "A soft taint that the plan counts as gone could not be taken away; the next cycle tries "
+        "again."
+    ),
 }
 
 _SENTENCES: Mapping[type[Reason], Mapping[Any, str]] = {

@@ -8,6 +8,7 @@ from desched.simulation.cluster import Scheduler, SimulatedCluster
 from desched.simulation.eviction import SimulatedEvictor
 from desched.simulation.load import SimulatedLoad
 from desched.simulation.scheduler import choose_node
+from desched.simulation.steering import SimulatedSteerer
 
 
 @dataclass
@@ -21,7 +22,10 @@ class Simulation:
         self.cluster = SimulatedCluster(self.clock, scheduler=self.scheduler)
         self.load = SimulatedLoad(self.cluster)
         self.evictor = SimulatedEvictor(self.cluster)
+        self.steerer = SimulatedSteerer(self.cluster)
 
     def world(self, *, acting: bool) -> World:
         """What a cycle gets; without `acting` it cannot evict."""
-        return World(self.cluster, self.load, self.clock, self.evictor if acting else None)
+        if not acting:
+            return World(self.cluster, self.load, self.clock, None)
+        return World(self.cluster, self.load, self.clock, self.evictor, steerer=self.steerer)

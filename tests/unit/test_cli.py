@@ -374,3 +374,10 @@ def test_the_help_page_names_every_command_and_its_flags(capsys):
         assert f"  desched {name} " in page
     for name in FLAGS:
         assert f"  {flag_of(name)}" in page
+
+
+def test_steering_clear_is_the_only_thing_to_say_of_steering(capsys):
+    assert parse(["steering", "clear", "--context", "kind"])["command"] == "steering"
+    for words in (["steering"], ["steering", "wheel"], ["steering", "clear", "now"]):
+        assert main(words) == 2
+        assert "Say `desched steering clear`" in capsys.readouterr().err

@@ -76,6 +76,13 @@ REQUIRED_ACCESS: tuple[Access, ...] = (
 )
 """What the ServiceAccount must be allowed, and nothing more."""
 
+PATCH_NODE = Access(
+    "patch", "", "nodes", "a soft taint that keeps replacements off nodes where they would do harm"
+)
+
+STEERING_ACCESS: tuple[Access, ...] = (PATCH_NODE,)
+"""What it must be allowed as well, where the policy's `steering` is not `Off`."""
+
 GET_MEMORY = Access("get", "", "configmaps", "what earlier cycles did, and what people have paused")
 CREATE_MEMORY = Access("create", "", "configmaps", "the first memory")
 PATCH_MEMORY = Access("patch", "", "configmaps", "each eviction is written down before it begins")

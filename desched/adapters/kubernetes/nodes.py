@@ -1,12 +1,17 @@
 """Nodes in the model's words."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from sys import intern
 
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.amounts import node_amounts
 from desched.model.cluster import Node, Taint
 
+STEERED_UNTIL = "desched.io/overloaded-until"
+"""The annotation that marks a node as tainted by desched: a time as in RFC 3339."""
+
+_LONG_PAST = datetime(2000, 1, 1, tzinfo=UTC)
 _ADDRESS_TYPES = frozenset({"InternalIP", "ExternalIP", "Hostname", "InternalDNS"})
 
 
@@ -35,7 +40,19 @@ def node(item: wire.Node) -> Node:
         addresses=tuple(a.address for a in status.addresses or () if a.type in _ADDRESS_TYPES),
         operating_system=info.operating_system or labels.get("kubernetes.io/os") or "linux",
         images=_images(status.images or ()),
+        steered_until=_steered_until((metadata.annotations or {}).get(STEERED_UNTIL)),
     )
+
+
+def _steered_until(text: str | None) -> datetime | None:
+    """None without the annotation; long past where it cannot be read, so that the taint goes."""
+    if text is None:
+        return None
+    try:
+        until = datetime.fromisoformat(text)
+    except ValueError:
+        return _LONG_PAST
+    return until if until.tzinfo is not None else _LONG_PAST
 
 
 def _images(images: Iterable[wire.ContainerImage]) -> dict[str, int]:

@@ -57,6 +57,7 @@ class Stage:
         self.covers_all = False
         self.store_fails_for = ""
         self.unreadable = ""
+        self.unsteered = ""
         self.seconds_by_deed: dict[str, float] = {}
         self.present: Callable[[Pod], Pod | None] = lambda one: one
         self._pods = [_pod(move) for move in moves]
@@ -114,12 +115,22 @@ class Stage:
         self._did("forgot", eviction.pod)
         self.remembered.discard(eviction.pod.name)
 
+    def steer(self, eviction: PlannedEviction) -> str:
+        return "a node changed" if eviction.pod.name == self.unsteered else ""
+
     # What tests say and ask
 
     def run(self) -> list[str]:
         """Carry the plan out; the verdicts in the order of the reports."""
         acting = Acting(
-            self, self, self.clock, self._around, self.may_act, self.remember, self.forget
+            self,
+            self,
+            self.clock,
+            self._around,
+            self.may_act,
+            self.remember,
+            self.forget,
+            self.steer,
         )
         self.outcomes: Sequence[Outcome] = carry_out(self.plan, acting)
         assert [outcome.pod for outcome in self.outcomes] == [e.pod for e in self.plan.evictions]

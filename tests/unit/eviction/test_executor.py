@@ -60,6 +60,15 @@ def test_what_is_not_confirmed_is_neither_written_down_nor_asked_for() -> None:
     assert stage.times("remembered", "a") == []
 
 
+def test_an_eviction_whose_soft_taints_cannot_be_set_is_not_asked_for() -> None:
+    stage = two()
+    stage.unsteered = "a"
+    assert stage.run() == ["not_confirmed", "evicted"]
+    assert "a node changed" in stage.outcomes[0].detail
+    assert stage.asked == ["b"]
+    assert stage.times("remembered", "a") == []
+
+
 def test_a_pod_that_is_gone_is_told_as_gone() -> None:
     stage = two()
     stage.present = lambda one: None if one.name == "a" else one

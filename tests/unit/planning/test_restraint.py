@@ -5,7 +5,14 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from desched.model.memory import EvictionRecord, Memory, NodeRounds, Pause, PauseScope
+from desched.model.memory import (
+    EvictionRecord,
+    ForecastCheck,
+    Memory,
+    NodeRounds,
+    Pause,
+    PauseScope,
+)
 from desched.model.plan import NodeReason
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
@@ -137,3 +144,30 @@ def test_evictions_under_way_count_towards_the_most_at_a_time() -> None:
     assert "limit_in_flight" in reasons(plan).values()
     full = Memory((under_way("other"), under_way("another")))
     assert not planned(two_hot_nodes(), chosen, full).evictions
+
+
+def test_a_destination_that_awaits_as_many_as_allowed_gets_no_further_one() -> None:
+    chosen = msgspec.structs.replace(by_pools(), limits=no_limits_but(in_flight_destination=1))
+    awaited = under_way("other", expected_node="blue-2")
+    plan = planned(two_hot_nodes(), chosen, Memory((awaited,)))
+    assert {p.partition("-")[0] for p in evicted(plan)} == {"red"}
+    assert reasons(plan)["blue-a"] == "limit_in_flight"
+
+
+def test_moves_of_one_plan_count_towards_the_most_that_a_destination_may_await() -> None:
+    deep = rule(stop_margin_ratio=0.34)
+    chosen = policy(deep, limits=no_limits_but(in_flight_destination=1))
+    plan = planned(two_hot_nodes(), chosen)
+    assert sorted(e.expected_node for e in plan.evictions) == ["blue-2", "red-2"]
+    assert len(planned(two_hot_nodes(), policy(deep)).evictions) == 4
+
+
+def test_where_landings_went_worse_than_forecast_less_risk_is_borne() -> None:
+    bad = ForecastCheck(NOW, "red", risk=0.0, bad=True, probability=1.0, hit=False)
+    chosen = msgspec.structs.replace(by_pools(), max_landing_risk=0.15)
+    assert len(evicted(planned(two_hot_nodes(), chosen))) == 2
+    plan = planned(two_hot_nodes(), chosen, Memory(forecasts=(bad,) * 10))
+    assert {p.partition("-")[0] for p in evicted(plan)} == {"blue"}
+    refusal = next(r for r in plan.refusals if r.pod.name == "red-a")
+    assert refusal.reason.value == "landing_risk"
+    assert "went worse than forecast" in refusal.detail

@@ -171,6 +171,7 @@ def test_why_nothing_may_be_evicted_is_one_at_its_reason_only(metrics):
         ("paused",): 0,
         ("outside_window",): 1,
         ("not_leading",): 0,
+        ("taint_stayed",): 0,
     }
 
 

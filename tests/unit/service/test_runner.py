@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from desched.cycle import CycleContext
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.memory import Memory
 from desched.model.report import CycleResult, Mode
@@ -49,7 +50,8 @@ def simulation():
 def runner_for(simulation, editor, mode=Mode.EVICT):
     world = simulation.world(acting=mode is Mode.EVICT)
     memory = KeptMemory(SimulatedMemoryStore(SimulatedConfigMap()), world.clock, mode, Memory())
-    return CycleRunner(world, PolicyFile(editor.load), mode, "simulated", memory)
+    context = CycleContext(0, mode, "simulated")
+    return CycleRunner(world, PolicyFile(editor.load), memory, context)
 
 
 def test_a_report_goes_to_every_sink_and_cycles_are_numbered(simulation, editor):
@@ -96,7 +98,8 @@ def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, edit
     told = []
     world = simulation.world(acting=False)._replace(cluster=Blind())
     memory = KeptMemory(None, world.clock, Mode.DRY_RUN, Memory())
-    runner = CycleRunner(world, PolicyFile(editor.load), Mode.DRY_RUN, "simulated", memory)
+    context = CycleContext(0, Mode.DRY_RUN, "simulated")
+    runner = CycleRunner(world, PolicyFile(editor.load), memory, context)
     runner.tell_policy_to(told.append)
     runner.report_to(told.append)
     with pytest.raises(ObservationError):

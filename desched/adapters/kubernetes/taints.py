@@ -1,0 +1,202 @@
+"""Gives nodes desched's own soft taint, and takes it away again; all other taints stay as they are.
+
+An annotation on the node marks the taint as desched's and says when it is to go at last. Both
+change in one write, which holds for the version of the node that was read only.
+"""
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from http import HTTPStatus
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from desched.adapters.kubernetes import wire
+from desched.adapters.kubernetes.access import LIST_NODES, PATCH_NODE
+from desched.adapters.kubernetes.connection import DEADLINE_SECONDS, Answer, KubernetesConnection
+from desched.adapters.kubernetes.decode import status_of
+from desched.adapters.kubernetes.nodes import STEERED_UNTIL
+from desched.adapters.kubernetes.reading import Reading
+from desched.errors import ObservationError
+from desched.model.cluster import STEERING_TAINT
+from desched.ports import SteeringAnswer
+
+PAGE_SIZE = 500
+ATTEMPTS = 3
+"""Kubelets and controllers write nodes too; each attempt begins with a new look."""
+
+_OURS = {"key": STEERING_TAINT.key, "effect": str(STEERING_TAINT.effect)}
+_DONE = SteeringAnswer(done=True)
+
+
+class _Metadata(wire.Wire):
+    name: str
+    resource_version: str
+    annotations: wire.Strings = None
+
+
+class _Spec(wire.Wire):
+    taints: list[dict[str, Any]] | None = None
+
+
+class _Node(wire.Wire):
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+    @property
+    def until(self) -> str | None:
+        """The annotation's text."""
+        return (self.metadata.annotations or {}).get(STEERED_UNTIL)
+
+    @property
+    def other_taints(self) -> list[dict[str, Any]]:
+        """All taints but that of desched, with every field that they have."""
+        return [taint for taint in self.spec.taints or () if not _is_ours(taint)]
+
+    @property
+    def is_avoided(self) -> bool:
+        """Whether it has the taint, whoever has put it there."""
+        return any(map(_is_ours, self.spec.taints or ()))
+
+
+Change = Callable[[_Node], dict[str, Any] | SteeringAnswer]
+"""What to write for a node as it was read; an answer where there is nothing to write."""
+
+
+class KubernetesSteerer:
+    """The Steerer for a real API server.
+
+    `seconds_left` is for how long this process may act: a request does not last longer.
+    """
+
+    def __init__(
+        self,
+        connection: KubernetesConnection,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
+        seconds_left: Callable[[], float] = lambda: math.inf,
+    ) -> None:
+        self._connection = connection
+        self._deadline_seconds = deadline_seconds
+        self._seconds_left = seconds_left
+
+    def taint(self, node: str, until: datetime) -> SteeringAnswer:
+        """Let the scheduler avoid the node, at least until then."""
+        text = until.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+        def change(found: _Node) -> dict[str, Any] | SteeringAnswer:
+            if found.is_avoided and found.until is None:
+                return SteeringAnswer(
+                    done=False, detail=f"somebody else has put the taint {_OURS['key']} there"
+                )
+            if found.is_avoided and _is_later(found.until, until):
+                return _DONE
+            return _patch(found, [*found.other_taints, _OURS], text)
+
+        return self._change(
+            node, change, SteeringAnswer(done=False, detail="there is no such node")
+        )
+
+    def steered(self) -> tuple[str, ...]:
+        """The names of all nodes that carry desched's own mark, whether tainted or not.
+
+        Raises:
+            ObservationError: the nodes could not be read in time.
+        """
+        reading = Reading(
+            self._connection, PAGE_SIZE, self._deadline_seconds, monotonic() + DEADLINE_SECONDS
+        )
+        nodes = reading.all(LIST_NODES, _Node, lambda node: node)
+        return tuple(node.metadata.name for node in nodes if node.until is not None)
+
+    def untaint(self, node: str) -> SteeringAnswer:
+        """Take desched's own taint off the node; one that somebody else has put there stays."""
+
+        def change(found: _Node) -> dict[str, Any] | SteeringAnswer:
+            return _DONE if found.until is None else _patch(found, found.other_taints, None)
+
+        return self._change(node, change, _DONE)
+
+    def _change(self, name: str, change: Change, without_node: SteeringAnswer) -> SteeringAnswer:
+        try:
+            for _ in range(ATTEMPTS):
+                answer = self._attempt(name, change, without_node)
+                if answer is not None:
+                    return answer
+        except ObservationError as error:
+            return SteeringAnswer(done=False, detail=str(error))
+        detail = f"node {name} was changed by others {ATTEMPTS} times meanwhile"
+        return SteeringAnswer(done=False, detail=detail)
+
+    def _attempt(
+        self, name: str, change: Change, without_node: SteeringAnswer
+    ) -> SteeringAnswer | None:
+        """One look and one write; None if somebody else wrote in between."""
+        found = self._read(name)
+        if not isinstance(found, _Node):
+            return found or without_node
+        body = change(found)
+        if isinstance(body, SteeringAnswer):
+            return body
+        if self._seconds_left() <= 0:
+            return SteeringAnswer(done=False, detail="the time to act is over")
+        path = PATCH_NODE.path(name=name)
+        answer = self._connection.patch(path, body, deadline_seconds=self._seconds)
+        if answer.status == HTTPStatus.CONFLICT:
+            return None
+        return _DONE if answer.status == HTTPStatus.OK else _refused(answer, f"changing {name}")
+
+    def _read(self, name: str) -> _Node | SteeringAnswer | None:
+        """The node as it is now, None if there is none; by list, which desched may do anyway."""
+        query = {"fieldSelector": f"metadata.name={name}"}
+        answer = self._connection.get(LIST_NODES.path(), query, deadline_seconds=self._seconds)
+        if answer.status != HTTPStatus.OK:
+            return _refused(answer, f"reading {name}")
+        try:
+            found = msgspec.json.decode(answer.body, type=wire.Items[_Node]).items
+        except msgspec.DecodeError as error:
+            return SteeringAnswer(done=False, detail=f"node {name} cannot be read ({error})")
+        return found[0] if found else None
+
+    @property
+    def _seconds(self) -> float:
+        return min(self._deadline_seconds, self._seconds_left())
+
+
+def _is_ours(taint: dict[str, Any]) -> bool:
+    return {"key": taint.get("key"), "effect": taint.get("effect")} == _OURS
+
+
+def _is_later(text: str | None, until: datetime) -> bool:
+    """Whether the annotation names that time or a later one."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return False
+    return found.tzinfo is not None and found >= until
+
+
+def _patch(node: _Node, taints: list[dict[str, Any]], until: str | None) -> dict[str, Any]:
+    """A merge patch replaces the list of taints as a whole, so the version has to be the read one.
+
+    A JSON patch could test the version as well, but its failure has the status of an invalid
+    object; a conflict has its own.
+    """
+    return {
+        "metadata": {
+            "resourceVersion": node.metadata.resource_version,
+            "annotations": {STEERED_UNTIL: until},
+        },
+        "spec": {"taints": taints or None},
+    }
+
+
+def _refused(answer: Answer, doing: str) -> SteeringAnswer:
+    status = status_of(answer.body)
+    said = (status.message if status else None) or "an answer that no API server gives"
+    hint = ""
+    if answer.status == HTTPStatus.FORBIDDEN:
+        hint = f"; `steering` needs the right to {PATCH_NODE}, see deploy/"
+    return SteeringAnswer(done=False, detail=f"{doing} gave status {answer.status}, {said}{hint}")

@@ -1,0 +1,150 @@
+"""Soft taints on a real cluster: others' stay as they are, and the real scheduler obeys."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from desched.adapters.kubernetes.access import LIST_NODES, STEERING_ACCESS
+from desched.adapters.kubernetes.connection import Answer, KubernetesConnection, connect
+from desched.adapters.kubernetes.kubeconfig import find_account
+from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.adapters.kubernetes.taints import KubernetesSteerer
+from desched.model.cluster import STEERING_TAINT, Node, Taint
+from tests.contracts.steerer_contract import UNTIL, SteererContract
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.sites import Sites, app_of, short
+from tests.controlplane.test_decisions import trap
+
+ACCOUNT = "default"
+RBAC = "rbac.authorization.k8s.io"
+COLD = {"cold1", "cold2", "cold3"}
+
+
+def rights(namespace: str) -> list[dict[str, Any]]:
+    """The ServiceAccount of the namespace may do what steering needs, and nothing else."""
+    rules = [
+        {"apiGroups": [a.group], "resources": [a.resource], "verbs": [a.verb]}
+        for a in (LIST_NODES, *STEERING_ACCESS)
+    ]
+    metadata = {"name": "steering"}
+    return [
+        {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules},
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "steering"},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+        },
+    ]
+
+
+class RealSteeringLab:
+    """The steerer has no rights but those that it declares."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        namespace = plane.create_namespace()
+        plane.apply(*rights(namespace))
+        self.plane = plane
+        self.steerer = KubernetesSteerer(connect(plane.kubeconfig_for(namespace, ACCOUNT), None))
+        self._reader = KubernetesReader(connect(plane.admin_kubeconfig, None))
+
+    def add_node(self, name: str, taints: Iterable[Taint] = ()) -> None:
+        fields = [{"key": t.key, "value": t.value, "effect": t.effect} for t in taints]
+        self.plane.add_node(name, taints=fields)
+
+    def node(self, name: str) -> Node:
+        return self._reader.read_cluster().node_by_name[name]
+
+
+@pytest.fixture(scope="module")
+def shared_lab(running_control_plane: ControlPlane) -> Iterator[RealSteeringLab]:
+    yield RealSteeringLab(running_control_plane)
+    running_control_plane.reset()
+
+
+class TestRealSteerer(SteererContract):
+    @pytest.fixture
+    def steering_lab(self, shared_lab: RealSteeringLab) -> RealSteeringLab:
+        return shared_lab
+
+
+class Interrupted(KubernetesConnection):
+    """Somebody else changes the node just before the first write."""
+
+    def __init__(self, plane: ControlPlane, body: Mapping[str, Any]) -> None:
+        super().__init__(lambda: find_account(plane.admin_kubeconfig, None))
+        self._plane = plane
+        self._body = body
+        self.statuses: list[int] = []
+
+    def patch(self, path: str, body: object, *, deadline_seconds: float = 30.0) -> Answer:
+        if not self.statuses:
+            assert self._plane.request("PATCH", path, self._body)[0] == 200
+        answer = super().patch(path, body, deadline_seconds=deadline_seconds)
+        self.statuses.append(answer.status)
+        return answer
+
+
+def test_a_taint_that_somebody_sets_at_the_same_moment_is_kept(
+    shared_lab: RealSteeringLab,
+) -> None:
+    shared_lab.add_node("busy")
+    theirs = {"key": "maintenance", "effect": "PreferNoSchedule", "value": "soon"}
+    connection = Interrupted(shared_lab.plane, {"spec": {"taints": [theirs]}})
+    assert KubernetesSteerer(connection).taint("busy", UNTIL).done
+    assert connection.statuses == [409, 200]
+    steered = shared_lab.node("busy")
+    other = Taint("maintenance", "PreferNoSchedule", "soon")
+    assert (steered.taints, steered.steered_until) == ((other, STEERING_TAINT), UNTIL)
+
+    connection = Interrupted(shared_lab.plane, {"metadata": {"labels": {"touched": "yes"}}})
+    assert KubernetesSteerer(connection).untaint("busy").done
+    assert connection.statuses == [409, 200]
+    freed = shared_lab.node("busy")
+    assert (freed.taints, freed.steered_until) == ((other,), None)
+    assert freed.labels["touched"] == "yes"
+
+
+@pytest.fixture(scope="module")
+def sites(
+    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sites]:
+    directory: Path = tmp_path_factory.mktemp("steering")
+    with running_control_plane.prometheus() as prometheus:
+        built = Sites(running_control_plane, prometheus, directory)
+        try:
+            built.build(trap())
+            yield built
+        finally:
+            running_control_plane.reset()
+
+
+def test_planned_taints_keep_replacements_off_nodes_that_the_scheduler_would_prefer(
+    sites: Sites,
+) -> None:
+    without = sites.look("trap", evictionLimits={"workload": 3})
+    assert without["plan"]["taints"] == []
+    assert "alone" not in {app_of(e["pod"]) for e in without["plan"]["evictions"]}
+
+    report = sites.look(
+        "trap", evictionLimits={"workload": 3}, steering="WhenNeeded", steeringMaxNodes="50%"
+    )
+    plan = report["plan"]
+    steered = [e for e in plan["evictions"] if e["steered"]]
+    assert {app_of(e["pod"]) for e in steered} == {"alone"}
+    assert {t["node"] for t in plan["taints"]} == {n for e in steered for n in e["steered"]}
+    assert len({t["node"] for t in plan["taints"]}) <= 3
+    assert all(e["landing_risk"] <= 0.15 for e in plan["evictions"])
+
+    steerer = KubernetesSteerer(connect(sites.plane.admin_kubeconfig, None))
+    until = datetime.now(UTC) + timedelta(minutes=10)
+    for eviction in plan["evictions"]:
+        app = app_of(eviction["pod"])
+        before = sites.where("trap", app)
+        assert all(steerer.taint(node, until).done for node in eviction["steered"])
+        sites.evict_by_hand("trap", app, eviction["node"])
+        assert set(short("trap", sites.landed("trap", app, before))) <= COLD

@@ -1,0 +1,126 @@
+"""Choosing for several hot nodes at once, beside every other way to choose."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desched.model.memory import Memory
+from desched.model.plan import NodeClass
+from desched.model.resources import Resource
+from desched.planning import choice
+from desched.planning.assignment import propose
+from desched.planning.budgets import Allowance
+from desched.planning.choice import Choice, choose_moves
+from desched.planning.excess import Candidate
+from desched.planning.places import Place, Places
+from desched.planning.planner import surroundings
+from desched.planning.pressure import classify
+from desched.planning.reservations import room_left
+from desched.planning.scheduler_view import SchedulerView
+from desched.planning.selection import HotNode, cheap_covers
+from desched.planning.usage import UsageBook
+from tests.builders import NOW, load, no_limits_but, node, pod, policy, snapshot, workload
+
+ONE_EACH = policy(limits=no_limits_but(workload=1))
+TOLERANCE = 1e-6
+
+Arguments = tuple[tuple[HotNode, ...], Places, Allowance]
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> Arguments:
+    """Two to four hot nodes whose pods belong to few workloads, each of which may lose one."""
+    names = [f"hot{i}" for i in range(draw(st.integers(2, 4)))]
+    pods, used = [], {}
+    for name in names:
+        for i in range(draw(st.integers(1, 4))):
+            of = f"w{draw(st.integers(0, 3))}"
+            priority = draw(st.sampled_from([0, 100, 10_000]))
+            pods.append(pod(f"{name}-{i}", on=name, of=of, priority=priority))
+            used[pods[-1].name] = (draw(st.sampled_from([0.3, 0.6, 0.7])), 0.1)
+    cool = {f"cool{i}": draw(st.sampled_from([0.1, 0.5, 0.6])) for i in range(3)}
+    loads = {**dict.fromkeys(names, (0.9, 0.1)), **{name: (c, 0.1) for name, c in cool.items()}}
+    owners = [workload(f"w{i}", 20) for i in range(4)]
+    seen = snapshot([node(name) for name in loads], pods, load(loads, used), owners)
+    book = UsageBook(seen, ONE_EACH, NOW)
+    around = surroundings(seen, ONE_EACH, Memory(), NOW, book)
+    pressure = classify(seen, ONE_EACH, Memory(), book)
+    room = room_left(around.cluster, ONE_EACH, Memory(), pressure, book)
+    view = SchedulerView(around.cluster, ONE_EACH.scheduler, room.index)
+    nodes = tuple(
+        HotNode(
+            state,
+            tuple(
+                Candidate(
+                    one,
+                    {r: book.measured(one, r) for r in (Resource.CPU, Resource.MEMORY)},
+                    {r: book.demand(one, r) for r in (Resource.CPU, Resource.MEMORY)},
+                    1.0 + one.priority / 10_000,
+                )
+                for one in around.cluster.pods_by_node[state.node.name]
+            ),
+        )
+        for state in pressure.of_class(NodeClass.OVERLOADED)
+    )
+    places = Places(room, view, 1.0)
+    return nodes, places, Allowance(ONE_EACH.limits, len(loads), around.cluster)
+
+
+def allowed(candidates: list[Candidate], allowance: Allowance) -> bool:
+    left = allowance.copy()
+    for candidate in candidates:
+        if left.refuse(candidate.pod) is not None:
+            return False
+        left.take(candidate.pod)
+    return True
+
+
+def hot_and_cost(covers: list[tuple[Candidate, ...]]) -> tuple[int, float]:
+    return sum(not cover for cover in covers), sum(c.cost for cover in covers for c in cover)
+
+
+@settings(deadline=None)
+@given(choices())
+def test_no_other_assignment_of_covers_is_better_than_the_proposal(arguments: Arguments) -> None:
+    nodes, _, allowance = arguments
+    proposal = propose(nodes, allowance, len(nodes))
+    assert proposal is not None
+    assert allowed([c for cover in proposal.values() for c in cover], allowance)
+    each = [[(), *(c for _, c in cheap_covers(node, allowance, 100))] for node in nodes]
+    hot, cost = min(
+        hot_and_cost(list(covers))
+        for covers in product(*each)
+        if allowed([c for cover in covers for c in cover], allowance)
+    )
+    found = hot_and_cost(list(proposal.values()))
+    assert found[0] == hot
+    assert found[1] <= cost + 0.01  # of about the same cost the one that moves less is taken
+
+
+def without_a_proposal(arguments: Arguments) -> Choice:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice, "MOST_CANDIDATES_JOINTLY", 0)
+        return choose_moves(*arguments)
+
+
+@settings(deadline=None)
+@given(choices())
+def test_with_a_proposal_no_choice_is_worse_than_without(arguments: Arguments) -> None:
+    assert choose_moves(*arguments).demerit <= without_a_proposal(arguments).demerit
+
+
+@settings(deadline=None)
+@given(choices())
+def test_a_proposal_exceeds_no_limit_and_all_its_pods_have_a_place(arguments: Arguments) -> None:
+    _, places, allowance = arguments
+    moves = [move for _, move in choose_moves(*arguments).moves]
+    assert allowed([move.candidate for move in moves], allowance)
+    taken = places.copy()
+    for move in moves:
+        candidate = move.candidate
+        place = taken.find(candidate.pod, candidate.charge)
+        assert isinstance(place, Place)
+        assert place.expected_node == move.place.expected_node
+        taken.take(move.place, candidate.pod, candidate.charge)

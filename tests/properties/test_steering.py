@@ -1,0 +1,229 @@
+"""What must hold for soft taints, whatever the cluster looks like."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import msgspec
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from desched.model.cluster import (
+    STEERING_TAINT,
+    Effect,
+    Node,
+    Taint,
+    Toleration,
+)
+from desched.model.memory import Memory
+from desched.model.plan import Plan
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.planning.feasibility import Room
+from desched.planning.filters.columns import NodeColumns
+from desched.planning.landing import forecast
+from desched.planning.places import Place, Places
+from desched.planning.planner import surroundings
+from desched.planning.pressure import classify
+from desched.planning.reservations import room_left
+from desched.planning.scheduler_view import Departure, SchedulerView
+from desched.planning.scoring import plugin_scores
+from desched.planning.steering import steerable, taints_to_remove
+from desched.planning.usage import UsageBook
+from desched.policy.policy import Policy, SchedulerRules, Share, Steering, SteeringRules
+from tests.builders import GIB, NOW, amounts, load, node, planned, pod, policy, snapshot, workload
+
+RISK = 0.15
+LATER = NOW + timedelta(minutes=10)
+OTHER = Taint("batch", Effect.PREFER_NO_SCHEDULE)
+
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@st.composite
+def traps(draw: st.DrawFn) -> Snapshot:
+    """Hot nodes whose pods request little, and idle ones that look full; some with soft taints."""
+    hot, cold = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    pods, usage, loads, nodes = [], {}, {}, []
+    for i in range(hot + cold):
+        name = f"n{i}"
+        is_hot = i < hot
+        taints = tuple(draw(st.sets(st.sampled_from([STEERING_TAINT, OTHER]), max_size=1)))
+        ours = STEERING_TAINT in taints and draw(st.booleans())
+        until = draw(st.sampled_from([LATER, NOW])) if ours else None
+        nodes.append(node(name, taints=taints, steered_until=until))
+        requested = draw(st.sampled_from([0.1, 1] if is_hot else [1, 2.5, 3]))
+        pods.append(pod(f"ballast{i}", on=name, of=None, request=amounts(requested, 4)))
+        loads[name] = (draw(st.sampled_from([0.79, 0.85, 0.9] if is_hot else [0.1, 0.5])), 0.1)
+        for j in range(draw(st.integers(1, 3)) if is_hot else 0):
+            tolerated = (Toleration(operator="Exists"),) if draw(st.integers(0, 9)) == 0 else ()
+            of = draw(st.sampled_from(["web", "db"]))
+            one = pod(f"p{i}{j}", on=name, of=of, scheduling={"tolerations": tolerated})
+            pods.append(one)
+            usage[one.name] = (draw(st.sampled_from([0.2, 0.3, 0.6])), 0.1)
+    owners = [workload("web", 20), workload("db", 20)]
+    return snapshot(nodes, pods, load(loads, usage), owners)
+
+
+modes = st.sampled_from([Steering.WHEN_NEEDED, Steering.ALWAYS])
+shares = st.sampled_from([1, 2, 8, Share(0.3), Share(0.6)])
+
+
+def steering(mode: Steering, most: int | Share) -> Policy:
+    return policy(max_landing_risk=RISK, steering=SteeringRules(mode, most))
+
+
+def with_nodes(seen: Snapshot, nodes: Iterable[Node]) -> Snapshot:
+    state = msgspec.structs.replace(seen.cluster, nodes=tuple(nodes))
+    return msgspec.structs.replace(seen, cluster=state)
+
+
+def carried_out(seen: Snapshot, plan: Plan, by: Policy) -> tuple[set[str], set[str]]:
+    """The nodes that have desched's own taint before and after acting on the plan."""
+    before = {n.name for n in seen.cluster.nodes if n.avoided and n.steered_until is not None}
+    gone = {name for name, _ in taints_to_remove(seen, Memory(), by, plan, NOW)}
+    return before, (before - gone) | {taint.node for taint in plan.taints}
+
+
+@slow
+@given(traps(), modes, shares)
+def test_no_move_is_riskier_than_allowed_and_each_has_the_taints_that_it_needs(
+    seen: Snapshot, mode: Steering, most: int | Share
+) -> None:
+    plan = planned(seen, steering(mode, most))
+    for eviction in plan.evictions:
+        assert eviction.landing_risk <= RISK
+        needed = {t.node for t in plan.taints if t.until_landed_of == eviction.pod}
+        assert set(eviction.steered) == needed
+
+
+@slow
+@given(traps(), modes, shares)
+def test_no_more_nodes_are_tainted_than_allowed(
+    seen: Snapshot, mode: Steering, most: int | Share
+) -> None:
+    by = steering(mode, most)
+    before, after = carried_out(seen, planned(seen, by), by)
+    allowed = most.of(len(seen.cluster.nodes)) if isinstance(most, Share) else most
+    assert len(after) <= max(allowed, len(before))
+
+
+@slow
+@given(traps(), modes, shares)
+def test_taints_of_others_are_neither_set_nor_removed(
+    seen: Snapshot, mode: Steering, most: int | Share
+) -> None:
+    theirs = {n.name for n in seen.cluster.nodes if n.avoided and n.steered_until is None}
+    plan = planned(seen, steering(mode, most))
+    assert theirs.isdisjoint(taint.node for taint in plan.taints)
+    for by in (steering(mode, most), steering(Steering.OFF, most)):
+        removed = {name for name, _ in taints_to_remove(seen, Memory(), by, plan, NOW)}
+        assert removed.isdisjoint(theirs)
+        assert removed <= {n.name for n in seen.cluster.nodes if n.steered_until is not None}
+
+
+@slow
+@given(traps())
+def test_with_steering_off_the_plan_is_that_of_a_cluster_without_own_taints(
+    seen: Snapshot,
+) -> None:
+    untouched = with_nodes(
+        seen,
+        (
+            msgspec.structs.replace(
+                n, taints=tuple(t for t in n.taints if t != STEERING_TAINT), steered_until=None
+            )
+            if n.steered_until is not None
+            else n
+            for n in seen.cluster.nodes
+        ),
+    )
+    off = steering(Steering.OFF, 8)
+    plan = planned(seen, off)
+    assert plan == planned(untouched, policy(max_landing_risk=RISK))
+    assert plan.taints == ()
+    assert all(eviction.steered == () for eviction in plan.evictions)
+
+
+@slow
+@given(traps(), shares)
+def test_a_forecast_with_planned_taints_is_that_of_a_cluster_that_has_them(
+    seen: Snapshot, most: int | Share
+) -> None:
+    by = steering(Steering.WHEN_NEEDED, most)
+    plan = planned(seen, by)
+    if not plan.evictions:
+        return
+    first = plan.evictions[0]
+    # Before it there are the removals, and the taints that it needs itself.
+    removed = {name for name, _ in taints_to_remove(seen, Memory(), by, plan, NOW)}
+    by_name = {n.name: n for n in seen.cluster.nodes}
+    for name in {*removed, *first.steered}:
+        others = tuple(t for t in by_name[name].taints if t != STEERING_TAINT)
+        taints = (*others, STEERING_TAINT) if name in first.steered else others
+        by_name[name] = msgspec.structs.replace(by_name[name], taints=taints)
+    state = with_nodes(seen, by_name.values()).cluster
+    view = SchedulerView(state, SchedulerRules())
+    leaving = next(p for p in state.pods if p.ref == first.pod)
+    landing = forecast(leaving, Room(state, {}, ()), view)
+    chances = dict(zip(landing.names, landing.probabilities.tolist(), strict=True))
+    for chance in first.landing:
+        assert abs(chances[chance.node] - chance.probability) < 1e-9
+
+
+@slow
+@given(traps(), st.data())
+def test_a_view_with_taints_scores_as_a_cluster_that_has_them(
+    seen: Snapshot, data: st.DataObject
+) -> None:
+    nodes = [n for n in seen.cluster.nodes if not n.avoided or n.steered_until is not None]
+    ours = {n.name for n in nodes if data.draw(st.booleans())}
+
+    def as_steered(one: Node) -> Node:
+        others = tuple(t for t in one.taints if t != STEERING_TAINT)
+        taints = (*others, STEERING_TAINT) if one.name in ours else others
+        return msgspec.structs.replace(one, taints=taints)
+
+    state = with_nodes(seen, nodes).cluster
+    names = {one.name for one in nodes}
+    state = msgspec.structs.replace(state, pods=tuple(p for p in state.pods if p.node in names))
+    real = msgspec.structs.replace(state, nodes=tuple(map(as_steered, nodes)))
+    columns = NodeColumns(state.nodes)
+    mask = columns.where(lambda n: n.name in ours)
+    everywhere = np.ones(len(nodes), dtype=bool)
+    for one in state.pods:
+        view = SchedulerView(state, SchedulerRules()).with_steered(mask)
+        leaving = Departure(one, columns.index[one.node], gone=False)
+        found = plugin_scores(leaving, view, everywhere)["TaintToleration"]
+        expected = plugin_scores(leaving, SchedulerView(real, SchedulerRules()), everywhere)
+        assert found.tolist() == expected["TaintToleration"].tolist()
+
+
+def places_of(seen: Snapshot, by: Policy) -> Places:
+    """As the planner makes them."""
+    book = UsageBook(seen, by, NOW)
+    pressure = classify(seen, by, Memory(), book)
+    room = room_left(seen.cluster, by, Memory(), pressure, book)
+    view = SchedulerView(seen.cluster, by.scheduler, room.index)
+    around = surroundings(seen, by, Memory(), NOW, book)
+    within = steerable(room.columns, around, pressure, ())
+    return Places(room, view, by.max_landing_risk, within)
+
+
+@slow
+@given(traps(), shares, st.data())
+def test_taints_for_later_moves_do_not_make_earlier_ones_riskier_than_allowed(
+    seen: Snapshot, most: int | Share, data: st.DataObject
+) -> None:
+    places = places_of(seen, steering(Steering.WHEN_NEEDED, most))
+    taken: list[Place] = []
+    for one in data.draw(st.permutations(seen.cluster.pods)):
+        cores = data.draw(st.sampled_from([0.1, 1.0, 2.5]))
+        charge = {Resource.CPU: cores * 1000, Resource.MEMORY: 0.1 * GIB}
+        place = places.find(one, charge)
+        if isinstance(place, Place):
+            places.take(place, one, charge)
+            taken.append(place)
+    for place in taken:
+        with_all = place.view.with_steered(taken[-1].view.steered)
+        assert place.landing.seen_by(with_all).risk(place.bad) <= RISK

@@ -1,0 +1,110 @@
+"""The soft taints of a cycle: set before what counts on them, and taken away."""
+
+from datetime import timedelta
+
+from desched.cycle import CycleContext, run_cycle
+from desched.eviction.steering import Steering
+from desched.model.cluster import PodRef
+from desched.model.memory import Memory
+from desched.model.plan import PlannedEviction, PlannedTaint
+from desched.model.report import Mode
+from desched.ports import SteeringAnswer
+from desched.simulation.clock import VirtualClock
+from desched.simulation.scenarios import published_scenario
+from tests.builders import policy
+
+LASTING = timedelta(minutes=10)
+
+
+class Nodes:
+    """A Steerer that keeps what it was asked for; `refuses` is the node that it cannot change."""
+
+    def __init__(self, refuses=""):
+        self.asked = []
+        self._refuses = refuses
+
+    def taint(self, node, until):
+        self.asked.append((node, until))
+        return SteeringAnswer(node != self._refuses, "it changed" * (node == self._refuses))
+
+    def untaint(self, node):
+        self.asked.append((node, None))
+        return SteeringAnswer(node != self._refuses, "it changed" * (node == self._refuses))
+
+
+def steering(nodes, may_act=lambda: True):
+    return Steering(nodes, VirtualClock(), may_act, LASTING)
+
+
+def eviction(*steered):
+    pod = PodRef("apps", "a", "uid-a")
+    return PlannedEviction(
+        pod, "hot", "w", "uid-w", 0, 1.0, 1.0, (), "cool", 1, "reason", steered=steered
+    )
+
+
+def test_an_eviction_that_counts_on_taints_sets_them_each_once_with_an_end():
+    nodes = Nodes()
+    taints = steering(nodes)
+    until = VirtualClock().now() + LASTING
+    taints.set_standing([PlannedTaint("hot", "its load is high")])
+    assert taints.steer(eviction("hot", "warm")) == ""
+    assert nodes.asked == [("hot", until), ("warm", until)]
+    assert [(c.node, c.tainted, c.done) for c in taints.changes] == [
+        ("hot", True, True),
+        ("warm", True, True),
+    ]
+
+
+def test_an_eviction_whose_taint_fails_is_told_why():
+    taints = steering(Nodes(refuses="warm"))
+    assert taints.steer(eviction("hot", "warm")) == "warm: it changed"
+    (_, failed) = taints.changes
+    assert (failed.node, failed.done, failed.detail) == ("warm", False, "it changed")
+    assert failed.why == "the replacement of apps/a would do harm there"
+
+
+def test_one_that_needs_no_taint_sets_none():
+    nodes = Nodes()
+    assert steering(nodes).steer(eviction()) == ""
+    assert not nodes.asked
+
+
+def test_taints_that_nothing_needs_are_taken_away():
+    nodes = Nodes(refuses="b")
+    taints = steering(nodes)
+    taints.remove([("a", "its time is over"), ("b", "steering is off")])
+    assert nodes.asked == [("a", None), ("b", None)]
+    assert [change.done for change in taints.changes] == [True, False]
+
+
+def test_nothing_is_written_without_the_right_to_act():
+    nodes = Nodes()
+    taints = steering(nodes, may_act=lambda: False)
+    taints.remove([("a", "its time is over")])
+    assert taints.steer(eviction("hot")) == "hot: leadership was lost"
+    assert not nodes.asked
+
+
+def test_a_dry_run_and_a_run_without_a_steerer_set_none():
+    assert steering(None).steer(eviction("hot")) == "hot: this run sets no taints"
+
+
+def test_a_cycle_takes_away_what_a_dead_instance_has_left_although_steering_is_off():
+    simulation = published_scenario()
+    simulation.steerer.taint("te1", simulation.clock.now() + LASTING)
+    world = simulation.world(acting=True)
+    report, _ = run_cycle(world, policy(), Memory(), CycleContext(1, Mode.EVICT, "test"))
+    assert [(c.node, c.tainted, c.why) for c in report.taints] == [
+        ("te1", False, "steering is off")
+    ]
+    assert not world.cluster.read_cluster().node_by_name["te1"].avoided
+
+
+def test_a_dry_run_leaves_taints_where_they_are():
+    simulation = published_scenario()
+    simulation.steerer.taint("te1", simulation.clock.now() + LASTING)
+    world = simulation.world(acting=False)
+    report, _ = run_cycle(world, policy(), Memory(), CycleContext(1, Mode.DRY_RUN, "test"))
+    assert report.taints == ()
+    assert world.cluster.read_cluster().node_by_name["te1"].avoided

@@ -1,0 +1,44 @@
+"""`desched steering clear`: every soft taint goes, and what stays is told."""
+
+import io
+
+import pytest
+
+from desched.adapters.kubernetes.taints import KubernetesSteerer
+from desched.bootstrap.commands import clear
+from desched.errors import ObservationError
+from desched.ports import SteeringAnswer
+
+
+@pytest.fixture
+def steerer(mocker):
+    return mocker.create_autospec(KubernetesSteerer, instance=True)
+
+
+def test_each_node_that_loses_its_taint_is_told(steerer):
+    steerer.steered.return_value = ("te1", "te2")
+    steerer.untaint.return_value = SteeringAnswer(done=True)
+    told = io.StringIO()
+    clear(steerer, told)
+    assert told.getvalue() == (
+        "Took the soft taint off node te1.\nTook the soft taint off node te2.\n"
+    )
+
+
+def test_without_any_taint_that_is_told(steerer):
+    steerer.steered.return_value = ()
+    told = io.StringIO()
+    clear(steerer, told)
+    assert told.getvalue() == "No node has a soft taint of desched.\n"
+
+
+def test_what_stays_is_an_error_after_all_others_are_gone(steerer):
+    steerer.steered.return_value = ("te1", "te2")
+    steerer.untaint.side_effect = [
+        SteeringAnswer(done=False, detail="403"),
+        SteeringAnswer(done=True),
+    ]
+    told = io.StringIO()
+    with pytest.raises(ObservationError, match="te1: 403"):
+        clear(steerer, told)
+    assert "te2" in told.getvalue()
