@@ -8,6 +8,7 @@ the scheduler decides that, each move changes it, and the planner reserves the l
 full. So the optimum is a bound for every plan whose pods all have a bearable landing at the start.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,21 +19,27 @@ from scipy.sparse import csr_array
 from benchmarks.hot_clusters import CAPACITY, RESOURCES, Instance
 from desched.planning.excess import Candidate, Excess
 from desched.planning.places import Place
-from desched.planning.selection import LEAST_RELIEF_SHARE, HotNode
+from desched.planning.selection import LEAST_RELIEF_SHARE, HotNode, Move, Trial
 
 HOT_NODE_PRICE = 1_000.0
 """More than any cover costs: first relieve as many nodes as possible, then cheaply."""
+
+HALF = 0.5
 
 Row = tuple[list[int], list[float], float, float]
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """What the solver found: nodes left hot, cost, and the relative gap that it leaves open."""
+    """What the solver found: nodes left hot, cost, and the relative gap that it leaves open.
+
+    `goes` are the uids of the pods that leave relieved nodes; whole ones only.
+    """
 
     hot_left: int
     cost: float
     gap: float
+    goes: frozenset[str] = frozenset()
 
 
 class _Program:
@@ -127,7 +134,51 @@ def optimum(
         round(sum(1.0 - found[done] for done in relieved)),
         float(sum(found[pod] * program.prices[pod] for pod in everyone)),
         gap,
+        frozenset(
+            c.pod.uid for pod, c in zip(everyone, candidates, strict=True) if found[pod] > HALF
+        ),
     )
+
+
+def replayed(instance: Instance, goes: frozenset[str], orders: int = 100) -> tuple[int, float]:
+    """Nodes left hot and the cost of what leaves relieved ones, if these pods are really moved.
+
+    Each move is forecast and counted as the planner does it. A pod that is denied is tried again
+    after the others; the best of so many orders of the pods counts.
+    """
+    chance = np.random.default_rng(0)
+    wanted = [c for node in instance.nodes for c in node.candidates if c.pod.uid in goes]
+    found = []
+    for _ in range(orders):
+        found.append(_moved(instance, wanted))
+        if found[-1][0] == 0:
+            break
+        wanted = [wanted[i] for i in chance.permutation(len(wanted))]
+    return min(found)
+
+
+def _moved(instance: Instance, wanted: Sequence[Candidate]) -> tuple[int, float]:
+    trial = Trial(instance.places, instance.allowance)
+    open_, gone = list(wanted), set[str]()
+    while open_:
+        denied = []
+        for candidate in open_:
+            move = trial.find(candidate)
+            if isinstance(move, Move):
+                trial.take(move)
+                gone.add(candidate.pod.uid)
+            else:
+                denied.append(candidate)
+        if len(denied) == len(open_):
+            break
+        open_ = denied
+    hot, cost = 0, 0.0
+    for node in instance.nodes:
+        moved = [c for c in node.candidates if c.pod.uid in gone]
+        relieved = Excess(node.state).clears(moved)
+        hot += not relieved
+        cost += sum(c.cost for c in moved) if relieved else 0.0
+    return hot, cost
 
 
 def may_go(instance: Instance, node: HotNode, candidate: Candidate) -> bool:

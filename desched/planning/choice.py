@@ -2,7 +2,8 @@
 
 Hottest node first; every cover starts from the places and the allowance that the covers before it
 leave. Where nodes compete, the whole choice is made again with prices on what is short and with
-other turns, and the best one is kept. docs/selection.md explains it.
+other turns; few nodes that compete for evictions are also chosen for jointly. The best choice is
+kept. docs/selection.md explains it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from desched.model.plan import RefusalReason
+from desched.planning.assignment import propose
 from desched.planning.budgets import OF_ALLOWANCE, Allowance
+from desched.planning.excess import Candidate
 from desched.planning.market import Market
 from desched.planning.places import Places
 from desched.planning.selection import Cover, HotNode, Move, choose_cover
@@ -21,6 +24,15 @@ MOVABLE_SHARE = 0.5
 MOST_ORDERS = 24
 MOST_CANDIDATES_AGAIN = 4_000
 """So many candidates are looked at again in other orders, so that the time stays bounded."""
+
+MOST_CANDIDATES_JOINTLY = 400
+"""More are not chosen among jointly, which takes time by the square of the nodes."""
+
+MOST_LEFT_HOT = 4
+"""A proposal that leaves more nodes hot is not looked for."""
+
+DISSUASION = 10.0
+"""The price of a pod that is not of the proposal: it goes only where the proposal fails."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -58,8 +70,17 @@ def choose_moves(nodes: Sequence[HotNode], places: Places, allowance: Allowance)
         places: where pods may go; not changed.
         allowance: what limits and budgets leave; not changed.
     """
-    tries = _orders_to_try(nodes)
     market = Market(nodes, allowance)
+    best = _choose_by_turns(nodes, places, allowance, market)
+    if _may_gain_jointly(best, market):
+        best = _better(best, _choose_jointly(best, nodes, places, allowance))
+    return best
+
+
+def _choose_by_turns(
+    nodes: Sequence[HotNode], places: Places, allowance: Allowance, market: Market
+) -> Choice:
+    tries = _orders_to_try(nodes)
     current = best = _choose_in_order(nodes, places, allowance)
     for _ in range(tries // 2):
         order = market.next_order(current.covers)
@@ -77,6 +98,37 @@ def choose_moves(nodes: Sequence[HotNode], places: Places, allowance: Allowance)
         tried.add(_names(order))
         best = _better(best, _choose_in_order(order, places, allowance))
     return best
+
+
+def _may_gain_jointly(choice: Choice, market: Market) -> bool:
+    """Whether nodes fell short for want of evictions; the cycle's last ones go hottest first."""
+    if any(cover.exhausted for cover in choice.covers.values()):
+        return False
+    return any(_lacks_evictions(choice.covers[node.name]) for node in _short_of(choice, market))
+
+
+def _choose_jointly(
+    best: Choice, nodes: Sequence[HotNode], places: Places, allowance: Allowance
+) -> Choice:
+    """The choice that follows a proposal for all nodes as far as places allow, if there is one."""
+    if sum(len(node.candidates) for node in nodes) > MOST_CANDIDATES_JOINTLY:
+        return best
+    covers = propose(nodes, allowance, min(best.demerit[0], MOST_LEFT_HOT))
+    if covers is None:
+        return best
+    order = sorted(nodes, key=lambda node: not covers[node.name])
+    return _choose_in_order((_led_to(node, covers[node.name]) for node in order), places, allowance)
+
+
+def _led_to(node: HotNode, cover: Sequence[Candidate]) -> HotNode:
+    """The node with prices by which this cover is the cheapest one."""
+    wanted = {candidate.pod.uid for candidate in cover}
+    prices = dict.fromkeys((uid for uid in _uids(node) if uid not in wanted), DISSUASION)
+    return msgspec.structs.replace(node, prices=prices)
+
+
+def _lacks_evictions(cover: Cover) -> bool:
+    return any(reason in OF_ALLOWANCE for reason, _ in cover.stay.values())
 
 
 def _better(best: Choice, other: Choice) -> Choice:
@@ -120,8 +172,9 @@ def _relieve(
         return Cover((), 1.0, relieved=False, stay=stay, exhausted=True), places, allowance
     cover, trial = choose_cover(node, places, allowance)
     if cover.left > MOVABLE_SHARE:
-        limited = any(reason in OF_ALLOWANCE for reason, _ in cover.stay.values())
-        best = choose_cover(node, places, None)[0] if limited else cover
+        best = cover
+        if _lacks_evictions(cover):
+            best = choose_cover(node, places.without_limits(), None)[0]
         if best.left > MOVABLE_SHARE:
             return _stuck(node, best), places, allowance
     return cover, trial.places, trial.allowance or allowance

@@ -7,7 +7,9 @@ the optimum as long as the branches of a size stay few, which they do for the do
 node has; beyond that, what greedy choice found is improved pair by pair.
 """
 
+import math
 from collections.abc import Sequence
+from itertools import combinations
 
 import msgspec
 import numpy as np
@@ -22,6 +24,9 @@ MOST_BRANCHES = 30_000
 """Sets of one size that are looked at for the optimum: all subsets of 16 pods stay below it."""
 
 MOST_BRANCHES_OF_A_PAIR = 6_000
+MOST_SETS = 6_000
+"""Sets of one size that are looked at for a list of covers: all pairs and triples of 30 pods."""
+
 IMPROVEMENT_ROUNDS = 3
 
 LOAD_WEIGHT = 1e-4
@@ -60,6 +65,25 @@ class Covering(msgspec.Struct, frozen=True, gc=False, eq=False):
         if best is not None and not proven:
             best = search.improved(best)
         return None if best is None else tuple(sorted(best))
+
+    def minimal(self, most_pods: int) -> list[tuple[float, tuple[int, ...]]]:
+        """Covers of at most so many pods all of which are needed, with their cost, cheapest first.
+
+        Quotas are not looked at, and large sets only as far as there are not too many.
+        """
+        found: list[tuple[float, tuple[int, ...]]] = []
+        costs = self.costs + LOAD_WEIGHT * self.shares.mean(axis=1)
+        for size in range(1, min(most_pods, len(costs)) + 1):
+            if math.comb(len(costs), size) > MOST_SETS:
+                break
+            sets = np.array(list(combinations(range(len(costs)), size)), dtype=np.intp)
+            covered = self.shares[sets].sum(axis=1)
+            needed = self.covers(covered)
+            for member in sets.T:
+                needed &= ~self.covers(covered - self.shares[member])
+            prices = costs[sets[needed]].sum(axis=1).tolist()
+            found += zip(prices, map(tuple, sets[needed].tolist()), strict=True)
+        return sorted(found)
 
     def left(self, covered: Floats) -> Floats:
         """For each row of covered shares what is left of each resource, in its best window."""

@@ -20,6 +20,9 @@ from desched.planning.places import Denial, Place, Places
 LEAST_RELIEF_SHARE = 0.02
 """A pod that clears less of the excess would be one of more than fifty: moving it is noise."""
 
+MOST_PODS_AT_ONCE = 3
+"""Larger covers are not weighed against those of other nodes: there are too many of them."""
+
 
 class HotNode(msgspec.Struct, frozen=True):
     """An overloaded node and those of its pods that may be moved, by name.
@@ -103,6 +106,19 @@ def cheapest_pods(node: HotNode, allowance: Allowance | None) -> list[Candidate]
     return _Task(node, allowance).cheapest()
 
 
+def cheap_covers(
+    node: HotNode, allowance: Allowance, most: int
+) -> list[tuple[float, tuple[Candidate, ...]]]:
+    """The node's cheapest covers with their costs if there were room everywhere, cheapest first.
+
+    Args:
+        node: an overloaded node with its candidates.
+        allowance: what limits and budgets leave to single pods; together they may exceed it.
+        most: how many covers are enough.
+    """
+    return _Task(node, allowance).cheap(most)
+
+
 class _Task:
     """One node's excess, and the candidates that have not been denied yet."""
 
@@ -145,6 +161,15 @@ class _Task:
         chosen = [rows[i] for i in found]
         chosen.sort(key=lambda i: (-float(self._shares[i].sum()), i))
         return [self._candidates[i] for i in chosen]
+
+    def cheap(self, most: int) -> list[tuple[float, tuple[Candidate, ...]]]:
+        """The cheapest covers by few open candidates, with their costs."""
+        rows = self._open()
+        covering = Covering(self._shares[rows], self._costs[rows], self._choices)
+        return [
+            (cost, tuple(self._candidates[rows[i]] for i in found))
+            for cost, found in covering.minimal(MOST_PODS_AT_ONCE)[:most]
+        ]
 
     def most_useful(self, gone: list[Candidate]) -> Candidate | None:
         """The open candidate that clears most for its cost once these are gone; memory first."""

@@ -1,11 +1,13 @@
 """Which pods leave several hot nodes that compete for limits and places."""
 
 import msgspec
+import pytest
 
 from desched.model.cluster import Pod
 from desched.model.plan import NodeClass, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.planning import choice
 from tests.builders import (
     budget,
     evicted,
@@ -52,6 +54,21 @@ def test_the_last_eviction_of_a_workload_goes_to_the_node_that_has_no_other_choi
     # Alone, hot1 would give a1, which costs less than b1, and nothing would be left for hot2.
     assert sorted(evicted(plan)) == ["a2", "b1"]
     assert relieved(plan) == {"hot1", "hot2"}
+
+
+def test_few_nodes_are_chosen_for_jointly_where_no_other_turn_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(choice, "MOST_ORDERS", 0)
+    pods = [
+        pod("a1", on="hot1", of="shared"),
+        pod("b1", on="hot1", of="own", priority=100),
+        pod("a2", on="hot2", of="shared"),
+    ]
+    seen = two_hot_nodes(pods, {"a1": 0.7, "b1": 0.7, "a2": 0.7}, cool=0.1)
+    assert sorted(evicted(planned(seen, ONE_EACH))) == ["a2", "b1"]
+    monkeypatch.setattr(choice, "MOST_CANDIDATES_JOINTLY", 2)
+    assert evicted(planned(seen, ONE_EACH)) == ["a1"]
 
 
 def test_the_only_large_place_goes_to_the_node_that_has_no_small_pods() -> None:
