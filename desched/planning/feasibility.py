@@ -77,6 +77,7 @@ class Room:
             )
             for resource in resources
         }
+        self._expected: dict[Resource, NDArray[np.float64]] = {}
         self._denominator = {
             resource: np.array(
                 [_denominator(node, resource) for node in columns.nodes], dtype=float
@@ -147,8 +148,26 @@ class Room:
         harmed: Mask = ~self._is_destination
         for resource, targets in self._targets.items():
             after = self._load[resource] + usage[resource] / self._denominator[resource]
-            harmed |= after > targets
+            harmed |= after + self._expected.get(resource, 0.0) > targets
         return harmed
+
+    def expect(
+        self, probabilities: NDArray[np.float64], usage: Mapping[Resource, float], besides: str
+    ) -> None:
+        """Count a pod where the scheduler may put it, for `harmed` only.
+
+        Args:
+            probabilities: of a landing on each node.
+            usage: what the pod will use.
+            besides: the node that it is reserved on already, in full.
+        """
+        share = probabilities.copy()
+        share[self.columns.index[besides]] = 0.0
+        self._expected = {
+            resource: self._expected.get(resource, 0.0)
+            + usage[resource] * share / self._denominator[resource]
+            for resource in self._load
+        }
 
     def charge(
         self, probabilities: NDArray[np.float64], usage: Mapping[Resource, float], besides: str

@@ -150,6 +150,8 @@ class Places:
         self.room.reserve(place.expected_node, pod, charge, leaving=pod)
         if place.landing.any_fit:
             self.room.charge(place.landing.probabilities, charge, besides=place.expected_node)
+        else:
+            self.room.expect(place.landing.probabilities, charge, besides=place.expected_node)
         self._view = after(place.view, place.landing)
         self._caution = self._caution.awaiting(place.expected_node)
         self._taken = (*self._taken, place)

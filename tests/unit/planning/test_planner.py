@@ -430,6 +430,20 @@ def test_a_pod_that_the_scheduler_would_put_elsewhere_is_evicted_with_its_chance
     assert [(c.node, c.probability) for c in eviction.landing] == [("cool", 1.0)]
 
 
+def test_a_node_that_bears_one_more_pod_does_not_get_two() -> None:
+    # Nobody requests anything of `warm`, so the scheduler puts every replacement there.
+    hot = ("hot-a", "hot-b")
+    pods = [pod(name[-1], on=name, of=name[-1]) for name in hot]
+    pods += [pod(f"big-{n}", on=n, of="big", request=amounts(3, 12)) for n in (*hot, "cool")]
+    usage = {"a": (0.3, 0.1), "b": (0.3, 0.1), "big-hot-a": (2.9, 0.1), "big-hot-b": (2.9, 0.1)}
+    loads = {"hot-a": (0.82, 0.1), "hot-b": (0.82, 0.1), "warm": (0.72, 0.1), "cool": (0.05, 0.1)}
+    owners = [workload(name, 20) for name in ("a", "b", "big")]
+    seen = snapshot([node(name) for name in loads], pods, load(loads, usage), owners)
+    plan = planned(seen, policy(max_landing_risk=0.15))
+    assert [(e.pod.name, e.landing[0].node) for e in plan.evictions] == [("a", "warm")]
+    assert reasons(plan)["b"] == "landing_risk"
+
+
 def test_for_another_scheduler_nothing_is_known_but_where_the_pod_fits() -> None:
     seen = trap(cool_request=3.8)
     pods = tuple(msgspec.structs.replace(p, scheduler="volcano") for p in seen.cluster.pods)
