@@ -75,21 +75,28 @@ class Installation:
         path.write_text(yaml.safe_dump(manifest))
         return path
 
-    def arguments(self, *flags: str, **load_aware: Any) -> list[str]:
-        """The command line."""
-        policy = self.policy(**load_aware)
-        common = ["--policy", str(policy), "--kubeconfig", str(self.kubeconfig)]
+    def arguments(
+        self,
+        *flags: str,
+        policy: Path | None = None,
+        kubeconfig: Path | None = None,
+        **load_aware: Any,
+    ) -> list[str]:
+        """The command line; `policy` is in place of one with `load_aware`."""
+        path = policy or self.policy(**load_aware)
+        common = ["--policy", str(path), "--kubeconfig", str(kubeconfig or self.kubeconfig)]
         return [sys.executable, "-m", "desched", *common, *flags]
 
     def run(self, *flags: str, **load_aware: Any) -> subprocess.CompletedProcess[str]:
         """Desched as a process of its own, to its end."""
-        return subprocess.run(
-            self.arguments(*flags, **load_aware),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return _run(self.arguments(*flags, **load_aware))
+
+    def command(self, name: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        """A command such as `status`, with the same account."""
+        account = ("--kubeconfig", str(self.kubeconfig))
+        done = _run([sys.executable, "-m", "desched", name, *account, *flags])
+        assert done.returncode == 0, done.stderr
+        return done
 
     def report(self, *flags: str, exit_code: int = 0, **load_aware: Any) -> Object:
         """The JSON report of one cycle that ended with this exit code."""
@@ -98,3 +105,7 @@ class Installation:
         assert "not_written" not in done.stderr, done.stderr
         report: Object = json.loads(done.stdout)
         return report
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -1,0 +1,199 @@
+"""Services of desched as processes, and what the API server says that each of them did."""
+
+import base64
+import json
+import signal
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from tests.controlplane.installation import (
+    QUICK_LEASE,
+    RENEW_DEADLINE_SECONDS,
+)
+from tests.controlplane.manifests import Object
+from tests.controlplane.process import Server
+from tests.controlplane.sites import SITE, Sites
+
+_CREDENTIAL = "authentication.kubernetes.io/credential-id"
+
+
+class Replica(Server):
+    """A service of desched; the API server knows it from others by its token."""
+
+    def __init__(
+        self, name: str, command: Sequence[str | Path], directory: Path, credential: str
+    ) -> None:
+        self.credential = credential
+        super().__init__(name, command, directory, {"DESCHED_POD_NAME": name})
+
+    def events(self, *names: str) -> list[Object]:
+        """What it has logged of these events, oldest first."""
+        lines = self.log.read_text().splitlines()
+        events = (json.loads(line) for line in lines if line.startswith("{") and line[-1] == "}")
+        return [event for event in events if event["event"] in names]
+
+    @property
+    def cycles(self) -> list[Object]:
+        """The `cycle.completed` lines so far."""
+        return self.events("cycle.completed")
+
+    @property
+    def leads(self) -> bool:
+        """Whether it says that it may act."""
+        changes = self.events("leadership.gained", "leadership.lost")
+        return bool(changes) and changes[-1]["event"] == "leadership.gained"
+
+    def wait_to_lead(self) -> None:
+        """Until it may act."""
+        self.wait_until("it leads", lambda: self.leads)
+
+    def wait_for_cycles(self, count: int) -> None:
+        """So many more cycles."""
+        enough = len(self.cycles) + count
+        self.wait_until(f"{count} more cycles", lambda: len(self.cycles) >= enough)
+
+    def freeze(self) -> None:
+        """As a machine does that stalls, or that migrates."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on as if nothing had happened."""
+        self.signal(signal.SIGCONT)
+
+
+class Request(NamedTuple):
+    """One request of a replica, as in the audit log."""
+
+    replica: str
+    what: str
+    name: str
+    began: datetime
+    ended: datetime
+    code: int
+    body: Any
+
+    @property
+    def done(self) -> bool:
+        """Whether it took effect."""
+        return self.code in {200, 201}
+
+
+class Replicas:
+    """The replicas that act on one site, past ones too, with a state of their own."""
+
+    def __init__(self, sites: Sites, site: str, **load_aware: Any) -> None:
+        self.sites = sites
+        self.site = site
+        self._load_aware = {"nodeSelector": f"{SITE}={site}", **load_aware}
+        self.all: dict[str, Replica] = {}
+
+    def start(self, server: str = "", *flags: str) -> Replica:
+        """A further replica, which asks the API server at this URL if one is given."""
+        name = f"{self.site}-{len(self.all) + 1}"
+        kubeconfig, credential = self._kubeconfig(name, server)
+        command = self.sites.arguments(
+            *("--evict", "--interval", "2s", "--log-format", "json"),
+            *("--listen-address", "127.0.0.1:0", "--state-namespace", self.site),
+            *(flags or QUICK_LEASE),
+            policy=self.sites.policy(self.site, **self._load_aware),
+            kubeconfig=kubeconfig,
+        )
+        replica = Replica(name, command, self.sites.directory, credential)
+        self.all[name] = replica
+        return replica
+
+    def stop(self) -> None:
+        """End all that run."""
+        for replica in self.all.values():
+            replica.stop()
+
+    def memory(self) -> Object:
+        """What `desched status` shows of the memory."""
+        flags = ("--state-namespace", self.site, "--output", "json")
+        memory: Object = json.loads(self.sites.command("status", *flags).stdout)["memory"]
+        return memory
+
+    def requests(self) -> list[Request]:
+        """What the replicas asked for that can be told from what others did, oldest first."""
+        names = {replica.credential: name for name, replica in self.all.items()}
+        account = self.sites.account
+        events = self.sites.plane.audit_events(account["namespace"], account["name"])
+        found = (
+            _request(names[credential], event)
+            for event in events
+            if (credential := event["user"]["extra"][_CREDENTIAL][0]) in names
+        )
+        return sorted(found, key=lambda request: request.began)
+
+    def evictions(self, replica: Replica | None = None) -> list[Request]:
+        """The requests to evict, of one replica or of all."""
+        wanted = {replica.name} if replica else self.all.keys()
+        return [
+            r for r in self.requests() if r.what == "create pods/eviction" and r.replica in wanted
+        ]
+
+    def _kubeconfig(self, name: str, server: str) -> tuple[Path, str]:
+        """With a token of its own, and the name under which the audit log knows it."""
+        document = yaml.safe_load(self.sites.kubeconfig.read_text())
+        account = self.sites.account
+        token = self.sites.plane.token_for(account["namespace"], account["name"])
+        document["users"][0]["user"]["token"] = token
+        if server:
+            document["clusters"][0]["cluster"]["server"] = server
+        path = self.sites.directory / f"{name}.kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        path.chmod(0o600)
+        claims = token.split(".")[1]
+        claims += "=" * (-len(claims) % 4)
+        return path, f"JTI={json.loads(base64.urlsafe_b64decode(claims))['jti']}"
+
+
+def _request(replica: str, event: Object) -> Request:
+    about = event.get("objectRef", {})
+    resource = "/".join(filter(None, (about.get("resource"), about.get("subresource"))))
+    return Request(
+        replica,
+        f"{event['verb']} {resource}",
+        about.get("name", ""),
+        datetime.fromisoformat(event["requestReceivedTimestamp"]),
+        datetime.fromisoformat(event["stageTimestamp"]),
+        event["responseStatus"]["code"],
+        event.get("requestObject"),
+    )
+
+
+_WRITES_LEASE = {"create leases", "patch leases"}
+_WRITES_MEMORY = {"create configmaps", "patch configmaps"}
+
+
+def check_that_one_acted(requests: Sequence[Request]) -> None:
+    """Each eviction was the leader's, was written down before, and was alone in its workload."""
+    evictions = [request for request in requests if request.what == "create pods/eviction"]
+    for eviction in evictions:
+        lease = _last(_WRITES_LEASE, requests, eviction)
+        holder = lease.body["spec"]["holderIdentity"]
+        assert holder.startswith(f"{eviction.replica}_"), (eviction, lease)
+        age_seconds = (eviction.began - lease.began).total_seconds()
+        assert age_seconds <= RENEW_DEADLINE_SECONDS, (eviction, lease)
+        written = _last(_WRITES_MEMORY, requests, eviction)
+        assert written.replica == eviction.replica, (eviction, written)
+        in_flight = list(_in_flight(written))
+        (record,) = (r for r in in_flight if r["pod"]["name"] == eviction.name)
+        assert [r["workload_uid"] for r in in_flight].count(record["workload_uid"]) == 1, in_flight
+    gone = [eviction.name for eviction in evictions if eviction.done]
+    assert len(gone) == len(set(gone))
+
+
+def _last(kinds: set[str], requests: Sequence[Request], before: Request) -> Request:
+    """The last of these that had taken effect when another began."""
+    earlier = [r for r in requests if r.what in kinds and r.done and r.ended <= before.began]
+    return max(earlier, key=lambda request: request.ended)
+
+
+def _in_flight(write: Request) -> Iterator[Object]:
+    memory = json.loads(write.body["data"]["memory.json"])["memory"]
+    return (record for record in memory["evictions"] if "result" not in record)

@@ -1,0 +1,201 @@
+"""Of two replicas one acts at any time, whatever happens to it, and the other knows what it did.
+
+The witness is the API server: its audit log tells who held the Lease, what was written down before
+each eviction, and who asked for it.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.controlplane.cable import Cable
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.replicas import Replicas, Request, check_that_one_acted
+from tests.controlplane.sites import Site, Sites, app_of
+
+BURST = 5  # so many evictions of a cycle begin at once, the next one waits for its turn
+TURN_SECONDS = 5
+LIMITS = {
+    "total": 10,
+    "node": 4,
+    "perMinute": 60 // TURN_SECONDS,
+    "inFlight": {"destination": 6},
+}
+KILLS = 3
+COOL, HOT = "1", "1700m"
+"""What a node uses on its own, so that with its pods it is at 67.5 % or at 92.5 %."""
+
+
+def site(name: str, nodes: int) -> Site:
+    """Nodes that become hot when told so; each then has three pods too many."""
+    built = Site(name)
+    hot = tuple(f"hot{number}" for number in range(1, nodes + 1))
+    built.node(*hot, uses=COOL)
+    built.node("cool1", "cool2", "cool3")
+    for node in hot:
+        for letter in "abcd":
+            built.workload(
+                f"{node}{letter}",
+                (node, node),
+                "250m",
+                cpu_request="400m",
+                terminationGracePeriodSeconds=0,
+            )
+    return built
+
+
+@pytest.fixture(scope="module")
+def sites(
+    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sites]:
+    directory: Path = tmp_path_factory.mktemp("replicas")
+    with running_control_plane.prometheus() as prometheus:
+        built = Sites(running_control_plane, prometheus, directory)
+        try:
+            built.build(site("killed", KILLS), site("frozen", 2), site("cut", 3))
+            yield built
+        finally:
+            running_control_plane.reset()
+
+
+class Contend(Protocol):
+    def __call__(self, name: str, **load_aware: object) -> Replicas: ...
+
+
+@pytest.fixture
+def contend(sites: Sites) -> Iterator[Contend]:
+    """Replicas of a site, which end with the test."""
+    started: list[Replicas] = []
+
+    def begin(name: str, **load_aware: object) -> Replicas:
+        rules = {"evictionLimits": LIMITS, "followUp": {"patience": "20s"}, **load_aware}
+        started.append(Replicas(sites, name, **rules))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.stop()
+
+
+def heat(replicas: Replicas, *nodes: str) -> None:
+    """From now on these nodes have load of their own that makes them hot."""
+    for node in nodes:
+        path = f"/api/v1/nodes/{replicas.site}-{node}"
+        annotations = {"kwok.x-k8s.io/usage-cpu": HOT}
+        replicas.sites.plane.request("PATCH", path, {"metadata": {"annotations": annotations}})
+
+
+def wait_for_evictions(replicas: Replicas, count: int, of: str = "") -> list[Request]:
+    """So many accepted evictions, of workloads whose name begins so."""
+
+    def accepted() -> list[Request]:
+        found = [r for r in replicas.evictions() if r.done and r.name.startswith(of)]
+        return found if len(found) >= count else []
+
+    return replicas.sites.plane.wait_for(f"{count} evictions of {of}", accepted, 60)
+
+
+def workloads(replicas: Replicas, evictions: Iterable[Request]) -> set[str]:
+    """Whose pods were evicted, as the memory names them."""
+    apps = (app_of({"name": eviction.name}) for eviction in evictions)
+    return {f"Deployment {replicas.site}/{app}" for app in apps}
+
+
+def test_leaders_that_are_killed_in_the_act_leave_what_they_did_to_the_next(
+    contend: Contend,
+) -> None:
+    replicas = contend("killed")
+    running = {replica.name: replica for replica in (replicas.start(), replicas.start())}
+    for number in range(1, KILLS + 1):
+        node = f"hot{number}"
+        heat(replicas, node)
+        first = wait_for_evictions(replicas, 1, of=node)[0]
+        running.pop(first.replica).stop()
+        (successor,) = running.values()
+        successor.wait_to_lead()
+        successor.wait_for_cycles(1)
+        fresh = replicas.start()
+        running[fresh.name] = fresh
+        begun = workloads(replicas, wait_for_evictions(replicas, 1, of=node))
+        memory = replicas.memory()
+        assert begun <= {each["workload"] for each in memory["evictions"] + memory["cool_downs"]}
+
+    def settled() -> bool:
+        return all(record["result"] for record in replicas.memory()["evictions"])
+
+    replicas.sites.plane.wait_for("what became of all is known", settled, 60)
+    check_that_one_acted(replicas.requests())
+    evictions = [request for request in replicas.evictions() if request.done]
+    assert len({eviction.replica for eviction in evictions}) >= KILLS
+    results = {rest["workload"]: rest["result"] for rest in replicas.memory()["cool_downs"]}
+    assert results.keys() == workloads(replicas, evictions)
+    assert set(results.values()) <= {"landed_as_forecast", "landed_elsewhere"}
+
+
+def test_a_leader_that_was_frozen_in_the_act_evicts_nothing_more(contend: Contend) -> None:
+    window = ["30s"]  # so that it is not the age of its load that stops the leader
+    replicas = contend("frozen", windows={"cpu": window, "memory": window})
+    one, other = replicas.start(), replicas.start()
+    heat(replicas, "hot1", "hot2")
+    evictions = wait_for_evictions(replicas, BURST)
+    assert len({eviction.replica for eviction in evictions}) == 1
+    leader = replicas.all[evictions[0].replica]
+    leader.freeze()
+    before = len(replicas.evictions(leader))
+    successor = other if leader is one else one
+    successor.wait_to_lead()
+    successor.wait_for_cycles(1)
+    in_flight = {e["pod"]["name"] for e in replicas.memory()["evictions"]}
+    assert {eviction.name for eviction in evictions} <= in_flight
+    assert not [c for c in leader.cycles if c["planned"]]  # it stands still in the middle of one
+
+    leader.thaw()
+    leader.wait_until("it is told", lambda: leader.events("leadership.lost"))
+    (interrupted,) = leader.wait_until(
+        "the cycle ends", lambda: [c for c in leader.cycles if c["planned"]]
+    )
+    assert interrupted["verdicts"].get("not_begun", 0) >= 1
+    successor.wait_for_cycles(3)
+    assert len(replicas.evictions(leader)) == before
+    check_that_one_acted(replicas.requests())
+
+
+def test_a_leader_that_the_api_server_refuses_stops_before_the_other_starts(
+    contend: Contend, sites: Sites
+) -> None:
+    replicas = contend("cut")
+    with Cable(sites.plane.url) as cable:
+        leader = replicas.start(cable.url)
+        leader.wait_to_lead()
+        other = replicas.start()
+        heat(replicas, "hot1")
+        wait_for_evictions(replicas, 1, of="hot1")
+        cable.cut()
+        before = len(replicas.evictions(leader))
+        heat(replicas, "hot2")
+        by_other = wait_for_evictions(replicas, 1, of="hot2")
+        assert {eviction.replica for eviction in by_other} == {other.name}
+        assert leader.events("leadership.lost")
+
+        mended_at = datetime.now(UTC)
+        cable.mend()
+        leader.wait_until(
+            "it asks again",
+            lambda: [
+                request
+                for request in replicas.requests()
+                if request.replica == leader.name
+                and request.what == "get leases"
+                and request.began > mended_at
+            ],
+        )
+        heat(replicas, "hot3")
+        by_other = wait_for_evictions(replicas, 1, of="hot3")
+        assert {eviction.replica for eviction in by_other} == {other.name}
+        other.wait_for_cycles(3)
+        assert len(replicas.evictions(leader)) == before
+        assert not leader.leads
+    check_that_one_acted(replicas.requests())
