@@ -2,7 +2,8 @@
 
 Contestants get the same 100 nodes and 1,600 pods at midnight and act every five minutes. Counted
 are node-minutes above a target, evictions, how many of them hit a workload or a pod again within
-the hour, and the minutes that pods were pending. `--quick` is a small form of it.
+the hour, and the minutes that pods were pending. `--quick` is a small form of it, on nodes that
+are nearly all too hot for moves to help.
 """
 
 import argparse
@@ -13,8 +14,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +29,8 @@ from desched import __version__
 from desched.cycle import CycleContext, run_cycle
 from desched.model.cluster import PodRef
 from desched.model.memory import Memory
-from desched.model.plan import NodeClass, Plan, PlannedEviction
-from desched.model.report import EvictionVerdict, Mode
+from desched.model.plan import NodeClass, NodeVerdict, Plan, PlannedEviction
+from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.ports import EvictionAnswer, Evictor
@@ -38,6 +41,7 @@ REPEAT_SECONDS = 3600.0
 NOBODY, SIGS, VOLCANO = "no descheduler", "first fit by priority", "biggest first"
 DESCHED, ORACLE, STEERING = "desched", "oracle", "oracle that steers"
 CONTESTANTS = (NOBODY, SIGS, VOLCANO, DESCHED, ORACLE, STEERING)
+QUIET = "desched on a quiet day"
 QUIET_PEAK_RATIO = 0.99
 """On a quiet day the highest load of any node comes this near to its target."""
 
@@ -94,6 +98,20 @@ class CountingEvictor:
 
 
 @dataclass
+class Tally:
+    """What desched says of itself.
+
+    `stays` counts what it did about each node that it measured above a target, in every cycle;
+    `results` what it found to have become of its evictions; `acting_seconds` is the longest time
+    that a cycle took in virtual time, which only acting takes.
+    """
+
+    stays: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
+    acting_seconds: float = 0.0
+
+
+@dataclass
 class Outcome:
     """What a day came to; `load` is node x minute x (CPU, memory)."""
 
@@ -103,7 +121,7 @@ class Outcome:
     came_back: int
     landed_hot: int
     seconds: float
-    stays: Counter[str] = field(default_factory=Counter)
+    tally: Tally = field(default_factory=Tally)
 
     @property
     def overload_minutes(self) -> float:
@@ -135,8 +153,8 @@ def run_day(day: Day, contestant: str, policy: Policy, *, cycles: int = SAMPLES 
     began = time.process_time()
     simulation = day.begin()
     evictor = CountingEvictor(simulation)
-    stays: Counter[str] = Counter()
-    act = _contestant(contestant, simulation, evictor, policy, stays)
+    tally = Tally()
+    act = _contestant(contestant, simulation, evictor, policy, tally)
     pending_seconds = 0.0
     for tick in range(1, cycles + 2):
         # Acting takes time too; the next cycle begins on its tick all the same.
@@ -147,15 +165,15 @@ def run_day(day: Day, contestant: str, policy: Policy, *, cycles: int = SAMPLES 
     load = day.node_load(simulation)
     back, hot = _landings(simulation, evictor.accepted, load)
     seconds = time.process_time() - began
-    return Outcome(load, evictor.accepted, pending_seconds / 60, back, hot, seconds, stays)
+    return Outcome(load, evictor.accepted, pending_seconds / 60, back, hot, seconds, tally)
 
 
 def _contestant(
-    name: str, simulation: Simulation, evictor: Evictor, policy: Policy, stays: Counter[str]
+    name: str, simulation: Simulation, evictor: Evictor, policy: Policy, tally: Tally
 ) -> Callable[[], None]:
     world = simulation.world(acting=True)._replace(evictor=evictor)
     if name == DESCHED:
-        return _Desched(simulation, evictor, policy, stays).act
+        return _Desched(simulation, evictor, policy, tally).act
     if name in {ORACLE, STEERING}:
         return Oracle(simulation, evictor, policy, steering=name == STEERING).act
     if name == NOBODY:
@@ -168,41 +186,53 @@ class _Desched:
     """The real cycle, and a tally of why nodes that are really hot were not relieved."""
 
     def __init__(
-        self, simulation: Simulation, evictor: Evictor, policy: Policy, stays: Counter[str]
+        self, simulation: Simulation, evictor: Evictor, policy: Policy, tally: Tally
     ) -> None:
         self._world = simulation.world(acting=True)._replace(evictor=evictor)
         self._policy = policy
         self._memory = Memory()
         self._number = 0
-        self._stays = stays
+        self._tally = tally
 
     def act(self) -> None:
         self._number += 1
         context = CycleContext(self._number, Mode.EVICT, "closed loop")
         report, self._memory = run_cycle(self._world, self._policy, self._memory, context)
-        _tally(report.plan, self._stays)
+        _count_stays(report, self._tally.stays)
+        self._tally.results.update(r.result for r in report.settled if r.result is not None)
+        longest = max(self._tally.acting_seconds, report.duration_seconds)
+        self._tally.acting_seconds = longest
 
 
-def _tally(plan: Plan, stays: Counter[str]) -> None:
+def _count_stays(report: CycleReport, stays: Counter[str]) -> None:
     """Count each node measured above its target under what became of it."""
-    relieved = {eviction.node for eviction in plan.evictions}
-    reasons: dict[str, Counter[str]] = {}
-    for refusal in plan.refusals:
-        reasons.setdefault(refusal.node, Counter())[refusal.reason] += 1
-    for verdict in plan.nodes:
-        if not any(level > p.trigger_ratio for p in verdict.pressures for _, level in p.measured):
-            continue
-        if verdict.node in relieved:
-            stays["evicted from"] += 1
-        elif verdict.node_class is not NodeClass.OVERLOADED:
-            stays[f"not overloaded in this cycle's eyes ({verdict.reason or 'corrected'})"] += 1
-        elif plan.hold is not None:
-            stays[f"cycle held: {plan.hold}"] += 1
-        elif verdict.reason is not None:
-            stays[f"node: {verdict.reason}"] += 1
-        else:
-            most = reasons.get(verdict.node, Counter({"no pods": 1})).most_common(1)[0][0]
-            stays[f"pods: mostly {most}"] += 1
+    refused: dict[str, Counter[str]] = {}
+    for refusal in report.plan.refusals:
+        refused.setdefault(refusal.node, Counter())[refusal.reason] += 1
+    for verdict in report.plan.nodes:
+        if any(level > p.trigger_ratio for p in verdict.pressures for _, level in p.measured):
+            why = _acted_on(verdict.node, report) or _left(verdict, report.plan)
+            stays[why or _most_of(refused.get(verdict.node))] += 1
+
+
+def _acted_on(node: str, report: CycleReport) -> str:
+    if any(o.node == node and o.verdict is EvictionVerdict.EVICTED for o in report.outcomes):
+        return "evicted from"
+    if any(eviction.node == node for eviction in report.plan.evictions):
+        return f"planned, but not done ({report.not_acting or 'not confirmed'})"
+    return ""
+
+
+def _left(verdict: NodeVerdict, plan: Plan) -> str:
+    if verdict.node_class is not NodeClass.OVERLOADED:
+        return f"not overloaded in this cycle's eyes ({verdict.reason or 'corrected'})"
+    if plan.hold is not None:
+        return f"cycle held: {plan.hold}"
+    return f"node: {verdict.reason}" if verdict.reason is not None else ""
+
+
+def _most_of(reasons: Counter[str] | None) -> str:
+    return f"pods: mostly {reasons.most_common(1)[0][0]}" if reasons else "no pods"
 
 
 def _pending_seconds(simulation: Simulation) -> float:
@@ -221,7 +251,7 @@ def _landings(
 ) -> tuple[int, int]:
     """How many replacements came straight back, and how many made another node hot.
 
-    The second: five minutes after it landed elsewhere, that node was above a target.
+    The second: three minutes after it landed elsewhere, that node was above a target.
     """
     by_usage: dict[int, list[tuple[float, str, str]]] = {}
     for stay in simulation.cluster.history.stays():
@@ -311,39 +341,75 @@ def _aim(text: str, aim: str, *, met: bool) -> None:
     print(f"  {'met   ' if met else 'MISSED'}  desched {text} ({aim})")
 
 
+class Job(NamedTuple):
+    """One contestant's day of so many nodes; picklable, for it is done in another process."""
+
+    trace: Floats
+    nodes: int
+    regime: Regime
+    seed: int
+    contestant: str
+
+
+def do(job: Job) -> Outcome:
+    """The day, which is drawn anew: its series are known by their identity."""
+    make = quiet_day if job.contestant == QUIET else a_day
+    day = make(job.trace, job.seed, job.regime, nodes=job.nodes)
+    name = DESCHED if job.contestant == QUIET else job.contestant
+    return run_day(day, name, default_policy())
+
+
+def _show(regime: Regime, found: dict[str, list[Outcome]], quiet: Outcome) -> None:
+    print(f"\n{regime}")
+    _table(found)
+    _aims(found)
+    count = len(quiet.evictions)
+    _aim(f"makes {count} evictions on a quiet day", "none", met=count == 0)
+    tallies = [day.tally for day in found[DESCHED]]
+    _shares(
+        "What became of desched's evictions, by its own judgement:",
+        sum((tally.results for tally in tallies), Counter()),
+    )
+    _shares(
+        "Nodes measured above a target, by what desched did about them in that cycle:",
+        sum((tally.stays for tally in tallies), Counter()),
+    )
+    longest = max(tally.acting_seconds for tally in tallies)
+    print(f"  Acting took at most {longest:.0f} s of a cycle.", flush=True)
+
+
+def _shares(title: str, counts: Counter[str]) -> None:
+    print(f"  {title}")
+    for what, number in counts.most_common():
+        print(f"    {number / counts.total():6.1%}  {what}")
+
+
 def main(arguments: Sequence[str]) -> None:
     """All contestants on all days."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.closed_loop")
     parser.add_argument("--trace", type=Path, default=DEFAULT)
-    parser.add_argument("--quick", action="store_true", help="24 nodes, one seed; under a minute")
+    parser.add_argument("--quick", action="store_true", help="24 nodes, one seed; two minutes")
     parser.add_argument("--seeds", type=int)
+    parser.add_argument("--jobs", type=int, default=1, help="days at a time, one core each")
     options = parser.parse_args(arguments)
     seeds = options.seeds or (1 if options.quick else SEEDS)
     nodes = 24 if options.quick else NODES
-    began, policy, trace = time.process_time(), default_policy(), read_trace(options.trace)
+    trace = read_trace(options.trace)
     print(
         f"desched {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores (one used); "
-        f"{nodes} nodes, medians (smallest-largest) of {seeds} seeds"
+        f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores ({options.jobs} used); "
+        f"{nodes} nodes, medians (smallest-largest) of {seeds} seeds",
+        flush=True,
     )
-    for regime in Regime:
-        found: dict[str, list[Outcome]] = {name: [] for name in CONTESTANTS}
-        stays: Counter[str] = Counter()
-        for seed in range(seeds):
-            day = a_day(trace, seed, regime, nodes=nodes)
-            for name in CONTESTANTS:
-                found[name].append(run_day(day, name, policy))
-            stays += found[DESCHED][-1].stays
-        print(f"\n{regime}")
-        _table(found)
-        _aims(found)
-        quiet = quiet_day(trace, 0, regime, nodes)
-        count = len(run_day(quiet, DESCHED, policy).evictions)
-        _aim(f"makes {count} evictions on a quiet day", "none", met=count == 0)
-        print("  Nodes measured above a target, by what desched did about them in that cycle:")
-        for reason, number in stays.most_common():
-            print(f"    {number / stays.total():6.1%}  {reason}")
-    print(f"\n{time.process_time() - began:.0f} s")
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for regime in Regime:
+            days = [(name, seed) for seed in range(seeds) for name in CONTESTANTS]
+            jobs = [Job(trace, nodes, regime, seed, name) for name, seed in [*days, (QUIET, 0)]]
+            *outcomes, quiet = pool.map(do, jobs)
+            found: dict[str, list[Outcome]] = {name: [] for name in CONTESTANTS}
+            for (name, _), outcome in zip(days, outcomes, strict=True):
+                found[name].append(outcome)
+            _show(regime, found, quiet)
 
 
 if __name__ == "__main__":

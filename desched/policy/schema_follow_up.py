@@ -21,11 +21,11 @@ Span = Annotated[
 
 
 class CoolDownSection(Section):
-    """For how long a workload is left alone after an eviction of it that went wrong."""
+    """For how long a workload is left alone after an eviction of it."""
 
     first: Span | None = Field(
         default=None,
-        description="The first time; each further time in a row takes twice as long.",
+        description="After an eviction that went well; each that goes wrong doubles the time.",
         json_schema_extra=default_is(duration_text(_DEFAULTS.cool_down_first_seconds)),
         examples=["30m"],
     )
@@ -98,7 +98,7 @@ class FollowUpSection(Section):
         examples=["20m"],
     )
     cool_down: CoolDownSection | None = Field(
-        default=None, description="Workloads whose eviction went wrong."
+        default=None, description="Workloads that an eviction has disturbed."
     )
     parking: ParkingSection | None = Field(
         default=None, description="Nodes that evictions do not cool."

@@ -10,7 +10,7 @@ from desched.cycle import CycleContext, run_cycle
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.load import ClusterLoad
-from desched.model.memory import LastCycle, Memory, MoveResult, Pause, PauseScope
+from desched.model.memory import EvictionRecord, LastCycle, Memory, MoveResult, Pause, PauseScope
 from desched.model.plan import HoldReason, PlannedEviction
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.snapshot import Snapshot
@@ -37,14 +37,17 @@ class ScriptedWorld:
         self.fresh: Callable[[Pod], Pod | None] = lambda one: one
         self.time = NOW
         self.policy = DEEP
+        self.looks = self.fresh_looks = 0
         self.may_act = True
         self.unwritable = False
         self.memory = Memory()
 
     def read_cluster(self) -> ClusterState:
+        self.looks += 1
         return self.seen.cluster
 
     def read_around(self, ref: PodRef) -> FreshLook | None:
+        self.fresh_looks += 1
         cluster = self.seen.cluster
         one = self.fresh(next(p for p in cluster.pods if p.name == ref.name))
         if one is None:
@@ -337,6 +340,18 @@ def test_an_eviction_is_written_down_with_all_that_judging_it_takes() -> None:
     assert (record.workload, record.replicas) == ("Deployment apps/web", 20)
     assert record.landing == planned.landing
     assert record.judged_by == NOW + timedelta(seconds=30, minutes=10)
+
+
+def test_following_evictions_up_asks_nothing_of_the_cluster() -> None:
+    one = EvictionRecord(pod("gone").ref, "hot", "uid-web", NOW, "cool")
+    records = tuple(
+        msgspec.structs.replace(one, pod=pod(f"gone-{i}").ref, judged_by=NOW) for i in range(50)
+    )
+    world = two_moves()
+    reads = world.looks
+    report = world.run(Mode.DRY_RUN, memory=Memory(records))
+    assert len(report.settled) == 50
+    assert (world.looks - reads, world.fresh_looks) == (1, 0)
 
 
 PAUSED = Memory(pauses=(Pause(PauseScope.EVERYTHING, NOW, None, why="maintenance", by="jane"),))

@@ -5,13 +5,14 @@ from desched.model.memory import Memory
 from desched.model.plan import RefusalReason
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource
+from desched.policy.follow_up import FollowUpRules
 from desched.simulation.cluster import PodTemplate
 from desched.simulation.history import Usage
 from desched.simulation.world import Simulation
 from tests.builders import policy, rule
 
 INTERVAL_SECONDS = 300
-BY_CPU = policy(rule(Resource.CPU))
+BY_CPU = policy(rule(Resource.CPU), follow_up=FollowUpRules(cool_down_first_seconds=900))
 
 
 def pair_beside_a_bare_pod() -> Simulation:

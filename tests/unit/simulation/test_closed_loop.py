@@ -9,7 +9,7 @@ from msgspec.structs import replace as replaced
 from benchmarks.closed_loop import DESCHED, NOBODY, default_policy, quiet_day, run_day
 from benchmarks.day import MINUTES, Day, Floats, Regime, a_day
 from benchmarks.placement import Placement
-from benchmarks.trace import SAMPLES
+from benchmarks.trace import SAMPLES, SECONDS_PER_SAMPLE
 from desched.model.resources import Amounts
 from desched.simulation.scheduler import choose_node
 
@@ -25,12 +25,12 @@ def flat(seed: int) -> Floats:
     return np.broadcast_to(levels, (PODS, SAMPLES, 2)).copy()
 
 
-def a_morning() -> Day:
-    """Each pod takes 3.75 % of a node; n000 has 23 of them, n001 only 9."""
+def a_morning(moved: int = MOVED_TO_THE_HOT_NODE) -> Day:
+    """Each pod takes 3.75 % of a node; n000 has 23 of them, n001 only 9, unless told otherwise."""
     even = np.full((PODS, SAMPLES, 2), 0.2)
     day = a_day(even, 3, Regime.LOW, nodes=NODES)
     places = [name for name in (f"n{i:03}" for i in range(NODES)) for _ in range(16)]
-    for i in range(16, 16 + MOVED_TO_THE_HOT_NODE):
+    for i in range(16, 16 + moved):
         places[i] = "n000"
     chance = np.random.default_rng(3)
     chance.shuffle(places)
@@ -58,6 +58,18 @@ def test_a_hot_hour_ends_with_less_overload_and_no_pod_is_evicted_twice() -> Non
     assert outcome.overload_minutes < 60
     assert 0 < len(outcome.evictions) <= 4
     assert (outcome.came_back, outcome.pod_repeats) == (0, 0)
+    assert outcome.tally.results.total() == len(outcome.evictions)
+    assert outcome.tally.stays["evicted from"] > 0
+
+
+def test_cycles_begin_on_their_ticks_although_acting_takes_time() -> None:
+    policy = default_policy()
+    slow = replaced(policy, limits=replaced(policy.limits, per_minute=1))
+    outcome = run_day(a_morning(moved=9), DESCHED, slow, cycles=HOT_CYCLES)
+    first, second, third, *_ = (evicted.at for evicted in outcome.evictions)
+    assert (first % SECONDS_PER_SAMPLE, second - first) == (0, 60)
+    assert third % SECONDS_PER_SAMPLE == 0
+    assert outcome.tally.acting_seconds == 60
 
 
 @pytest.mark.parametrize("regime", list(Regime))
