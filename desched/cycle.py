@@ -168,7 +168,7 @@ def _not_acting(
 ) -> tuple[NotActing | None, str]:
     """Why no eviction may be made now, whatever is planned."""
     if not world.may_act():
-        return NotActing.NOT_LEADING, "another instance holds the lease"
+        return NotActing.NOT_LEADING, world.why_not() or "another instance holds the lease"
     pause = memory.pausing(now)
     if pause is not None:
         return NotActing.PAUSED, told(pause)

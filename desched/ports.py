@@ -205,7 +205,8 @@ Fence = Callable[[], bool]
 class World(NamedTuple):
     """Everything outside that a cycle touches; without an evictor it cannot act.
 
-    `may_act` is asked before each write. Without a steerer no node gets a soft taint.
+    `may_act` is asked before each write, and `why_not` tells why it may not. Without a steerer no
+    node gets a soft taint.
     """
 
     cluster: ClusterReader
@@ -214,3 +215,4 @@ class World(NamedTuple):
     evictor: Evictor | None
     may_act: Fence = lambda: True
     steerer: Steerer | None = None
+    why_not: Callable[[], str | None] = lambda: None

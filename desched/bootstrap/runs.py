@@ -179,6 +179,7 @@ class Process(NamedTuple):
             KubernetesEvictor(self.kubernetes, self.events, seconds_left=self.seconds_left),
             self.may_act,
             KubernetesSteerer(self.kubernetes, seconds_left=self.seconds_left),
+            self.why_not,
         )
 
     def memory(self) -> KeptMemory:
@@ -196,6 +197,10 @@ class Process(NamedTuple):
     def may_act(self) -> bool:
         """Whether a write may begin now."""
         return self.leadership is None or self.leadership.may_act()
+
+    def why_not(self) -> str | None:
+        """Why no write may begin now, None if one may."""
+        return None if self.leadership is None else self.leadership.why_not()
 
     def seconds_left(self) -> float:
         """For how long writes may still be made."""

@@ -250,7 +250,7 @@ NOT_ACTING: Mapping[NotActing, str] = {
         "Everything is paused; `desched status` says why, and `desched resume` ends it."
     ),
     NotActing.OUTSIDE_WINDOW: "The policy's windows forbid evictions at this time.",
-    NotActing.NOT_LEADING: "Another instance of desched acts; this one stands by.",
+    NotActing.NOT_LEADING: "It does not hold the lease, so it stands by.",
     NotActing.TAINT_STAYED: (
         "A soft taint that the plan counts as gone could not be taken away; the next cycle tries "
         "again."

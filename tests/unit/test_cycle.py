@@ -86,7 +86,9 @@ class ScriptedWorld:
 
     def run(self, mode: Mode = Mode.EVICT, memory: Memory | None = None) -> CycleReport:
         context = CycleContext(1, mode, "test", "desched-0")
-        world = World(self, self, self, self, lambda: self.may_act)
+        world = World(
+            self, self, self, self, lambda: self.may_act, why_not=lambda: "there is no namespace"
+        )
         report, self.memory = run_cycle(world, self.policy, memory or Memory(), context, self.keep)
         assert report.memory == self.memory
         return report
@@ -393,6 +395,7 @@ def test_an_instance_that_does_not_lead_does_not_act() -> None:
     world.may_act = False
     report = world.run()
     assert report.not_acting is NotActing.NOT_LEADING
+    assert report.not_acting_detail == "there is no namespace"
     assert verdicts(report) == ["not_begun", "not_begun"]
 
 
