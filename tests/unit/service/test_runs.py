@@ -82,9 +82,9 @@ def simulation(mocker, kubernetes, events):
         ("LoadSource", simulation.load),
         ("KubernetesEvictor", simulation.evictor),
         ("KubernetesMemoryStore", SimulatedMemoryStore(SimulatedConfigMap())),
-        ("contender", None),
     ):
-        mocker.patch(f"desched.bootstrap.runs.{name}", return_value=part)
+        mocker.patch(f"desched.bootstrap.process.{name}", return_value=part)
+    mocker.patch("desched.bootstrap.runs.contender", return_value=None)
     return simulation
 
 

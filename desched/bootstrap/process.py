@@ -1,0 +1,89 @@
+"""What one run of desched consists of, made from its settings."""
+
+import math
+from typing import NamedTuple
+
+from desched.adapters.kubernetes.connection import KubernetesConnection
+from desched.adapters.kubernetes.events import EventWriter
+from desched.adapters.kubernetes.evictor import KubernetesEvictor
+from desched.adapters.kubernetes.memory_store import KubernetesMemoryStore
+from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.adapters.kubernetes.taints import KubernetesSteerer
+from desched.bootstrap.load_source import LoadSource
+from desched.bootstrap.state import state_namespace
+from desched.model.cluster import PodRef
+from desched.model.memory import Memory
+from desched.model.report import Mode
+from desched.ports import World
+from desched.service.clock import SystemClock
+from desched.service.kept_memory import KeptMemory
+from desched.service.leadership import Leadership
+from desched.service.metrics import ServiceMetrics
+from desched.settings import Settings
+
+
+class Intent(NamedTuple):
+    """What a run is going to do; `notice` says it to the person who started it."""
+
+    mode: Mode
+    notice: str
+
+
+class Process(NamedTuple):
+    """What a run consists of; without a `leadership` nothing is contended for."""
+
+    settings: Settings
+    kubernetes: KubernetesConnection
+    clock: SystemClock
+    intent: Intent
+    identity: str
+    leadership: Leadership | None
+    events: EventWriter
+    metrics: ServiceMetrics
+
+    def world(self) -> World:
+        """The real world, which may be changed only where that is intended."""
+        reader = KubernetesReader(self.kubernetes, own_pod=self.own_pod)
+        load = LoadSource(self.settings, self.kubernetes, self.clock)
+        if self.intent.mode is Mode.DRY_RUN:
+            return World(reader, load, self.clock, None, self.may_act)
+        return World(
+            reader,
+            load,
+            self.clock,
+            KubernetesEvictor(self.kubernetes, self.events, seconds_left=self.seconds_left),
+            self.may_act,
+            KubernetesSteerer(self.kubernetes, seconds_left=self.seconds_left),
+            self.why_not,
+        )
+
+    def memory(self) -> KeptMemory:
+        """The memory in the cluster.
+
+        Where there is none, a service cannot know what was evicted; who says --once, does.
+        """
+        namespace = state_namespace(self.settings, self.kubernetes)
+        store = KubernetesMemoryStore(self.kubernetes, namespace, seconds_left=self.seconds_left)
+        afresh = Memory(since=self.clock.now() if self.settings.loops else None)
+        return KeptMemory(
+            store, self.clock, self.intent.mode, afresh, self.may_act, self.metrics.memory_problem
+        )
+
+    def may_act(self) -> bool:
+        """Whether a write may begin now."""
+        return self.leadership is None or self.leadership.may_act()
+
+    def why_not(self) -> str | None:
+        """Why no write may begin now, None if one may."""
+        return None if self.leadership is None else self.leadership.why_not()
+
+    def seconds_left(self) -> float:
+        """For how long writes may still be made."""
+        return math.inf if self.leadership is None else self.leadership.seconds_left()
+
+    @property
+    def own_pod(self) -> PodRef | None:
+        """The pod that this process runs in, None if that is not known."""
+        name = self.settings.pod_name
+        namespace = self.settings.pod_namespace or self.kubernetes.namespace
+        return PodRef(namespace, name) if name is not None else None
