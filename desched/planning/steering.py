@@ -208,10 +208,12 @@ def taints_to_remove(
         snapshot: what was seen.
         memory: as of the snapshot, after what became of moves has been judged.
         policy: says whether and how nodes are steered.
-        plan: of the same cycle; what it needs stays.
+        plan: of the same cycle; what it needs from the start stays. What only a later move needs
+            goes until then, for the forecasts of the earlier ones count it as gone.
         now: the time of the decision.
     """
-    planned = {taint.node for taint in plan.taints}
+    later = {eviction.pod for eviction in plan.evictions[1:]}
+    planned = {taint.node for taint in plan.taints if taint.until_landed_of not in later}
     due = _due(snapshot.cluster, memory, policy, plan.nodes, now)
     return tuple((name, why) for name, why in due if name not in planned)
 
