@@ -14,6 +14,7 @@ from desched.service.earlier_moves import print_earlier_moves
 from desched.service.grouping import Member, block, groups
 from desched.service.node_table import RESOURCE_NAMES, print_nodes
 from desched.service.sentences import OTHER_DESCHEDULERS, sentence_of, summary_of, told
+from desched.service.soft_taints import print_soft_taints
 from desched.service.wording import count, percent, plain
 
 MODE_NAMES = {Mode.DRY_RUN: "dry run", Mode.EVICT: "evicting"}
@@ -28,6 +29,7 @@ def print_report(report: CycleReport, console: Console, *, single: bool = False)
     print_nodes(report, console)
     _print_node_reasons(report.plan.nodes, console)
     _print_evictions(report, console)
+    print_soft_taints(report, console)
     _print_refusals(report.plan.refusals, console)
     print_earlier_moves(report, console)
     _print_warnings(report, console)
@@ -107,6 +109,8 @@ def _move_lines(eviction: PlannedEviction) -> Iterable[str]:
         f"{count(eviction.places, 'node has', 'nodes have')} room), takes {relief} away"
     )
     yield f"because {eviction.reason}"
+    if eviction.steered:
+        yield f"kept off {', '.join(eviction.steered)} by soft taints"
 
 
 def _outcome_lines(outcome: Outcome | None) -> Iterable[str]:
