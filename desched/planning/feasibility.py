@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.resources import Amounts, Resource
@@ -18,6 +17,7 @@ from desched.planning.filters.census import Change, PodIndex
 from desched.planning.filters.chain import FilterChain
 from desched.planning.filters.columns import Mask, NodeColumns, Positions
 from desched.planning.node_load import NodeLoadState
+from desched.planning.scores import Floats
 from desched.planning.usage import UsageBook
 
 __all__ = ["Fit", "Mask", "Room", "usage_of"]
@@ -77,7 +77,7 @@ class Room:
             )
             for resource in resources
         }
-        self._expected: dict[Resource, NDArray[np.float64]] = {}
+        self._expected: dict[Resource, Floats] = {}
         self._denominator = {
             resource: np.array(
                 [_denominator(node, resource) for node in columns.nodes], dtype=float
@@ -151,9 +151,7 @@ class Room:
             harmed |= after + self._expected.get(resource, 0.0) > targets
         return harmed
 
-    def expect(
-        self, probabilities: NDArray[np.float64], usage: Mapping[Resource, float], besides: str
-    ) -> None:
+    def expect(self, probabilities: Floats, usage: Mapping[Resource, float], besides: str) -> None:
         """Count a pod where the scheduler may put it, for `harmed` only.
 
         Args:
@@ -161,28 +159,24 @@ class Room:
             usage: what the pod will use.
             besides: the node that it is reserved on already, in full.
         """
-        share = probabilities.copy()
-        share[self.columns.index[besides]] = 0.0
-        self._expected = {
-            resource: self._expected.get(resource, 0.0)
-            + usage[resource] * share / self._denominator[resource]
-            for resource in self._load
-        }
+        shares = self._shares(probabilities, usage, besides)
+        self._expected = {r: self._expected.get(r, 0.0) + share for r, share in shares.items()}
 
-    def charge(
-        self, probabilities: NDArray[np.float64], usage: Mapping[Resource, float], besides: str
-    ) -> None:
+    def charge(self, probabilities: Floats, usage: Mapping[Resource, float], besides: str) -> None:
         """Keep each node's share of room for a pod that may land there instead.
 
-        Args:
-            probabilities: of a landing on each node.
-            usage: what the pod will use.
-            besides: the node that it is reserved on already, in full.
+        Takes the same as `expect`.
         """
-        share = probabilities.copy()
-        share[self.columns.index[besides]] = 0.0
-        for resource in self._load:
-            self._load[resource] += usage[resource] * share / self._denominator[resource]
+        for resource, share in self._shares(probabilities, usage, besides).items():
+            self._load[resource] += share
+
+    def _shares(
+        self, probabilities: Floats, usage: Mapping[Resource, float], besides: str
+    ) -> dict[Resource, Floats]:
+        """The load that a pod is likely to bring to each node but one, as a share of capacity."""
+        elsewhere = probabilities.copy()
+        elsewhere[self.columns.index[besides]] = 0.0
+        return {r: usage[r] * elsewhere / self._denominator[r] for r in self._load}
 
     def reserve(
         self, node: str, pod: Pod, usage: Mapping[Resource, float], leaving: Pod | None = None
@@ -220,14 +214,14 @@ class Room:
         freed.remove(leaving, position)
         return next((pod for pod in self._awaiting if freed.passing(pod)[position]), None)
 
-    def requested_share(self, requests: Amounts, nodes: Positions) -> NDArray[np.float64]:
+    def requested_share(self, requests: Amounts, nodes: Positions) -> Floats:
         """For each of the nodes the mean share of CPU and memory requested with the pod there."""
         requested = self._filters.requests
         allocatable = requested.allocatable[:2, nodes]
         used = allocatable - requested.free[:2, nodes]
         asked = np.array([[requests.cpu_millicores], [requests.memory_bytes]], dtype=np.int64)
         allocatable = np.maximum(allocatable, 1)
-        share: NDArray[np.float64] = ((used + asked) / allocatable).mean(axis=0)
+        share: Floats = ((used + asked) / allocatable).mean(axis=0)
         return share
 
     def _explain(self, found: Counter[str], requests: Mask) -> str:
