@@ -253,6 +253,7 @@ class Leadership:
         if change.leading:
             _log.info("leadership.gained", holder=change.holder, transitions=change.transitions)
         else:
-            _log.warning("leadership.lost", holder=change.holder, why=change.why)
+            log = _log.info if self._stop.is_set() else _log.warning
+            log("leadership.lost", holder=change.holder, why=change.why)
         for listen in self._listeners:
             listen(change)
