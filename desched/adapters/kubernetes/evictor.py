@@ -4,11 +4,10 @@ import math
 import re
 from collections.abc import Callable
 
-import msgspec
-
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.access import EVICT_POD
 from desched.adapters.kubernetes.connection import DEADLINE_SECONDS, Answer, KubernetesConnection
+from desched.adapters.kubernetes.decode import status_of
 from desched.adapters.kubernetes.events import EventWriter
 from desched.errors import ObservationError, StopActing
 from desched.model.cluster import PodRef
@@ -89,7 +88,7 @@ class KubernetesEvictor:
 
 def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
     """The verdict behind a status; the statuses alone do not tell it."""
-    status = _status(answer.body)
+    status = status_of(answer.body)
     message = (status.message or "") if status is not None else ""
     if status is not None and answer.status in _PLAIN:
         verdict = _PLAIN[answer.status]
@@ -125,12 +124,3 @@ def _refused_for_now(answer: Answer, status: wire.Status | None, message: str) -
         message or "the API server is throttling requests",
         answer.retry_after_seconds,
     )
-
-
-def _status(body: bytes) -> wire.Status | None:
-    """The server's Status object, None if the answer is something else."""
-    try:
-        status = msgspec.json.decode(body, type=wire.Status)
-    except msgspec.DecodeError:
-        return None
-    return status if status.kind == "Status" else None

@@ -12,6 +12,7 @@ import msgspec
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.access import CREATE_LEASE, GET_LEASE
 from desched.adapters.kubernetes.connection import Answer, KubernetesConnection
+from desched.adapters.kubernetes.decode import status_of
 from desched.errors import LeaseError, ObservationError
 from desched.ports import LeaseRecord
 
@@ -69,7 +70,7 @@ class KubernetesLease:
             answer = self._connection.get(self._path, deadline_seconds=self._deadline_seconds)
         except ObservationError as error:
             raise LeaseError(str(error)) from error
-        if answer.status == HTTPStatus.NOT_FOUND and _status(answer) is not None:
+        if answer.status == HTTPStatus.NOT_FOUND and status_of(answer.body) is not None:
             return None
         return self._understood("read", answer)
 
@@ -111,7 +112,7 @@ class KubernetesLease:
             )
         except ObservationError as error:
             raise LeaseError(str(error)) from error
-        if answer.status == HTTPStatus.NOT_FOUND and _status(answer) is not None:
+        if answer.status == HTTPStatus.NOT_FOUND and status_of(answer.body) is not None:
             return None
         return self._stored("changed", answer)
 
@@ -120,14 +121,14 @@ class KubernetesLease:
         return GET_LEASE.path(self._namespace, self._name)
 
     def _stored(self, what: str, answer: Answer) -> LeaseRecord | None:
-        if answer.status == HTTPStatus.CONFLICT and _status(answer) is not None:
+        if answer.status == HTTPStatus.CONFLICT and status_of(answer.body) is not None:
             return None
         return self._understood(what, answer)
 
     def _understood(self, what: str, answer: Answer) -> LeaseRecord:
         lease = f"The Lease {self._namespace}/{self._name}"
         if answer.status not in _DONE:
-            status = _status(answer)
+            status = status_of(answer.body)
             message = f": {status.message}" if status is not None and status.message else ""
             raise LeaseError(
                 f"{lease} could not be {what}; the API server answered {answer.status}{message}"
@@ -168,12 +169,3 @@ def _spec(record: LeaseRecord) -> dict[str, Any]:
 def _micro_time(time: datetime | None) -> str | None:
     """As Kubernetes writes its MicroTime: always six digits, always UTC."""
     return None if time is None else time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _status(answer: Answer) -> wire.Status | None:
-    """The server's Status object, None if something in between answered."""
-    try:
-        status = msgspec.json.decode(answer.body, type=wire.Status)
-    except msgspec.DecodeError:
-        return None
-    return status if status.kind == "Status" else None
