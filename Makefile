@@ -10,6 +10,9 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
+# Two test files at a time, each with a control plane of its own; those mostly wait.
+SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
@@ -17,7 +20,7 @@ demo: $(INSTALLED) ## the main job on a simulated cluster
 	@$(BIN)/desched demo
 
 test: check controlplane-binaries ## everything: check, unit, property, contract and control-plane tests
-	@$(BIN)/pytest
+	@$(BIN)/pytest $(SIDE_BY_SIDE)
 
 check: $(INSTALLED) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

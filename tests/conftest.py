@@ -2,6 +2,13 @@ import logging
 
 import pytest
 import structlog
+from hypothesis import settings
+
+from tests.controlplane.binaries import SKIPPED
+
+# How long an example takes says nothing about it while other tests run beside it.
+settings.register_profile("untimed", settings(), deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +19,10 @@ def _logging_as_before():
     root.handlers = handlers
     root.setLevel(level)
     structlog.reset_defaults()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says once and loudly why whole folders did not run, which skips alone would hide."""
+    skips = (str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ()))
+    for told in sorted({skip for skip in skips if SKIPPED in skip}):
+        terminalreporter.write_line(told.removeprefix("Skipped: "), red=True, bold=True)

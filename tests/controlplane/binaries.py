@@ -43,6 +43,10 @@ BUILD_ENVIRONMENT = {
 Report = Callable[[str], None]
 
 
+SKIPPED = "CONTROL-PLANE TESTS SKIPPED"
+"""What a test says that cannot run without them."""
+
+
 class BinariesUnavailableError(Exception):
     """Says in one sentence why there are no binaries and how to get them."""
 

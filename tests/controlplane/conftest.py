@@ -6,26 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.binaries import BinariesUnavailableError, find_or_build
+from tests.controlplane.binaries import SKIPPED, BinariesUnavailableError, find_or_build
 from tests.controlplane.cluster import BINARIES, ControlPlane
 from tests.controlplane.prometheus_server import PrometheusServer
 
 HERE = Path(__file__).parent
-UNAVAILABLE = pytest.StashKey[str]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.controlplane)
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Says once and loudly why the tests did not run, which skips alone would hide."""
-    if reason := config.stash.get(UNAVAILABLE, None):
-        terminalreporter.write_line(f"CONTROL-PLANE TESTS SKIPPED: {reason}", red=True, bold=True)
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +26,8 @@ def binaries(pytestconfig: pytest.Config) -> dict[str, Path]:
     terminal = pytestconfig.pluginmanager.getplugin("terminalreporter")
 
     def report(line: str) -> None:
+        if terminal is None:  # a process beside others has none
+            return
         with capture.global_and_fixture_disabled():
             terminal.ensure_newline()
             terminal.write_line(line)
@@ -45,8 +38,7 @@ def binaries(pytestconfig: pytest.Config) -> dict[str, Path]:
         reason = str(unavailable)
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
-    pytestconfig.stash[UNAVAILABLE] = reason
-    pytest.skip("the control-plane binaries are unavailable")
+    pytest.skip(f"{SKIPPED}: {reason}")
 
 
 @pytest.fixture(scope="session")
