@@ -13,7 +13,7 @@ from tests.controlplane.manifests import Object
 from tests.controlplane.prometheus_server import PrometheusServer
 
 REPOSITORY = Path(__file__).parents[2]
-BASE = REPOSITORY / "deploy" / "base"
+DEPLOY = REPOSITORY / "deploy"
 WINDOW_SECONDS = 10
 
 ALONE = "--leader-elect=false"
@@ -27,7 +27,14 @@ QUICK_LEASE = (
     *("--retry-period", "1s"),
 )
 
-_OF_CLUSTER = {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+_OF_CLUSTER = {
+    "Namespace",
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 _OF_STATE = {"Role", "RoleBinding"}
 
 
@@ -39,13 +46,12 @@ class Installation:
         self.prometheus = prometheus
         self.directory = directory
 
-    def install_permissions(self) -> None:
-        """The ServiceAccount and the rights exactly as `deploy/` ships them."""
-        manifests = list(yaml.safe_load_all(self.plane.kubectl("kustomize", str(BASE))))
+    def install_permissions(self, folder: str = "overlays/evict") -> None:
+        """The ServiceAccount and the rights exactly as this folder of `deploy/` ships them."""
+        manifests = list(yaml.safe_load_all(self.plane.kubectl("kustomize", DEPLOY / folder)))
         wanted = [m for m in manifests if m["kind"] in _OF_CLUSTER]
         account = next(m for m in wanted if m["kind"] == "ServiceAccount")["metadata"]
-        for manifest in sorted(wanted, key=lambda m: m["kind"] != "Namespace"):
-            self.plane.apply(manifest)
+        self.plane.apply(*sorted(wanted, key=lambda m: m["kind"] != "Namespace"))
         self._of_state = [m for m in manifests if m["kind"] in _OF_STATE]
         self.allow_state_in(account["namespace"])
         self.kubeconfig = self.plane.kubeconfig_for(account["namespace"], account["name"])
@@ -53,11 +59,13 @@ class Installation:
 
     def allow_state_in(self, *namespaces: str) -> None:
         """The rights that `deploy/` ships for the namespace of the Lease and the memory."""
-        for namespace in namespaces:
-            for manifest in self._of_state:
-                self.plane.apply(
-                    {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
-                )
+        self.plane.apply(
+            *(
+                {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
+                for namespace in namespaces
+                for manifest in self._of_state
+            )
+        )
 
     def policy(self, name: str = "policy", **load_aware: Any) -> Path:
         """The shipped ConfigMap; only the address, what takes time and `load_aware` are patched."""

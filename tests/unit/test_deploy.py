@@ -13,7 +13,17 @@ import yaml
 
 from desched import __version__
 from desched.adapters.kubernetes import connection, events, memory_store
-from desched.adapters.kubernetes.access import OWN_NAMESPACE_ACCESS, REQUIRED_ACCESS, Access
+from desched.adapters.kubernetes.access import (
+    EVENT_ACCESS,
+    EVICTING_ACCESS,
+    LEASE_ACCESS,
+    OBSERVING_ACCESS,
+    OWN_EVENT_ACCESS,
+    REMEMBERING_ACCESS,
+    STEERING_ACCESS,
+    WRITING_ACCESS,
+    Access,
+)
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.bootstrap.election import contends
 from desched.model.report import Mode
@@ -25,13 +35,37 @@ from desched.settings import Settings, load_settings, variable_of
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "deploy" / "base"
 EVICT = ROOT / "deploy" / "overlays" / "evict"
+STEERING = ROOT / "deploy" / "overlays" / "steering"
 POLICY_KEY = "policy.yaml"
 EVENTS_PER_EVICTION = 2  # on the pod and on its node
 
+ROLES: dict[tuple[Path, str, str], tuple[Access, ...]] = {
+    (BASE, "ClusterRole", "desched"): OBSERVING_ACCESS,
+    (BASE, "Role", "desched"): LEASE_ACCESS,
+    (BASE, "Role", "desched-memory"): REMEMBERING_ACCESS,
+    (BASE, "Role", "desched-events"): OWN_EVENT_ACCESS,
+    (EVICT, "ClusterRole", "desched-evict"): EVICTING_ACCESS,
+    (EVICT, "Role", "desched-evict"): WRITING_ACCESS,
+    (EVICT, "ClusterRole", "desched-events"): EVENT_ACCESS,
+    (STEERING, "ClusterRole", "desched-steering"): STEERING_ACCESS,
+}
+"""What can be left out on its own is a role of its own."""
+
 
 def documents(folder: Path) -> Iterator[dict[str, Any]]:
+    """What a folder adds itself."""
     for name in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
-        yield from yaml.safe_load_all((folder / name).read_text())
+        if (folder / name).is_file():
+            yield from yaml.safe_load_all((folder / name).read_text())
+
+
+def named(folder: Path, kind: str, name: str) -> dict[str, Any]:
+    (found,) = (
+        document
+        for document in documents(folder)
+        if (document["kind"], document["metadata"]["name"]) == (kind, name)
+    )
+    return found
 
 
 def manifest(kind: str) -> dict[str, Any]:
@@ -72,41 +106,58 @@ def settings(monkeypatch: pytest.MonkeyPatch, *, patched: bool) -> Settings:
 # What it may do to the cluster
 
 
-@pytest.mark.parametrize(
-    ("role", "declared"), [("ClusterRole", REQUIRED_ACCESS), ("Role", OWN_NAMESPACE_ACCESS)]
-)
+@pytest.mark.parametrize(("folder", "kind", "name"), ROLES)
 def test_a_role_grants_exactly_what_the_adapter_declares(
-    role: str, declared: tuple[Access, ...]
+    folder: Path, kind: str, name: str
 ) -> None:
     granted = [
         access
-        for rule in manifest(role)["rules"]
+        for rule in named(folder, kind, name)["rules"]
         for access in product(rule["verbs"], rule["apiGroups"], rule["resources"])
     ]
+    declared = ROLES[folder, kind, name]
 
-    assert sorted(granted) == sorted({(a.verb, a.group, a.resource) for a in declared})
+    assert sorted(granted) == sorted((a.verb, a.group, a.resource) for a in declared)
+
+
+def test_no_other_roles_are_shipped() -> None:
+    assert {
+        (folder, document["kind"], document["metadata"]["name"])
+        for folder in (BASE, EVICT, STEERING)
+        for document in documents(folder)
+        if document["kind"] in {"ClusterRole", "Role"}
+    } == ROLES.keys()
 
 
 def test_of_configmaps_and_leases_its_own_alone_may_be_read_and_changed() -> None:
     """RBAC cannot restrict `create` to a name."""
     lease_name = signature(KubernetesLease).parameters["name"].default
     names = {"configmaps": [memory_store.CONFIG_MAP], "leases": [lease_name]}
+    rules = [
+        rule
+        for folder, kind, name in ROLES
+        for rule in named(folder, kind, name)["rules"]
+        if names.keys() & set(rule["resources"])
+    ]
 
-    for rule in manifest("Role")["rules"]:
+    assert len(rules) == 5
+    for rule in rules:
         (resource,) = rule["resources"]
         assert rule.get("resourceNames") == (
             None if rule["verbs"] == ["create"] else names[resource]
         )
 
 
-@pytest.mark.parametrize("role", ["ClusterRole", "Role"])
-def test_a_role_is_bound_to_the_pods_service_account_alone(role: str) -> None:
-    account, binding = manifest("ServiceAccount"), manifest(f"{role}Binding")
+@pytest.mark.parametrize(("folder", "kind", "name"), ROLES)
+def test_a_role_is_bound_to_the_pods_service_account_alone(
+    folder: Path, kind: str, name: str
+) -> None:
+    account, binding = manifest("ServiceAccount"), named(folder, f"{kind}Binding", name)
 
     assert binding["roleRef"] == {
         "apiGroup": "rbac.authorization.k8s.io",
-        "kind": role,
-        "name": manifest(role)["metadata"]["name"],
+        "kind": kind,
+        "name": name,
     }
     assert binding["subjects"] == [
         {
@@ -119,31 +170,27 @@ def test_a_role_is_bound_to_the_pods_service_account_alone(role: str) -> None:
 
 
 def test_nothing_else_than_these_kinds_is_installed() -> None:
-    assert sorted(document["kind"] for document in documents(BASE)) == [
-        "ClusterRole",
-        "ClusterRoleBinding",
+    rights = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+
+    assert sorted({document["kind"] for document in documents(BASE)} - rights) == [
         "Deployment",
         "Namespace",
+        "NetworkPolicy",
         "PodDisruptionBudget",
-        "Role",
-        "RoleBinding",
         "Service",
         "ServiceAccount",
     ]
+    assert {document["kind"] for document in documents(EVICT)} == rights
 
 
 def test_everything_is_in_the_one_namespace() -> None:
     namespace = manifest("Namespace")["metadata"]["name"]
+    cluster_wide = {"ClusterRole", "ClusterRoleBinding", "Namespace"}
 
-    for kind in (
-        "Deployment",
-        "PodDisruptionBudget",
-        "Role",
-        "RoleBinding",
-        "Service",
-        "ServiceAccount",
-    ):
-        assert manifest(kind)["metadata"]["namespace"] == namespace
+    for folder in (BASE, EVICT):
+        for document in documents(folder):
+            if document["kind"] not in cluster_wide:
+                assert document["metadata"]["namespace"] == namespace
     assert generated_configmap()["namespace"] == namespace
 
 
@@ -163,7 +210,9 @@ def test_the_base_is_a_dry_run_that_keeps_running(monkeypatch: pytest.MonkeyPatc
     assert base.loops
 
 
-def test_the_overlay_changes_the_dry_run_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_the_settings_the_overlay_changes_the_dry_run_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     base = settings(monkeypatch, patched=False).model_dump()
     evict = settings(monkeypatch, patched=True)
 
@@ -171,12 +220,12 @@ def test_the_overlay_changes_the_dry_run_and_nothing_else(monkeypatch: pytest.Mo
     assert {k: v for k, v in evict.model_dump().items() if v != base[k]} == {"dry_run": False}
 
 
-def test_the_overlay_is_one_patch_of_one_variable_of_the_container() -> None:
+def test_the_overlay_is_rights_and_a_patch_of_one_variable_of_the_container() -> None:
     overlay = yaml.safe_load((EVICT / "kustomization.yaml").read_text())
     patched, base = evict_patch(), manifest("Deployment")
 
     assert overlay.keys() == {"apiVersion", "kind", "resources", "patches"}
-    assert overlay["resources"] == ["../../base"]
+    assert overlay["resources"] == ["../../base", "rbac.yaml"]
     assert overlay["patches"] == [{"path": "evict.yaml"}]
     dry_run_off = {"name": "DESCHED_DRY_RUN", "value": "false"}
     spec = {"containers": [{"name": container()["name"], "env": [dry_run_off]}]}
@@ -303,6 +352,32 @@ def test_the_image_runs_as_the_user_of_the_pod() -> None:
 def test_the_token_is_mounted_into_the_pod_that_needs_it_only() -> None:
     assert manifest("ServiceAccount")["automountServiceAccountToken"] is False
     assert pod_spec()["automountServiceAccountToken"] is True
+
+
+def test_the_network_lets_in_those_who_ask_its_port_alone() -> None:
+    policy, labels = manifest("NetworkPolicy")["spec"], manifest("Deployment")["spec"]["selector"]
+    (port,) = container()["ports"]
+
+    assert policy["podSelector"] == labels
+    assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": port["name"]}]}]
+
+
+def test_the_network_lets_it_ask_dns_the_api_server_and_prometheus_alone() -> None:
+    policy = manifest("NetworkPolicy")["spec"]
+    dns, api_server, prometheus = policy["egress"]
+
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert {(p["protocol"], p["port"]) for p in dns["ports"]} == set(
+        product(("UDP", "TCP"), (53, 5353))
+    )
+    assert {(p["protocol"], p["port"]) for p in api_server["ports"]} == {
+        ("TCP", 443),
+        ("TCP", 6443),
+    }
+    assert prometheus == {
+        "to": [{"namespaceSelector": {}}],
+        "ports": [{"protocol": "TCP", "port": 9090}],
+    }
 
 
 # Probes and metrics

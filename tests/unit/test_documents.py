@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from desched.adapters.kubernetes.access import OWN_NAMESPACE_ACCESS, REQUIRED_ACCESS, Access
+from desched.adapters.kubernetes.access import (
+    EVENT_ACCESS,
+    EVICTING_ACCESS,
+    LEASE_ACCESS,
+    OBSERVING_ACCESS,
+    OWN_EVENT_ACCESS,
+    REMEMBERING_ACCESS,
+    STEERING_ACCESS,
+    WRITING_ACCESS,
+    Access,
+)
 from desched.cli import ExitCode
 from desched.model.memory import FAILURES, SUCCESSES, MoveResult
 from desched.model.report import CycleResult, Mode, NotActing
@@ -52,17 +62,31 @@ def operations() -> str:
 
 def rows(accesses: Iterable[Access]) -> list[str]:
     return [
-        f"| `{a.verb}` | `{a.group or 'core'}` | `{a.resource}` | {a.reason} |" for a in accesses
+        f"| `{a.verb}` | `{a.group or 'core'}` | `{a.resource}` | {a.reason} | {a.without} |"
+        for a in accesses
     ]
 
 
-def test_the_documented_permissions_are_the_required_ones() -> None:
-    everywhere, _, own_namespace = (
-        operations().partition("## Permissions")[2].partition("In the namespace of its state")
-    )
+PERMISSIONS = {
+    "Planning": OBSERVING_ACCESS,
+    "Taking turns": LEASE_ACCESS,
+    "Remembering": REMEMBERING_ACCESS,
+    "Events about itself": OWN_EVENT_ACCESS,
+    "Evicting": EVICTING_ACCESS,
+    "Writing evictions down": WRITING_ACCESS,
+    "Events about moves": EVENT_ACCESS,
+    "Steering": STEERING_ACCESS,
+}
 
-    assert re.findall(r"^\| `.*$", everywhere, re.MULTILINE) == rows(REQUIRED_ACCESS)
-    assert re.findall(r"^\| `.*$", own_namespace, re.MULTILINE) == rows(OWN_NAMESPACE_ACCESS)
+
+def test_the_documented_permissions_are_the_required_ones() -> None:
+    permissions = operations().partition("## Permissions")[2].partition("\n## ")[0]
+    _, *sections = re.split(r"^### ", permissions, flags=re.MULTILINE)
+
+    assert {
+        section.partition("\n")[0]: re.findall(r"^\| `.*$", section, re.MULTILINE)
+        for section in sections
+    } == {name: rows(accesses) for name, accesses in PERMISSIONS.items()}
 
 
 def test_the_documented_metrics_are_the_exposed_ones() -> None:

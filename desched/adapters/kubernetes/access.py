@@ -5,13 +5,17 @@ from urllib.parse import quote
 
 
 class Access(NamedTuple):
-    """One verb on one resource; `reason` is for the person who reviews the ClusterRole."""
+    """One verb on one resource, for the person who reviews the Roles of `deploy/`.
+
+    `reason` says what it is for, `without` what happens where it is not granted.
+    """
 
     verb: str
     group: str
     resource: str
     reason: str
     version: str = "v1"
+    without: str = "no cycle runs: the cluster cannot be observed"
 
     def path(self, namespace: str = "", name: str = "") -> str:
         """The URL path of the collection, or of one object; a subresource is put after the name."""
@@ -48,13 +52,8 @@ LIST_STORAGE_CLASSES = Access(
     "list", "storage.k8s.io", "storageclasses", "volumes that follow their pod, or do not"
 )
 LIST_CSI_NODES = Access("list", "storage.k8s.io", "csinodes", "how many volumes a node can attach")
-GET_POD = Access("get", "", "pods", "a fresh look just before an eviction")
-EVICT_POD = Access("create", "", "pods/eviction", "the eviction itself; pods are never deleted")
-CREATE_EVENT = Access(
-    "create", "events.k8s.io", "events", "says on the pod and its node why it was evicted"
-)
 
-REQUIRED_ACCESS: tuple[Access, ...] = (
+OBSERVING_ACCESS: tuple[Access, ...] = (
     LIST_NODES,
     LIST_PODS,
     LIST_NAMESPACES,
@@ -70,35 +69,115 @@ REQUIRED_ACCESS: tuple[Access, ...] = (
     LIST_PRIORITY_CLASSES,
     LIST_STORAGE_CLASSES,
     LIST_CSI_NODES,
-    GET_POD,
-    EVICT_POD,
-    CREATE_EVENT,
 )
-"""What the ServiceAccount must be allowed, and nothing more."""
+"""What planning reads, dry runs included."""
+
+GET_POD = Access(
+    "get",
+    "",
+    "pods",
+    "a fresh look just before an eviction",
+    without="nothing is evicted (`unreadable`)",
+)
+EVICT_POD = Access(
+    "create",
+    "",
+    "pods/eviction",
+    "the eviction itself; pods are never deleted",
+    without="nothing is evicted (`forbidden`)",
+)
+
+EVICTING_ACCESS: tuple[Access, ...] = (GET_POD, EVICT_POD)
+"""What evicting takes as well, in all namespaces."""
+
+CREATE_EVENT = Access(
+    "create",
+    "events.k8s.io",
+    "events",
+    "says on the pod and its node why it was evicted",
+    without="moves leave no Events, and one warning is logged",
+)
+
+EVENT_ACCESS: tuple[Access, ...] = (CREATE_EVENT,)
+"""What telling of moves takes; nothing else depends on it."""
+
+REQUIRED_ACCESS: tuple[Access, ...] = (*OBSERVING_ACCESS, *EVICTING_ACCESS, *EVENT_ACCESS)
+"""All that the ServiceAccount may do in all namespaces, unless it steers."""
 
 PATCH_NODE = Access(
-    "patch", "", "nodes", "a soft taint that keeps replacements off nodes where they would do harm"
+    "patch",
+    "",
+    "nodes",
+    "a soft taint that keeps replacements off nodes where they would do harm",
+    without="pods that would have to be steered stay (`not_confirmed`)",
 )
 
 STEERING_ACCESS: tuple[Access, ...] = (PATCH_NODE,)
 """What it must be allowed as well, where the policy's `steering` is not `Off`."""
 
-GET_MEMORY = Access("get", "", "configmaps", "what earlier cycles did, and what people have paused")
-CREATE_MEMORY = Access("create", "", "configmaps", "the first memory")
-PATCH_MEMORY = Access("patch", "", "configmaps", "each eviction is written down before it begins")
-
-GET_LEASE = Access("get", "coordination.k8s.io", "leases", "which replica may act")
-CREATE_LEASE = Access("create", "coordination.k8s.io", "leases", "the first replica makes it")
+_NOT_LEADING = "no replica acts (`not_leading`), unless `--leader-elect=false`"
+GET_LEASE = Access(
+    "get", "coordination.k8s.io", "leases", "which replica may act", without=_NOT_LEADING
+)
+CREATE_LEASE = Access(
+    "create",
+    "coordination.k8s.io",
+    "leases",
+    "the first replica makes it",
+    without=_NOT_LEADING,
+)
 PATCH_LEASE = Access(
-    "patch", "coordination.k8s.io", "leases", "the acting replica renews it, others take it over"
+    "patch",
+    "coordination.k8s.io",
+    "leases",
+    "the acting replica renews it, others take it over",
+    without=_NOT_LEADING,
 )
 
-OWN_NAMESPACE_ACCESS: tuple[Access, ...] = (
-    GET_MEMORY,
-    CREATE_MEMORY,
-    PATCH_MEMORY,
-    GET_LEASE,
-    CREATE_LEASE,
-    PATCH_LEASE,
+LEASE_ACCESS: tuple[Access, ...] = (GET_LEASE, CREATE_LEASE, PATCH_LEASE)
+"""What taking turns takes, in the namespace of the state alone."""
+
+GET_MEMORY = Access(
+    "get",
+    "",
+    "configmaps",
+    "what earlier cycles did, and what people have paused",
+    without="no cycle that evicts runs; a dry run plans without it, and warns once",
 )
-"""What it must be allowed in the namespace of its state alone: a Role, not a ClusterRole."""
+
+REMEMBERING_ACCESS: tuple[Access, ...] = (GET_MEMORY,)
+"""What planning like the service that acts takes, in the namespace of the state alone."""
+
+_NOT_WRITTEN = "nothing is evicted (`not_begun`)"
+CREATE_MEMORY = Access("create", "", "configmaps", "the first memory", without=_NOT_WRITTEN)
+PATCH_MEMORY = Access(
+    "patch",
+    "",
+    "configmaps",
+    "each eviction is written down before it begins",
+    without=_NOT_WRITTEN,
+)
+
+WRITING_ACCESS: tuple[Access, ...] = (CREATE_MEMORY, PATCH_MEMORY)
+"""What evicting takes as well, in the namespace of the state alone."""
+
+OWN_NAMESPACE_ACCESS: tuple[Access, ...] = (*LEASE_ACCESS, *REMEMBERING_ACCESS, *WRITING_ACCESS)
+"""What it must be allowed in the namespace of its state alone: Roles, not ClusterRoles."""
+
+GET_OWN_POD = Access(
+    "get",
+    "",
+    "pods",
+    "the uid of its own pod",
+    without="`kubectl describe pod` does not show these Events",
+)
+CREATE_OWN_EVENT = Access(
+    "create",
+    "events.k8s.io",
+    "events",
+    "says on its own pod that an edit of the policy is refused, or what is paused",
+    without="these Events are missing, and one warning is logged",
+)
+
+OWN_EVENT_ACCESS: tuple[Access, ...] = (GET_OWN_POD, CREATE_OWN_EVENT)
+"""What telling of itself takes, in the namespace of its own pod alone."""

@@ -7,11 +7,13 @@ import msgspec
 import structlog
 
 from desched.adapters.kubernetes import wire
-from desched.adapters.kubernetes.access import CREATE_EVENT, GET_POD
-from desched.adapters.kubernetes.connection import KubernetesConnection
+from desched.adapters.kubernetes.access import CREATE_EVENT, GET_OWN_POD
+from desched.adapters.kubernetes.connection import Answer, KubernetesConnection
+from desched.adapters.kubernetes.decode import UNDECODABLE, status_of
 from desched.errors import DeschedError, ObservationError, ObservationSource
 from desched.model.memory import FAILURES, EvictionRecord
 from desched.model.plan import PlannedEviction
+from desched.policy.wording import on_one_line
 from desched.ports import Clock
 
 LONGEST_NOTE_BYTES = 1024
@@ -34,6 +36,7 @@ _log = structlog.get_logger(__name__)
 class EventWriter:
     """Writes Events; a failure is logged and swallowed, because nothing depends on them.
 
+    The first failure is a warning; further ones are not, until an Event can be written again.
     `instance` signs them: by custom the name of the pod that desched runs in.
     """
 
@@ -43,6 +46,7 @@ class EventWriter:
         self._connection = connection
         self._clock = clock
         self._instance = instance[:_LONGEST_WORD] or "desched"
+        self._failing = False
 
     def announce(self, eviction: PlannedEviction, note: str) -> None:
         """Say on the pod and on its node that it was evicted, and why."""
@@ -87,10 +91,10 @@ class EventWriter:
         """The uid, without which `kubectl describe` would not show the Event; empty if unknown."""
         try:
             answer = self._connection.get(
-                GET_POD.path(namespace, name), deadline_seconds=_DEADLINE_SECONDS
+                GET_OWN_POD.path(namespace, name), deadline_seconds=_DEADLINE_SECONDS
             )
             return msgspec.json.decode(answer.body, type=wire.Named).metadata.uid
-        except (DeschedError, msgspec.DecodeError):
+        except (DeschedError, *UNDECODABLE):
             return ""
 
     def _write(self, regarding: Mapping[str, str], event: Mapping[str, str]) -> bool:
@@ -104,26 +108,33 @@ class EventWriter:
             "reportingInstance": self._instance,
             "regarding": dict(regarding),
             **event,
-            "note": _shortened(event["note"]),
+            "note": _shortened("\n".join(map(on_one_line, event["note"].split("\n")))),
         }
         try:
             answer = self._connection.post(
                 CREATE_EVENT.path(namespace), body, deadline_seconds=_DEADLINE_SECONDS
             )
             if answer.status != _CREATED:
-                raise ObservationError(
-                    ObservationSource.CLUSTER, f"The API server answered {answer.status}."
-                )
+                raise ObservationError(ObservationSource.CLUSTER, _refused(answer))
         except DeschedError as error:
-            _log.warning(
+            log = _log.debug if self._failing else _log.warning
+            log(
                 "event.not_written",
                 kind=regarding["kind"],
                 namespace=namespace,
                 name=regarding["name"],
                 error=str(error),
             )
+            self._failing = True
             return False
+        self._failing = False
         return True
+
+
+def _refused(answer: Answer) -> str:
+    status = status_of(answer.body)
+    said = f": {status.message}" if status is not None and status.message else ""
+    return f"The API server answered {answer.status}{said}."
 
 
 def _pod_reference(namespace: str, name: str, uid: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Events say what happened, fit the API's limits, and never get in the way."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import msgspec
@@ -49,6 +50,10 @@ def accepting(request: Request) -> Reply:
     if request.method == "GET":
         return Reply(body={"metadata": manifests.metadata("desched-0", "ops")})
     return Reply(201, {})
+
+
+def always(reply: Reply) -> Callable[[Request], Reply]:
+    return lambda _: reply
 
 
 def writer_of(server: FakeApiServer) -> EventWriter:
@@ -112,10 +117,29 @@ def test_an_event_that_cannot_be_written_is_logged_and_forgotten(
 
     with structlog.testing.capture_logs() as logs:
         writer.announce(EVICTION, "note")
+        writer.announce(EVICTION, "note")
 
     assert [(entry["event"], entry["log_level"], entry["kind"]) for entry in logs] == [
         ("event.not_written", "warning", "Pod"),
-        ("event.not_written", "warning", "Node"),
+        ("event.not_written", "debug", "Node"),
+        ("event.not_written", "debug", "Pod"),
+        ("event.not_written", "debug", "Node"),
+    ]
+
+
+def test_after_an_event_that_is_written_the_next_failure_is_a_warning_again(
+    server: FakeApiServer,
+) -> None:
+    writer = writer_of(server)
+
+    with structlog.testing.capture_logs() as logs:
+        for reply in (status(403, "events is forbidden"), Reply(201, {}), status(403, "again")):
+            server.answer = always(reply)
+            writer.announce(EVICTION, "note")
+
+    assert [entry["error"] for entry in logs if entry["log_level"] == "warning"] == [
+        "The API server answered 403: events is forbidden.",
+        "The API server answered 403: again.",
     ]
 
 

@@ -1,0 +1,256 @@
+"""Every shipped right is used in a full life, none is missing, and without each something ends.
+
+What ends stands in the tables of docs/operations.md, whose sentences choose the check.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import structlog
+
+from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.events import EventWriter
+from desched.adapters.kubernetes.lease import KubernetesLease
+from desched.cli import main
+from desched.service.clock import SystemClock
+from desched.service.leadership import Leadership, LeaseTiming
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.installation import ALONE
+from tests.controlplane.lives import SHIPPED, STATE, STEERING, Lives, Right
+from tests.controlplane.manifests import Object, pod_spec
+from tests.controlplane.sites import SITE, Site
+
+GRANTED_BY = re.compile(r' of (ClusterRole|Role) "([^"]+)"')
+
+
+def hot(name: str) -> Site:
+    """One move from the hot node suffices."""
+    site = Site(name)
+    site.node("hot", uses="2600m")
+    site.node("cool")
+    at_once = {"terminationGracePeriodSeconds": 0}
+    site.workload("web", ("hot", "hot"), "400m", cpu_request="400m", **at_once)
+    return site
+
+
+def trap(name: str) -> Site:
+    """One pod has to go, and without a taint it would come back."""
+    site = Site(name)
+    site.node("hot", uses="2700m")
+    site.node("cold1", "cold2")
+    site.workload("filler", ("cold1", "cold2"), "200m", cpu_request="3")
+    at_once = {"terminationGracePeriodSeconds": 0}
+    site.workload("web", ("hot", "cold1"), "600m", cpu_request="100m", **at_once)
+    return site
+
+
+@pytest.fixture(scope="module")
+def lives(
+    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lives]:
+    directory: Path = tmp_path_factory.mktemp("lives")
+    with running_control_plane.prometheus() as prometheus:
+        built = Lives(running_control_plane, prometheus, directory)
+        try:
+            built.build(hot("plain"), hot("told"), trap("unsteered"), trap("acting"))
+            yield built
+        finally:
+            running_control_plane.reset()
+
+
+def used(request: Object) -> Right | None:
+    """The right that a request was allowed by, None if everybody has it."""
+    granted = GRANTED_BY.search(request["annotations"]["authorization.k8s.io/reason"])
+    if granted is None or "objectRef" not in request:
+        return None
+    about = request["objectRef"]
+    resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+    kind, role = granted.groups()
+    return Right(kind, role, request["verb"], about.get("apiGroup", ""), resource)
+
+
+def test_the_shipped_rights_are_enough(lives: Lives) -> None:
+    assert lives.requests
+    refused = [
+        (request["verb"], request["requestURI"])
+        for request in lives.requests
+        if request["responseStatus"]["code"] in {401, 403}
+    ]
+    assert refused == []
+
+
+def test_each_shipped_right_is_used_and_no_other(lives: Lives) -> None:
+    rights = {right for request in lives.requests if (right := used(request)) is not None}
+    of_everybody = {"system:discovery", "system:public-info-viewer", "system:basic-user"}
+
+    assert {right for right in rights if right.role not in of_everybody} == SHIPPED.keys()
+
+
+class Ran(NamedTuple):
+    """What a run in this process came to."""
+
+    code: int
+    report: Object
+    log: str
+
+    @property
+    def verdicts(self) -> set[str]:
+        """What became of its evictions, of which there was at least one."""
+        assert self.report["plan"]["evictions"], self.report["plan"]
+        return {outcome["verdict"] for outcome in self.report["outcomes"]}
+
+    def logged(self, event: str) -> list[Object]:
+        """The log's entries of this event."""
+        entries = (json.loads(line) for line in self.log.splitlines() if line.startswith("{"))
+        return [entry for entry in entries if entry["event"] == event]
+
+    @property
+    def details(self) -> str:
+        """Why."""
+        return "; ".join(outcome["detail"] for outcome in self.report["outcomes"])
+
+
+class Case(NamedTuple):
+    """A right that is missing, and where that shows."""
+
+    lives: Lives
+    capsys: pytest.CaptureFixture[str]
+    right: Right
+
+    def run(self, site: str, *flags: str, **load_aware: Any) -> Ran:
+        """One cycle on a site."""
+        once = ("--once", ALONE, "--state-namespace", STATE, "--output", "json")
+        load_aware["nodeSelector"] = f"{SITE}={site}"
+        arguments = self.lives.arguments(*once, *flags, **load_aware)
+        self.capsys.readouterr()
+        code = main(arguments[3:])  # without the interpreter and its module
+        out, err = self.capsys.readouterr()
+        return Ran(code, json.loads(out) if out else {}, err)
+
+    def set_memory(self, *, exists: bool) -> None:
+        """An empty one, or none."""
+        collection = f"/api/v1/namespaces/{STATE}/configmaps"
+        self.lives.plane.request("DELETE", f"{collection}/desched-memory")
+        if exists:
+            body = {"metadata": {"name": "desched-memory"}}
+            assert self.lives.plane.request("POST", collection, body)[0] == 201
+
+    def own_events(self) -> EventWriter:
+        """What writes Events about desched's own pod."""
+        return EventWriter(connect(self.lives.kubeconfig, None), SystemClock(), "desched-0")
+
+
+def no_cycle(case: Case) -> None:
+    ran = case.run("plain")
+    assert ran.code == 3
+    assert f"the account may not {SHIPPED[case.right]} (403); grant it" in ran.log
+
+
+def not_read_again(case: Case) -> None:
+    ran = case.run("plain", "--evict")
+    assert ran.verdicts == {"unreadable"}
+    assert f"the account may not {case.right.verb} {case.right.resource} (403)" in ran.details
+
+
+def not_evicted(case: Case) -> None:
+    ran = case.run("plain", "--evict")
+    assert ran.verdicts == {"forbidden"}
+    assert 'cannot create resource "pods/eviction"' in ran.details
+
+
+def without_events(case: Case) -> None:
+    ran = case.run("told", "--evict")
+    assert ran.verdicts == {"evicted"}
+    (warning,) = ran.logged("event.not_written")
+    assert 'cannot create resource "events"' in warning["error"]
+    assert not case.lives.told("told")
+
+
+def not_steered(case: Case) -> None:
+    ran = case.run("unsteered", "--evict", **STEERING)
+    assert ran.verdicts == {"not_confirmed"}
+    assert "its soft taints could not be set" in ran.details
+    assert "needs the right to patch nodes" in ran.details
+
+
+def not_remembered(case: Case) -> None:
+    ran = case.run("plain", "--evict")
+    assert ran.code == 3
+    assert f"the account may not get configmaps in namespace {STATE} (403)" in ran.log
+    ran = case.run("plain")
+    assert (ran.code, ran.report["result"]) == (0, "planned")
+    assert len(ran.logged("memory.not_read")) == 1
+
+
+def not_written(case: Case) -> None:
+    case.set_memory(exists=case.right.verb == "patch")
+    ran = case.run("plain", "--evict")
+    assert ran.verdicts == {"not_begun"}
+    assert f"may not {case.right.verb} configmaps in namespace {STATE} (403)" in ran.details
+
+
+def not_leading(case: Case) -> None:
+    collection = f"/apis/coordination.k8s.io/v1/namespaces/{STATE}/leases"
+    case.lives.plane.request("DELETE", f"{collection}/desched")
+    if case.right.verb == "patch":
+        body = {"metadata": {"name": "desched"}, "spec": {"holderIdentity": ""}}
+        assert case.lives.plane.request("POST", collection, body)[0] == 201
+    lease = KubernetesLease(connect(case.lives.kubeconfig, None), STATE)
+    clock = SystemClock()
+    replica = Leadership(lease, "one", LeaseTiming(), now=clock.now, random=lambda: 0.0)
+    replica.step()
+    assert not replica.may_act()
+    assert f'cannot {case.right.verb} resource "leases"' in str(replica.why_not())
+    assert case.run("plain").report["result"] == "planned"  # alone it does not ask for the Lease
+
+
+def not_described(case: Case) -> None:
+    plane, note = case.lives.plane, "seen only by who knows the uid"
+    metadata = {"name": "desched-0", "namespace": STATE}
+    spec = {**pod_spec(), "nodeName": "plain-cool"}
+    plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    assert case.own_events().warn_on_self("desched-0", STATE, "PolicyRefused", note)
+    assert case.lives.told(STATE, "PolicyRefused")
+    assert note not in plane.kubectl("describe", "pod", "desched-0", "--namespace", STATE)
+
+
+def without_own_events(case: Case) -> None:
+    events = case.own_events()
+    with structlog.testing.capture_logs() as logs:
+        assert not any(events.warn_on_self("a", STATE, "PolicyRefused", "why") for _ in range(3))
+    (warning,) = (entry for entry in logs if entry["log_level"] == "warning")
+    assert 'cannot create resource "events"' in warning["error"]
+
+
+CHECKS: Mapping[str, Callable[[Case], None]] = {
+    "no cycle runs: the cluster cannot be observed": no_cycle,
+    "no replica acts (`not_leading`), unless `--leader-elect=false`": not_leading,
+    "no cycle that evicts runs; a dry run plans without it, and warns once": not_remembered,
+    "`kubectl describe pod` does not show these Events": not_described,
+    "these Events are missing, and one warning is logged": without_own_events,
+    "nothing is evicted (`unreadable`)": not_read_again,
+    "nothing is evicted (`forbidden`)": not_evicted,
+    "nothing is evicted (`not_begun`)": not_written,
+    "moves leave no Events, and one warning is logged": without_events,
+    "pods that would have to be steered stay (`not_confirmed`)": not_steered,
+}
+"""How it shows that what is documented happens."""
+
+
+@pytest.mark.parametrize("right", SHIPPED, ids=str)
+def test_without_a_right_what_is_documented_ends(
+    lives: Lives, capsys: pytest.CaptureFixture[str], right: Right
+) -> None:
+    case = Case(lives, capsys, right)
+    case.set_memory(exists=False)
+    same_everywhere = [  # what the overlays grant in all namespaces hides what the base grants
+        other
+        for other in SHIPPED
+        if other.kind == "ClusterRole" and right.kind == "Role" and other[2:] == right[2:]
+    ]
+    with lives.without(right, *same_everywhere):
+        CHECKS[SHIPPED[right].without](case)
