@@ -63,7 +63,7 @@ def _duration(value: Any) -> Any:
 def _url(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    found = "" if "@" in value else f'"{value}" '  # else it may hold a secret
+    found = "" if set("@?#") & set(value) else f'"{value}" '  # else it may hold a secret
     complaint = (
         f"{found}is not an http or https URL with a host; write it like http://localhost:9090"
     )
@@ -129,6 +129,10 @@ class Settings(BaseSettings):
     )
     context: Annotated[str | None, Option(CLUSTER, "NAME")] = Field(
         None, description="Which context of the kubeconfig; else its current one."
+    )
+    api_server_timeout: Annotated[Duration, Option(CLUSTER, "DURATION")] = Field(
+        timedelta(seconds=30),
+        description="The most time that one request to the API server may take, retries included.",
     )
     pod_namespace: Annotated[str | None, Option(CLUSTER, environment_only=True)] = Field(
         None, description="The namespace of desched's own pod, for Events about itself."

@@ -38,15 +38,16 @@ def _address_problem(address: str) -> str:
         host, _ = parts.hostname, parts.port
     except ValueError:
         host, parts = None, urlsplit("")
-    if parts.username is not None or parts.password is not None:
+    found = re.split("[?#]", address)[0][:80]  # what follows may be a token
+    if "@" in address:  # also where a special character in the password makes it no URL
         return (
             "holds a user name or password; everyone who may read the ConfigMap could read it: "
             "remove it here and give credentials to desched by environment or file."
         )
     if parts.scheme not in {"http", "https"} or not host or re.search(r"\s", address):
-        return f'found "{address[:80]}", which is not an http or https URL; {example}.'
+        return f'found "{found}", which is not an http or https URL; {example}.'
     if parts.query or parts.fragment:
-        return f'found "{address[:80]}", a URL without "?" and "#" is allowed; {example}.'
+        return f'found "{found}", a URL without "?" and "#" is allowed; {example}.'
     return ""
 
 

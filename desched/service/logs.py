@@ -48,7 +48,8 @@ def configure_logs(form: LogFormat, level: str, stream: TextIO) -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(number)
+    # Below warnings libraries tell what they send: OAuth's ones their tokens, with all levels on.
+    root.setLevel(max(number, logging.WARNING))
     for library in NOISY_LIBRARIES:
         logging.getLogger(library).setLevel(max(number, logging.ERROR))
 

@@ -11,6 +11,7 @@ EXAMPLES = {
     "once": ("true", True),
     "interval": ("90s", timedelta(seconds=90)),
     "cycle_deadline": ("1h", timedelta(hours=1)),
+    "api_server_timeout": ("5s", timedelta(seconds=5)),
     "prometheus_timeout": ("7s", timedelta(seconds=7)),
     "prometheus_insecure_skip_verify": ("true", True),
     "prometheus_allow_insecure_credentials": ("true", True),
@@ -138,9 +139,10 @@ def test_an_address_of_prometheus_that_is_no_url_is_refused_with_flag_and_value(
     assert str(caught.value).startswith(start)
 
 
-def test_a_url_that_may_hold_a_secret_is_not_repeated():
+@pytest.mark.parametrize("url", ["http://me:{}@a:99999", "http:/prometheus/?token={}"])
+def test_a_url_that_may_hold_a_secret_is_not_repeated(url):
     with pytest.raises(ConfigurationError) as caught:
-        load_settings({"prometheus_url": f"http://me:{SECRET}@a:99999"})
+        load_settings({"prometheus_url": url.format(SECRET)})
     assert SECRET not in str(caught.value)
 
 

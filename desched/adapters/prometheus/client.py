@@ -1,8 +1,8 @@
 """Asks Prometheus and says what its answer means, in words for whoever has to mend it."""
 
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any, NoReturn, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, NoReturn, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -15,6 +15,7 @@ from desched.adapters.prometheus.answers import Answer, RangeAnswer, Series, Tra
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
 from desched.adapters.prometheus.session import PrometheusSession
+from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ObservationError, ObservationSource
 
 LONGEST_QUERY_CHARACTERS = 6_000
@@ -38,6 +39,9 @@ _MUST_GIVE = {
     _MATRIX: "a range query must give a matrix; check the proxies between",
 }
 
+_UnixSeconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e11)]  # until the year 5138
+
+_LATEST_UNIX_SECONDS = 2e11  # more than 6,000 years ahead, and well within the calendar
 _LONGEST_QUOTE = 200  # characters of an error text that are passed on
 
 
@@ -62,7 +66,7 @@ class _Sample(msgspec.Struct):
     """A sample; a native histogram has no `value` and is no number."""
 
     metric: dict[str, str]
-    value: tuple[float, str] = (0.0, "NaN")
+    value: tuple[_UnixSeconds, str] = (0.0, "NaN")
 
 
 class _Samples(msgspec.Struct):
@@ -81,6 +85,7 @@ class PrometheusClient:
     def __init__(self, connection: PrometheusConnection, wait: Callable[[float], bool]) -> None:
         self._connection = connection
         self._envelope = _Envelope()
+        self._secrets: tuple[str, ...] = ()
         self._expected = _VECTOR
         self._library = PrometheusConnect(
             url=connection.address,
@@ -103,9 +108,10 @@ class PrometheusClient:
         samples = self._understood(promql, result, list[_Sample])
         try:
             series = tuple(Series(s.metric, float(s.value[1]), s.value[0]) for s in samples)
+            evaluated_at = _time(series[0].at) if series else None
         except ValueError as error:
             self._not_understood(promql, error)
-        return Answer(series, self._warnings())
+        return Answer(series, self._warnings(), evaluated_at)
 
     def query_range(
         self, promql: str, begin: datetime, end: datetime, step_seconds: int
@@ -139,27 +145,34 @@ class PrometheusClient:
             return send()
         except OSError as error:  # every error of requests is one; so is a certificate file gone
             self._fail(self._why_unreachable(error), error)
+        except RecursionError as error:
+            self._not_understood(promql, error)
 
     def _inspect(self, response: requests.Response) -> None:
         """Look at a response before the library drops all but its data."""
+        headers = (
+            response.request.headers.get("Authorization", ""),
+            *self._connection.headers.values(),
+        )
+        self._secrets = tuple(secret for value in headers for secret in credentials_in(value))
         try:
             envelope = msgspec.json.decode(response.content, type=_Envelope)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             envelope = None
         if response.status_code != requests.codes.ok:
-            said = _quoted(envelope.error or envelope.message) if envelope else ""
+            said = self._said(envelope.error or envelope.message) if envelope else ""
             self._fail(_why_refused(response) + (f": {said}" if said else ""))
         if envelope is None:
             kind = response.headers.get("Content-Type", "no content type")
             self._fail(
-                f"answered with something else than query results ({_quoted(kind)}), perhaps a "
+                f"answered with something else than query results ({self._said(kind)}), perhaps a "
                 "login page; check the URL, its path and the credentials"
             )
         if envelope.status != "success" or envelope.data is None:
-            said = _quoted(envelope.error) or "no reason given"
+            said = self._said(envelope.error) or "no reason given"
             self._fail(f"answered with an error instead of data: {said}")
         if envelope.data.result_type != self._expected:
-            found = _quoted(envelope.data.result_type)
+            found = self._said(envelope.data.result_type)
             self._fail(f"answered with a {found}; {_MUST_GIVE[self._expected]}")
         self._envelope = envelope
 
@@ -177,7 +190,7 @@ class PrometheusClient:
         warnings = [*(envelope.warnings or ()), *filter(_tells_of_data, envelope.infos or ())]
         if envelope.is_partial:
             warnings.append("the answer is marked as partial")
-        return tuple(map(_quoted, warnings))
+        return tuple(map(self._said, warnings))
 
     def _why_unreachable(self, error: OSError) -> str:
         if isinstance(error, requests.Timeout):
@@ -200,10 +213,20 @@ class PrometheusClient:
             return "broke off its answer, also when asked again; check the proxies between"
         return "cannot be reached; check the address, and that something listens there"
 
+    def _said(self, text: str) -> str:
+        """Words of the server, which may repeat what it was sent."""
+        return _quoted(redacted(text, self._secrets))
+
     def _fail(self, what: str, cause: Exception | None = None) -> NoReturn:
         raise ObservationError(
             ObservationSource.PROMETHEUS, f"Prometheus at {self._connection.address} {what}."
         ) from cause
+
+
+def _time(unix_seconds: float) -> datetime:
+    if not 0 <= unix_seconds < _LATEST_UNIX_SECONDS:
+        raise ValueError(f"{unix_seconds} is no time at which anything is evaluated")
+    return datetime.fromtimestamp(unix_seconds, UTC)
 
 
 def _why_refused(response: requests.Response) -> str:

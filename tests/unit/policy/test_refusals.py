@@ -245,8 +245,20 @@ def test_a_mistake_in_metrics_gets_its_own_sentence(case):
     assert sentence in refusal(metrics(**keys))
 
 
-def test_a_refused_password_is_not_repeated():
-    assert "secret" not in refusal(metrics(address="http://admin:secret@prometheus"))
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://admin:secret@prometheus",
+        "http://admin:secret#1@prometheus",
+        "http://admin:secret/1@prometheus",
+        "http://admin:[secret@prometheus",
+        "admin:secret@prometheus",
+        "http://prometheus/?token=secret",
+        "htp://prometheus/?token=secret",
+    ],
+)
+def test_a_refused_password_is_not_repeated(address):
+    assert "secret" not in refusal(metrics(address=address))
 
 
 EVICTOR_CASES = {

@@ -1,13 +1,16 @@
 """What the client makes of a server's answers, over real HTTP."""
 
 import gzip
+import json
 import socket
 import time
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from pathlib import Path
 from threading import Event
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from pydantic import SecretStr
@@ -20,6 +23,7 @@ from desched.adapters.prometheus.session import PrometheusSession
 from desched.errors import ObservationError, ObservationSource
 from tests.unit.prometheus.fake_server import (
     EVALUATED_AT,
+    Asked,
     FakePrometheus,
     Reply,
     refusal,
@@ -213,6 +217,17 @@ def test_warnings_and_marks_of_partial_data_are_kept(fake: FakePrometheus) -> No
             "samples that are not understood",
         ),
         (
+            Reply(
+                b'{"status":"success","data":{"resultType":"vector",'
+                b'"result":[{"metric":{},"value":[1e300,"1"]}]}}'
+            ),
+            "samples that are not understood",
+        ),
+        (
+            Reply(b'{"status":"success","data":{"result":' + b"[" * 100_000),
+            "something else than query results",
+        ),
+        (
             Reply(b"", 302, {"Location": "https://login.example/?next=/"}),
             "redirects elsewhere .HTTP 302.",
         ),
@@ -228,6 +243,53 @@ def test_an_answer_without_data_says_what_to_check(
 
     assert str(raised.value).startswith(f"Prometheus at {fake.url} ")
     assert len(fake.asked) == 1
+
+
+SECRET = "s3cr3t/pass+word=="  # noqa: S105  (what must not show up anywhere)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"bearer_token": SecretStr(SECRET)},
+        {"username": "me", "password": SecretStr(SECRET)},
+        {"headers": {"X-Api-Key": SECRET}},
+        {"headers": {"Cookie": f"session={SECRET}"}},
+    ],
+)
+def test_what_a_server_repeats_of_the_credentials_is_not_passed_on(
+    fake: FakePrometheus, settings: dict[str, Any]
+) -> None:
+    def echo(status: int) -> Callable[[Asked], Reply]:
+        def answer(asked: Asked) -> Reply:
+            sent = " ".join(asked.headers.values())
+            words = f"who is {sent} or {SECRET} or {quote(SECRET, safe='')}?"
+            kind = {"Content-Type": f"text/html; {sent}"}
+            if status == 204:
+                return Reply(b"", 200, kind)
+            return Reply(json.dumps({"status": "error", "error": words}).encode(), status, kind)
+
+        return answer
+
+    encoded = b64encode(SECRET.encode()).decode()
+    for status in (200, 204, 400, 401, 500):
+        fake.answer = echo(status)
+        sentence = failure(fake, **settings)
+        assert "***" in sentence
+        for form in (
+            SECRET,
+            quote(SECRET, safe=""),
+            encoded,
+            b64encode(b"me:" + SECRET.encode()).decode(),
+        ):
+            assert form not in sentence, sentence
+
+
+def test_warnings_do_not_repeat_the_credentials(fake: FakePrometheus) -> None:
+    fake.replies(vector(warnings=[f"store of {SECRET} is down"]))
+
+    warnings = client(fake, bearer_token=SecretStr(SECRET)).query("up").warnings
+    assert warnings == ("store of *** is down",)
 
 
 def test_redirects_do_not_take_credentials_elsewhere(fake: FakePrometheus) -> None:

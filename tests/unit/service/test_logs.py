@@ -70,6 +70,13 @@ def test_what_libraries_log_has_the_same_form(stream):
     assert (line["event"], line["level"]) == ("the pool is full", "warning")
 
 
+def test_what_libraries_send_is_not_logged_at_any_level(stream):
+    configure_logs("json", "debug", stream)
+    logging.getLogger("requests_oauthlib.oauth2_session").debug("refresh_token=%s", "s3cr3t")
+    logging.getLogger("oauthlib").info("access_token=%s", "s3cr3t")
+    assert stream.getvalue() == ""
+
+
 def test_libraries_that_log_each_request_are_heard_only_with_errors(stream):
     configure_logs("json", "info", stream)
     logging.getLogger("apscheduler.scheduler").warning("skipped")
