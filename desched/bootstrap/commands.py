@@ -11,7 +11,7 @@ from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.memory_store import KubernetesMemoryStore
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.orders import Desk, pausing, resuming
-from desched.bootstrap.state import state_namespace
+from desched.bootstrap.state import memory_store, state_namespace
 from desched.errors import LeaseError, ObservationError, ObservationSource
 from desched.ports import Clock
 from desched.service.clock import SystemClock
@@ -35,12 +35,14 @@ def run_command(
     """
     configure_logs(settings.log_format, settings.log_level, stderr)
     if name == "steering":
-        clear(KubernetesSteerer(connect(settings.kubeconfig, settings.context)), stdout)
+        kubernetes = connect(settings.kubeconfig, settings.context)
+        request_seconds = settings.api_server_timeout.total_seconds()
+        clear(KubernetesSteerer(kubernetes, deadline_seconds=request_seconds), stdout)
         return
     order = _ORDERS[name](flags) if name in _ORDERS else None
     clock = SystemClock()
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
-    store = KubernetesMemoryStore(kubernetes, state_namespace(settings, kubernetes))
+    store = memory_store(settings, kubernetes)
     if order is None:
         _tell(_standing(kubernetes, store, settings, clock), settings, stdout)
         return

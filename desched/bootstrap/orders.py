@@ -132,7 +132,7 @@ def _changed(
         recollection = desk.store.load()
         now = desk.clock.now()
         if recollection.problem:
-            desk.stderr.write(f"desched: {recollection.problem}\n")
+            desk.stderr.write(f"desched: {plain(recollection.problem)}\n")
         # Without a memory nobody knows what was evicted before.
         before = recollection.memory or Memory(since=now)
         after, told = change(before, now)

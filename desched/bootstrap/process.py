@@ -6,11 +6,10 @@ from typing import NamedTuple
 from desched.adapters.kubernetes.connection import KubernetesConnection
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
-from desched.adapters.kubernetes.memory_store import KubernetesMemoryStore
 from desched.adapters.kubernetes.reader import KubernetesReader
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.load_source import LoadSource
-from desched.bootstrap.state import state_namespace
+from desched.bootstrap.state import memory_store
 from desched.model.cluster import PodRef
 from desched.model.memory import Memory
 from desched.model.report import Mode
@@ -43,7 +42,10 @@ class Process(NamedTuple):
 
     def world(self) -> World:
         """The real world, which may be changed only where that is intended."""
-        reader = KubernetesReader(self.kubernetes, own_pod=self.own_pod)
+        request_seconds = self.settings.api_server_timeout.total_seconds()
+        reader = KubernetesReader(
+            self.kubernetes, own_pod=self.own_pod, deadline_seconds=request_seconds
+        )
         load = LoadSource(self.settings, self.kubernetes, self.clock)
         if self.intent.mode is Mode.DRY_RUN:
             return World(reader, load, self.clock, None, self.may_act)
@@ -51,9 +53,16 @@ class Process(NamedTuple):
             reader,
             load,
             self.clock,
-            KubernetesEvictor(self.kubernetes, self.events, seconds_left=self.seconds_left),
+            KubernetesEvictor(
+                self.kubernetes,
+                self.events,
+                deadline_seconds=request_seconds,
+                seconds_left=self.seconds_left,
+            ),
             self.may_act,
-            KubernetesSteerer(self.kubernetes, seconds_left=self.seconds_left),
+            KubernetesSteerer(
+                self.kubernetes, deadline_seconds=request_seconds, seconds_left=self.seconds_left
+            ),
             self.why_not,
         )
 
@@ -62,8 +71,7 @@ class Process(NamedTuple):
 
         Where there is none, a service cannot know what was evicted; who says --once, does.
         """
-        namespace = state_namespace(self.settings, self.kubernetes)
-        store = KubernetesMemoryStore(self.kubernetes, namespace, seconds_left=self.seconds_left)
+        store = memory_store(self.settings, self.kubernetes, self.seconds_left)
         afresh = Memory(since=self.clock.now() if self.settings.loops else None)
         return KeptMemory(
             store, self.clock, self.intent.mode, afresh, self.may_act, self.metrics.memory_problem

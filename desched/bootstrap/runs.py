@@ -48,6 +48,7 @@ LOAD_UNKNOWN = frozenset(
         HoldReason.NO_NODE_IN_SCOPE,
         HoldReason.PARTIAL_DATA,
         HoldReason.SEVERAL_CLUSTERS,
+        HoldReason.CLOCKS_DIFFER,
     }
 )
 """Holds after which nobody knows whether a node is overloaded: a script must not take them for

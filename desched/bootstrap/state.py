@@ -1,6 +1,10 @@
 """Where desched keeps what outlives a process: its Lease and its memory."""
 
+import math
+from collections.abc import Callable
+
 from desched.adapters.kubernetes.connection import KubernetesConnection
+from desched.adapters.kubernetes.memory_store import DEADLINE_SECONDS, KubernetesMemoryStore
 from desched.settings import Settings
 
 DEFAULT_NAMESPACE = "desched-system"
@@ -10,3 +14,17 @@ def state_namespace(settings: Settings, kubernetes: KubernetesConnection) -> str
     """The namespace that was named, else that of desched's own pod, else desched-system."""
     own = kubernetes.namespace if kubernetes.in_cluster else None
     return settings.state_namespace or settings.pod_namespace or own or DEFAULT_NAMESPACE
+
+
+def memory_store(
+    settings: Settings,
+    kubernetes: KubernetesConnection,
+    seconds_left: Callable[[], float] = lambda: math.inf,
+) -> KubernetesMemoryStore:
+    """The memory in that namespace; `seconds_left` is for how long this process may act."""
+    return KubernetesMemoryStore(
+        kubernetes,
+        state_namespace(settings, kubernetes),
+        deadline_seconds=min(settings.api_server_timeout.total_seconds(), DEADLINE_SECONDS),
+        seconds_left=seconds_left,
+    )

@@ -8,11 +8,14 @@ import structlog
 
 from desched.model.memory import FAILURES, EvictionRecord
 from desched.model.plan import HoldReason, NodeClass, NodeVerdict
-from desched.model.report import CycleReport
+from desched.model.report import CycleReport, EvictionVerdict, Outcome
 from desched.service.left_alone import left_alone
 
 MOST_NAMES = 10
 """Names beyond these are only counted: a line has to stay readable in a cluster of thousands."""
+
+LONGEST_DETAIL = 300
+"""Characters of what a server said: webhooks may say a lot."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,8 +61,34 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
             "not_acting": report.not_acting.value,
             "not_acting_detail": report.not_acting_detail,
         }
-    told = {**_earlier_moves(report), "other_deschedulers": list(report.other_deschedulers)}
+    told = {
+        **_obstacles(report),
+        **_earlier_moves(report),
+        "other_deschedulers": list(report.other_deschedulers),
+    }
     return line | {key: value for key, value in told.items() if value}
+
+
+def _obstacles(report: CycleReport) -> Mapping[str, Any]:
+    """Why what was planned was not done; empty if it was, and where `not_acting` says it."""
+    if report.not_acting is not None:
+        return {}
+    failed = [o for o in report.outcomes if o.verdict is not EvictionVerdict.EVICTED]
+    return {
+        "outcomes": [_outcome(outcome)[:LONGEST_DETAIL] for outcome in failed[:MOST_NAMES]],
+        "taints_failed": [
+            f"{change.node}: {change.detail}"[:LONGEST_DETAIL]
+            for change in report.taints
+            if not change.done
+        ][:MOST_NAMES],
+    }
+
+
+def _outcome(outcome: Outcome) -> str:
+    refusal = outcome.refusal.value if outcome.refusal is not None else ""
+    return ": ".join(
+        filter(None, (str(outcome.pod), outcome.verdict.value, refusal, outcome.detail))
+    )
 
 
 def _earlier_moves(report: CycleReport) -> Mapping[str, Any]:

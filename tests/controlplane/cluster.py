@@ -19,13 +19,15 @@ import yaml
 
 from tests.controlplane.process import Server, free_ports
 from tests.controlplane.prometheus_server import PrometheusServer
-from tests.controlplane.usage_exporter import UsageExporter
+from tests.controlplane.usage_exporter import REFRESH_SECONDS, UsageExporter
 from tests.controlplane.waiting import wait_for
 
 T = TypeVar("T")
 
 HERE = Path(__file__).parent
 READY_SECONDS = 60.0
+TOKEN_SECONDS = 4 * 3600
+"""Longer than any run."""
 
 BINARIES = (
     "etcd",
@@ -54,9 +56,15 @@ class UnexpectedAnswerError(Exception):
 class ControlPlane:
     """Starts on entering, stops on leaving, and speaks to the API server as its administrator."""
 
-    def __init__(self, binaries: Mapping[str, Path], scheduler_flags: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        binaries: Mapping[str, Path],
+        scheduler_flags: Sequence[str] = (),
+        usage_refresh_seconds: float = REFRESH_SECONDS,
+    ) -> None:
         self._binaries = binaries
         self._scheduler_flags = scheduler_flags
+        self._usage_refresh_seconds = usage_refresh_seconds
         self._addresses = (f"10.1.{high}.{low}" for high in range(256) for low in range(1, 255))
         self._token = secrets.token_urlsafe()
         self._cleanup = ExitStack()
@@ -88,7 +96,7 @@ class ControlPlane:
         self._start_api_server()
         self._start_controllers()
         self._initial = frozenset(self._objects())
-        self.metrics = UsageExporter(self._observe)
+        self.metrics = UsageExporter(self._observe, self._usage_refresh_seconds)
         self._cleanup.callback(self.metrics.stop)
 
     def _serve(self, binary: str, *arguments: str | Path) -> Server:
@@ -116,7 +124,7 @@ class ControlPlane:
     def _start_api_server(self) -> None:
         certificates = self.directory / "certificates"
         self.ca_file = certificates / "apiserver.crt"
-        self._key_file = certificates / "apiserver.key"
+        self.key_file = certificates / "apiserver.key"
         self._service_account_key = self.directory / "service-account.key"
         self._service_account_key.write_text(_ec_private_key())
         tokens = self.directory / "tokens.csv"
@@ -137,9 +145,9 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/16",
             "--endpoint-reconciler-type=none",
             f"--audit-policy-file={self._write_audit_policy()}",
-            f"--audit-log-path={self._audit_log}",
+            f"--audit-log-path={self.audit_log}",
         )
-        server.wait_until("the API server has a certificate", self._key_file.exists)
+        server.wait_until("the API server has a certificate", self.key_file.exists)
         self._http = urllib3.PoolManager(
             maxsize=8, ca_certs=str(self.ca_file), retries=False, timeout=30
         )
@@ -155,7 +163,7 @@ class ControlPlane:
 
         What they write down in ConfigMaps and Leases is recorded with its text.
         """
-        self._audit_log = self.directory / "audit.log"
+        self.audit_log = self.directory / "audit.log"
         path = self.directory / "audit-policy.json"
         accounts = {"userGroups": ["system:serviceaccounts"]}
         written_down = [
@@ -182,7 +190,7 @@ class ControlPlane:
             f"--authorization-kubeconfig={kubeconfig}",
             "--bind-address=127.0.0.1",
             f"--tls-cert-file={self.ca_file}",
-            f"--tls-private-key-file={self._key_file}",
+            f"--tls-private-key-file={self.key_file}",
         )
         manager = self._serve(
             "kube-controller-manager",
@@ -291,7 +299,7 @@ class ControlPlane:
             {
                 "apiVersion": "authentication.k8s.io/v1",
                 "kind": "TokenRequest",
-                "spec": {"expirationSeconds": 3600},
+                "spec": {"expirationSeconds": TOKEN_SECONDS},
             },
         )
         if status != 201:
@@ -310,7 +318,7 @@ class ControlPlane:
     def audit_events(self, namespace: str, service_account: str) -> list[dict[str, Any]]:
         """Lists what the ServiceAccount asked for (verb, objectRef, responseStatus), in order."""
         user = f"system:serviceaccount:{namespace}:{service_account}"
-        events = map(json.loads, self._audit_log.read_text().splitlines())
+        events = map(json.loads, self.audit_log.read_text().splitlines())
         return [event for event in events if event["user"]["username"] == user]
 
     # Requests

@@ -6,6 +6,8 @@ reads of the socket only, and it would deserialise every answer into its slow mo
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -20,6 +22,7 @@ from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionErro
 from urllib3.exceptions import TimeoutError as HTTPTimeoutError
 
 from desched.adapters.kubernetes.kubeconfig import ClusterAccount, find_account
+from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 
 DEADLINE_SECONDS = 30.0
@@ -32,15 +35,20 @@ LONGEST_BODY_BYTES = 256 * 2**20
 _CHUNK_BYTES = 2**18
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _UNAUTHORIZED = 401
+_FAILED = 400  # and above: answers whose words are passed on
 _CONTENT_TYPES = {"POST": "application/json", "PATCH": "application/merge-patch+json"}
 
 
 class Answer(NamedTuple):
-    """A complete answer of the API server, whatever its status."""
+    """A complete answer of the API server, whatever its status.
+
+    `date` is its clock at that time, in whole seconds, None if it does not tell.
+    """
 
     status: int
     body: bytes
     retry_after_seconds: float | None = None
+    date: datetime | None = None
 
 
 class KubernetesConnection:
@@ -79,10 +87,7 @@ class KubernetesConnection:
             raise _unanswered(f"GET {path}", "desched is stopping")
         deadline = monotonic() + deadline_seconds
         url = path + (f"?{urlencode(query)}" if query else "")
-        outcome = self._attempt("GET", url, None, deadline)
-        if isinstance(outcome, Answer) and outcome.status == _UNAUTHORIZED:
-            self._renew()
-            outcome = self._attempt("GET", url, None, deadline)
+        outcome = self._attempt_as_ourselves("GET", url, None, deadline)
         for shortest_pause_seconds in PAUSES_SECONDS:
             pause_seconds = max(shortest_pause_seconds, _asked_to_wait_seconds(outcome))
             if not _may_pass(outcome) or monotonic() + pause_seconds >= deadline:
@@ -96,6 +101,8 @@ class KubernetesConnection:
         self, path: str, body: object, *, deadline_seconds: float = DEADLINE_SECONDS
     ) -> Answer:
         """Write once: after a failure, whether it took effect is not known.
+
+        Renewed credentials are picked up, for what comes without valid ones is not looked at.
 
         Raises:
             ObservationError: no complete answer before the deadline.
@@ -116,7 +123,8 @@ class KubernetesConnection:
 
     def _write(self, method: str, path: str, body: object, deadline_seconds: float) -> Answer:
         payload = msgspec.json.encode(body)
-        outcome = self._attempt(method, path, payload, monotonic() + deadline_seconds)
+        deadline = monotonic() + deadline_seconds
+        outcome = self._attempt_as_ourselves(method, path, payload, deadline)
         return _answered(f"{method} {path}", outcome)
 
     def token(self) -> str | None:
@@ -134,7 +142,10 @@ class KubernetesConnection:
             setting = self.account.configuration.auth_settings().get("BearerToken")
         except (ConfigException, OSError, ValueError) as error:
             raise _credentials_lost(self.target, type(error).__name__) from error
-        return (setting["value"] or "").strip() if setting else None
+        value = (setting["value"] or "").strip() if setting else None
+        if value and not (value.isascii() and value.isprintable()):
+            raise _credentials_lost(self.target, "the token has characters that no token has")
+        return value
 
     def _renew(self) -> None:
         try:
@@ -142,13 +153,25 @@ class KubernetesConnection:
         except ConfigurationError as error:
             raise _credentials_lost(self.target, str(error)) from error
 
+    def _attempt_as_ourselves(
+        self, method: str, url: str, body: bytes | None, deadline: float
+    ) -> Answer | HTTPError | OSError:
+        """An attempt, and another one if the credentials have been replaced meanwhile."""
+        outcome = self._attempt(method, url, body, deadline)
+        if isinstance(outcome, Answer) and outcome.status == _UNAUTHORIZED:
+            self._renew()
+            if monotonic() < deadline:  # renewing takes time, and no write may begin late
+                return self._attempt(method, url, body, deadline)
+        return outcome
+
     def _attempt(
         self, method: str, url: str, body: bytes | None, deadline: float
     ) -> Answer | HTTPError | OSError:
         headers = {"Accept": "application/json", "User-Agent": "desched"}
         if body is not None:
             headers["Content-Type"] = _CONTENT_TYPES[method]
-        if authorization := self._authorization():
+        authorization = self._authorization()
+        if authorization:
             headers["Authorization"] = authorization
         try:
             response = self._pool.request(
@@ -171,7 +194,12 @@ class KubernetesConnection:
                     response.close()  # the rest of the answer is still in it
         except (HTTPError, OSError) as error:
             return error
-        return Answer(response.status, content, _seconds(response.headers.get("Retry-After")))
+        if authorization and response.status >= _FAILED:
+            text = content.decode(errors="replace")
+            content = redacted(text, credentials_in(authorization)).encode()
+        told = response.headers
+        retry_after_seconds = _seconds(told.get("Retry-After"))
+        return Answer(response.status, content, retry_after_seconds, _date(told.get("Date")))
 
 
 def connect(
@@ -215,6 +243,13 @@ def _seconds(retry_after: str | None) -> float | None:
     if retry_after is None or not re.fullmatch(r"[0-9]{1,9}", retry_after.strip()):
         return None
     return float(retry_after)
+
+
+def _date(text: str | None) -> datetime | None:
+    try:
+        return parsedate_to_datetime(text or "").replace(tzinfo=UTC)  # HTTP knows no other zone
+    except (ValueError, OverflowError):
+        return None
 
 
 def _asked_to_wait_seconds(outcome: Answer | HTTPError | OSError) -> float:

@@ -11,6 +11,9 @@ from desched.errors import ObservationError, ObservationSource
 W = TypeVar("W")
 V = TypeVar("V")
 
+UNDECODABLE = (msgspec.DecodeError, RecursionError)
+"""What is raised for JSON that is broken, of another shape, or nested without end."""
+
 
 class Page(NamedTuple, Generic[V]):
     """Part of a list; `continue_token` is empty on the last one."""
@@ -43,9 +46,14 @@ class Decoder(Generic[W, V]):
         try:
             items = self._page.decode(body)
             values = [self._build(item) for item in items.items or ()]
-        except (msgspec.DecodeError, ValueError) as error:
+        except (*UNDECODABLE, ValueError) as error:
             raise self._complaint(body, error) from error
-        return Page(values, (items.metadata.continue_ or "") if items.metadata else "")
+        metadata = items.metadata or wire.ListMeta()
+        token = metadata.continue_ or ""
+        if metadata.remaining_item_count and not token:
+            missing = f"it ends {metadata.remaining_item_count} objects early"
+            raise _unreadable(f"The list of {self._kind}s", missing)
+        return Page(values, token)
 
     def one(self, body: bytes) -> V:
         """The value of one object.
@@ -55,14 +63,14 @@ class Decoder(Generic[W, V]):
         """
         try:
             return self._build(self._object.decode(body))
-        except (msgspec.DecodeError, ValueError) as error:
+        except (*UNDECODABLE, ValueError) as error:
             raise _unreadable(f"The {self._kind} {_name(body)}", error) from error
 
     def _complaint(self, body: bytes, error: Exception) -> ObservationError:
         """Finds the object that the list failed on, which the decoder's message does not name."""
         try:
             items = msgspec.json.decode(body, type=wire.Items[msgspec.Raw]).items or ()
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             return _unreadable(f"The list of {self._kind}s", error)
         for item in items:
             try:
@@ -75,12 +83,12 @@ class Decoder(Generic[W, V]):
 def _name(body: bytes) -> str:
     try:
         metadata = msgspec.json.decode(body, type=wire.Named).metadata
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return "without a name"
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
-def _unreadable(what: str, error: Exception) -> ObservationError:
+def _unreadable(what: str, error: object) -> ObservationError:
     return ObservationError(
         ObservationSource.CLUSTER,
         f"{what} cannot be read ({error}); nothing is evicted until the object is corrected or "
@@ -92,6 +100,6 @@ def status_of(body: bytes) -> wire.Status | None:
     """The server's Status object, None if something in between answered."""
     try:
         status = msgspec.json.decode(body, type=wire.Status)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return None
     return status if status.kind == "Status" else None

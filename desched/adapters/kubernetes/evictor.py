@@ -13,7 +13,11 @@ from desched.errors import ObservationError, StopActing
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
+from desched.policy.wording import shortened
 from desched.ports import EvictionAnswer
+
+LONGEST_MESSAGE = 1000
+"""Characters of what an admission webhook may say at length."""
 
 _REASON_ANNOTATION = "desched.io/reason"
 _TAKEN_OVER = re.compile(r"triggered (evacuation|migration)", re.IGNORECASE)  # KubeVirt's webhook
@@ -89,7 +93,7 @@ class KubernetesEvictor:
 def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
     """The verdict behind a status; the statuses alone do not tell it."""
     status = status_of(answer.body)
-    message = (status.message or "") if status is not None else ""
+    message = shortened((status.message or "") if status is not None else "", LONGEST_MESSAGE)
     if status is not None and answer.status in _PLAIN:
         verdict = _PLAIN[answer.status]
         return EvictionAnswer(verdict, "" if verdict is EvictionVerdict.EVICTED else message)
@@ -113,7 +117,8 @@ def _refused_for_now(answer: Answer, status: wire.Status | None, message: str) -
     causes = (status.details.causes or ()) if status is not None and status.details else ()
     for cause in causes:
         if cause.reason == "DisruptionBudget":
-            return EvictionAnswer(EvictionVerdict.BLOCKED_BY_BUDGET, cause.message or message)
+            said = shortened(cause.message or message, LONGEST_MESSAGE)
+            return EvictionAnswer(EvictionVerdict.BLOCKED_BY_BUDGET, said)
     if _TAKEN_OVER.search(message):
         return EvictionAnswer(EvictionVerdict.TAKEN_OVER, message)
     if status is not None and answer.retry_after_seconds is None:

@@ -12,7 +12,7 @@ import msgspec
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.access import CREATE_LEASE, GET_LEASE
 from desched.adapters.kubernetes.connection import Answer, KubernetesConnection
-from desched.adapters.kubernetes.decode import status_of
+from desched.adapters.kubernetes.decode import UNDECODABLE, status_of
 from desched.errors import LeaseError, ObservationError
 from desched.ports import LeaseRecord
 
@@ -135,7 +135,7 @@ class KubernetesLease:
             )
         try:
             found = msgspec.json.decode(answer.body, type=_Lease)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise LeaseError(
                 f"{lease} could not be {what}; the answer is none ({error})"
             ) from error

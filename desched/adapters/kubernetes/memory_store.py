@@ -9,7 +9,7 @@ import msgspec
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.access import CREATE_MEMORY, GET_MEMORY, PATCH_MEMORY, Access
 from desched.adapters.kubernetes.connection import Answer, KubernetesConnection
-from desched.adapters.kubernetes.decode import status_of
+from desched.adapters.kubernetes.decode import UNDECODABLE, status_of
 from desched.errors import (
     MemoryConflict,
     MemoryRefused,
@@ -209,7 +209,7 @@ class KubernetesMemoryStore:
 def _config_map(answer: Answer) -> _ConfigMap | None:
     try:
         found = msgspec.json.decode(answer.body, type=_ConfigMap)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return None
     return found if found.kind == "ConfigMap" and found.metadata.resource_version else None
 

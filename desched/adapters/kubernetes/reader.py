@@ -1,6 +1,7 @@
 """Reads the state of a cluster in pages, never one request per pod or node."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from time import monotonic
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from desched.adapters.kubernetes.workloads import (
     selectors_by_controller,
     workloads_by_controller,
 )
+from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState, PodRef
 from desched.ports import FreshLook
 
@@ -109,6 +111,7 @@ class KubernetesReader:
             services=tuple(read.all(access.LIST_SERVICES, wire.Service, objects.service)),
             server_version=self._server_version(),
             own_pod=self._own_pod,
+            server_times=_server_times(read),
         )
 
     def read_around(self, ref: PodRef) -> FreshLook | None:
@@ -151,6 +154,16 @@ def _scaling(read: Reading) -> Mapping[Target, Scaling]:
             may_be_absent=True,
         )
     )
+
+
+def _server_times(read: Reading) -> tuple[datetime, datetime]:
+    if not read.dates:
+        raise ObservationError(
+            ObservationSource.CLUSTER,
+            "No answer of the API server tells its time, so nobody knows how old anything is; let "
+            "what is in between pass the header Date on.",
+        )
+    return min(read.dates), max(read.dates)
 
 
 def _same(item: W) -> W:

@@ -1,6 +1,7 @@
 """Reads objects of the API server, whole lists page by page or one by name, within one deadline."""
 
 from collections.abc import Callable
+from datetime import datetime
 from time import monotonic
 from typing import TypeVar
 
@@ -9,7 +10,7 @@ import msgspec
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.access import Access
 from desched.adapters.kubernetes.connection import Answer, KubernetesConnection
-from desched.adapters.kubernetes.decode import Decoder
+from desched.adapters.kubernetes.decode import UNDECODABLE, Decoder
 from desched.errors import ObservationError, ObservationSource
 
 _OK = 200
@@ -23,7 +24,8 @@ V = TypeVar("V")
 class Reading:
     """Reads that belong together, until a deadline in monotonic seconds for all of them.
 
-    `deadline_seconds` is for each request with its retries.
+    `deadline_seconds` is for each request with its retries. `dates` are the server's clock at each
+    answer that tells it.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Reading:
         self._page_size = page_size
         self._deadline_seconds = deadline_seconds
         self._until = until
+        self.dates: list[datetime] = []
 
     def one(
         self, what: Access, kind: type[W], build: Callable[[W], V], name: str, namespace: str = ""
@@ -124,7 +127,10 @@ class Reading:
                 "API server is overloaded.",
             )
         deadline_seconds = min(self._deadline_seconds, left_seconds)
-        return self._connection.get(path, query, deadline_seconds=deadline_seconds)
+        answer = self._connection.get(path, query, deadline_seconds=deadline_seconds)
+        if answer.date is not None:
+            self.dates.append(answer.date)
+        return answer
 
 
 def _require_ok(answer: Answer, what: Access) -> None:
@@ -150,5 +156,5 @@ def _message(body: bytes) -> str:
     """What the server says about it, if it says so in its own form."""
     try:
         return msgspec.json.decode(body, type=wire.Status).message or "no message"
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return "an answer that no API server gives"

@@ -16,7 +16,7 @@ import msgspec
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.access import LIST_NODES, PATCH_NODE
 from desched.adapters.kubernetes.connection import DEADLINE_SECONDS, Answer, KubernetesConnection
-from desched.adapters.kubernetes.decode import status_of
+from desched.adapters.kubernetes.decode import UNDECODABLE, status_of
 from desched.adapters.kubernetes.nodes import STEERED_UNTIL
 from desched.adapters.kubernetes.reading import Reading
 from desched.errors import ObservationError
@@ -156,7 +156,7 @@ class KubernetesSteerer:
             return _refused(answer, f"reading {name}")
         try:
             found = msgspec.json.decode(answer.body, type=wire.Items[_Node]).items
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             return SteeringAnswer(done=False, detail=f"node {name} cannot be read ({error})")
         return found[0] if found else None
 

@@ -6,14 +6,19 @@ a part undecoded: the pods of a workload repeat it byte for byte, and it is deco
 # ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
 
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 T = TypeVar("T")
 
 Strings = dict[str, str] | None
+Word = Annotated[str, Meta(min_length=1)]
+Time = Annotated[datetime, Meta(tz=True)]
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""As wide as the API's own fields: arithmetic on them may count on that."""
 
 
 class Wire(msgspec.Struct, gc=False, rename="camel"):
@@ -22,12 +27,13 @@ class Wire(msgspec.Struct, gc=False, rename="camel"):
 
 class ListMeta(Wire):
     continue_: str | None = msgspec.field(default=None, name="continue")
+    remaining_item_count: Int64 | None = None
 
 
 class Items(Wire, Generic[T]):
-    """One page of a list."""
+    """One page of a list; without `items`, which is null where there are none, it is no list."""
 
-    items: list[T] | None = None
+    items: list[T] | None
     metadata: ListMeta | None = None
 
 
@@ -40,12 +46,12 @@ class OwnerReference(Wire):
 
 
 class Metadata(Wire):
-    name: str
+    name: Word
     namespace: str = ""
     uid: str = ""
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
-    generation: int | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    generation: Int64 | None = None
     labels: Strings = None
     annotations: Strings = None
     owner_references: list[OwnerReference] | None = None
@@ -111,7 +117,7 @@ class NodeInfo(Wire):
 
 class ContainerImage(Wire):
     names: list[str] | None = None
-    size_bytes: int | None = None
+    size_bytes: Int64 | None = None
 
 
 class NodeStatus(Wire):
@@ -133,11 +139,11 @@ class Node(Wire):
 
 
 class PodMetadata(Wire):
-    name: str
-    namespace: str
-    uid: str
-    creation_timestamp: datetime
-    deletion_timestamp: datetime | None = None
+    name: Word
+    namespace: Word
+    uid: Word
+    creation_timestamp: Time
+    deletion_timestamp: Time | None = None
     labels: Raw = Raw()
     annotations: Raw = Raw()
     owner_references: Raw = Raw()
@@ -181,8 +187,8 @@ class PodSpec(Wire):
     volumes: list[Volume] | None = None
     node_name: str | None = None
     scheduler_name: str | None = None
-    priority: int | None = None
-    termination_grace_period_seconds: int | None = None
+    priority: Int32 | None = None
+    termination_grace_period_seconds: Int64 | None = None
     resources: Raw = Raw()
     overhead: Raw = Raw()
     node_selector: Raw = Raw()
@@ -202,7 +208,7 @@ class ContainerStatus(Wire):
 class PodStatus(Wire):
     phase: str | None = None
     qos_class: str | None = None
-    start_time: datetime | None = None
+    start_time: Time | None = None
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
@@ -221,13 +227,13 @@ class ResourceRequirements(Wire):
 
 
 class ContainerPort(Wire):
-    host_port: int | None = None
+    host_port: Int32 | None = None
     host_ip: str | None = msgspec.field(default=None, name="hostIP")
     protocol: str | None = None
 
 
 class PreferredNodes(Wire):
-    weight: int
+    weight: Int32
     preference: NodeSelectorTerm
 
 
@@ -248,7 +254,7 @@ class PodAffinityTerm(Wire):
 
 
 class PreferredPods(Wire):
-    weight: int
+    weight: Int32
     pod_affinity_term: PodAffinityTerm
 
 
@@ -276,10 +282,10 @@ class Toleration(Wire):
 
 class TopologySpreadConstraint(Wire):
     topology_key: str
-    max_skew: int
+    max_skew: Int32
     when_unsatisfiable: str
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: list[str] | None = None
@@ -289,14 +295,14 @@ class TopologySpreadConstraint(Wire):
 
 
 class ReplicaSetSpec(Wire):
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
 
 
 class ReplicaSetStatus(Wire):
-    observed_generation: int | None = None
-    replicas: int | None = None
-    ready_replicas: int | None = None
+    observed_generation: Int64 | None = None
+    replicas: Int32 | None = None
+    ready_replicas: Int32 | None = None
 
 
 class ReplicaSet(Wire):
@@ -306,15 +312,15 @@ class ReplicaSet(Wire):
 
 
 class DeploymentSpec(Wire):
-    replicas: int | None = None
+    replicas: Int32 | None = None
 
 
 class DeploymentStatus(Wire):
-    observed_generation: int | None = None
-    replicas: int | None = None
-    updated_replicas: int | None = None
-    ready_replicas: int | None = None
-    available_replicas: int | None = None
+    observed_generation: Int64 | None = None
+    replicas: Int32 | None = None
+    updated_replicas: Int32 | None = None
+    ready_replicas: Int32 | None = None
+    available_replicas: Int32 | None = None
 
 
 class Deployment(Wire):
@@ -324,7 +330,7 @@ class Deployment(Wire):
 
 
 class RollingUpdate(Wire):
-    partition: int | None = None
+    partition: Int32 | None = None
 
 
 class UpdateStrategy(Wire):
@@ -333,15 +339,15 @@ class UpdateStrategy(Wire):
 
 
 class StatefulSetSpec(Wire):
-    replicas: int | None = None
+    replicas: Int32 | None = None
     selector: LabelSelector | None = None
     update_strategy: UpdateStrategy | None = None
 
 
 class StatefulSetStatus(Wire):
-    observed_generation: int | None = None
-    ready_replicas: int | None = None
-    updated_replicas: int | None = None
+    observed_generation: Int64 | None = None
+    ready_replicas: Int32 | None = None
+    updated_replicas: Int32 | None = None
     current_revision: str | None = None
     update_revision: str | None = None
 
@@ -354,7 +360,7 @@ class StatefulSet(Wire):
 
 class OnExitCodes(Wire):
     operator: str
-    values: list[int] | None = None
+    values: list[Int32] | None = None
 
 
 class OnPodCondition(Wire):
@@ -373,12 +379,12 @@ class PodFailurePolicy(Wire):
 
 
 class JobSpec(Wire):
-    parallelism: int | None = None
+    parallelism: Int32 | None = None
     pod_failure_policy: PodFailurePolicy | None = None
 
 
 class JobStatus(Wire):
-    ready: int | None = None
+    ready: Int32 | None = None
 
 
 class Job(Wire):
@@ -397,7 +403,7 @@ class MetricName(Wire):
 
 
 class MetricValue(Wire):
-    average_utilization: int | None = None
+    average_utilization: Int32 | None = None
     average_value: str | None = None
     value: str | None = None
 
@@ -422,15 +428,15 @@ class Metric(Wire):
 
 class AutoscalerSpec(Wire):
     scale_target_ref: ScaleTarget
-    max_replicas: int
-    min_replicas: int | None = None
+    max_replicas: Int32
+    min_replicas: Int32 | None = None
     metrics: list[Metric] | None = None
 
 
 class AutoscalerStatus(Wire):
-    current_replicas: int | None = None
-    desired_replicas: int | None = None
-    last_scale_time: datetime | None = None
+    current_replicas: Int32 | None = None
+    desired_replicas: Int32 | None = None
+    last_scale_time: Time | None = None
     current_metrics: list[Metric] | None = None
 
 
@@ -449,8 +455,8 @@ class BudgetSpec(Wire):
 
 
 class BudgetStatus(Wire):
-    disruptions_allowed: int | None = None
-    observed_generation: int | None = None
+    disruptions_allowed: Int32 | None = None
+    observed_generation: Int64 | None = None
 
 
 class PodDisruptionBudget(Wire):
@@ -461,7 +467,7 @@ class PodDisruptionBudget(Wire):
 
 class PriorityClass(Wire):
     metadata: Metadata
-    value: int
+    value: Int32
 
 
 class Namespace(Wire):
@@ -507,7 +513,7 @@ class StorageClass(Wire):
 
 
 class AttachLimit(Wire):
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CSINodeDriver(Wire):

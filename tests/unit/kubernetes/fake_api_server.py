@@ -49,9 +49,13 @@ def status(code: int, message: str, *, causes: list[dict[str, str]] | None = Non
 
 
 class FakeApiServer:
-    """Replies come from `answer`, else from the lists; all requests are kept."""
+    """Replies come from `answer`, else from the lists; all requests are kept.
+
+    `date` is what each of them has in its header, the present time if it is None.
+    """
 
     def __init__(self) -> None:
+        self.date: str | None = None
         self.requests: list[Request] = []
         self.lists: dict[str, list[dict[str, Any]]] = {}
         self.answer: Callable[[Request], Reply | None] = lambda _: None
@@ -106,6 +110,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Keeps the tests quiet."""
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        now = super().date_time_string(timestamp)
+        return now if self._fake.date is None else self._fake.date
 
     def _serve(self) -> None:
         parts = urlsplit(self.path)

@@ -8,6 +8,7 @@ import pytest
 
 from desched.adapters.kubernetes import connection as connection_module
 from desched.adapters.kubernetes.connection import KubernetesConnection
+from desched.adapters.kubernetes.kubeconfig import ClusterAccount
 from desched.errors import ConfigurationError, ObservationError
 from tests.unit.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -168,6 +169,24 @@ def test_a_refused_connection_says_what_to_check() -> None:
         gone.get("/x")
 
 
+@pytest.mark.parametrize("code", [400, 401, 403, 422, 502])
+def test_what_a_server_repeats_of_the_token_is_not_passed_on(
+    server: FakeApiServer, code: int
+) -> None:
+    server.answer = lambda request: status(code, f"who is {request.headers['Authorization']}?")
+
+    answer = connection_to(server).post("/x", {})
+    assert b"who is ***?" in answer.body
+
+
+def test_a_token_that_no_header_can_hold_is_told_without_its_text() -> None:
+    connection = KubernetesConnection(lambda: account("http://127.0.0.1:1", "Bearer secret\ntoken"))
+
+    with pytest.raises(ObservationError, match="characters that no token has") as caught:
+        connection.get("/x")
+    assert "secret" not in str(caught.value)
+
+
 def test_no_error_tells_the_token(server: FakeApiServer) -> None:
     server.answer = replies(Reply(200, {}, cut_off=True))
 
@@ -180,8 +199,17 @@ def test_no_error_tells_the_token(server: FakeApiServer) -> None:
         error = error.__cause__
 
 
+WRITE = {"a": 1}
+REQUESTS = {
+    "GET": lambda connection: connection.get("/x"),
+    "POST": lambda connection: connection.post("/x", WRITE),
+    "PATCH": lambda connection: connection.patch("/x", WRITE),
+}
+
+
+@pytest.mark.parametrize("method", REQUESTS)
 def test_credentials_are_read_again_when_they_are_no_longer_accepted(
-    server: FakeApiServer,
+    server: FakeApiServer, method: str
 ) -> None:
     tokens = iter(["Bearer old", "Bearer new"])
     server.answer = lambda request: (
@@ -189,15 +217,46 @@ def test_credentials_are_read_again_when_they_are_no_longer_accepted(
     )
     connection = KubernetesConnection(lambda: account(server.url, next(tokens)), lambda _: False)
 
-    assert connection.get("/x").status == 200
+    assert REQUESTS[method](connection).status == 200
     assert connection.token() == "new"
+    assert [(r.method, r.body) for r in server.requests] == [
+        (method, None if method == "GET" else WRITE)
+    ] * 2
 
 
-def test_a_401_that_stays_is_returned_after_one_renewal(server: FakeApiServer) -> None:
+@pytest.mark.parametrize("method", REQUESTS)
+def test_a_401_that_stays_is_returned_after_one_renewal(server: FakeApiServer, method: str) -> None:
     server.answer = replies(status(401, "no"))
 
-    assert connection_to(server).get("/x").status == 401
+    assert REQUESTS[method](connection_to(server)).status == 401
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+def test_a_write_with_renewed_credentials_is_sent_once_too(
+    server: FakeApiServer, method: str
+) -> None:
+    server.answer = replies(status(401, "no"), Reply(503), Reply(200, {}))
+
+    assert REQUESTS[method](connection_to(server)).status == 503
+    assert len(server.requests) == 2
+
+
+def test_a_write_does_not_begin_again_when_renewing_took_all_of_its_time(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answer = replies(status(401, "no"), Reply(200, {}))
+    seconds = 0.0
+
+    def find() -> ClusterAccount:
+        nonlocal seconds
+        seconds += 60
+        return account(server.url)
+
+    monkeypatch.setattr(connection_module, "monotonic", lambda: seconds)
+    connection = KubernetesConnection(find, lambda _: False)
+    assert connection.post("/x", WRITE, deadline_seconds=30).status == 401
+    assert len(server.requests) == 1
 
 
 def test_credentials_that_cannot_be_renewed_skip_the_cycle_only(server: FakeApiServer) -> None:

@@ -1,5 +1,7 @@
 """Lists in pages, and every way in which one can fail."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from desched.adapters.kubernetes.access import REQUIRED_ACCESS
@@ -100,7 +102,12 @@ def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiSe
 
 
 def test_lists_of_null_are_empty(server: FakeApiServer) -> None:
-    assert reader_of(server).read_cluster() == ClusterState((), (), server_version="v1.36.3")
+    server.date = "Fri, 01 May 2026 12:00:00 GMT"
+    noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+    assert reader_of(server).read_cluster() == ClusterState(
+        (), (), server_version="v1.36.3", server_times=(noon, noon)
+    )
 
 
 @pytest.mark.parametrize(("count", "requests"), [(0, 1), (2, 1), (3, 2), (5, 3)])
@@ -178,8 +185,15 @@ def test_budgets_that_cannot_be_seen_are_never_taken_for_none(server: FakeApiSer
     assert "poddisruptionbudgets could not be read" in failure(server)
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": 5}', b'{"items": [', b"\xff"])
-def test_an_answer_that_is_no_list_is_an_error(server: FakeApiServer, body: bytes) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"<html>", b"[]", b"{}", b"\xff"),
+        *(b'{"items": 5}', b'{"items": [', b'{"kind": "Status"}'),
+        b'{"items": [], "metadata": {"remainingItemCount": 3}}',
+    ],
+)
+def test_an_answer_that_is_no_whole_list_is_an_error(server: FakeApiServer, body: bytes) -> None:
     server.answer = lambda request: Reply(body=body) if request.path == PODS else None
 
     assert failure(server).startswith("The list of Pods cannot be read (")
@@ -238,3 +252,25 @@ def test_a_server_that_hides_its_version_is_read_all_the_same(server: FakeApiSer
     server.answer = lambda request: status(403, "no") if request.path == "/version" else None
 
     assert reader_of(server).read_cluster().server_version == ""
+
+
+def test_the_servers_clock_is_read_from_its_answers(server: FakeApiServer) -> None:
+    dates = [f"Fri, 01 May 2026 12:00:{second:02d} GMT" for second in (7, 5, 9)]
+
+    def answer(_: Request) -> None:
+        server.date = dates.pop() if len(dates) > 1 else dates[0]
+
+    server.answer = answer
+    cluster = reader_of(server).read_cluster()
+
+    noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    assert cluster.server_times == (noon + timedelta(seconds=5), noon + timedelta(seconds=9))
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Fri, 99 May 2026 12:00:00 GMT"])
+def test_a_server_that_does_not_tell_its_time_is_not_believed(
+    server: FakeApiServer, date: str
+) -> None:
+    server.date = date
+
+    assert failure(server).startswith("No answer of the API server tells its time")

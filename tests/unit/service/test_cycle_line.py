@@ -2,10 +2,10 @@ import msgspec
 from structlog.testing import capture_logs
 
 from desched.model.memory import MoveResult
-from desched.model.plan import HoldReason, NodeClass, NodeVerdict
-from desched.model.report import CycleResult, NotActing
-from desched.service.cycle_line import MOST_NAMES, essentials, log_cycle
-from tests.unit.service.reports import BACK, FOLLOWED_UP, HELD, REPORT, record
+from desched.model.plan import HoldReason, NodeClass, NodeVerdict, RefusalReason
+from desched.model.report import CycleResult, EvictionVerdict, NotActing, Outcome, TaintChange
+from desched.service.cycle_line import LONGEST_DETAIL, MOST_NAMES, essentials, log_cycle
+from tests.unit.service.reports import BACK, FOLLOWED_UP, HELD, REPORT, STARTED_AT, record
 
 
 def test_the_line_carries_the_essentials():
@@ -72,6 +72,36 @@ def test_why_nothing_may_be_evicted_is_told():
     )
     line = essentials(paused)
     assert (line["not_acting"], line["not_acting_detail"]) == ("paused", "by alice")
+
+
+def test_what_was_planned_and_not_done_says_why():
+    outcomes = (
+        *REPORT.outcomes,
+        Outcome(BACK.pod, "te3", EvictionVerdict.UNREADABLE, STARTED_AT, "the deadline passed"),
+        Outcome(
+            BACK.pod,
+            "te3",
+            EvictionVerdict.NOT_CONFIRMED,
+            STARTED_AT,
+            refusal=RefusalReason.BUDGET_EXHAUSTED,
+        ),
+        Outcome(BACK.pod, "te3", EvictionVerdict.FORBIDDEN, STARTED_AT, "x" * 10_000),
+    )
+    taints = (
+        TaintChange("te3", tainted=True, why="hot"),
+        TaintChange("te4", tainted=True, why="hot", done=False, detail="status 403"),
+    )
+    line = essentials(msgspec.structs.replace(REPORT, outcomes=outcomes, taints=taints))
+    unreadable, not_confirmed, forbidden = line["outcomes"]
+    assert unreadable == "shop/web-2: unreadable: the deadline passed"
+    assert not_confirmed == "shop/web-2: not_confirmed: budget_exhausted"
+    assert len(forbidden) == LONGEST_DETAIL
+    assert line["taints_failed"] == ["te4: status 403"]
+
+    standing_by = msgspec.structs.replace(
+        REPORT, outcomes=outcomes, not_acting=NotActing.PAUSED, not_acting_detail="by alice"
+    )
+    assert "outcomes" not in essentials(standing_by)
 
 
 def test_other_deschedulers_are_named():

@@ -1,0 +1,307 @@
+"""Whatever the API server does wrong, nothing is evicted by mistake, and desched recovers itself.
+
+A few services live through all of it side by side, each a process of its own; meanwhile single runs
+meet the same faults. The rows in docs/reliability.md are what is seen here.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from desched.cli import main
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fault_cases import (
+    ACTING,
+    DONE,
+    EVICTED,
+    EVICTION,
+    LEADING,
+    LONG_WINDOW_SECONDS,
+    LOSING,
+    NOT_DONE,
+    OBSERVING,
+    REFUSED_FOR_GOOD,
+    ROTATED,
+    ROTATION,
+    STARTING,
+    Case,
+    Deed,
+    Effect,
+)
+from tests.controlplane.fault_drill import TIMEOUT, Drill, kubeconfig_with_token_file, new_token
+from tests.controlplane.fault_proxy import Exchange, Fault, FaultProxy
+from tests.controlplane.fault_table import FaultTable
+from tests.controlplane.faults import status
+from tests.controlplane.installation import ALONE
+from tests.controlplane.manifests import Object
+from tests.controlplane.sites import SITE, Site, Sites
+
+SERVICES = ("first", "second", "third")
+NOT_TRIED = "\N{EN DASH}"
+STAYS = "stays"
+"""The site whose pod no fault evicts."""
+
+
+def movable(name: str) -> Site:
+    """A hot node that one of two pods would relieve, and a cool one."""
+    site = Site(name)
+    site.node("hot", uses="2400m")
+    site.node("cool")
+    site.workload("web", ("hot", "hot"), "500m", cpu_request="1200m")
+    return site
+
+
+@pytest.fixture(scope="module")
+def sites(
+    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sites]:
+    directory: Path = tmp_path_factory.mktemp("faults")
+    with running_control_plane.prometheus() as prometheus:
+        built = Sites(running_control_plane, prometheus, directory)
+        try:
+            built.install_permissions("overlays/steering")
+            built.build(*map(movable, (*SERVICES, *DONE, STAYS, *REFUSED_FOR_GOOD)))
+            yield built
+        finally:
+            running_control_plane.reset()
+
+
+class Drills:
+    """Services that take the cases in turn, each by whichever has time."""
+
+    def __init__(self, sites: Sites, cleanup: ExitStack) -> None:
+        starting, *others = SERVICES
+        begins = cleanup.enter_context(Drill(sites, starting, STARTING.fault))
+        self._all = [begins, *(cleanup.enter_context(Drill(sites, site)) for site in others)]
+        self._idle: SimpleQueue[Drill] = SimpleQueue()
+        for drill in self._all:
+            self._idle.put(drill)
+        self._pool = cleanup.enter_context(ThreadPoolExecutor(len(self._all)))
+        self._seen: dict[Case, Future[None]] = {}
+        self._begin(Drill.live_through_start, STARTING)
+        self._begin(Drill.live_through, *OBSERVING)
+        self._begin(Drill.live_through_rotation, ROTATION)
+        self._begin(Drill.live_through, *ACTING, *LEADING)
+        self._begin(Drill.live_without_lease, *LOSING)
+
+    def wait_for(self, case: Case) -> None:
+        """Until a service has lived through it; fails if it has not."""
+        self._seen[case].result()
+
+    def let_evict(self) -> None:
+        """Until each service has made its eviction, after all that it lives through."""
+        for future in self._seen.values():
+            future.exception()
+        list(self._pool.map(Drill.let_it_evict, self._all))
+
+    def _begin(self, live_through: Callable[[Drill, Case], None], *cases: Case) -> None:
+        for case in cases:
+            self._seen[case] = self._pool.submit(self._drilled, live_through, case)
+
+    def _drilled(self, live_through: Callable[[Drill, Case], None], case: Case) -> None:
+        drill = self._idle.get()
+        try:
+            live_through(drill, case)
+        finally:
+            self._idle.put(drill)
+
+
+@pytest.fixture(scope="module")
+def drills(sites: Sites) -> Iterator[Drills]:
+    with ExitStack() as cleanup:
+        yield Drills(sites, cleanup)
+
+
+class SingleRuns:
+    """Runs with --once, through a proxy of their own."""
+
+    def __init__(self, sites: Sites, proxy: FaultProxy) -> None:
+        self._sites = sites
+        self.proxy = proxy
+        self._token_file = sites.directory / "single.token"
+        self._kubeconfig = kubeconfig_with_token_file(sites, proxy.url, self._token_file)
+
+    def evicting(self, site: str, **rules: Any) -> Object:
+        """The report of a run that evicts."""
+        code, out, error = self.run(site, "--evict", ALONE, **rules)
+        assert code == 0, error
+        report: Object = json.loads(out)
+        return report
+
+    def run(self, site: str, *flags: str, **rules: Any) -> tuple[int, str, str]:
+        """The exit code, standard output and standard error of a run on this site."""
+        command = self._sites.arguments(
+            *("--once", "--output", "json", "--state-namespace", site, *TIMEOUT, *flags),
+            policy=self._sites.policy("single", nodeSelector=f"{SITE}={site}", **rules),
+            kubeconfig=self._kubeconfig,
+        )
+        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as error:
+            code = main(command[command.index("desched") + 1 :])
+        return code, out.getvalue(), error.getvalue()
+
+    def renewed_at_each_request(self) -> Fault:
+        """Each request is refused once; its token is replaced at that moment."""
+        used = {self._token_file.read_text()}
+
+        def act(exchange: Exchange) -> None:
+            token = exchange.request.headers["Authorization"].removeprefix("Bearer ")
+            if token not in used:
+                used.add(token)
+                exchange.reply(exchange.forwarded())
+                return
+            self._token_file.write_text(new_token(self._sites))
+            status(401).act(exchange)
+
+        return Fault(ROTATED, act)
+
+
+@pytest.fixture(scope="module")
+def single(sites: Sites) -> Iterator[SingleRuns]:
+    with FaultProxy(sites.plane.url, sites.plane.ca_file, sites.plane.key_file) as proxy:
+        yield SingleRuns(sites, proxy)
+
+
+@pytest.fixture(scope="module")
+def table() -> FaultTable:
+    columns = ("fault", "of", "what desched does", "a single run exits with", "afterwards")
+    return FaultTable(
+        "faults of the API server", columns, "tests/controlplane/" + Path(__file__).name
+    )
+
+
+def name_of(case: Case) -> str:
+    return f"{case.of}-{case.fault.name}"
+
+
+def test_a_service_that_cannot_see_anything_yet_is_not_ready(
+    drills: Drills, table: FaultTable
+) -> None:
+    drills.wait_for(STARTING)
+    table.add(STARTING.fault.name, STARTING.of, STARTING.does, NOT_TRIED, "becomes ready")
+
+
+@pytest.mark.parametrize("case", OBSERVING, ids=name_of)
+def test_a_cycle_that_cannot_see_everything_evicts_nothing(
+    case: Case, drills: Drills, single: SingleRuns, table: FaultTable
+) -> None:
+    with single.proxy.faulty(case.fault, case.method, case.path):
+        code, _, error = single.run(SERVICES[0], "--dry-run")
+    assert case.asks or case.says in error, error
+    drills.wait_for(case)
+    table.add(case.fault.name, case.of, case.does, str(code), "the next cycle acts")
+
+
+def test_a_token_that_is_replaced_is_read_again(drills: Drills, table: FaultTable) -> None:
+    drills.wait_for(ROTATION)
+    table.add(ROTATION.fault.name, ROTATION.of, ROTATION.does, NOT_TRIED, "the next cycle acts")
+
+
+@pytest.mark.parametrize("case", ACTING, ids=name_of)
+def test_an_eviction_that_cannot_be_prepared_is_not_asked_for(
+    case: Case, drills: Drills, table: FaultTable
+) -> None:
+    drills.wait_for(case)
+    table.add(case.fault.name, case.of, case.does, NOT_TRIED, "the next cycle acts")
+
+
+@pytest.mark.parametrize("case", [*LEADING, *LOSING], ids=name_of)
+def test_a_service_that_cannot_keep_its_lease_acts_no_more(
+    case: Case, drills: Drills, table: FaultTable
+) -> None:
+    drills.wait_for(case)
+    table.add(
+        case.fault.name, case.of, case.does, NOT_TRIED, "leads again, and the next cycle acts"
+    )
+
+
+def pod_that_met(deed: Deed, site: str, sites: Sites, single: SingleRuns, table: FaultTable) -> str:
+    """The pod whose eviction met the fault; the run ends as the deed says."""
+    if "windows" in deed.rules:
+        measured = f'node_memory_MemTotal_bytes{{node="{site}-hot"}}'
+        sites.prometheus.wait_until_has(f"{measured} offset {LONG_WINDOW_SECONDS + 1}s", timeout=60)
+    with single.proxy.faulty(deed.fault, "POST", EVICTION) as active:
+        report = single.evicting(site, **deed.rules)
+    (outcome,) = report["outcomes"]
+    assert (report["result"], outcome["verdict"]) == (deed.result, deed.verdict)
+    assert len(active.struck) == deed.asked
+    stopped = report["result"] == "stopped"
+    did = "evicts nothing more in this cycle" if stopped else Effect.DOES_NOT_EVICT
+    table.add(deed.fault.name, EVICTED, f"{did} (`{outcome['verdict']}`)", "0", deed.afterwards)
+    name: str = outcome["pod"]["name"]
+    return name
+
+
+def accepted_evictions(sites: Sites, namespace: str) -> list[str]:
+    """The pods that desched's account has evicted there."""
+    account = sites.account
+    events = sites.plane.audit_events(account["namespace"], account["name"])
+    done = (event["objectRef"] for event in events if event["responseStatus"]["code"] == 201)
+    return [
+        about["name"]
+        for about in done
+        if (about["namespace"], about.get("subresource")) == (namespace, "eviction")
+    ]
+
+
+def names(objects: Iterable[Object]) -> set[str]:
+    return {each["metadata"]["name"] for each in objects}
+
+
+@pytest.mark.parametrize("site", DONE)
+def test_an_eviction_that_took_effect_without_an_answer_is_followed_up_and_not_repeated(
+    sites: Sites, single: SingleRuns, table: FaultTable, site: str
+) -> None:
+    pod = pod_that_met(DONE[site], site, sites, single, table)
+    sites.plane.wait_for("the pod is gone", lambda: pod not in names(sites.plane.pods(site)))
+    following = single.evicting(site)
+    assert following["outcomes"] == []
+    known = [*following["settled"], *following["memory"]["evictions"]]
+    assert pod in {record["pod"]["name"] for record in known}
+    assert accepted_evictions(sites, site) == [pod]
+
+
+def test_an_eviction_that_took_no_effect_is_asked_for_again_by_the_next_cycle(
+    sites: Sites, single: SingleRuns, table: FaultTable
+) -> None:
+    before = names(sites.plane.pods(STAYS))
+    pods = {pod_that_met(deed, STAYS, sites, single, table) for deed in NOT_DONE}
+    assert names(sites.plane.pods(STAYS)) == before
+
+    fault = single.renewed_at_each_request()
+    with single.proxy.faulty(fault, "POST|PATCH", ".*/(configmaps|pods)") as active:
+        report = single.evicting(STAYS)
+    assert {outcome["pod"]["name"] for outcome in report["outcomes"]} == pods
+    assert accepted_evictions(sites, STAYS) == list(pods)
+    refused = [seen.path for seen in active.struck if seen.status == 401]
+    assert len(refused) * 2 == len(active.struck)
+    assert {path.rsplit("/")[-1] for path in refused} >= {"desched-memory", "eviction"}
+    of = f"{EVICTED}, and each writing of the memory"
+    table.add(fault.name, of, f"{Effect.ASKS_AGAIN} (`evicted`)", "0", NOT_TRIED)
+
+
+@pytest.mark.parametrize("site", REFUSED_FOR_GOOD)
+def test_an_eviction_that_is_refused_for_good_lets_the_workload_rest(
+    sites: Sites, single: SingleRuns, table: FaultTable, site: str
+) -> None:
+    pod_that_met(REFUSED_FOR_GOOD[site], site, sites, single, table)
+    following = single.evicting(site)
+    assert {refusal["reason"] for refusal in following["plan"]["refusals"]} == {"cooling_down"}
+    assert accepted_evictions(sites, site) == []
+
+
+def test_all_services_evict_once_when_nothing_is_wrong_any_more(
+    sites: Sites, drills: Drills
+) -> None:
+    drills.let_evict()
+    assert [len(accepted_evictions(sites, site)) for site in SERVICES] == [1] * len(SERVICES)
+
+
+def test_the_table_of_the_document_is_that_of_this_run(table: FaultTable) -> None:
+    table.check()
