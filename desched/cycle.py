@@ -1,12 +1,13 @@
 """One pass through the five words: observe, plan, confirm, evict, report."""
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from desched.errors import ObservationError
 from desched.eviction.cool_downs import refused
 from desched.eviction.executor import Acting, carry_out
 from desched.eviction.follow_up import follow_up
@@ -23,10 +24,11 @@ from desched.model.report import (
     Outcome,
 )
 from desched.model.snapshot import Snapshot
+from desched.planning.clocks import clocks_differ, lead_seconds
 from desched.planning.other_deschedulers import other_deschedulers
 from desched.planning.planner import make_plan, surroundings
 from desched.planning.restraint import told
-from desched.planning.steering import taints_to_remove
+from desched.planning.steering import expired_taints, taints_to_remove
 from desched.planning.surroundings import Surroundings
 from desched.planning.usage import UsageBook
 from desched.policy.acting_window import why_closed
@@ -76,24 +78,25 @@ def run_cycle(
     clock = world.clock
     began = clock.monotonic()
     started_at = clock.now()
-    snapshot = observe(world, policy)
+    steers = context.mode is Mode.EVICT and world.steerer is not None
+    lasting = timedelta(seconds=context.taints_last_seconds)
+    steering = Steering(world.steerer, clock, world.may_act, lasting)
+    snapshot = observe(world, policy, steering if steers else None)
     observed = clock.monotonic()
     horizon = timedelta(seconds=policy.longest_window_seconds)
-    memory = memory.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
-    memory, settled = follow_up(memory, snapshot, policy, snapshot.taken_at)
+    settled: tuple[EvictionRecord, ...] = ()
+    if not clocks_differ(snapshot):
+        memory = memory.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
+        memory, settled = follow_up(memory, snapshot, policy, snapshot.taken_at)
     plan = decide(snapshot, policy, memory)
     planned = clock.monotonic()
     not_acting, why = _not_acting(world, policy, memory, snapshot.taken_at)
     outcomes: tuple[Outcome, ...] = ()
-    lasting = timedelta(seconds=context.taints_last_seconds)
-    steering = Steering(world.steerer, clock, world.may_act, lasting)
-    if context.mode is Mode.EVICT and world.steerer is not None:
+    if steers:
         gone = taints_to_remove(snapshot, memory, policy, plan, snapshot.taken_at)
-        stayed = steering.remove(gone)
+        stayed = _change_taints(steering, gone, plan)
         if stayed and not_acting is None:
             not_acting, why = NotActing.TAINT_STAYED, stayed
-        planned_pods = {eviction.pod for eviction in plan.evictions}
-        steering.set_standing(t for t in plan.taints if t.until_landed_of not in planned_pods)
     if context.mode is Mode.EVICT and not_acting is not None:
         outcomes = _not_begun(plan, why, clock.now())
     elif context.mode is Mode.EVICT:
@@ -141,11 +144,32 @@ def run_cycle(
     return report, memory
 
 
-def observe(world: World, policy: Policy) -> Snapshot:
-    """The cluster, its load, and when they were read."""
+def observe(world: World, policy: Policy, steering: Steering | None = None) -> Snapshot:
+    """The cluster, its load, when they were read, and how the clocks differ.
+
+    While the load cannot be read, soft taints go all the same when their time is over.
+
+    Raises:
+        ObservationError: the cluster or its load could not be read.
+    """
+    now = world.clock.now
+    began = now()
     cluster = world.cluster.read_cluster()
-    load = world.load.read_load(cluster, policy)
-    return Snapshot(cluster, load, world.clock.now())
+    between = now()
+    try:
+        load = world.load.read_load(cluster, policy)
+    except ObservationError:
+        if steering is not None:
+            steering.remove(expired_taints(cluster, now()))
+        raise
+    ended = now()
+    return Snapshot(
+        cluster,
+        load,
+        ended,
+        lead_seconds(cluster.server_times, began, between),
+        lead_seconds(load.server_times, between, ended),
+    )
 
 
 def decide(snapshot: Snapshot, policy: Policy, memory: Memory) -> Plan:
@@ -176,6 +200,14 @@ def _not_acting(
     return (NotActing.OUTSIDE_WINDOW, closed) if closed else (None, "")
 
 
+def _change_taints(steering: Steering, gone: Iterable[tuple[str, str]], plan: Plan) -> str:
+    """Take soft taints away, set those that no eviction waits for, and say what stayed."""
+    stayed = steering.remove(gone)
+    planned_pods = {eviction.pod for eviction in plan.evictions}
+    steering.set_standing(t for t in plan.taints if t.until_landed_of not in planned_pods)
+    return stayed
+
+
 def _act(
     world: World,
     around: Surroundings,
@@ -198,9 +230,10 @@ def _act(
         notes.remember,
         notes.forget,
         steering.steer,
+        notes.hand_over,
     )
     outcomes = carry_out(plan, acting)
-    memory = notes.with_answers(outcomes)
+    memory = notes.memory
     refused_pods = {o.pod for o in outcomes if o.verdict in REFUSED}
     evictions = [eviction for eviction in plan.evictions if eviction.pod in refused_pods]
     rests = refused(memory.cool_downs, evictions, rules, clock.now())
@@ -213,7 +246,7 @@ class _Notes:
     def __init__(
         self, memory: Memory, keep: Callable[[Memory], None], rules: FollowUpRules, clock: Clock
     ) -> None:
-        self._memory = memory
+        self.memory = memory
         self._keep = keep
         self._patience = timedelta(seconds=rules.patience_seconds)
         self._clock = clock
@@ -225,22 +258,26 @@ class _Notes:
             StopActing: it could not be written down.
         """
         record = _record(eviction, self._clock.now(), self._patience)
-        memory = self._memory.with_eviction(record)
+        memory = self.memory.with_eviction(record)
         self._keep(memory)
-        self._memory = memory
+        self.memory = memory
+
+    def hand_over(self, eviction: PlannedEviction) -> None:
+        """Write down at once that a webhook carries it out, for its pod may long be there.
+
+        Raises:
+            StopActing: it could not be written down.
+        """
+        records = tuple(
+            replace(record, taken_over=True) if record.pod == eviction.pod else record
+            for record in self.memory.evictions
+        )
+        self.memory = replace(self.memory, evictions=records)
+        self._keep(self.memory)
 
     def forget(self, eviction: PlannedEviction) -> None:
         """It did not begin; that is written down with what comes next."""
-        self._memory = self._memory.without_eviction(eviction.pod)
-
-    def with_answers(self, outcomes: Sequence[Outcome]) -> Memory:
-        """The memory with what only the answers tell."""
-        taken_over = {o.pod for o in outcomes if o.verdict is EvictionVerdict.TAKEN_OVER}
-        records = tuple(
-            replace(record, taken_over=True) if record.pod in taken_over else record
-            for record in self._memory.evictions
-        )
-        return replace(self._memory, evictions=records)
+        self.memory = self.memory.without_eviction(eviction.pod)
 
 
 def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:

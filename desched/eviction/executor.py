@@ -49,7 +49,8 @@ class Acting(NamedTuple):
 
     `around` is what the plan was made on. `remember` writes an eviction down before it is asked
     for, and raises StopActing if it could not; `forget` takes it back once it was answered no.
-    `steer` sets the soft taints that the landing counts on, and says why it could not.
+    `steer` sets the soft taints that the landing counts on, and says why it could not. `hand_over`
+    writes down that a webhook carries the eviction out, and raises StopActing if it could not.
     """
 
     cluster: ClusterReader
@@ -60,6 +61,7 @@ class Acting(NamedTuple):
     remember: Callable[[PlannedEviction], None]
     forget: Callable[[PlannedEviction], None]
     steer: Callable[[PlannedEviction], str] = lambda _: ""
+    hand_over: Callable[[PlannedEviction], None] = lambda _: None
 
 
 def carry_out(plan: Plan, acting: Acting) -> tuple[Outcome, ...]:
@@ -123,7 +125,7 @@ class _Executor:
         limits = acting.around.policy.limits
         self._acting = acting
         self._clock = acting.clock
-        self._rate = Rate(limits.per_minute)
+        self._rate = _rate(acting)
         self._patience = Patience()
         self._deadline = acting.clock.monotonic() + limits.deadline_seconds
         self._throttled = 0
@@ -208,13 +210,23 @@ class _Executor:
         except StopActing as error:
             return self._end(turn, EvictionVerdict.UNKNOWN, error)
         if answer.verdict in {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}:
-            self._throttled = 0
-            self._patience.accepted(turn.waits_for)
-            turn.close(self._outcome(turn, answer.verdict, answer.detail))
-            acting.evictor.announce(eviction, _story(eviction))
-            return ""
+            return self._accepted(turn, answer)
         acting.forget(eviction)
         return self._refused(turn, answer)
+
+    def _accepted(self, turn: _Turn, answer: EvictionAnswer) -> str:
+        acting, eviction = self._acting, turn.eviction
+        self._throttled = 0
+        self._patience.accepted(turn.waits_for)
+        turn.close(self._outcome(turn, answer.verdict, answer.detail))
+        stopped = ""
+        if answer.verdict is EvictionVerdict.TAKEN_OVER:
+            try:
+                acting.hand_over(eviction)
+            except StopActing as error:
+                stopped = str(error)
+        acting.evictor.announce(eviction, _story(eviction))
+        return stopped
 
     def _refused(self, turn: _Turn, answer: EvictionAnswer) -> str:
         outcome = self._outcome(turn, answer.verdict, answer.detail)
@@ -246,6 +258,16 @@ class _Executor:
     ) -> Outcome:
         eviction, now = turn.eviction, self._clock.now()
         return Outcome(eviction.pod, eviction.node, verdict, now, detail, refusal)
+
+
+def _rate(acting: Acting) -> Rate:
+    """The pace of earlier evictions goes on: neither a further cycle nor a restart begins anew."""
+    around, clock = acting.around, acting.clock
+    rate = Rate(around.policy.limits.per_minute)
+    now, monotonic = clock.now(), clock.monotonic()
+    for record in around.memory.evictions:
+        rate.take(monotonic - max(0.0, (now - record.evicted_at).total_seconds()))
+    return rate
 
 
 def _bottleneck(eviction: PlannedEviction, look: FreshLook) -> str:

@@ -1,15 +1,12 @@
 """Which pod replaces which evicted one: one to one, and for as long as the replacement lives."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef, Workload
 from desched.model.memory import EvictionRecord
-
-CLOCK_STEP = timedelta(seconds=1)
-"""The API server's time stamps are whole seconds: a later pod may seem this much earlier."""
+from desched.planning.clocks import SEEMS_EARLIER
 
 
 class Replicas(msgspec.Struct, frozen=True):
@@ -73,4 +70,4 @@ def _earliest(record: EvictionRecord, free: Iterable[Pod]) -> Pod | None:
 def _may_replace(pod: Pod, record: EvictionRecord) -> bool:
     if pod.owner is not None and pod.owner.kind == "StatefulSet" and pod.name != record.pod.name:
         return False
-    return pod.created_at >= record.evicted_at - CLOCK_STEP
+    return pod.created_at >= record.evicted_at - SEEMS_EARLIER

@@ -1,6 +1,7 @@
 """Measured load of nodes and pods, and what could not be known of it."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 
 import msgspec
@@ -77,7 +78,8 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
 
     `history` covers the time for which load must last, and has no node of which nothing is known.
     `destination_ratios` has a value for each of the rule's destination windows, None where it is
-    not known. `throttled` pods want more CPU than their limit lets them use.
+    not known. `throttled` pods want more CPU than their limit lets them use. `server_times` are
+    the source's clock at its earliest and its latest evaluation, None if it evaluated nothing.
     """
 
     nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]
@@ -87,3 +89,4 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     history: Mapping[str, Mapping[Resource, LoadHistory]] = {}
     destination_ratios: Mapping[str, Mapping[Resource, tuple[float | None, ...]]] = {}
     throttled: frozenset[tuple[str, str]] = frozenset()
+    server_times: tuple[datetime, datetime] | None = None

@@ -48,6 +48,7 @@ class HoldReason(StrEnum):
     TOO_FEW_UNDERLOADED_NODES = "too_few_underloaded_nodes"
     NO_NODE_IN_SCOPE = "no_node_in_scope"
     JUST_STARTED = "just_started"
+    CLOCKS_DIFFER = "clocks_differ"
 
 
 class RefusalReason(StrEnum):

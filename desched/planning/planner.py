@@ -21,6 +21,7 @@ from desched.model.plan import (
 from desched.model.snapshot import Snapshot
 from desched.planning.budgets import Allowance
 from desched.planning.choice import choose_moves
+from desched.planning.clocks import clocks_differ
 from desched.planning.cost import cost
 from desched.planning.eligibility import refuse
 from desched.planning.excess import Candidate
@@ -41,6 +42,7 @@ from desched.planning.trust import risk_surcharge
 from desched.planning.usage import UsageBook
 from desched.policy.policy import Policy
 from desched.policy.priority import resolve_threshold
+from desched.policy.wording import shortened
 
 UNKNOWN_NODES_FLOOR = 1
 UNKNOWN_NODES_SHARE = 0.1
@@ -73,8 +75,14 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
     )
     candidates, refused = _sift(overloaded, around)
-    hold = _data_hold(snapshot, pressure) or (
-        _policy_hold(policy, pressure) or _start_hold(policy, memory, now) if overloaded else None
+    hold = (
+        _clock_hold(snapshot)
+        or _data_hold(snapshot, pressure)
+        or (
+            _policy_hold(policy, pressure) or _start_hold(policy, memory, now)
+            if overloaded
+            else None
+        )
     )
     if hold is not None:
         left = [(c.pod, RefusalReason.CYCLE_HELD, hold[0].value) for c in _flat(candidates)]
@@ -106,6 +114,11 @@ def surroundings(
     kinds = policy.protections.understood_owner_kinds
     cluster = with_declared_workloads(snapshot.cluster, kinds)
     return Surroundings(cluster, policy, memory, book, threshold, now)
+
+
+def _clock_hold(snapshot: Snapshot) -> tuple[HoldReason, str] | None:
+    detail = clocks_differ(snapshot)
+    return (HoldReason.CLOCKS_DIFFER, detail) if detail else None
 
 
 def _data_hold(snapshot: Snapshot, pressure: Pressure) -> tuple[HoldReason, str] | None:
@@ -235,7 +248,7 @@ def _plan(
     taints: tuple[PlannedTaint, ...] = (),
 ) -> Plan:
     refusals = sorted(
-        (Refusal(pod.ref, pod.node, reason, detail) for pod, reason, detail in findings),
+        (Refusal(pod.ref, pod.node, reason, shortened(detail)) for pod, reason, detail in findings),
         key=lambda refusal: (refusal.node, refusal.pod),
     )
     held, detail = hold or (None, "")

@@ -1,12 +1,11 @@
 """What is free for a plan, once everything that is already on its way has taken its place."""
 
-from datetime import timedelta
-
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.memory import Memory
 from desched.model.resources import Resource
+from desched.planning.clocks import SEEMS_EARLIER
 from desched.planning.feasibility import Room
 from desched.planning.landing import expected_node
 from desched.planning.pressure import Pressure
@@ -51,8 +50,7 @@ def _reserve_replacements(room: Room, cluster: ClusterState, memory: Memory) -> 
             siblings[workload.uid].append(pod)
     for record in awaited:
         others = siblings[record.workload_uid]
-        # The API server's time stamps are whole seconds.
-        earliest = record.evicted_at - timedelta(seconds=1)
+        earliest = record.evicted_at - SEEMS_EARLIER
         created = (p for p in others if p.created_at >= earliest and p.uid not in claimed)
         replacement = next(created, None)
         if replacement is not None:

@@ -218,6 +218,20 @@ def taints_to_remove(
     return tuple((name, why) for name, why in due if name not in planned)
 
 
+def expired_taints(cluster: ClusterState, now: datetime) -> tuple[NodeAndWhy, ...]:
+    """Nodes whose own taint of desched nobody has prolonged in time, and why it is to go."""
+    expired = (n for n in _ours(cluster) if not _is_kept(n, now))
+    return tuple((node.name, "its time is over") for node in expired)
+
+
+def _ours(cluster: ClusterState) -> list[Node]:
+    """Nodes with desched's own taint, those first whose time is over first."""
+    return sorted(
+        (node for node in cluster.nodes if node.steered_until is not None),
+        key=lambda node: (node.steered_until, node.name),
+    )
+
+
 def _that_stay(around: Surroundings, pressure: Pressure) -> set[str]:
     """Nodes with desched's own taint, but for those that lose it before the plan is acted on.
 
@@ -235,24 +249,21 @@ def _due(
     verdicts: Iterable[NodeVerdict],
     now: datetime,
 ) -> tuple[NodeAndWhy, ...]:
-    """Nodes that lose the taint in this cycle, unless its plan needs them."""
-    ours = sorted(
-        (node for node in cluster.nodes if node.steered_until is not None),
-        key=lambda node: (node.steered_until, node.name),
-    )
+    """Nodes that lose the taint in this cycle, unless its plan needs them.
+
+    What is not looked at may be the node of another installation: it keeps its taint for its time.
+    """
+    expired = expired_taints(cluster, now)
+    ours = _ours(cluster)
+    kept = [node for node in ours if _is_kept(node, now) and policy.looks_at(node.labels)]
     mode = policy.steering.mode
     if mode is Steering.OFF:
-        return tuple((node.name, "steering is off") for node in ours)
+        return (*expired, *((node.name, "steering is off") for node in kept))
     under_way = {name for record in memory.in_flight for name in record.steered}
-    by_name = {verdict.node: verdict for verdict in verdicts} if ours else {}
-    expired: list[NodeAndWhy] = []
-    no_longer_needed: list[NodeAndWhy] = []
-    for node in ours:
-        if not _is_kept(node, now):
-            expired.append((node.name, "its time is over"))
-        elif node.name not in under_way:
-            why = _no_longer_needed(mode, by_name.get(node.name))
-            no_longer_needed += [(node.name, why)] if why else []
+    by_name = {verdict.node: verdict for verdict in verdicts} if kept else {}
+    free = (node for node in kept if node.name not in under_way)
+    whys = ((node.name, _no_longer_needed(mode, by_name.get(node.name))) for node in free)
+    no_longer_needed = [(name, why) for name, why in whys if why]
     count = max(1, int(len(ours) * REMOVED_SHARE))
     return (*expired, *no_longer_needed[:count])
 

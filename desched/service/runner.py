@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from desched.cycle import CycleContext, run_cycle
 from desched.errors import ConfigurationError
+from desched.model.plan import HoldReason
 from desched.model.report import CycleReport
 from desched.policy.policy import Policy
 from desched.ports import World
@@ -64,5 +65,6 @@ class CycleRunner:
     def _run_by(self, policy: Policy) -> CycleReport:
         memory = self._memory.load(policy)
         report, memory = run_cycle(self._world, policy, memory, self._context, self._memory.write)
-        self._memory.write_last(memory)
+        if report.plan.hold is not HoldReason.CLOCKS_DIFFER:  # it would forget by the wrong time
+            self._memory.write_last(memory)
         return report

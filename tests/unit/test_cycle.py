@@ -195,6 +195,14 @@ def test_a_webhook_that_took_an_eviction_over_has_ten_minutes() -> None:
     assert [r.pod.name for r in world.memory.evictions] == ["b"]
 
 
+def test_that_a_webhook_took_an_eviction_over_survives_the_end_of_the_process() -> None:
+    world = two_moves(EvictionAnswer(EvictionVerdict.TAKEN_OVER), RuntimeError("the end"))
+    with pytest.raises(RuntimeError):
+        world.run()
+    taken_over = {record.pod.name: record.taken_over for record in world.memory.evictions}
+    assert taken_over == {"a": True, "b": False}
+
+
 def test_a_failure_in_the_middle_forgets_no_eviction() -> None:
     world = two_moves(OK, RuntimeError("a bug"))
     with pytest.raises(RuntimeError):
@@ -412,3 +420,26 @@ def test_what_became_of_an_eviction_is_reported_once() -> None:
         ("b", MoveResult.NEVER_CAME),
     }
     assert not world.run(Mode.DRY_RUN, memory=world.memory).settled
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_with_a_clock_an_hour_off_nothing_is_evicted_nor_judged(hours: float) -> None:
+    world = two_moves()
+    overdue = EvictionRecord(
+        PodRef("apps", "web-0", "uid-web-0"),
+        "hot",
+        "uid-web",
+        NOW,
+        "cool",
+        100.0,
+        0.0,
+        left_at=NOW,
+        judged_by=NOW + timedelta(minutes=10),
+    )
+    servers = NOW - timedelta(hours=hours)
+    state = msgspec.structs.replace(world.seen.cluster, server_times=(servers, servers))
+    world.seen = msgspec.structs.replace(world.seen, cluster=state)
+    report = world.run(memory=Memory((overdue,)))
+    assert (report.result, report.plan.hold) == (CycleResult.HELD, HoldReason.CLOCKS_DIFFER)
+    assert world.memory.evictions == (overdue,)
+    assert not world.asked

@@ -1,12 +1,13 @@
 """A plan to carry out in virtual time: answers to give, and a log of all that was done."""
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.eviction.executor import Acting, carry_out
 from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
-from desched.model.memory import Memory
+from desched.model.memory import EvictionRecord, Memory
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import EvictionVerdict, Outcome
 from desched.planning.planner import surroundings
@@ -42,11 +43,16 @@ class Stage:
 
     Each move is `pod@node of workload`. Answers are by pod, in their turn, then OK. `allowed` tells
     by workload what its budget allows at a time; without an entry there is no budget. With
-    `covers_all` such a budget covers the pods of every workload.
+    `covers_all` such a budget covers the pods of every workload. Earlier cycles made evictions so
+    many `seconds_before` this one.
     """
 
     def __init__(
-        self, *moves: str, per_minute: int | None = None, deadline_seconds: int = 240
+        self,
+        *moves: str,
+        per_minute: int | None = None,
+        deadline_seconds: int = 240,
+        seconds_before: Sequence[float] = (),
     ) -> None:
         self.clock = VirtualClock(NOW)
         self.log: list[Deed] = []
@@ -55,7 +61,7 @@ class Stage:
         self.fence: Callable[[], bool] = lambda: True
         self.remembered: set[str] = set()
         self.covers_all = False
-        self.store_fails_for = ""
+        self.store_fails_for = self.handing_over_fails_for = ""
         self.unreadable = ""
         self.unsteered = ""
         self.seconds_by_deed: dict[str, float] = {}
@@ -70,7 +76,8 @@ class Stage:
         of_load = load(dict.fromkeys(self._nodes, (0.9, 0.1)), usage)
         seen = snapshot(self._nodes.values(), self._pods, of_load, self.workloads.values())
         book = UsageBook(seen, by, NOW)
-        self._around = surroundings(seen, by, Memory(), NOW, book)
+        memory = Memory(tuple(map(_evicted_before, seconds_before)))
+        self._around = surroundings(seen, by, memory, NOW, book)
 
     # The ports
 
@@ -115,6 +122,11 @@ class Stage:
         self._did("forgot", eviction.pod)
         self.remembered.discard(eviction.pod.name)
 
+    def hand_over(self, eviction: PlannedEviction) -> None:
+        self._did("handed over", eviction.pod)
+        if eviction.pod.name == self.handing_over_fails_for:
+            raise StopActing("somebody else changed the memory")
+
     def steer(self, eviction: PlannedEviction) -> str:
         return "a node changed" if eviction.pod.name == self.unsteered else ""
 
@@ -131,6 +143,7 @@ class Stage:
             self.remember,
             self.forget,
             self.steer,
+            self.hand_over,
         )
         self.outcomes: Sequence[Outcome] = carry_out(self.plan, acting)
         assert [outcome.pod for outcome in self.outcomes] == [e.pod for e in self.plan.evictions]
@@ -155,6 +168,12 @@ class Stage:
             budget(f"guard-{app}", allowed(now), **({} if self.covers_all else {"app": app}))
             for app, allowed in self.allowed.items()
         )
+
+
+def _evicted_before(seconds: float) -> EvictionRecord:
+    name = f"earlier-{seconds}"
+    ref = PodRef("apps", name, f"uid-{name}")
+    return EvictionRecord(ref, "n", f"uid-of-{name}", NOW - timedelta(seconds=seconds), "m")
 
 
 def _pod(move: str) -> Pod:

@@ -48,7 +48,17 @@ def test_what_a_webhook_takes_over_is_under_way() -> None:
     stage.answers["a"] = [TAKEN_OVER]
     assert stage.run() == ["taken_over", "evicted"]
     assert stage.remembered == {"a", "b"}
-    assert stage.times("announced", "a") != []
+    steps = ["looked", "remembered", "asked", "handed over", "announced"]
+    assert [deed.what for deed in stage.log if deed.pod == "a"] == steps
+    assert stage.times("handed over", "b") == []
+
+
+def test_nothing_more_begins_when_a_take_over_cannot_be_written_down() -> None:
+    stage = two()
+    stage.answers["a"] = [TAKEN_OVER]
+    stage.handing_over_fails_for = "a"
+    assert stage.run() == ["taken_over", "not_begun"]
+    assert details(stage)[1] == "somebody else changed the memory"
 
 
 def test_what_is_not_confirmed_is_neither_written_down_nor_asked_for() -> None:
@@ -169,6 +179,23 @@ def test_what_is_not_asked_for_does_not_count_against_the_rate() -> None:
     stage.present = lambda one: None if one.name < "p6" else one
     assert stage.run() == ["gone"] * 6 + ["evicted"] * 2
     assert stage.times("asked") == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("seconds_before", "begins_at"), [((20.0,), 40.0), ((90.0,), 0.0), ((80.0, 20.0), 40.0)]
+)
+def test_evictions_of_earlier_cycles_and_processes_count_in_their_minute(
+    seconds_before: tuple[float, ...], begins_at: float
+) -> None:
+    stage = Stage("a@hot of web", per_minute=1, seconds_before=seconds_before)
+    assert stage.run() == ["evicted"]
+    assert stage.times("asked") == [begins_at]
+
+
+def test_an_eviction_of_a_clock_that_was_ahead_counts_as_one_of_this_moment() -> None:
+    stage = Stage("a@hot of web", per_minute=1, seconds_before=(-3600.0,))
+    assert stage.run() == ["evicted"]
+    assert stage.times("asked") == [60.0]
 
 
 def test_the_look_is_as_fresh_as_can_be_when_the_rate_lets_the_request_begin() -> None:

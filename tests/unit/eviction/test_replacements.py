@@ -8,6 +8,7 @@ import pytest
 from desched.eviction.replacements import replacements, replicas_of
 from desched.model.cluster import Owner
 from desched.model.memory import Memory, MoveResult
+from desched.planning.clocks import CLUSTER_TOLERANCE_SECONDS
 from tests.unit.eviction.moves import (
     EVICTED_AT,
     followed,
@@ -31,7 +32,7 @@ def matched(records, pods):
 @pytest.mark.parametrize(
     "pod",
     [
-        replacement(created_at=EVICTED_AT - 2 * SECOND),
+        replacement(created_at=EVICTED_AT - 8 * SECOND),
         replacement(of="db"),
         replacement(of=None),
         replacement(deleting=True),
@@ -49,6 +50,11 @@ def test_a_replacement_may_seem_older_by_the_part_of_a_second():
     stamped = EVICTED_AT + timedelta(milliseconds=900)
     pod = replacement(created_at=stamped.replace(microsecond=0))
     assert matched([record(evicted_at=stamped)], [pod]) == {"web-0": "web-9"}
+
+
+def test_a_replacement_may_seem_older_by_as_much_as_clocks_may_differ():
+    pod = replacement(created_at=EVICTED_AT - timedelta(seconds=CLUSTER_TOLERANCE_SECONDS))
+    assert matched([record()], [pod]) == {"web-0": "web-9"}
 
 
 def test_the_earliest_eviction_gets_the_earliest_pod_in_any_order():

@@ -313,6 +313,16 @@ def test_what_has_expired_goes_at_once_and_of_the_others_one_in_ten_at_least_one
     assert len(removed(seen, steering(most=25))) == 2
 
 
+@pytest.mark.parametrize("by", [OFF, steering()])
+def test_on_a_node_that_is_not_looked_at_a_taint_stays_for_its_time(by: Policy) -> None:
+    here = msgspec.structs.replace(by, node_selector=selector(pool="here"))
+    nodes = [node("ours", labels={"pool": "here"}, **OURS), node("of-others", **OURS)]
+    seen = snapshot(nodes, [], load({n.name: (0.5, 0.1) for n in nodes}))
+    assert removed(seen, here) == ["ours"]
+    late = snapshot([node("of-others", **EXPIRED)], [], load({"of-others": (0.5, 0.1)}))
+    assert removed(late, here) == ["of-others"]
+
+
 def test_the_oldest_taint_goes_first() -> None:
     quiet = dict.fromkeys(HOT, 0.5)
     sooner = OURS | {"steered_until": NOW + timedelta(minutes=1)}

@@ -1,9 +1,12 @@
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 from desched.cycle import CycleContext
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
-from desched.model.memory import Memory
+from desched.model.memory import Memory, Pause, PauseScope
+from desched.model.plan import HoldReason
 from desched.model.report import CycleResult, Mode
 from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import PriorityThreshold
@@ -106,3 +109,35 @@ def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, edit
         runner.run()
     (reading,) = told
     assert reading.policy == POLICY
+
+
+class ServerThatTellsItsTime:
+    """The simulated API server, with a clock that stands still."""
+
+    def __init__(self, simulation):
+        self._cluster = simulation.cluster
+        self._time = simulation.clock.now()
+
+    def read_cluster(self):
+        times = (self._time, self._time)
+        return msgspec.structs.replace(self._cluster.read_cluster(), server_times=times)
+
+    def read_around(self, ref):
+        return self._cluster.read_around(ref)
+
+
+def test_by_a_clock_that_is_off_nothing_that_is_remembered_is_forgotten(simulation, editor):
+    now = simulation.clock.now()
+    pause = Pause(PauseScope.EVERYTHING, now, now + timedelta(hours=1), by="jane")
+    store = SimulatedMemoryStore(SimulatedConfigMap())
+    store.save(Memory(pauses=(pause,)))
+    world = simulation.world(acting=True)._replace(cluster=ServerThatTellsItsTime(simulation))
+    runner = CycleRunner(
+        world,
+        PolicyFile(editor.load),
+        KeptMemory(store, world.clock, Mode.EVICT, Memory()),
+        CycleContext(0, Mode.EVICT, "simulated"),
+    )
+    simulation.clock.advance(7200.0)
+    assert runner.run().plan.hold is HoldReason.CLOCKS_DIFFER
+    assert store.load().memory == Memory(pauses=(pause,))

@@ -1,0 +1,241 @@
+"""A story of processes of desched, each of which is killed at a step, and of what they leave."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from desched.adapters.kubernetes.memory_store import CONFIG_MAP, MEMORY_KEY
+from desched.model.memory import EvictionRecord, Memory
+from desched.model.stored_memory import decoded
+from tests.controlplane.installation import ALONE, QUICK_LEASE
+from tests.controlplane.manifests import Object
+from tests.controlplane.mortal_runs import KILLED, UNHARMED, Death, run, steps_in
+from tests.controlplane.pairs import APPS, NAMESPACE, PAIRS, Pairs
+from tests.controlplane.waiting import wait_for
+from tests.mortal import Moment
+
+MOST_TRIES = 3
+"""A process that is slow may lose its lease, and so never come to its step."""
+
+STATE = "desched-system"
+LEASE = ("apis/coordination.k8s.io/v1", "leases/desched")
+TAINT = "desched.io/overloaded"
+COMMAND_WORDS = len(("python", "-m", "desched"))
+SETTLED_SECONDS = 60.0
+
+SINGLE = ("--once", ALONE)
+SERVICE = ("--interval", "2s", "--listen-address", "127.0.0.1:0", ALONE)
+
+
+class Point(NamedTuple):
+    """Where in its work a process is killed, and how docs/reliability.md says that."""
+
+    said: str
+    call: str
+    since: str = ""
+
+
+WITH_LEASE = (
+    Point("reads the lease", "lease.read"),
+    Point("makes the lease", "lease.create"),
+    Point("renews the lease", "lease.replace", "lease.create"),
+    Point("takes the lease", "lease.replace"),
+    Point("releases the lease", "lease.release"),
+)
+"""Of a process that contends for the lease, and evicts one pod as in the first cycle."""
+
+FIRST_CYCLE = (
+    Point("reads its memory", "memory.load"),
+    Point("reads the cluster", "cluster.read_cluster"),
+    Point("reads the load", "load.read_load"),
+    Point("looks again at the pod", "cluster.read_around"),
+    Point("sets a soft taint", "steerer.taint"),
+    Point("writes the eviction down", "memory.save"),
+    Point("asks for the eviction", "evictor.evict"),
+    Point("writes the Events of the eviction", "evictor.announce"),
+    Point("writes down how the cycle ended", "memory.save", "evictor.announce"),
+)
+"""Of a process that evicts one pod, whose replacement would come back without a soft taint."""
+
+NEXT_CYCLE = (
+    Point("removes the soft taint", "steerer.untaint"),
+    Point("writes down what became of the move", "memory.save", "steerer.untaint"),
+    Point("writes the Event of what became of it", "events.settled"),
+)
+"""Of a service that begins when the replacement is Ready, and may not evict."""
+
+
+class Standing(NamedTuple):
+    """What is to be seen from outside."""
+
+    memory: Memory
+    pods: Mapping[str, str]
+    tainted: frozenset[str]
+    lease_held: bool
+    told: int
+
+    @property
+    def begun(self) -> list[EvictionRecord]:
+        """Evictions under way whose pod is gone."""
+        return [record for record in self.memory.in_flight if record.pod.name not in self.pods]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way, and nothing is left of what was."""
+        return not self.memory.in_flight and not self.tainted
+
+
+class Chapter(NamedTuple):
+    """A process that was killed: what it found, what it left, and what others made of that."""
+
+    point: Point
+    moment: Moment
+    before: Standing
+    left: Standing
+    after: Standing
+    calls: tuple[str, ...]
+
+    def left_behind(self) -> str:
+        """In words."""
+        settled = self.before.memory.in_flight and not self.left.memory.in_flight
+        found = {
+            "a lease that nobody renews": self.left.lease_held,
+            "a soft taint": bool(self.left.tainted),
+            "a note of an eviction that did not begin": bool(self.left.memory.in_flight)
+            and not self.left.begun,
+            "an eviction under way that is written down": bool(self.left.begun),
+            "no Event of what became of the move": settled and self.left.told == self.before.told,
+        }
+        return ", ".join(words for words, so in found.items() if so) or "nothing"
+
+    def made_good(self) -> str:
+        """In words."""
+        resting = {rest.workload_uid for rest in self.after.memory.cool_downs}
+        followed_up = {record.workload_uid for record in self.left.begun} <= resting
+        done = {
+            "waits until the lease has run out": self.left.lease_held,
+            "removes the taint": bool(self.left.tainted),
+            "follows the move up": bool(self.left.begun) and followed_up,
+            "forgets the note": bool(self.left.memory.in_flight) and not self.left.begun,
+        }
+        return ", ".join(words for words, so in done.items() if so) or "begins anew"
+
+
+class Story:
+    """Pairs of nodes, and one process of desched after the other.
+
+    One of the two pods on a hot node has to leave it, to the cold one of its pair; to the scheduler
+    the hot one is the emptier one of the two. `undisturbed` are the calls of processes that evict
+    one pod and do not die.
+    """
+
+    def __init__(self, sites: Pairs) -> None:
+        self.undisturbed: list[list[str]] = []
+        self._sites = sites
+        self._plane = sites.plane
+        self._policies = {most: self._policy(most) for most in (0, 1, PAIRS)}
+
+    def kill(self, point: Point, moment: Moment) -> Chapter:
+        """Let a process die there, and others put things in order, which evict nothing."""
+        arguments = self._arguments(0 if point in NEXT_CYCLE else 1, *_flags(point))
+        death = Death(point.call, moment, point.since)
+        for _ in range(MOST_TRIES):
+            if point in NEXT_CYCLE:
+                self.undisturbed.append(self._evict(1))
+            if point.since == "lease.create":
+                self._plane.request("DELETE", _path(*LEASE))
+            before = self.standing()
+            ended = run(arguments, self._log, death)
+            left = self.standing()
+            after = self.settle()
+            if ended.code == KILLED:
+                return Chapter(point, moment, before, left, after, tuple(steps_in(ended.output)))
+            assert ended.code == 0, ended.output
+        raise AssertionError(f"no process came to {death}; see {self._log}")
+
+    def end(self) -> Standing:
+        """All that is left to do is done in one cycle, and followed up."""
+        self._evict(PAIRS)
+        return self.settle()
+
+    def _evict(self, most: int) -> list[str]:
+        """Undisturbed, until all replacements are Ready; the calls that were made."""
+        ended = run(self._arguments(most, *SINGLE), self._log, UNHARMED)
+        assert ended.code == 0, ended.output
+        self._wait_for_pods()
+        return steps_in(ended.output)
+
+    def settle(self) -> Standing:
+        """Cycles that may not evict, until nothing is left to do."""
+        self._wait_for_pods()
+
+        def quiet() -> Standing | None:
+            standing = self.standing()
+            if standing.is_quiet:
+                return standing
+            ended = run(self._arguments(0, *SINGLE), self._log)
+            assert ended.code == 0, ended.output
+            return None
+
+        found = wait_for("nothing is under way", quiet, SETTLED_SECONDS)
+        assert found is not None
+        return found
+
+    def standing(self) -> Standing:
+        """What is to be seen now."""
+        nodes = self._plane.items("/api/v1/nodes")
+        lease = self._found(*LEASE)
+        events = self._plane.items(f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events")
+        return Standing(
+            memory=self._memory(),
+            pods={p["metadata"]["name"]: p["spec"]["nodeName"] for p in self._pods()},
+            tainted=frozenset(n["metadata"]["name"] for n in nodes if TAINT in json.dumps(n)),
+            lease_held=bool(lease and lease["spec"].get("holderIdentity")),
+            told=sum(event["reason"] == "Moved" for event in events),
+        )
+
+    @property
+    def _log(self) -> Path:
+        return self._sites.directory / "desched.log"
+
+    def _policy(self, most: int) -> Path:
+        return self._sites.policy(
+            f"policy-{most}",
+            evictSingleReplica=True,
+            evictionLimits={"total": most, "perMinute": 1000},
+            steering="WhenNeeded",
+            steeringMaxNodes="100%",
+        )
+
+    def _arguments(self, most: int, *flags: str) -> list[str]:
+        return self._sites.arguments("--evict", *flags, policy=self._policies[most])[COMMAND_WORDS:]
+
+    def _pods(self) -> list[Object]:
+        return self._plane.pods(NAMESPACE)
+
+    def _wait_for_pods(self) -> None:
+        self._plane.wait_for_ready_pods(NAMESPACE, PAIRS * len(APPS), timeout=SETTLED_SECONDS)
+
+    def _memory(self) -> Memory:
+        found = self._found("api/v1", f"configmaps/{CONFIG_MAP}")
+        if found is None:
+            return Memory()
+        recollection = decoded(found["data"][MEMORY_KEY])
+        assert recollection.memory is not None, recollection.problem
+        return recollection.memory
+
+    def _found(self, api: str, path: str) -> Object | None:
+        status, answer = self._plane.request("GET", _path(api, path))
+        assert status in {200, 404}, answer
+        return answer if status == 200 else None
+
+
+def _path(api: str, path: str) -> str:
+    return f"/{api}/namespaces/{STATE}/{path}"
+
+
+def _flags(point: Point) -> tuple[str, ...]:
+    if point in WITH_LEASE:
+        return ("--once", *QUICK_LEASE)
+    return SERVICE if point in NEXT_CYCLE else SINGLE

@@ -1,0 +1,144 @@
+"""Runs of desched that die at a chosen step, as by kill -9, and quick ones that do not.
+
+Each is a process of its own, forked from one that has imported desched and done nothing else.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from multiprocessing import get_context
+from pathlib import Path
+from threading import Lock
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest import mock
+
+from desched import cli
+from desched.adapters.kubernetes.events import EventWriter
+from desched.adapters.kubernetes.lease import KubernetesLease
+from desched.bootstrap import election, process, runs
+from desched.bootstrap.state import memory_store
+from desched.ports import Lease, LeaseRecord
+from tests.controlplane.process import LIBC, PR_SET_PDEATHSIG
+from tests.mortal import Fate, Moment, Step, mortal, mortal_world
+
+LONGEST_SECONDS = 60.0
+KILLED = -signal.SIGKILL
+
+_FORKS = get_context("forkserver")
+_FORKS.set_forkserver_preload(["__main__", __name__])
+
+
+class Death(NamedTuple):
+    """At this step, the first one after a call to `since`, the process kills itself."""
+
+    call: str
+    moment: Moment
+    since: str = ""
+
+
+class Ended(NamedTuple):
+    """How a run ended: its exit code, or a signal's number below zero."""
+
+    code: int
+    output: str
+
+
+def run(arguments: Sequence[str], output: Path, death: Death | None = None) -> Ended:
+    """Desched with this command line, to its end; what it prints goes to the file `output`."""
+    fork = _FORKS.Process(target=_live, args=(tuple(arguments), output, death))
+    fork.start()
+    fork.join(LONGEST_SECONDS)
+    if fork.exitcode is None:
+        fork.kill()
+        fork.join()
+        raise TimeoutError(f"not within {LONGEST_SECONDS:g} s: {output.read_text()}")
+    ended = Ended(fork.exitcode, output.read_text())
+    fork.close()
+    return ended
+
+
+def steps_in(output: str) -> list[str]:
+    """The calls of a run that was to tell them, in their order."""
+    lines = (line.partition(_MARK) for line in output.splitlines())
+    return [call for _, mark, call in lines if mark]
+
+
+UNHARMED = Death("", Moment.BEFORE)
+"""Of a run that tells its calls and does not die."""
+
+_MARK = "step: "
+
+
+def _live(arguments: Sequence[str], output: Path, death: Death | None) -> None:
+    if LIBC is not None:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    with output.open("wb") as file:
+        os.dup2(file.fileno(), sys.stdout.fileno())
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    if death is not None:
+        _make_mortal(_Watch(death))
+    sys.exit(cli.main(arguments))
+
+
+class _Watch:
+    """Kills the process at its step; the lease has a thread of its own."""
+
+    def __init__(self, death: Death) -> None:
+        self._death = death
+        self._armed = not death.since
+        self._lock = Lock()
+
+    def __call__(self, step: Step) -> None:
+        with self._lock:
+            if step.moment is Moment.BEFORE and not step.call.startswith("clock."):
+                os.write(sys.stderr.fileno(), f"{_MARK}{step.call}\n".encode())
+            if self._armed and step == (self._death.call, self._death.moment):
+                os.kill(os.getpid(), signal.SIGKILL)
+            self._armed |= step == (self._death.since, Moment.AFTER)
+
+
+def _make_mortal(fate: Fate) -> None:
+    """From now on the composition root makes ports of which each call is a step."""
+    world = process.Process.world
+    for target, name, replacement in (
+        (process.Process, "world", lambda self: mortal_world(world(self), fate)),
+        (process, "memory_store", _made_mortal(memory_store, "memory", fate)),
+        (election, "KubernetesLease", _made_mortal_lease(fate)),
+        (runs, "EventWriter", _made_mortal(EventWriter, "events", fate)),
+    ):
+        mock.patch.object(target, name, replacement).start()
+
+
+def _made_mortal(make: Callable[..., Any], name: str, fate: Fate) -> Callable[..., Any]:
+    def made(*arguments: Any, **named: Any) -> Any:
+        return mortal(make(*arguments, **named), name, fate)
+
+    return made
+
+
+class _MortalLease:
+    """A replacement by a record without a holder is a step of its own: the release."""
+
+    def __init__(self, lease: Lease, fate: Fate) -> None:
+        self._lease = mortal(lease, "lease", fate)
+        self._last = mortal(SimpleNamespace(release=lease.replace), "lease", fate)
+
+    def read(self) -> LeaseRecord | None:
+        return self._lease.read()
+
+    def create(self, record: LeaseRecord) -> LeaseRecord | None:
+        return self._lease.create(record)
+
+    def replace(self, record: LeaseRecord) -> LeaseRecord | None:
+        store = self._lease.replace if record.holder else self._last.release
+        stored: LeaseRecord | None = store(record)
+        return stored
+
+
+def _made_mortal_lease(fate: Fate) -> Callable[..., Lease]:
+    def made(*arguments: Any, **named: Any) -> Lease:
+        return _MortalLease(KubernetesLease(*arguments, **named), fate)
+
+    return made

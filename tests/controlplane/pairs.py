@@ -1,0 +1,49 @@
+"""Pairs of a hot and a cold node: each of them needs one move, and a soft taint for it."""
+
+from collections.abc import Iterator, Mapping
+
+from tests.controlplane.manifests import Object, deployment, usage
+from tests.controlplane.sites import SITE, Sites
+
+PAIRS = 18
+"""More than evictions before the last kill, so that desched always has something to do."""
+
+NAMESPACE = "apps"
+APPS: Mapping[str, tuple[str, str, str]] = {
+    "web": ("hot", "450m", "100m"),
+    "api": ("hot", "450m", "100m"),
+    "filler": ("cold", "200m", "3"),
+}
+"""Of each pair: the node, and the CPU that a pod uses and requests."""
+
+
+class Pairs(Sites):
+    """A site for each pair, all of them in one namespace."""
+
+    def build_pairs(self) -> None:
+        """Make them real; returns when desched knows the load of all."""
+        self.install_permissions("overlays/steering")
+        numbers = range(PAIRS)
+        for node, uses in (("hot", "2500m"), ("cold", "0")):
+            names = [f"{node}{number}" for number in numbers]
+            self.plane.add_node(*names, annotations=usage(uses), unschedulable=True)
+        self.plane.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+            *(manifest for number in numbers for manifest in _workloads(number)),
+        )
+        for number in numbers:
+            for app, (node, _, _) in APPS.items():
+                (pod,) = self._created(NAMESPACE, f"{app}{number}", 1)
+                self.bind(NAMESPACE, pod["metadata"]["name"], f"{node}{number}")
+            for node in ("hot", "cold"):
+                change = {"metadata": {"labels": {SITE: str(number)}}}
+                body = {**change, "spec": {"unschedulable": False}}
+                self.plane.request("PATCH", f"/api/v1/nodes/{node}{number}", body)
+        self.plane.wait_for("nodes that take pods", lambda: not self._tainted())
+        self.wait_until_measured(PAIRS * len(APPS))
+
+
+def _workloads(number: int) -> Iterator[Object]:
+    fields: Object = {"nodeSelector": {SITE: str(number)}, "terminationGracePeriodSeconds": 0}
+    for app, (_, uses, cpu_request) in APPS.items():
+        yield deployment(f"{app}{number}", 1, uses, NAMESPACE, cpu_request=cpu_request, **fields)
