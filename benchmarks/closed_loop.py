@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from benchmarks.baselines import Baseline, biggest_first, by_priority
 from benchmarks.day import NODES, TARGET, Day, Floats, Regime, a_day
@@ -30,17 +31,18 @@ from desched.cycle import CycleContext, run_cycle
 from desched.model.cluster import PodRef
 from desched.model.memory import Memory
 from desched.model.plan import NodeClass, NodeVerdict, Plan, PlannedEviction
-from desched.model.report import CycleReport, EvictionVerdict, Mode
+from desched.model.report import CycleReport, EvictionVerdict, Mode, TaintChange
 from desched.policy.loading import parse_policy
-from desched.policy.policy import Policy
+from desched.policy.policy import Policy, Steering, SteeringRules
 from desched.ports import EvictionAnswer, Evictor
 from desched.simulation.world import Simulation
 
 SEEDS = 5
 REPEAT_SECONDS = 3600.0
 NOBODY, SIGS, VOLCANO = "no descheduler", "first fit by priority", "biggest first"
-DESCHED, ORACLE, STEERING = "desched", "oracle", "oracle that steers"
-CONTESTANTS = (NOBODY, SIGS, VOLCANO, DESCHED, ORACLE, STEERING)
+DESCHED, DESCHED_STEERING = "desched", "desched that steers"
+ORACLE, ORACLE_STEERING = "oracle", "oracle that steers"
+CONTESTANTS = (NOBODY, SIGS, VOLCANO, DESCHED, DESCHED_STEERING, ORACLE, ORACLE_STEERING)
 QUIET = "desched on a quiet day"
 QUIET_PEAK_RATIO = 0.99
 """On a quiet day the highest load of any node comes this near to its target."""
@@ -103,12 +105,15 @@ class Tally:
 
     `stays` counts what it did about each node that it measured above a target, in every cycle;
     `results` what it found to have become of its evictions; `acting_seconds` is the longest time
-    that a cycle took in virtual time, which only acting takes.
+    that a cycle took in virtual time, which only acting takes. `taints` counts how often a node
+    got the soft taint, `most_tainted` is the most nodes that had it at a time.
     """
 
     stays: Counter[str] = field(default_factory=Counter)
     results: Counter[str] = field(default_factory=Counter)
     acting_seconds: float = 0.0
+    taints: int = 0
+    most_tainted: int = 0
 
 
 @dataclass
@@ -174,8 +179,11 @@ def _contestant(
     world = simulation.world(acting=True)._replace(evictor=evictor)
     if name == DESCHED:
         return _Desched(simulation, evictor, policy, tally).act
-    if name in {ORACLE, STEERING}:
-        return Oracle(simulation, evictor, policy, steering=name == STEERING).act
+    if name == DESCHED_STEERING:
+        steering = SteeringRules(Steering.WHEN_NEEDED, policy.steering.most_nodes)
+        return _Desched(simulation, evictor, replace(policy, steering=steering), tally).act
+    if name in {ORACLE, ORACLE_STEERING}:
+        return Oracle(simulation, evictor, policy, steering=name == ORACLE_STEERING).act
     if name == NOBODY:
         return lambda: None
     baseline = Baseline(policy, by_priority if name == SIGS else biggest_first)
@@ -193,6 +201,7 @@ class _Desched:
         self._memory = Memory()
         self._number = 0
         self._tally = tally
+        self._tainted: set[str] = set()
 
     def act(self) -> None:
         self._number += 1
@@ -202,6 +211,16 @@ class _Desched:
         self._tally.results.update(r.result for r in report.settled if r.result is not None)
         longest = max(self._tally.acting_seconds, report.duration_seconds)
         self._tally.acting_seconds = longest
+        self._count_taints(report.taints)
+
+    def _count_taints(self, changes: Iterable[TaintChange]) -> None:
+        for change in changes:
+            if change.done and change.tainted:
+                self._tally.taints += change.node not in self._tainted
+                self._tainted.add(change.node)
+            elif change.done:
+                self._tainted.discard(change.node)
+            self._tally.most_tainted = max(self._tally.most_tainted, len(self._tainted))
 
 
 def _count_stays(report: CycleReport, stays: Counter[str]) -> None:
@@ -297,10 +316,11 @@ def _table(found: dict[str, list[Outcome]]) -> None:
         "pod rep.",
         "back",
         "hot",
+        "taints",
         "pending",
         "s",
     )
-    widths = (27, 22, 12, 9, 7, 7, 9, 6)
+    widths = (27, 22, 12, 9, 7, 7, 8, 9, 6)
     print("  " + " " * 22 + "".join(f"{h:>{w}}" for h, w in zip(heads, widths, strict=True)))
     for name, days in found.items():
         counts = [len(day.evictions) for day in days]
@@ -311,34 +331,37 @@ def _table(found: dict[str, list[Outcome]]) -> None:
             _share([day.pod_repeats for day in days], counts),
             _share([day.came_back for day in days], counts),
             _share([day.landed_hot for day in days], counts),
+            f"{statistics.median(day.tally.taints for day in days):.0f}",
             f"{statistics.median(day.pending_minutes for day in days):.0f}",
             f"{statistics.median(day.seconds for day in days):.1f}",
         )
         print(f"  {name:<22}" + "".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
 
 
-def _aims(found: dict[str, list[Outcome]]) -> None:
-    def removed(name: str) -> list[float]:
-        pairs = zip(found[NOBODY], found[name], strict=True)
+def _aims(name: str, found: dict[str, list[Outcome]]) -> None:
+    def removed(who: str) -> list[float]:
+        pairs = zip(found[NOBODY], found[who], strict=True)
         return [before.overload_minutes - after.overload_minutes for before, after in pairs]
 
-    def evictions(name: str) -> float:
-        return statistics.median(len(day.evictions) for day in found[name])
+    def evictions(who: str) -> float:
+        return statistics.median(len(day.evictions) for day in found[who])
 
     share = statistics.median(
-        own / most for own, most in zip(removed(DESCHED), removed(ORACLE), strict=True)
+        own / most for own, most in zip(removed(name), removed(ORACLE), strict=True)
     )
-    _aim(f"removes {share:.0%} of what the oracle removes", "at least 70 %", met=share >= 0.7)
-    total = sum(len(day.evictions) for day in found[DESCHED])
-    repeats = sum(day.workload_repeats for day in found[DESCHED]) / max(1, total)
+    _aim(
+        f"{name} removes {share:.0%} of what the oracle removes", "at least 70 %", met=share >= 0.7
+    )
+    total = sum(len(day.evictions) for day in found[name])
+    repeats = sum(day.workload_repeats for day in found[name]) / max(1, total)
     _aim(f"{repeats:.1%} of its evictions hit a workload again", "at most 2 %", met=repeats <= 0.02)
-    best = max((SIGS, VOLCANO), key=lambda name: statistics.median(removed(name)))
-    ratio = evictions(DESCHED) / max(1.0, evictions(best))
-    _aim(f"{ratio:.0%} of the evictions of '{best}'", "at most half", met=ratio <= 0.5)
+    best = max((SIGS, VOLCANO), key=lambda who: statistics.median(removed(who)))
+    ratio = evictions(name) / max(1.0, evictions(best))
+    _aim(f"it makes {ratio:.0%} of the evictions of '{best}'", "at most half", met=ratio <= 0.5)
 
 
 def _aim(text: str, aim: str, *, met: bool) -> None:
-    print(f"  {'met   ' if met else 'MISSED'}  desched {text} ({aim})")
+    print(f"  {'met   ' if met else 'MISSED'}  {text} ({aim})")
 
 
 class Job(NamedTuple):
@@ -362,20 +385,25 @@ def do(job: Job) -> Outcome:
 def _show(regime: Regime, found: dict[str, list[Outcome]], quiet: Outcome) -> None:
     print(f"\n{regime}")
     _table(found)
-    _aims(found)
     count = len(quiet.evictions)
-    _aim(f"makes {count} evictions on a quiet day", "none", met=count == 0)
-    tallies = [day.tally for day in found[DESCHED]]
-    _shares(
-        "What became of desched's evictions, by its own judgement:",
-        sum((tally.results for tally in tallies), Counter()),
-    )
-    _shares(
-        "Nodes measured above a target, by what desched did about them in that cycle:",
-        sum((tally.stays for tally in tallies), Counter()),
-    )
-    longest = max(tally.acting_seconds for tally in tallies)
-    print(f"  Acting took at most {longest:.0f} s of a cycle.", flush=True)
+    _aim(f"{DESCHED} makes {count} evictions on a quiet day", "none", met=count == 0)
+    for name in (DESCHED, DESCHED_STEERING):
+        _aims(name, found)
+        tallies = [day.tally for day in found[name]]
+        _shares(
+            "What became of its evictions, by its own judgement:",
+            sum((tally.results for tally in tallies), Counter()),
+        )
+        _shares(
+            "Nodes measured above a target, by what it did about them in that cycle:",
+            sum((tally.stays for tally in tallies), Counter()),
+        )
+        longest = max(tally.acting_seconds for tally in tallies)
+        most = max(tally.most_tainted for tally in tallies)
+        print(
+            f"  Acting took at most {longest:.0f} s of a cycle; at most {most} nodes had a taint.",
+            flush=True,
+        )
 
 
 def _shares(title: str, counts: Counter[str]) -> None:

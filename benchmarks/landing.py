@@ -2,7 +2,9 @@
 
 Takes about an hour on 2 cores; `--share 0.1` is a tenth of it. Every cluster has a control plane
 of its own. Rows (i) to (iv) are kinds of clusters, (v) is calibration over (i) to (iii): how often
-nodes of a forecast probability really were the landing. Mismatches are printed.
+nodes of a forecast probability really were the landing. Mismatches are printed. With `--taints`
+nodes have soft taints of desched, which change before evictions, and of others, and some pods
+tolerate them.
 """
 
 import argparse
@@ -15,8 +17,10 @@ import numpy as np
 
 from tests.controlplane.binaries import find_or_build
 from tests.controlplane.cluster import BINARIES, ControlPlane
-from tests.controlplane.landing_trials import EVENTS_FLAGS, SCORES_FLAGS, Trial, Trials
+from tests.controlplane.landing_trials import Trial, Trials
 from tests.controlplane.random_clusters import build, random_cluster
+from tests.controlplane.scheduler_log import EVENTS_FLAGS, SCORES_FLAGS
+from tests.controlplane.soft_taints import SoftTaints, with_soft_taints
 
 FEWEST_IN_BUCKET = 50
 BUCKETS = 10
@@ -45,16 +49,20 @@ CASES = (
 )
 
 
-def trials_of(case: Case, share: float) -> list[Trial]:
+def trials_of(case: Case, share: float, *, tainted: bool) -> list[Trial]:
     """All evictions of a row; scores are logged only where all nodes are scored."""
     binaries = find_or_build(BINARIES, lambda line: print(line, file=sys.stderr))
     found: list[Trial] = []
     for seed in range(max(1, math.ceil(case.clusters * share))):
         cluster = random_cluster(seed, case.nodes, homogeneous=case.homogeneous)
+        if tainted:
+            cluster = with_soft_taints(cluster, seed)
         flags = SCORES_FLAGS if case.nodes < 100 else EVENTS_FLAGS
         with ControlPlane(binaries, flags) as control_plane:
             build(control_plane, cluster)
-            for trial in Trials(control_plane, cluster, seed).run(case.evictions, case.at_once):
+            taints = SoftTaints(control_plane, seed) if tainted else None
+            trials = Trials(control_plane, cluster, seed, taints)
+            for trial in trials.run(case.evictions, case.at_once):
                 found.append(trial)
                 if not trial.is_covered or (case.at_once == 1 and trial.differences()):
                     print(f"  ({case.label}) seed {seed}: {trial}")
@@ -108,12 +116,13 @@ def calibration(trials: Iterable[Trial]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="of the clusters of each row")
+    parser.add_argument("--taints", action="store_true", help="clusters with soft taints")
     parser.add_argument("--rows", nargs="*", default=[case.label for case in CASES])
     arguments = parser.parse_args()
     reached, all_single = [], []
     for case in CASES:
         if case.label in arguments.rows:
-            trials = trials_of(case, arguments.share)
+            trials = trials_of(case, arguments.share, tainted=arguments.taints)
             reached.append(report(case, trials))
             all_single += trials if case.at_once == 1 else []
     reached.append(calibration(all_single))

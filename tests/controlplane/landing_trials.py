@@ -1,11 +1,12 @@
 """Evictions on the real control plane, each beside the forecast of where it will land."""
 
 import random
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from desched.adapters.kubernetes.connection import connect
 from desched.adapters.kubernetes.reader import KubernetesReader
@@ -17,33 +18,26 @@ from desched.planning.scoring import plugin_scores
 from desched.policy.policy import SchedulerRules
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.random_clusters import RandomCluster
-
-EVENTS_FLAGS = ("--vmodule=eventhandlers=3",)
-"""Makes the scheduler log which pods it knows to be gone; trials need that."""
-SCORES_FLAGS = ("--vmodule=eventhandlers=3,schedule_one=10",)
-"""Makes it log what each plugin gave each node as well."""
+from tests.controlplane.scheduler_log import SchedulerLog, Scores
+from tests.controlplane.soft_taints import SoftTaints
 
 COVERED_SHARE = 0.97
 
 RETRY_SECONDS = 15.0
 """More than the scheduler's longest back-off."""
 
-_SCORED = re.compile(
-    r'"(?P<what>Plugin scored node|Calculated node\'s final score) for pod" pod="(?P<pod>[^"]+)"'
-    r'(?: plugin="(?P<plugin>[^"]+)")? node="(?P<node>[^"]+)" score=(?P<score>\d+)'
-)
-
-Scores = Mapping[str, Mapping[str, int]]
-"""By plugin (`total` for their sum), the score of each node."""
-
 
 @dataclass(frozen=True)
 class Trial:
-    """An eviction, what was expected and what happened; `landed` is None if it fits nowhere."""
+    """An eviction, what was expected and what happened; `landed` is None if it fits nowhere.
+
+    `steered` are the nodes with desched's soft taint by then.
+    """
 
     pod: Pod
     landing: Landing
     landed: str | None
+    steered: frozenset[str]
     expected_scores: Scores
     real_scores: Scores = field(default_factory=dict)
 
@@ -93,15 +87,29 @@ class Trial:
             f"{self.pod.ref} of {self.pod.node} landed on {self.landed} "
             f"(score {real.get(self.landed or '')}), expected {expected or 'nowhere'}; "
             f"{'; '.join(self.differences()[:6]) or f'same scores on {len(real)} nodes'}; "
-            f"{self.pod.scheduling}"
+            f"{', '.join(sorted(self.steered)) or 'no node'} steered; {self.pod.scheduling}"
         )
 
 
-class Trials:
-    """Evicts pods of one cluster, one at a time or several at once."""
+class _Planned(NamedTuple):
+    pod: Pod
+    landing: Landing
+    scores: Scores
+    steered: frozenset[str]
 
-    def __init__(self, control_plane: ControlPlane, cluster: RandomCluster, seed: int) -> None:
+
+class Trials:
+    """Evicts pods of one cluster, one at a time or several at once; `taints` change in between."""
+
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        cluster: RandomCluster,
+        seed: int,
+        taints: SoftTaints | None = None,
+    ) -> None:
         self._control_plane = control_plane
+        self._taints = taints
         self._cluster = cluster
         self._chance = random.Random(f"trials {seed}")  # noqa: S311  reproducible
         self._reader = KubernetesReader(connect(control_plane.admin_kubeconfig, None))
@@ -115,28 +123,30 @@ class Trials:
         state = self._settled()
         room = Room(state, {}, ())
         view = SchedulerView(state, SchedulerRules())
-        planned: list[tuple[Pod, Landing, Scores]] = []
+        steered = frozenset(n.name for n in state.nodes if n.steered_until is not None)
+        planned: list[_Planned] = []
         for pod in self._victims(state, size):
+            if self._taints is not None:
+                steered = self._taints.drawn(state, steered)
+                view = view.with_steered(np.array([name in steered for name in view.names]))
             landing = forecast(pod, room, view)
-            planned.append((pod, landing, self._scores(landing, view)))
+            planned.append(_Planned(pod, landing, self._scores(landing, view), steered))
             view = after(view, landing)
             if landing.expected_node is not None:
                 room.reserve(landing.expected_node, pod, {}, leaving=pod)
         known = {pod.uid for pod in state.pods}
-        start = self._control_plane.scheduler_log.stat().st_size
+        log = SchedulerLog(self._control_plane)
         trials = []
-        for pod, landing, scores in planned:
+        for pod, landing, scores, steered in planned:
+            if self._taints is not None:
+                self._taints.set_on(steered)
             self._evict(pod)
             name, landed = self._replacement(pod, known)
-            trials.append(Trial(pod, landing, landed, scores, self._logged(name, start)))
-        for pod, _, _ in planned:
-            self._end(pod)
-            self._control_plane.wait_for(
-                f"the scheduler to know that {pod.ref} is gone",
-                lambda line=f'"Delete event for scheduled pod" pod="{pod.ref}"': (
-                    line in self._log_since(start)
-                ),
-            )
+            real = log.scores(name)
+            trials.append(Trial(pod, landing, landed, steered, scores, real))
+        for each in planned:
+            self._end(each.pod)
+        log.wait_for_pods_gone([str(each.pod.ref) for each in planned])
         return trials
 
     def _victims(self, state: ClusterState, size: int) -> Sequence[Pod]:
@@ -218,19 +228,6 @@ class Trials:
                     what, lambda: decision(patient=True), RETRY_SECONDS
                 )
         assert found is not None
-        return found
-
-    def _log_since(self, start: int) -> str:
-        with self._control_plane.scheduler_log.open("rb") as log:
-            log.seek(start)
-            return log.read().decode(errors="replace")
-
-    def _logged(self, pod: str, start: int) -> Scores:
-        found: dict[str, dict[str, int]] = {}
-        for match in _SCORED.finditer(self._log_since(start)):
-            if match["pod"] == pod:
-                plugin = match["plugin"] or "total"
-                found.setdefault(plugin, {})[match["node"]] = int(match["score"])
         return found
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.landing_trials import SCORES_FLAGS, Trial, Trials
+from tests.controlplane.landing_trials import Trial, Trials
 from tests.controlplane.random_clusters import build, random_cluster
+from tests.controlplane.scheduler_log import SCORES_FLAGS
+from tests.controlplane.soft_taints import SoftTaints, with_soft_taints
 
 EVICTIONS = 15
 AT_ONCE = 5
@@ -27,10 +29,12 @@ def scoring_control_plane(binaries: dict[str, Path]) -> Iterator[ControlPlane]:
 def trials(
     request: pytest.FixtureRequest, scoring_control_plane: ControlPlane
 ) -> Iterator[tuple[list[Trial], list[Trial]]]:
-    """Evictions one by one, and groups of them, in a cluster of each kind."""
-    cluster = random_cluster(seed=3, homogeneous=request.param == "homogeneous")
+    """Evictions one by one, and groups of them, in a cluster of each kind with soft taints."""
+    homogeneous = request.param == "homogeneous"
+    cluster = with_soft_taints(random_cluster(seed=3, homogeneous=homogeneous), seed=3)
     build(scoring_control_plane, cluster)
-    running = Trials(scoring_control_plane, cluster, seed=3)
+    taints = SoftTaints(scoring_control_plane, seed=3)
+    running = Trials(scoring_control_plane, cluster, 3, taints)
     yield list(running.run(EVICTIONS)), list(running.run(EVICTIONS, AT_ONCE))
     scoring_control_plane.reset()
 
@@ -40,6 +44,7 @@ def test_every_node_gets_the_score_that_the_scheduler_gives_it(
 ) -> None:
     singles, _ = trials
     assert sum(len(trial.scored) for trial in singles) > EVICTIONS
+    assert any(trial.steered for trial in singles)
     assert not [str(trial) for trial in singles if trial.differences()]
 
 

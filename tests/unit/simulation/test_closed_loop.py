@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 from msgspec.structs import replace as replaced
 
-from benchmarks.closed_loop import DESCHED, NOBODY, default_policy, quiet_day, run_day
-from benchmarks.day import MINUTES, Day, Floats, Regime, a_day
+from benchmarks.closed_loop import (
+    DESCHED,
+    DESCHED_STEERING,
+    NOBODY,
+    default_policy,
+    quiet_day,
+    run_day,
+)
+from benchmarks.day import MINUTES, Day, Floats, Regime, Workload, a_day
 from benchmarks.placement import Placement
 from benchmarks.trace import SAMPLES, SECONDS_PER_SAMPLE
+from desched.model.cluster import STEERING_TAINT, Effect, Taint
 from desched.model.resources import Amounts
 from desched.simulation.scheduler import choose_node
 
@@ -17,6 +25,8 @@ NODES = 8
 PODS = NODES * 16
 HOT_CYCLES = 14
 MOVED_TO_THE_HOT_NODE = 7
+OTHER_TAINT = Taint("batch", Effect.PREFER_NO_SCHEDULE)
+SOFT_TAINTS = {"n001": (STEERING_TAINT,), "n004": (OTHER_TAINT, STEERING_TAINT)}
 
 
 def flat(seed: int) -> Floats:
@@ -39,6 +49,25 @@ def a_morning(moved: int = MOVED_TO_THE_HOT_NODE) -> Day:
     workloads = tuple(
         replace(w, requests=requests, nodes=tuple(next(dealt) for _ in w.usage))
         for w in day.workloads
+    )
+    return replace(day, workloads=workloads)
+
+
+def a_trap() -> Day:
+    """The same, with pods in pairs; those on n000 request hardly anything, so it looks empty."""
+    day = a_morning()
+    others = [f"n{i:03}" for i in range(2, NODES)]
+    light = [("n000", others[i % len(others)]) for i in range(16 + MOVED_TO_THE_HOT_NODE)]
+    full = ["n001"] * (16 - MOVED_TO_THE_HOT_NODE) + others * 16
+    for _, name in light:
+        full.remove(name)
+    half = len(full) // 2
+    heavy = list(zip(full[:half], full[half:], strict=True))
+    usage = iter([series for workload in day.workloads for series in workload.usage])
+    requests = {True: Amounts(10, 2**20, pods=1), False: Amounts(1_500, 2**30, pods=1)}
+    workloads = tuple(
+        Workload(f"pair{i:02}", requests[nodes in light], (next(usage), next(usage)), nodes)
+        for i, nodes in enumerate([*light, *heavy])
     )
     return replace(day, workloads=workloads)
 
@@ -72,10 +101,23 @@ def test_cycles_begin_on_their_ticks_although_acting_takes_time() -> None:
     assert outcome.tally.acting_seconds == 60
 
 
+def test_soft_taints_let_pods_leave_a_node_that_the_scheduler_likes_best() -> None:
+    day = a_trap()
+    without = run_day(day, DESCHED, default_policy(), cycles=HOT_CYCLES)
+    outcome = run_day(day, DESCHED_STEERING, default_policy(), cycles=HOT_CYCLES)
+    assert (without.evictions, without.tally.taints) == ([], 0)
+    assert outcome.overload_minutes < 60
+    assert 0 < len(outcome.evictions) <= 4
+    assert (outcome.came_back, outcome.pod_repeats) == (0, 0)
+    assert 0 < outcome.tally.most_tainted <= outcome.tally.taints
+
+
 @pytest.mark.parametrize("regime", list(Regime))
 def test_the_fast_placement_is_that_of_the_simulated_scheduler(regime: Regime) -> None:
     day = a_day(flat(5), 5, regime, nodes=NODES)
     simulation = day.begin()
+    for name, taints in SOFT_TAINTS.items():
+        simulation.cluster.change_node(name, taints=taints)
     for pod in simulation.cluster.read_cluster().pods[:12]:
         simulation.cluster.delete_pod(pod.namespace, pod.name)
     state = simulation.cluster.read_cluster()

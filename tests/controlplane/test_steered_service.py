@@ -1,0 +1,150 @@
+"""A service that steers relieves nodes that the scheduler prefers, and leaves no taint behind."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.installation import ALONE, WINDOW_SECONDS
+from tests.controlplane.manifests import Object
+from tests.controlplane.replicas import Replica, Replicas, Request
+from tests.controlplane.sites import Site, Sites, refused, short
+
+STEERING: Object = {"steering": "WhenNeeded", "steeringMaxNodes": "50%"}
+UNTIL = "desched.io/overloaded-until"
+
+HOT, COLD = ("hot1", "hot2", "hot3"), ("cold1", "cold2", "cold3")
+TARGETS: Object = {"targetThresholds": {"cpu": 75, "memory": 85}}
+ONE_BY_ONE: Object = {"evictionLimits": {"node": 1}}
+"""The second pod of a node goes in a later cycle, which sees what became of the first."""
+SOON: Object = {"followUp": {"coolDown": {"first": "10s"}}}
+"""A replacement may soon be moved again: nothing but that this would help nobody prevents it."""
+TOO_MANY = 2
+"""Pods of each hot node that have to go: it is at 89 %, with one less at 78 %, and then at 67 %."""
+
+
+def trap() -> Site:
+    """Who requests little and uses much looks like room: the scheduler prefers the hot nodes.
+
+    Replicas on other hot nodes keep the scheduler from preferring the cold ones to spread them.
+    """
+    site = Site("trap")
+    site.node(*HOT, uses="1760m")
+    site.node(*COLD)
+    site.workload("filler", COLD, "200m", cpu_request="3")
+    for left, right in ((0, 1), (1, 2), (2, 0)):
+        for letter in "ab":
+            name = f"web{left + 1}{letter}"
+            site.workload(name, (HOT[left], HOT[right]), "450m", cpu_request="100m")
+    return site
+
+
+def lone() -> Site:
+    """One pod has to go, and without a taint it would come back."""
+    site = Site("lone")
+    site.node("hot", uses="2700m")
+    site.node("cold1", "cold2")
+    site.workload("filler", ("cold1", "cold2"), "200m", cpu_request="3")
+    site.workload("web", ("hot", "cold1"), "600m", cpu_request="100m")
+    return site
+
+
+@pytest.fixture(scope="module")
+def sites(
+    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sites]:
+    """With the rights that are shipped for steering, and their limits."""
+    directory: Path = tmp_path_factory.mktemp("steered")
+    with running_control_plane.prometheus() as prometheus:
+        built = Sites(running_control_plane, prometheus, directory)
+        try:
+            built.install_permissions("overlays/steering")
+            built.build(trap(), lone())
+            yield built
+        finally:
+            running_control_plane.reset()
+
+
+@pytest.fixture
+def service(sites: Sites) -> Iterator[Replicas]:
+    """Steers on the trap; it ends with the test."""
+    replicas = Replicas(sites, "trap", **TARGETS, **ONE_BY_ONE, **SOON, **STEERING)
+    yield replicas
+    replicas.stop()
+
+
+def steered(sites: Sites) -> dict[str, datetime]:
+    """Nodes with desched's soft taint, and until when."""
+    nodes = sites.plane.items("/api/v1/nodes")
+    return {
+        node["metadata"]["name"]: datetime.fromisoformat(node["metadata"]["annotations"][UNTIL])
+        for node in nodes
+        if any(taint["key"] == "desched.io/overloaded" for taint in node["spec"].get("taints", ()))
+    }
+
+
+def pods_by_name(sites: Sites) -> dict[str, str]:
+    """The nodes of the pods that use much, without the site's name."""
+    return {
+        pod["metadata"]["name"]: pod["spec"]["nodeName"].removeprefix("trap-")
+        for pod in sites.plane.pods("trap", "app!=filler")
+    }
+
+
+def is_done(replica: Replica, evictions: Sequence[Request]) -> bool:
+    """Whether it finds nothing to do once every window shows all that it has done."""
+    last = replica.cycles[-1]
+    due = evictions[-1].ended + timedelta(seconds=WINDOW_SECONDS + 1)
+    seen = datetime.fromisoformat(last["timestamp"]) > due
+    return seen and last["result"] == "nothing_to_do" and "in_flight" not in last
+
+
+def test_without_steering_the_scheduler_would_undo_every_move(sites: Sites) -> None:
+    report = sites.look("trap", "--evict", **TARGETS, **ONE_BY_ONE)
+    assert report["result"] == "nothing_movable"
+    assert set.union(*refused(report).values()) == {"landing_risk"}
+    assert (report["outcomes"], steered(sites)) == ([], {})
+
+
+def test_steering_relieves_all_nodes_for_good_even_if_the_service_is_killed_meanwhile(
+    sites: Sites, service: Replicas
+) -> None:
+    before = pods_by_name(sites)
+
+    def evictions(count: int) -> list[Request]:
+        found = [eviction for eviction in service.evictions() if eviction.done]
+        return found if len(found) >= count else []
+
+    first = service.start("", ALONE)
+    first.wait_until("an eviction from each", lambda: evictions(len(HOT)), 60)
+    first.stop()
+    left = steered(sites)
+    assert left
+    assert set(short("trap", left)) <= set(HOT)
+    sites.plane.wait_for_ready_pods("trap", len(before), "app!=filler")
+    sites.plane.wait_for("their time is over", lambda: datetime.now(UTC) > max(left.values()))
+    assert steered(sites).keys() == left.keys()
+
+    second = service.start("", ALONE)
+    second.wait_for_cycles(1)
+    assert not steered(sites)
+    done = second.wait_until("all evictions", lambda: evictions(TOO_MANY * len(HOT)), 60)
+    second.wait_until("no more to do", lambda: is_done(second, done) and not steered(sites), 60)
+
+    after = pods_by_name(sites)
+    gone = set(before) - set(after)
+    assert Counter(before[name] for name in gone) == dict.fromkeys(HOT, TOO_MANY)
+    assert {after[name] for name in set(after) - set(before)} <= set(COLD)
+    assert sorted(eviction.name for eviction in evictions(0)) == sorted(gone)
+
+
+def test_its_taints_are_cleared_by_a_command(sites: Sites) -> None:
+    (outcome,) = sites.look("lone", "--evict", **STEERING)["outcomes"]
+    assert (outcome["node"], outcome["verdict"]) == ("lone-hot", "evicted")
+    assert "lone-hot" in steered(sites)
+    done = sites.command("steering", "clear")
+    assert "Took the soft taint off node lone-hot.\n" in done.stdout
+    assert not steered(sites)
