@@ -1,6 +1,7 @@
 """What Prometheus answers, decoded."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -21,10 +22,14 @@ class Track(msgspec.Struct, frozen=True, gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An instant vector, with what Prometheus said about its completeness."""
+    """An instant vector, with what Prometheus said about its completeness.
+
+    `evaluated_at` is by its own clock, None without any series.
+    """
 
     series: tuple[Series, ...]
     warnings: tuple[str, ...] = ()
+    evaluated_at: datetime | None = None
 
 
 class RangeAnswer(msgspec.Struct, frozen=True):

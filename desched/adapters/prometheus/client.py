@@ -145,7 +145,8 @@ class PrometheusClient:
             return send()
         except OSError as error:  # every error of requests is one; so is a certificate file gone
             self._fail(self._why_unreachable(error), error)
-        except RecursionError as error:
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
+            # The library expects the parts of an answer to be there, and its numbers to be short.
             self._not_understood(promql, error)
 
     def _inspect(self, response: requests.Response) -> None:

@@ -1,5 +1,6 @@
 """The load of every node: collects the evidence, series by series, and has it judged."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ class NodeLoads:
     """Reads the nodes' load of one cycle, a resource at a time.
 
     `unresolved` are the series that belong to no known node, `cluster_values` the values seen of
-    labels that tell clusters apart.
+    labels that tell clusters apart, empty where a series lacks what others have.
     """
 
     def __init__(self, questions: Questions, index: NodeIndex, metrics: MetricsSource) -> None:
@@ -61,6 +62,7 @@ class NodeLoads:
         self._questions = questions
         self._index = index
         self._metrics = metrics
+        self._sources: dict[Resource, NodeSource | None] = {}
         self.unresolved: set[Key] = set()
         self.cluster_values: dict[str, set[str]] = {}
 
@@ -72,10 +74,13 @@ class NodeLoads:
         Raises:
             ObservationError: Prometheus could not be asked, or answered with an error.
         """
-        source, ages = self._source(resource)
-        aged = self._by_node(ages)
+        source, aged = self._found_source(resource)
         own = self._metrics.queries.get(f"node_{resource}")
-        windows = [self._window(seconds, source, own) for seconds in windows_seconds]
+        values = [self._values(seconds, source, own) for seconds in windows_seconds]
+        windows = [
+            self._window(seconds, source, of_window)
+            for seconds, of_window in zip(windows_seconds, values, strict=True)
+        ]
         return {
             node.name: judge(
                 NodeEvidence(
@@ -91,20 +96,25 @@ class NodeLoads:
         }
 
     def expression(self, resource: Resource, window_seconds: int) -> str | None:
-        """The query by which the nodes' load over a window is read, None if there is no source."""
+        """The query by which the nodes' load over a window is read, None if there is no source.
+
+        It is that of the latest `read` of the resource.
+        """
         own = self._metrics.queries.get(f"node_{resource}")
         if own is not None:
             return own_query(own, window_seconds)
-        source, _ = self._source(resource)
+        source = self._sources.get(resource)
         return source.ratio(window_seconds, self._metrics.matchers) if source else None
 
-    def _source(self, resource: Resource) -> tuple[NodeSource | None, tuple[Series, ...]]:
+    def _found_source(self, resource: Resource) -> tuple[NodeSource | None, Sightings]:
         """The first source that has series at all, with their ages."""
+        self._sources[resource] = None
         for source in NODE_SOURCES[resource]:
             if ages := self._ask(source.age(self._metrics.matchers)):
+                self._sources[resource] = source
                 self._learn_names(source, ages)
-                return source, ages
-        return None, ()
+                return source, self._by_node(ages)
+        return None, {}
 
     def _learn_names(self, source: NodeSource, ages: Iterable[Series]) -> None:
         if source.name == NODE_EXPORTER and any(
@@ -113,13 +123,15 @@ class NodeLoads:
             reports = self._ask(exporter_names(self._metrics.matchers))
             self._index.learn_names(series.labels for series in reports)
 
-    def _window(self, seconds: int, source: NodeSource | None, own: str | None) -> _ClusterWindow:
-        matchers = self._metrics.matchers
-        values: Sightings = {}
+    def _values(self, seconds: int, source: NodeSource | None, own: str | None) -> Sightings:
         if own is not None:
-            values = self._by_node(self._ask(own_query(own, seconds)))
-        elif source is not None:
-            values = self._by_node(self._ask(source.ratio(seconds, matchers)))
+            return self._by_node(self._ask(own_query(own, seconds)))
+        if source is not None:
+            return self._by_node(self._ask(source.ratio(seconds, self._metrics.matchers)))
+        return {}
+
+    def _window(self, seconds: int, source: NodeSource | None, values: Sightings) -> _ClusterWindow:
+        matchers = self._metrics.matchers
         if source is None:
             return _ClusterWindow(seconds, values, {})
         covered = self._ask(source.covered_checkpoints(seconds, matchers))
@@ -128,14 +140,12 @@ class NodeLoads:
             remark = _too_short(seconds, self._ask(source.scrape_interval(matchers)))
         return _ClusterWindow(seconds, values, self._by_node(covered), remark)
 
-    def _by_node(self, found: Iterable[Series]) -> Sightings:
+    def _by_node(self, found: Sequence[Series]) -> Sightings:
         sightings: dict[str, list[Sighting]] = {}
+        self._learn_clusters(found)
         for series in found:
             labels = series.labels
             key = frozenset(labels.items())
-            for label in CLUSTER_LABELS:
-                if value := labels.get(label):
-                    self.cluster_values.setdefault(label, set()).add(value)
             node = self._index.resolve(labels)
             if node is None:
                 self.unresolved.add(key)
@@ -143,6 +153,16 @@ class NodeLoads:
             gone = self._index.exporter_is_gone(labels)
             sightings.setdefault(node, []).append(Sighting(key, series.value, gone))
         return sightings
+
+    def _learn_clusters(self, found: Sequence[Series]) -> None:
+        """Take note of the clusters that series name; of some that name none among those that do.
+
+        Another cluster's nodes may well have the names of this one's.
+        """
+        for label in CLUSTER_LABELS:
+            values = {series.labels.get(label, "") for series in found}
+            if values - {""}:
+                self.cluster_values.setdefault(label, set()).update(values)
 
     def _age_seconds(self, node: Node) -> float:
         evaluated_at = self._questions.evaluated_at
@@ -159,7 +179,8 @@ class NodeLoads:
 
 def _too_short(window_seconds: int, intervals: Iterable[Series]) -> str:
     """Why a window is too short for the scrape interval; empty if it is not, or not known."""
-    interval = round(max((series.value for series in intervals), default=0.0))
+    known = (series.value for series in intervals if math.isfinite(series.value))
+    interval = round(max(known, default=0.0))
     if window_seconds >= interval * SAMPLES_PER_WINDOW:
         return ""
     return (

@@ -32,6 +32,9 @@ LONGEST_GAP_SHARE = 0.3
 STALE_AFTER_SECONDS = 180.0
 """No sample speaks for longer than three scrapes of a minute, so that a late one is no gap."""
 
+_ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\ufffd": r"\ufffd"}
+"""The last is what Prometheus takes for broken UTF-8 where it stands as it is."""
+
 THROTTLED_SHARE = 0.25
 """Of the periods; a container held back more often wants more CPU than it is measured to use."""
 
@@ -208,4 +211,5 @@ def _selector(metric: str, conditions: str, matchers: Matchers) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    """The value as it stands between double quotes."""
+    return "".join(_ESCAPES.get(c) or (c if c.isprintable() else f"\\U{ord(c):08x}") for c in value)

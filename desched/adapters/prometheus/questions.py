@@ -1,7 +1,7 @@
-"""The questions of one cycle: none is put twice, and what was said beside the data is kept."""
+"""The questions of one cycle, and what was said beside the data."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from desched.adapters.prometheus.answers import Series
@@ -18,16 +18,23 @@ class Grid(NamedTuple):
 class Questions:
     """Asks for one cycle.
 
-    `warnings` are the distinct warnings of all answers. `evaluated_at` is when Prometheus
-    evaluated the latest of them by its own clock, None before the first series.
+    Only the latest vector is kept, for a query without {window} is the same for all windows: others
+    may have put a hundred thousand series into each. `warnings` are the distinct warnings of all
+    answers. `evaluated` are the times, by its own clock, at which Prometheus evaluated those that
+    have series.
     """
 
     def __init__(self, client: PrometheusClient) -> None:
         self._client = client
-        self._answers: dict[str, tuple[Series, ...]] = {}
+        self._latest: tuple[str, tuple[Series, ...]] = ("", ())
         self._grids: dict[tuple[str, int, int], tuple[Grid, ...]] = {}
         self.warnings: dict[str, None] = {}
-        self.evaluated_at: datetime | None = None
+        self.evaluated: list[datetime] = []
+
+    @property
+    def evaluated_at(self) -> datetime | None:
+        """When Prometheus evaluated the latest answer, None before the first series."""
+        return self.evaluated[-1] if self.evaluated else None
 
     def ask(self, promql: str) -> tuple[Series, ...]:
         """The series of an expression, evaluated now.
@@ -35,13 +42,14 @@ class Questions:
         Raises:
             ObservationError: there is no answer, or none that can be understood.
         """
-        if promql not in self._answers:
+        if promql != self._latest[0]:
+            self._latest = ("", ())  # so that two of them are never there at once
             answer = self._client.query(promql)
             self.warnings |= dict.fromkeys(answer.warnings)
-            if answer.series:
-                self.evaluated_at = datetime.fromtimestamp(answer.series[0].at, UTC)
-            self._answers[promql] = answer.series
-        return self._answers[promql]
+            if answer.evaluated_at is not None:
+                self.evaluated.append(answer.evaluated_at)
+            self._latest = (promql, answer.series)
+        return self._latest[1]
 
     def ask_range(self, promql: str, steps: int, step_seconds: int) -> tuple[Grid, ...]:
         """The values of an expression at `steps` + 1 regular times, the last of them now.

@@ -15,10 +15,12 @@ from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Measured, PodUsage, Unknown
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy
+from desched.policy.wording import shortened
 
 T = TypeVar("T")
 
 _LISTED_VALUES = 5  # of a label, in a sentence
+_LONGEST_VALUE = 60  # characters
 
 
 class PrometheusLoadReader:
@@ -75,6 +77,7 @@ class PrometheusLoadReader:
             _by_node(histories),
             _by_node(destinations),
             throttled,
+            (min(questions.evaluated), max(questions.evaluated)) if questions.evaluated else None,
         )
 
 
@@ -109,10 +112,12 @@ def _problems(
         yield LoadProblem.PARTIAL_DATA, f"Prometheus warns: {warning}"
     for label, values in sorted(node_loads.cluster_values.items()):
         if len(values) > 1 and label not in metrics.matchers:
-            first, *_ = listed = sorted(values)[:_LISTED_VALUES]
+            listed = sorted(values, key=lambda value: (not value, value))[:_LISTED_VALUES]
+            listed = [shortened(value, _LONGEST_VALUE) for value in listed]
+            said = ", ".join(value or "none" for value in listed)
             sentence = (
-                f"Prometheus holds {len(values)} clusters by the label {label} "
-                f"({', '.join(listed)}); add this one to metrics.matchers, such as "
-                f"{{{label}: {first}}}, and to queries of your own"
+                f"Prometheus holds {len(values)} clusters by the label {label} ({said}); add this "
+                f"one to metrics.matchers, such as {{{label}: {listed[0]}}}, and to queries of "
+                "your own"
             )
             yield LoadProblem.SEVERAL_CLUSTERS, sentence

@@ -14,6 +14,9 @@ COVERED_CHECKPOINTS = CHECKPOINTS * 0.8
 AGREEMENT_RATIO = 0.03
 """Two exporters of one node that differ by no more than this are both right."""
 
+MOST_AHEAD_SECONDS = 60.0
+"""Exporters that stamp their samples themselves may have clocks that differ by this much."""
+
 LOWEST_RATIO, HIGHEST_RATIO = -0.01, 1.05
 """Extrapolation leaves [0, 1] by this little; anything beyond is a mistake."""
 
@@ -84,6 +87,9 @@ def _stale(_window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
     if not evidence.ages:
         return Unknown(UnknownReason.STALE, "its series have ended")
     age = min(evidence.ages.values())
+    if age < -MOST_AHEAD_SECONDS:
+        detail = f"the newest sample is from {-age:.0f}s in the future"
+        return Unknown(UnknownReason.IMPLAUSIBLE, detail)
     if age <= STALE_AFTER_SECONDS:
         return None
     return Unknown(UnknownReason.STALE, f"the newest sample is {age:.0f}s old")

@@ -1,6 +1,7 @@
 """The reader over real HTTP, with a Prometheus that answers each kind of query as told."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from desched.model.load import UnknownReason as Why
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy, ResourceRule
 from tests.unit.prometheus.fake_server import Asked, FakePrometheus, Reply, refusal, vector
-from tests.unit.prometheus.worlds import cluster, node, pod
+from tests.unit.prometheus.worlds import NOW, cluster, node, pod
 
 CPU, MEMORY, PODS = Resource.CPU, Resource.MEMORY, Resource.PODS
 Sample = tuple[Mapping[str, str], float]
@@ -97,6 +98,7 @@ def test_nodes_and_pods_are_measured(fake: FakePrometheus) -> None:
     assert load == ClusterLoad(
         nodes={name: {CPU: Measured((Level(300, 0.5),), 20.0)} for name in ("n-a", "n-b")},
         pods={("apps", "web"): PodUsage(cpu_millicores=(1250.0,))},
+        server_times=(NOW, NOW),
     )
 
 
@@ -228,6 +230,23 @@ def test_a_matcher_for_the_label_settles_it(fake: FakePrometheus) -> None:
     assert read(fake, two_clusters(), matched).problems == ()
 
 
+def test_series_without_the_label_of_a_cluster_are_not_those_of_a_cluster(
+    fake: FakePrometheus,
+) -> None:
+    here, there = {"node": "n-a"}, {"node": "n-b", "cluster": "us"}
+    answers = Answers(
+        cpu=[(here, 0.5), (there, 0.5)],
+        age=[(here, 20.0), (there, 20.0)],
+        covered=[(here, 10.0), (there, 10.0)],
+    )
+
+    ((problem, sentence),) = read(fake, answers).problems
+
+    assert problem is LoadProblem.SEVERAL_CLUSTERS
+    assert "2 clusters by the label cluster (us, none)" in sentence
+    assert "{cluster: us}" in sentence
+
+
 def test_one_cluster_is_no_problem(fake: FakePrometheus) -> None:
     labels = {"node": "n-a", "cluster": "eu"}
     answers = Answers(cpu=[(labels, 0.5)], age=[(labels, 9.0)], covered=[(labels, 10.0)])
@@ -276,6 +295,15 @@ def test_own_queries_replace_the_built_in_ones(fake: FakePrometheus) -> None:
     assert "cpu" not in {kind_of(asked.query) for asked in fake.asked}
 
 
+def test_an_own_query_that_is_the_same_for_all_windows_is_put_once(fake: FakePrometheus) -> None:
+    answers = good("n-a", own=[({"node": "n-a"}, 0.7)])
+
+    load = read(fake, answers, policy({CPU: (300, 900)}, queries={"node_cpu": "own_metric"}))
+
+    assert load.nodes["n-a"][CPU] == Measured((Level(300, 0.7), Level(900, 0.7)), 20.0)
+    assert [kind_of(asked.query) for asked in fake.asked].count("own") == 1
+
+
 def test_an_own_pod_query_is_in_cores(fake: FakePrometheus) -> None:
     own = {"pod_cpu": "own_metric"}
     answers = good("n-a", own=[({"namespace": "apps", "pod": "web"}, 0.5)])
@@ -284,6 +312,24 @@ def test_an_own_pod_query_is_in_cores(fake: FakePrometheus) -> None:
 
     assert load.pods["apps", "web"].cpu_millicores == (500.0, 500.0)
     assert [kind_of(asked.query) for asked in fake.asked].count("own") == 1
+
+
+def test_the_times_of_evaluation_are_told(fake: FakePrometheus) -> None:
+    answers = good("n-a")
+
+    def answer(asked: Asked) -> Reply:
+        old = kind_of(asked.query) == "cpu"  # as from a cache
+        reply = answers(asked)
+        return reply._replace(
+            body=reply.body.replace(b"1777636800.0", b"1777633200.0") if old else reply.body
+        )
+
+    fake.answer = answer
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+
+    load = reader.read_load(WORLD, policy({CPU: (300,)}))
+
+    assert load.server_times == (NOW - timedelta(hours=1), NOW)
 
 
 def test_one_failing_query_fails_the_reading(fake: FakePrometheus) -> None:

@@ -49,6 +49,15 @@ def test_a_node_with_good_data_is_measured_over_each_window() -> None:
     )
 
 
+@pytest.mark.parametrize(("age", "future"), [(0.0, False), (-59.0, False), (-61.0, True)])
+def test_samples_from_the_future_are_implausible(age: float, future: bool) -> None:  # noqa: FBT001  a table
+    found = judge(NodeEvidence([window(Sighting(A, 0.4))], {A: age}, DAY))
+    assert isinstance(found, Unknown) == future
+    assert not future or found == Unknown(
+        UnknownReason.IMPLAUSIBLE, "the newest sample is from 61s in the future"
+    )
+
+
 def test_no_series_is_absent() -> None:
     assert reason(window(), ages={}) is UnknownReason.ABSENT
 

@@ -81,7 +81,7 @@ def simulation(mocker, kubernetes, events):
         ("KubernetesReader", simulation.cluster),
         ("LoadSource", simulation.load),
         ("KubernetesEvictor", simulation.evictor),
-        ("KubernetesMemoryStore", SimulatedMemoryStore(SimulatedConfigMap())),
+        ("memory_store", SimulatedMemoryStore(SimulatedConfigMap())),
     ):
         mocker.patch(f"desched.bootstrap.process.{name}", return_value=part)
     mocker.patch("desched.bootstrap.runs.contender", return_value=None)

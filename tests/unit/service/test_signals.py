@@ -29,7 +29,7 @@ def cycle():
 
 with stopped_by_signals(clock.stop):
     health = Health(clock.monotonic, 600)
-    ServiceLoop(cycle, every(1), clock, health, ServiceMetrics(Mode.EVICT)).run()
+    ServiceLoop(cycle, every(3600), clock, health, ServiceMetrics(Mode.EVICT)).run()
 """
 
 STUBBORN = """
