@@ -125,9 +125,10 @@ class _Search:
         chosen: list[int] = []
         free = np.ones(len(self._costs), dtype=bool)
         covered = np.zeros(self._shares.shape[1])
-        while not self._problem.covers(covered[None])[0]:
-            left = self._problem.left(covered[None]).sum()
-            gain = left - self._problem.left(covered + self._shares).sum(axis=1)
+        left = self._problem.left(covered[None])[0]
+        while left.max(initial=0.0) > _EPSILON:
+            left_after = self._problem.left(covered + self._shares)
+            gain = left.sum() - left_after.sum(axis=1)
             within = (self._member[chosen].sum(axis=0) + self._member <= self._most).all(axis=1)
             worth = np.where(free & within, gain / self._costs, 0.0)
             best = int(np.argmax(worth))
@@ -136,6 +137,7 @@ class _Search:
             chosen.append(best)
             free[best] = False
             covered = covered + self._shares[best]
+            left = left_after[best]
         return self._outside(self._spared(chosen))
 
     def _spared(self, chosen: list[int]) -> list[int]:
@@ -170,7 +172,7 @@ class _Search:
             most_branches: where to give up.
         """
         base = self._place[list(kept)] if kept else np.empty(0, dtype=np.intp)
-        free = np.setdiff1d(np.arange(len(self._costs)), base)
+        free = np.delete(np.arange(len(self._costs)), base)
         shares, costs, member = self._shares[free], self._costs[free], self._member[free]
         best = None if known is None else list(known)
         bound = np.inf if known is None else float(self._costs[self._place[list(known)]].sum())

@@ -19,6 +19,7 @@ from desched.planning.filters.columns import Mask, NodeColumns, Positions
 from desched.planning.node_load import NodeLoadState
 from desched.planning.scores import Floats
 from desched.planning.usage import UsageBook
+from desched.planning.waiting import WaitingPods
 
 __all__ = ["Fit", "Mask", "Room", "usage_of"]
 
@@ -54,7 +55,7 @@ class Room:
         self.columns = columns = NodeColumns(cluster.nodes)
         self.names = columns.names
         self._filters = FilterChain(cluster, columns)
-        self._awaiting: tuple[Pod, ...] = ()
+        self._waiting = WaitingPods()
         self._is_destination = columns.where(lambda node: node.name in destinations)
         self._load = {
             resource: np.array(
@@ -201,18 +202,19 @@ class Room:
         return float(self._load[resource][self.columns.index[node]])
 
     def await_room(self, pod: Pod) -> None:
-        """Count the pod as waiting for room that no node has now; one of those alike is enough."""
-        if not any(_is_alike(pod, other) for other in self._awaiting):
-            self._awaiting += (pod,)
+        """Count the pod as waiting for room that no node has now."""
+        self._waiting.add(pod)
 
     def successor(self, leaving: Pod) -> Pod | None:
         """A waiting pod that the node of a pod would take once that has left it."""
-        if not self._awaiting:
+        if not self._waiting:
             return None
         position = self.columns.index[leaving.node]
         freed = self._filters.copy()
         freed.remove(leaving, position)
-        return next((pod for pod in self._awaiting if freed.passing(pod)[position]), None)
+        free = freed.requests.free[:, position]
+        fitting = self._waiting.fitting(position, freed.admits, free)
+        return next((pod for pod in fitting if freed.passing(pod)[position]), None)
 
     def requested_share(self, requests: Amounts, nodes: Positions) -> Floats:
         """For each of the nodes the mean share of CPU and memory requested with the pod there."""
@@ -237,15 +239,6 @@ class Room:
 def usage_of(pod: Pod, book: UsageBook) -> dict[Resource, float]:
     """What a pod is charged at a destination, for each watched resource."""
     return {rule.resource: book.demand(pod, rule.resource) for rule in book.policy.rules}
-
-
-def _is_alike(pod: Pod, other: Pod) -> bool:
-    """Whether the scheduler's filters say the same of both."""
-    return (pod.scheduling, pod.namespace, pod.labels) == (
-        other.scheduling,
-        other.namespace,
-        other.labels,
-    )
 
 
 def _denominator(node: Node, resource: Resource) -> float:

@@ -55,7 +55,8 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def probabilities(self) -> Floats:
         """Shape (nodes,), not to be changed; their sum is 1, or 0 where nothing fits."""
-        mean: Floats = self.alternatives.mean(axis=0)
+        rows = self.alternatives
+        mean: Floats = rows[0] if len(rows) == 1 else rows.mean(axis=0)
         return mean
 
     @property
@@ -83,10 +84,9 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
             bad: nodes that would exceed their target, are unknown or not managed; the source and
                 unfamiliar architectures are counted whether they are in it or not.
         """
-        probabilities = self.probabilities
-        if not probabilities.any():
+        if not self.probabilities.any():
             return 1.0
-        return float(probabilities[self.harmful(bad)].sum())
+        return float((self.probabilities * self.harmful(bad)).sum())
 
     def harmful(self, bad: Mask) -> Mask:
         """Nodes on which the landing does not help, given those of `risk`."""
@@ -140,9 +140,7 @@ def after(view: SchedulerView, landing: Landing) -> SchedulerView:
 def _winners(totals: Ints, places: Mask) -> Floats:
     """Probabilities for each alternative; all zero in those in which nothing fits."""
     sample = nodes_to_find(places.shape[-1])
-    shape = np.broadcast_shapes(totals.shape, places.shape)
-    totals, places = np.broadcast_to(totals, shape), np.broadcast_to(places, shape)
-    if int(places.sum(axis=-1).max()) > sample:
+    if max(map(np.count_nonzero, places)) > sample:
         return np.array([best_of_sample(t, p, sample) for t, p in zip(totals, places, strict=True)])
     reachable = np.where(places, totals, -1)
     best = places & (reachable == reachable.max(axis=-1, keepdims=True))

@@ -126,11 +126,13 @@ class Places:
         # Another scheduler's choice is not known; such a pod is not refused for it, but every node
         # where it may land keeps its share of room.
         most_risk = self._most_risk - self._caution.surcharges.get(pod.node, 0.0)
-        if not landing.any_fit and landing.risk(bad) > most_risk:
+        risk = landing.risk(bad)
+        if not landing.any_fit and risk > most_risk:
             found = self._steer(landing, bad, most_risk)
             if found is None:
-                return RefusalReason.LANDING_RISK, self._explain(landing, pod, landing.risk(bad))
+                return RefusalReason.LANDING_RISK, self._explain(landing, pod, risk)
             view, landing = found, landing.seen_by(found)
+            risk = landing.risk(bad)
         expected = landing.names[self._likeliest(pod, landing, fit.under_ceiling)]
         crowded = self._caution.crowded(expected)
         if crowded:
@@ -138,7 +140,7 @@ class Places:
         return Place(
             landing,
             expected,
-            landing.risk(bad),
+            risk,
             int(np.count_nonzero(fit.under_ceiling)),
             view,
             bad,
@@ -174,6 +176,8 @@ class Places:
         """The likeliest node under its ceiling; among equals the one with most to spare."""
         probabilities = np.where(under_ceiling, landing.probabilities, -1.0)
         equal = np.flatnonzero(probabilities >= probabilities.max() - 1e-9)
+        if len(equal) == 1:
+            return int(equal[0])
         share = self.room.requested_share(pod.scheduling.requests, equal)
         return int(equal[np.argmin(share)])
 

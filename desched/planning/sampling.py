@@ -10,7 +10,6 @@ Source: k8s.io/kubernetes/pkg/scheduler/schedule_one.go (`numFeasibleNodesToFind
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from desched.planning.scores import Floats, Ints, Mask
 
@@ -33,22 +32,32 @@ def best_of_sample(totals: Ints, feasible: Mask, sample: int) -> Floats:
         feasible: the nodes that the sample is drawn from.
         sample: how many of the feasible nodes are compared.
     """
-    found: Floats = np.zeros(totals.shape[-1])
-    where = np.flatnonzero(feasible)
-    if not len(where):
-        return found
-    compared = totals[where]
+    compared = np.where(feasible, totals, -1)
     below_best = compared.max() - compared  # small, so that counting replaces sorting
     sizes = np.bincount(below_best)
-    better = np.concatenate(([0], np.cumsum(sizes)))
-    unseen = _none_sampled(len(where), sample)[better]
-    found[where] = ((unseen[:-1] - unseen[1:]) / np.maximum(sizes, 1))[below_best]
+    population = int(np.count_nonzero(feasible))
+    # The others come last, and are not drawn.
+    better = np.minimum(np.concatenate(([0], np.cumsum(sizes))), population)
+    unseen = _none_sampled(better, population, min(sample, population), len(totals))
+    found: Floats = ((unseen[:-1] - unseen[1:]) / np.maximum(sizes, 1))[below_best]
     return found
 
 
-@lru_cache(maxsize=64)
-def _none_sampled(population: int, sample: int) -> NDArray[np.float64]:
-    """For 0, 1, … nodes the probability that a sample has none of them; not to be changed."""
-    left = np.arange(population, 0, -1, dtype=np.float64)
-    factors = np.maximum(left - sample, 0.0) / left
-    return np.concatenate(([1.0], np.cumprod(factors)))
+def _none_sampled(counts: Ints, population: int, sample: int, most: int) -> Floats:
+    """For each count of nodes the probability that a sample of the population has none of them.
+
+    `most` is the largest population that there can be.
+    """
+    ways = _log_factorials(most)
+    rest = population - counts
+    others = rest - sample
+    chosen_from_rest = ways[rest] - ways[np.maximum(others, 0)]
+    chosen_from_all = ways[population] - ways[population - sample]
+    none: Floats = np.where(others >= 0, np.exp(chosen_from_rest - chosen_from_all), 0.0)
+    return none
+
+
+@lru_cache(maxsize=8)
+def _log_factorials(most: int) -> Floats:
+    """Of 0, 1, … up to the highest number; not to be changed."""
+    return np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, most + 1)))))

@@ -16,7 +16,6 @@ from desched.model.cluster import (
     STEERING_TAINT,
     ClusterState,
     Pod,
-    SchedulingClass,
     Service,
     Toleration,
 )
@@ -26,7 +25,8 @@ from desched.planning.filters.lookup import ByLabels
 from desched.planning.filters.nodes import NodeFilter
 from desched.planning.node_facts import ARCHITECTURE_LABEL, NodeFacts
 from desched.planning.pod_counts import CarriedTerm, PodCounts, carried_terms
-from desched.planning.scores import Floats, Ints
+from desched.planning.requested import Requested, requested_amounts
+from desched.planning.scores import Capacity, Floats, Ints
 from desched.policy.policy import SchedulerRules
 
 ALTERNATIVES = (31, 23, 17, 11, 7, 5, 3, 2, 1)
@@ -83,14 +83,11 @@ class SchedulerView:
             (a for a in ALTERNATIVES if a * len(self.names) <= CELLS), ALTERNATIVES[-1]
         )
         self._attracting: dict[tuple[str, Labels], _Attraction] = {}
-        self._requested = self._requests()
+        self.capacity = Capacity.of_nodes(np.array(self.facts.allocatable))
+        totals = self._counts.index.totals(requested_amounts)
+        self._requested = Requested.of(totals, self.capacity)
         self._moves: ByLabels[_Move] = ByLabels()
         self._carrying: dict[CarriedTerm, tuple[_Move, ...]] = {}
-
-    def _requests(self) -> Ints:
-        """Shape (4, 1, nodes): requested CPU and memory, and both as the resource scores count."""
-        totals = self._counts.index.totals(requested_amounts)
-        return totals.T[:, None, :].copy()
 
     def with_steered(self, steered: Mask) -> "SchedulerView":
         """The view once exactly these nodes have desched's own soft taint."""
@@ -117,15 +114,12 @@ class SchedulerView:
         """
         following = object.__new__(SchedulerView)
         following.__dict__.update(self.__dict__)
-        requested = np.broadcast_to(
-            self._requested, (4, self._alternatives, len(self.names))
-        ).copy()
-        amounts = _column(departure.pod)
+        requested = self._requested.in_alternatives(self._alternatives)
         if departure.gone:
-            requested[:, :, departure.source] -= amounts
+            requested = requested.having(departure.pod.scheduling, departure.source, -1)
         placed = self._place(landing) if landing.any() else None
         if placed is not None:
-            requested[:, np.arange(self._alternatives), placed] += amounts
+            requested = requested.having(departure.pod.scheduling, placed)
         following._requested = requested
         move = _Move(departure, placed)
         following._moves = self._moves.having(departure.pod.labels, move)
@@ -156,26 +150,23 @@ class SchedulerView:
         )[:, 0]
         return chosen
 
-    def requested(self, leaving: Departure) -> Ints:
-        """Shape (4, alternatives or 1, nodes), without a pod that is gone by then."""
+    def requested(self, leaving: Departure) -> Requested:
+        """What every node has been asked for, without a pod that is gone by then."""
         if not leaving.gone:
             return self._requested
-        without = self._requested.copy()
-        without[:, :, leaving.source] -= _column(leaving.pod)
-        return without
+        return self._requested.having(leaving.pod.scheduling, leaving.source, -1)
 
     def fits(self, leaving: Departure) -> Mask:
         """Nodes with enough CPU and memory in any alternative, shape (alternatives or 1, nodes).
 
         Pods that earlier moves have evicted still hold theirs, until they are gone.
         """
-        cpu, memory = self.requested(leaving)[:2]
+        amounts = self.requested(leaving).amounts
         own = requested_amounts(leaving.pod.scheduling)
-        allocatable = self.facts.allocatable
-        fits: Mask = np.ones(cpu.shape, dtype=bool)
-        for taken, wanted, whole in zip((cpu, memory), own[:2], allocatable, strict=True):
-            if wanted:
-                fits &= taken + wanted <= whole
+        fits: Mask = np.ones((len(amounts), len(self.names)), dtype=bool)
+        for resource, allocatable in enumerate(self.capacity.allocatable):
+            if own[resource]:
+                fits &= amounts[:, resource] + own[resource] <= allocatable
         return fits
 
     def matching(self, wanted: PodMatch, leaving: Departure, *, terminating: bool) -> Ints:
@@ -273,23 +264,5 @@ class SchedulerView:
         return {uid: frozenset(architectures) for uid, architectures in found.items()}
 
 
-def requested_amounts(scheduling: SchedulingClass) -> tuple[int, int, int, int]:
-    """Requested CPU and memory, and both as scored: with the defaults where a request is missing.
-
-    Where nobody has computed the latter, the requests themselves count.
-    """
-    cpu, memory = scheduling.requests.cpu_millicores, scheduling.requests.memory_bytes
-    return (
-        cpu,
-        memory,
-        max(cpu, scheduling.scored_cpu_millicores),
-        max(memory, scheduling.scored_memory_bytes),
-    )
-
-
 def _selects(service: Service, pod: Pod) -> bool:
     return all(pod.labels.get(key) == value for key, value in service.selector.items())
-
-
-def _column(pod: Pod) -> Ints:
-    return np.array(requested_amounts(pod.scheduling), dtype=np.int64)[:, None]

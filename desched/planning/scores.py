@@ -1,8 +1,8 @@
 """kube-scheduler's score plugins over nodes as arrays, in its own integers.
 
-Every array's last axis is the nodes; axes before it are alternatives that are scored at once.
-`scored` marks the nodes that the scheduler compares: normalisation looks at these alone, and the
-values of others mean nothing.
+Every array's last axis is the nodes; axes before it are alternatives that are scored at once. What
+is about CPU and memory has the two in the axis before the nodes. `scored` marks the nodes that the
+scheduler compares: normalisation looks at these alone, and the values of others mean nothing.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins at v1.36, `MaxNodeScore` 100.
 """
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Positions = NDArray[np.intp]
 
 BEST = 100
 _LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -24,48 +25,72 @@ SMALLEST_IMAGE_BYTES = 23 * 2**20
 LARGEST_CONTAINER_IMAGE_BYTES = 1000 * 2**20
 
 
-def least_allocated(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
+class Capacity(msgspec.Struct, frozen=True):
+    """Allocatable CPU and memory of nodes, shape (2, nodes), and what dividing by them takes.
+
+    `divisors` are the same without zeros, `counted` is how many of both a node has, at least 1, and
+    `compared` is 1 where it has both, else 0. Amounts are whole, but floating-point numbers, which
+    hold them exactly (up to 2^53) and divide several times faster.
+    """
+
+    allocatable: Floats
+    divisors: Floats
+    counted: Floats
+    compared: Floats
+
+    @classmethod
+    def of_nodes(cls, allocatable: Ints) -> "Capacity":
+        """Nodes that have this much, shape (2, nodes)."""
+        counted = np.count_nonzero(allocatable, axis=0)
+        return cls(
+            allocatable.astype(float),
+            np.maximum(allocatable, 1).astype(float),
+            np.maximum(counted, 1).astype(float),
+            (counted == len(allocatable)).astype(float),
+        )
+
+    def at(self, nodes: Positions) -> "Capacity":
+        """Some of the nodes."""
+        return Capacity(
+            self.allocatable[:, nodes],
+            self.divisors[:, nodes],
+            self.counted[nodes],
+            self.compared[nodes],
+        )
+
+
+def least_allocated(requested: Floats, capacity: Capacity) -> Ints:
     """The mean free share in percent of the resources, once the pod is there."""
-    return _mean_share(
-        [np.maximum(a - r, 0) for r, a in zip(requested, allocatable, strict=True)], allocatable
-    )
+    return _mean_share(np.maximum(capacity.allocatable - requested, 0), capacity)
 
 
-def most_allocated(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
+def most_allocated(requested: Floats, capacity: Capacity) -> Ints:
     """The mean requested share in percent of the resources, once the pod is there."""
-    return _mean_share(
-        [np.minimum(r, a) for r, a in zip(requested, allocatable, strict=True)], allocatable
-    )
+    return _mean_share(np.minimum(requested, capacity.allocatable), capacity)
 
 
-def _mean_share(parts: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
-    total = np.zeros_like(parts[0])
-    counted = np.zeros_like(allocatable[0])
-    for part, whole in zip(parts, allocatable, strict=True):
-        total = total + part * BEST // np.maximum(whole, 1)  # no part of what a node does not have
-        counted = counted + (whole > 0)
-    return total // np.maximum(counted, 1)
+def _mean_share(parts: Floats, capacity: Capacity) -> Ints:
+    shares = np.floor(parts * float(BEST) / capacity.divisors)
+    mean: Ints = ((shares[..., 0, :] + shares[..., 1, :]) / capacity.counted).astype(np.int64)
+    return mean
 
 
-def balance(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
-    """How alike the requested shares of two resources are: 100 when they are the same."""
-    first, second = (
-        np.minimum(r / np.maximum(a, 1), 1.0) for r, a in zip(requested, allocatable, strict=True)
-    )
-    both = (allocatable[0] > 0) & (allocatable[1] > 0)
-    deviation = np.where(both, np.abs((first - second) / 2), 0.0)
+def balance(requested: Floats, capacity: Capacity) -> Ints:
+    """How alike the requested shares of CPU and memory are: 100 when they are the same."""
+    shares = np.minimum(requested / capacity.divisors, 1.0)
+    deviation = np.abs((shares[..., 0, :] - shares[..., 1, :]) / 2) * capacity.compared
     result: Ints = ((1 - deviation) * float(BEST)).astype(np.int64)
     return result
 
 
-def balanced_allocation(
-    before: Sequence[Ints], after: Sequence[Ints], allocatable: Sequence[Ints], *, improvement: bool
-) -> Ints:
-    """How balanced a node is with the pod or, since 1.36, how much the pod improves it."""
-    with_pod = balance(after, allocatable)
-    if not improvement:
-        return with_pod
-    return BEST // 2 + (BEST // 2 + with_pod - balance(before, allocatable)) // 2
+def balanced_allocation(before: Ints | None, after: Ints) -> Ints:
+    """How balanced a node is with the pod or, since 1.36, how much the pod improves it.
+
+    Args:
+        before: the balance without the pod; None if the improvement does not count.
+        after: the balance with the pod.
+    """
+    return after if before is None else BEST // 2 + (BEST // 2 + after - before) // 2
 
 
 def share_of_most(counts: Ints, scored: Mask, *, reverse: bool) -> Ints:

@@ -4,7 +4,7 @@ Source: k8s.io/kubernetes/pkg/scheduler at v1.36, default profile.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -14,8 +14,9 @@ from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.planning import scores
 from desched.planning.filters.census import PodMatch
 from desched.planning.filters.columns import Domains
+from desched.planning.requested import requested_amounts
 from desched.planning.sampling import nodes_to_find
-from desched.planning.scheduler_view import Departure, SchedulerView, requested_amounts
+from desched.planning.scheduler_view import Departure, SchedulerView
 from desched.planning.scores import Ints, Mask, SpreadTerm
 from desched.policy.policy import ScoringStrategy
 
@@ -32,12 +33,14 @@ IMPROVEMENT_SINCE = (1, 36)
 
 def total_scores(leaving: Departure, view: SchedulerView, feasible: Mask) -> Ints:
     """The final score of each feasible node, one row for each alternative of the view."""
-    parts = plugin_scores(leaving, view, feasible).values()
-    return np.atleast_2d(sum(parts, np.zeros(len(view.names), dtype=np.int64)))
+    return sum(plugin_scores(leaving, view, feasible).values(), np.zeros(1, dtype=np.int64))
 
 
 def plugin_scores(leaving: Departure, view: SchedulerView, feasible: Mask) -> Mapping[str, Ints]:
     """The weighted scores by the names that the plugins have in the scheduler.
+
+    Those of resources have a row for each alternative, the others where they differ. A plugin that
+    has nothing to go by is left out.
 
     Args:
         leaving: the pod whose replacement is placed.
@@ -52,10 +55,13 @@ def plugin_scores(leaving: Departure, view: SchedulerView, feasible: Mask) -> Ma
         * scores.share_of_most(taints, feasible, reverse=True),
         "NodeResourcesFit": weights.node_resources_fit * fit,
         "NodeResourcesBalancedAllocation": weights.node_resources_balanced_allocation * balanced,
-        "PodTopologySpread": weights.pod_topology_spread * _spread_scores(leaving, view, feasible),
-        "InterPodAffinity": weights.inter_pod_affinity
-        * _pod_affinity_scores(leaving, view, feasible),
     }
+    if constraints := spread_constraints(leaving.pod, view):
+        spread = _spread_scores(leaving, view, feasible, constraints)
+        found["PodTopologySpread"] = weights.pod_topology_spread * spread
+    if attracted := _attractions(leaving, view):
+        affinity = scores.between_extremes(sum(attracted[1:], attracted[0]), feasible)
+        found["InterPodAffinity"] = weights.inter_pod_affinity * affinity
     if scheduling.preferred_node_affinity:
         preferred = view.facts.preferred(scheduling.preferred_node_affinity)
         found["NodeAffinity"] = weights.node_affinity * scores.share_of_most(
@@ -70,48 +76,43 @@ def plugin_scores(leaving: Departure, view: SchedulerView, feasible: Mask) -> Ma
 
 def _resource_scores(leaving: Departure, view: SchedulerView) -> tuple[Ints, Ints]:
     """NodeResourcesFit and BalancedAllocation; the latter skips pods without requests."""
-    allocatable = view.facts.allocatable
-    cpu, memory, scored_cpu, scored_memory = view.requested(leaving)
-    own = requested_amounts(leaving.pod.scheduling)
-    with_pod = (scored_cpu + own[2], scored_memory + own[3])
+    requested, capacity = view.requested(leaving), view.capacity
+    own = np.array(requested_amounts(leaving.pod.scheduling), dtype=float)[:, None]
+    with_pod = requested.amounts + own
     if view.rules.strategy is ScoringStrategy.LEAST_ALLOCATED:
-        fit = scores.least_allocated(with_pod, allocatable)
+        fit = scores.least_allocated(with_pod[:, 2:], capacity)
     else:
-        fit = scores.most_allocated(with_pod, allocatable)
-    if not own[0] and not own[1]:
+        fit = scores.most_allocated(with_pod[:, 2:], capacity)
+    if not own[:2].any():
         return fit, np.zeros_like(fit)
-    balanced = scores.balanced_allocation(
-        (cpu, memory),
-        (cpu + own[0], memory + own[1]),
-        allocatable,
-        improvement=_scores_improvement(view.cluster.server_version),
-    )
-    return fit, balanced
+    before = requested.balance if _scores_improvement(view.cluster.server_version) else None
+    return fit, scores.balanced_allocation(before, scores.balance(with_pod[:, :2], capacity))
 
 
 def _scores_improvement(server_version: str) -> bool:
     """An unknown version is taken for a new one."""
-    found = re.match(r"v?(\d+)\.(\d+)", server_version)
+    found = re.match(r"v?(\d{1,9})\.(\d{1,9})", server_version)
     return found is None or (int(found[1]), int(found[2])) >= IMPROVEMENT_SINCE
 
 
-def _pod_affinity_scores(leaving: Departure, view: SchedulerView, feasible: Mask) -> Ints:
-    nothing = np.zeros(len(view.names), dtype=np.int64)
-    sums = [
+def _attractions(leaving: Departure, view: SchedulerView) -> list[Ints]:
+    """By how much each node's domains draw the pod, for each topology key."""
+    return [
         domain_totals(view.columns.domains(topology_key), per_node)
         for weighted in (view.attraction(leaving), view.preference(leaving))
         for topology_key, per_node in weighted.items()
     ]
-    return scores.between_extremes(sum(sums, nothing), feasible) if sums else nothing
 
 
-def _spread_scores(leaving: Departure, view: SchedulerView, feasible: Mask) -> Ints:
-    pod = leaving.pod
-    constraints = spread_constraints(pod, view)
-    if not constraints:
-        return np.zeros(len(view.names), dtype=np.int64)
-    labelled = np.ones(len(view.names), dtype=bool)
-    if pod.scheduling.spread:  # with system defaults, nodes without a zone are compared as well
+def _spread_scores(
+    leaving: Departure,
+    view: SchedulerView,
+    feasible: Mask,
+    constraints: Iterable[SpreadConstraint],
+) -> Ints:
+    labelled = view.columns.all()
+    # With the system's defaults, nodes without a zone are compared as well.
+    if leaving.pod.scheduling.spread:
         for constraint in constraints:
             labelled &= view.columns.domains(constraint.topology_key).labelled
     terms = [_spread_term(leaving, view, c, feasible & labelled, labelled) for c in constraints]

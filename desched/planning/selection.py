@@ -20,6 +20,9 @@ from desched.planning.places import Denial, Place, Places
 LEAST_RELIEF_SHARE = 0.02
 """A pod that clears less of the excess would be one of more than fifty: moving it is noise."""
 
+NOT_NEEDED: Denial = RefusalReason.NOT_NEEDED, ""
+"""Of a pod that could be moved as well."""
+
 MOST_PODS_AT_ONCE = 3
 """Larger covers are not weighed against those of other nodes: there are too many of them."""
 
@@ -130,11 +133,15 @@ class _Task:
         self._costs = np.array(
             [c.cost + node.prices.get(c.pod.uid, 0.0) for c in node.candidates], dtype=float
         )
-        self._useful = self._shares.max(axis=1, initial=0.0) >= LEAST_RELIEF_SHARE
+        # On a node without needs, none is useless.
+        useful = self._shares.max(axis=1, initial=0.0) >= LEAST_RELIEF_SHARE
+        useful |= not self._choices
         self.asked_alone = False
         self.denied: dict[str, Denial] = {}
-        for i, candidate in enumerate(node.candidates):
-            refusal = self._useless(i) or (allowance.refuse(candidate.pod) if allowance else None)
+        for helps, candidate in zip(useful.tolist(), node.candidates, strict=True):
+            refusal = allowance.refuse(candidate.pod) if allowance else None
+            if not helps:
+                refusal = self._too_little(candidate)
             if refusal is not None:
                 self.denied[candidate.pod.uid] = refusal
 
@@ -193,7 +200,7 @@ class _Task:
         gone = [move.candidate for move in moves]
         moved = {candidate.pod.uid for candidate in gone}
         stay = {
-            c.pod.uid: self.denied.get(c.pod.uid, (RefusalReason.NOT_NEEDED, ""))
+            c.pod.uid: self.denied.get(c.pod.uid, NOT_NEEDED)
             for c in self._candidates
             if c.pod.uid not in moved
         }
@@ -203,10 +210,8 @@ class _Task:
     def _open(self) -> list[int]:
         return [i for i, c in enumerate(self._candidates) if c.pod.uid not in self.denied]
 
-    def _useless(self, row: int) -> Denial | None:
-        if self._useful[row] or not self._choices:
-            return None
-        reliefs = self._excess.relief(self._candidates[row])
+    def _too_little(self, candidate: Candidate) -> Denial:
+        reliefs = self._excess.relief(candidate)
         found = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in reliefs)
         return RefusalReason.NO_RELIEF, f"it would take only {found} off the node"
 

@@ -17,10 +17,13 @@ REQUIREMENTS = st.builds(
     ),
     st.lists(st.sampled_from(VALUES), min_size=1, max_size=3).map(tuple),
 )
+MANY_LABELS = st.lists(LABELS, min_size=1, max_size=6).map(lambda some: some * 7)
+"""Few of them are looked at one by one, and most are found in a table."""
+
 SELECTORS = st.builds(LabelSelector, st.lists(REQUIREMENTS, max_size=3).map(tuple))
 
 
-@given(st.lists(LABELS, max_size=6), SELECTORS)
+@given(st.lists(LABELS, max_size=6) | MANY_LABELS, SELECTORS)
 def test_labels_that_a_selector_selects_are_found_once(
     entries: list[dict[str, str]], selector: LabelSelector
 ) -> None:
@@ -42,7 +45,7 @@ def test_selectors_that_select_labels_are_found_once(
     assert exact == [i for i, selector in enumerate(selectors) if selector.matches(labels)]
 
 
-@given(st.lists(LABELS, min_size=1, max_size=6))
+@given(st.lists(LABELS, min_size=1, max_size=6) | MANY_LABELS)
 def test_a_longer_value_leaves_the_shorter_one_as_it_was(entries: list[dict[str, str]]) -> None:
     shorter: ByLabels[int] = ByLabels()
     for i, labels in enumerate(entries[:-1]):

@@ -68,6 +68,10 @@ class FilterChain:
         self._affinity.learn(pod)
         self._excluded = {}  # a new one, for copies share it as long as they are alike
 
+    def admits(self, pod: Pod, position: int) -> bool:
+        """Whether a node itself lets such pods in, whatever is free on it."""
+        return bool(self._nodes.verdict(pod.scheduling).passing[position])
+
     def passing(self, pod: Pod) -> Mask:
         """Nodes that let a further such pod in; a fresh array."""
         return self._judge(pod, self.requests.enough(pod.scheduling.requests), self.census.copy)[0]

@@ -9,6 +9,9 @@ from desched.model.selectors import LabelSelector, Operator
 Label = tuple[str, str]
 T = TypeVar("T")
 
+MOST_LOOKED_AT = 16
+"""Of the entries of `ByLabels`, without their table."""
+
 
 def asked_for(selector: LabelSelector) -> Sequence[Label] | None:
     """Labels of which everything that the selector selects has one; None if it asks for none."""
@@ -41,23 +44,35 @@ class BySelector(Generic[T]):
 class ByLabels(Generic[T]):
     """Entries with labels each, found by a selector; a value that `having` makes a longer one of.
 
-    `entries` are all of them in their order.
+    `entries` are all of them in their order. The last few are looked at one by one, so that not
+    each new entry makes a new table.
     """
 
     def __init__(
-        self, entries: tuple[T, ...] = (), by_label: Mapping[Label, tuple[T, ...]] | None = None
+        self,
+        entries: tuple[T, ...] = (),
+        by_label: Mapping[Label, tuple[T, ...]] | None = None,
+        last: tuple[tuple[Mapping[str, str], T], ...] = (),
     ) -> None:
         self.entries = entries
         self._by_label = by_label or {}
+        self._last = last
 
     def having(self, labels: Mapping[str, str], entry: T) -> "ByLabels[T]":
         """The same with one more entry at the end."""
-        more = {label: (*self._by_label.get(label, ()), entry) for label in labels.items()}
-        return ByLabels((*self.entries, entry), {**self._by_label, **more})
+        entries, last = (*self.entries, entry), (*self._last, (labels, entry))
+        if len(last) <= MOST_LOOKED_AT:
+            return ByLabels(entries, self._by_label, last)
+        by_label = dict(self._by_label)
+        for those, each in last:
+            for label in those.items():
+                by_label[label] = (*by_label.get(label, ()), each)
+        return ByLabels(entries, by_label)
 
     def selected(self, selector: LabelSelector) -> Iterable[T]:
         """All entries whose labels the selector selects, and perhaps others."""
         asked = asked_for(selector)
         if asked is None or not self.entries:
             return self.entries
-        return chain.from_iterable(self._by_label.get(label, ()) for label in asked)
+        last = (e for those, e in self._last if any(those.get(k) == v for k, v in asked))
+        return chain(chain.from_iterable(self._by_label.get(a, ()) for a in asked), last)

@@ -20,7 +20,7 @@ class FreeRequests:
 
     def __init__(self, columns: NodeColumns, index: PodIndex) -> None:
         self._columns = columns
-        rows = [_basic(node.allocatable) for node in columns.nodes]
+        rows = [basic(node.allocatable) for node in columns.nodes]
         self.allocatable = np.array(rows, dtype=np.int64).reshape(len(rows), len(_BASIC)).T.copy()
         self.free = self.allocatable.copy()
         self._extended: dict[str, Counts] = {}
@@ -29,7 +29,7 @@ class FreeRequests:
                 column = self._extended.setdefault(name, np.zeros(len(rows), dtype=np.int64))
                 column[i] += count
         self._enough: dict[Amounts, Mask] = {}
-        self.free -= index.totals(lambda scheduling: _basic(scheduling.requests)).T
+        self.free -= index.totals(lambda scheduling: basic(scheduling.requests)).T
         for pod, i in index.residents_of(lambda scheduling: scheduling.requests.extended):
             self._add_extended(i, pod.scheduling.requests, -1)
 
@@ -44,7 +44,7 @@ class FreeRequests:
     def change(self, position: int, requests: Amounts, sign: int) -> None:
         """Take so much of the node (sign -1), or give it back (1)."""
         self._enough = {}  # a new one, for copies share it as long as they are alike
-        for row, amount in enumerate(_basic(requests)):
+        for row, amount in enumerate(basic(requests)):
             self.free[row][position] += sign * amount
         self._add_extended(position, requests, sign)
 
@@ -84,7 +84,7 @@ class FreeRequests:
 
     def _asked(self, requests: Amounts) -> Iterator[tuple[str, Counts, int]]:
         """The reason, the free column and the amount of each requested resource."""
-        for name, free, amount in zip(_BASIC, self.free, _basic(requests), strict=True):
+        for name, free, amount in zip(_BASIC, self.free, basic(requests), strict=True):
             if amount:
                 yield _LACKING.get(name, f"Insufficient {name}"), free, amount
         for name, count in requests.extended:
@@ -92,7 +92,8 @@ class FreeRequests:
                 yield f"Insufficient {name}", self._free_of(name), count
 
 
-def _basic(amounts: Amounts) -> tuple[int, int, int, int]:
+def basic(amounts: Amounts) -> tuple[int, int, int, int]:
+    """The amounts that every node has, in the order of the rows of `free`."""
     return (
         amounts.cpu_millicores,
         amounts.memory_bytes,

@@ -243,5 +243,5 @@ def test_alternatives_in_which_nothing_fits_land_where_the_others_do():
     view = SchedulerView(state, SchedulerRules())
     departure = forecast_of(state, "web-1").departure
     rows = np.array([[0.0, 1.0, 0.0]] * 30 + [[0.0, 0.0, 0.0]])
-    cpu = view.moved(departure, rows).requested(departure)[0]
+    cpu = view.moved(departure, rows).requested(departure).amounts[:, 0]
     assert cpu.tolist() == [[100, 100, 0]] * 31

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from desched.planning.scores import (
+    Capacity,
     SpreadTerm,
+    balance,
     balanced_allocation,
     between_extremes,
     image_locality,
@@ -25,26 +27,37 @@ def ints(*values):
 
 
 def test_free_shares_are_cut_to_integers_before_and_after_the_mean():
-    requested = (ints(334, 1001), ints(0, 0))
-    allocatable = (ints(1000, 1000), ints(10, 10))
+    requested = np.array([[334, 1001], [0, 0]])
+    capacity = Capacity.of_nodes(np.array([[1000, 1000], [10, 10]]))
     # 66.6 -> 66, with 100: 83; more than there is: 0, with 100: 50.
-    assert least_allocated(requested, allocatable).tolist() == [83, 50]
+    assert least_allocated(requested, capacity).tolist() == [83, 50]
     # 33.4 -> 33, with 0: 16; more than there is counts as all of it: 50.
-    assert most_allocated(requested, allocatable).tolist() == [16, 50]
+    assert most_allocated(requested, capacity).tolist() == [16, 50]
 
 
 def test_a_resource_that_a_node_does_not_have_does_not_count():
-    assert least_allocated((ints(50), ints(7)), (ints(100), ints(0))).tolist() == [50]
+    no_memory = Capacity.of_nodes(np.array([[100], [0]]))
+    assert least_allocated(np.array([[50], [7]]), no_memory).tolist() == [50]
+    assert balance(np.array([[50], [7]]), no_memory).tolist() == [100]
+
+
+def test_a_share_is_cut_exactly_however_large_the_node_is():
+    percent = np.arange(1, 101)
+    one_percent = 49 * 2**33  # 49 * (1 / 49) is not 1 in floating point
+    capacity = Capacity.of_nodes(np.full((2, 100), 100 * one_percent))
+    just_enough = np.stack([percent * one_percent] * 2)
+    assert most_allocated(just_enough, capacity).tolist() == percent.tolist()
+    assert most_allocated(just_enough - 1, capacity).tolist() == (percent - 1).tolist()
 
 
 def test_balance_is_the_improvement_that_the_pod_brings():
-    before = (ints(0, 50), ints(0, 0))
-    after = (ints(50, 50), ints(0, 50))
-    allocatable = (ints(100, 100), ints(100, 100))
+    capacity = Capacity.of_nodes(np.full((2, 2), 100))
+    before = balance(np.array([[0, 50], [0, 0]]), capacity)
+    after = balance(np.array([[50, 50], [0, 50]]), capacity)
     # From 100 to 75, and from 75 to 100.
-    new = balanced_allocation(before, after, allocatable, improvement=True)
+    new = balanced_allocation(before, after)
     assert new.tolist() == [50 + (50 - 25) // 2, 50 + (50 + 25) // 2]
-    old = balanced_allocation(before, after, allocatable, improvement=False)
+    old = balanced_allocation(None, after)
     assert old.tolist() == [75, 100]
 
 
