@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from desched import __version__
 from desched.errors import ConfigurationError, ObservationError
 from desched.policy.durations import duration_text
+from desched.policy.wording import on_one_line
 from desched.settings import Settings, flag_of, load_settings, option_of, variable_of
 
 _log = structlog.get_logger(__name__)
@@ -275,8 +276,8 @@ def _drop_output() -> None:
 
 
 def _fail(message: str, code: int) -> int:
-    for line in message.splitlines():
-        sys.stderr.write(f"desched: {line}\n")
+    for line in message.split("\n"):
+        sys.stderr.write(f"desched: {on_one_line(line)}\n")
     return code
 
 

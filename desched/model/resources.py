@@ -1,6 +1,7 @@
 """Amounts of compute resources, and Kubernetes quantities as exact integers."""
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, InvalidOperation
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 from functools import lru_cache
 
@@ -49,6 +50,12 @@ _SUFFIXES = {
 }
 
 _LONGEST_QUANTITY = 64  # characters; the API server accepts no longer ones that mean anything
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
+    r"(?P<suffix>[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,3})"
+)
+"""The API's grammar; to write a number with a longer exponent out would take minutes."""
+
 LARGEST_AMOUNT = 2**62
 """Amounts are capped here, so that a sum of a few cannot overflow 64 bits."""
 
@@ -56,16 +63,11 @@ LARGEST_AMOUNT = 2**62
 def _parse(text: str) -> Decimal:
     if len(text) > _LONGEST_QUANTITY:
         raise ValueError(f"quantity of {len(text)} characters")
-    number = text.rstrip("numkMGTPEi")
-    suffix = text[len(number) :]
-    # "1E3" and "1e3" are exponents, "1E" is exa: only a bare trailing letter is a suffix.
-    try:
-        value = Decimal(number) * _SUFFIXES[suffix]
-    except (InvalidOperation, KeyError) as error:
-        raise ValueError(f"not a quantity: {text!r}") from error
-    if not value.is_finite():
+    parts = _QUANTITY.fullmatch(text)
+    if parts is None:
         raise ValueError(f"not a quantity: {text!r}")
-    return value
+    suffix = parts["suffix"]
+    return Decimal(parts["number"]) * (_SUFFIXES.get(suffix) or Decimal(f"1{suffix}"))
 
 
 @lru_cache(maxsize=65_536)
@@ -82,4 +84,4 @@ def quantity(text: str, *, per_unit: int = 1, round_up: bool = True) -> int:
     """
     scaled = _parse(text) * per_unit
     whole = int(scaled.to_integral_value(ROUND_CEILING if round_up else ROUND_FLOOR))
-    return min(whole, LARGEST_AMOUNT)
+    return max(-LARGEST_AMOUNT, min(whole, LARGEST_AMOUNT))

@@ -56,6 +56,12 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
         """Whether the labels satisfy every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
+    def labels_of_one_demand(self) -> tuple[tuple[str, str], ...]:
+        """Labels of which what is selected has one, empty if none of them is demanded."""
+        demands = (r for r in self.requirements if r.operator is Operator.IN)
+        demand = next(demands, None)
+        return tuple((demand.key, value) for value in demand.values) if demand else ()
+
 
 class NodeSelectorTerm(msgspec.Struct, frozen=True, gc=False):
     """One alternative of a node affinity: labels and fields must both match.

@@ -57,6 +57,8 @@ def decoded(text: str | bytes) -> Recollection:
         return Recollection(problem=f"it is damaged ({error})")
     if not all(map(_is_usable, _times(memory))):
         return Recollection(problem="it has a time without a time zone, or far from now")
+    if any(min(record.cpu_millicores, record.memory_bytes) < 0 for record in memory.evictions):
+        return Recollection(problem="it has an eviction by which its node got more load")
     return Recollection(memory)
 
 

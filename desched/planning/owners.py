@@ -4,6 +4,9 @@ from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState, Owner, Pod, Workload
 
+LONGEST_NAME = 253
+"""Characters; a reference to a longer name or uid is to nothing that exists."""
+
 
 def kind_of(owner: Owner) -> str:
     """Its group and kind as policies write them: `argoproj.io/Rollout`, or `Kind` of the core."""
@@ -31,7 +34,7 @@ def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> Cl
         owner = top_owner(pod, cluster)
         if pod.owner is None or owner is None or pod.owner.kind == "Job":
             continue
-        if kind_of(owner) not in kinds:
+        if kind_of(owner) not in kinds or max(len(owner.name), len(owner.uid)) > LONGEST_NAME:
             continue
         known = found.get(pod.owner.uid) or cluster.workloads.get(pod.owner.uid)
         if known is None:

@@ -14,6 +14,7 @@ from desched.policy.policy import Policy
 from desched.policy.problems import Locator, Notes, schema_problems
 from desched.policy.resolution import resolve
 from desched.policy.schema import API_VERSION, KIND, DeschedulerPolicy
+from desched.policy.wording import on_one_line
 from desched.policy.yaml_source import LARGEST_TEXT
 
 _DIGEST_CHARACTERS = 12
@@ -33,13 +34,14 @@ def load_policy(path: Path) -> LoadedPolicy:
         ConfigurationError: it cannot be read, or it is not a policy that desched can run.
     """
     file = path / POLICY_KEY if path.is_dir() else path
+    name = on_one_line(str(file))
     try:
         with file.open("rb") as stream:
             content = stream.read(LARGEST_TEXT + 1)
     except OSError as error:
         reason = error.strerror or "it cannot be read"
         raise ConfigurationError(
-            f"{file}: the policy cannot be read: {reason}. "
+            f"{name}: the policy cannot be read: {reason}. "
             "Check the path that --policy gives, and the volume that it is mounted from."
         ) from error
     try:
@@ -47,9 +49,9 @@ def load_policy(path: Path) -> LoadedPolicy:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigurationError(
-            f"{file}:{line}: the file is not UTF-8 text; check that this is the right file."
+            f"{name}:{line}: the file is not UTF-8 text; check that this is the right file."
         ) from error
-    return parse_policy(text, str(file))
+    return parse_policy(text, name)
 
 
 def parse_policy(text: str, source: str) -> LoadedPolicy:

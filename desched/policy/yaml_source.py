@@ -84,24 +84,26 @@ def read_documents(
 
 
 class _BoundedLoader(yaml.SafeLoader):
-    """A composer that refuses deep nesting before it recurses into it."""
+    """A composer that ends at deep nesting, and at more than any policy holds."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
         self._depth = 0
+        self._nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self._depth += 1
+        self._nodes += 1
         if self._depth > DEEPEST_NESTING:
-            raise yaml.composer.ComposerError(
-                None,
-                None,
-                f"it is nested deeper than {DEEPEST_NESTING} levels",
-                self.get_mark(),
-            )
+            raise self._refusal(f"it is nested deeper than {DEEPEST_NESTING} levels")
+        if self._nodes > 2 * MOST_VALUES:  # each value may have a key
+            raise self._refusal(f"it holds more than {MOST_VALUES} values")
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
+
+    def _refusal(self, problem: str) -> yaml.MarkedYAMLError:
+        return yaml.composer.ComposerError(None, None, problem, self.get_mark())
 
 
 class _Reader:

@@ -30,7 +30,7 @@ def render_report(
     """
     match format:
         case "json":
-            return msgspec.json.format(msgspec.json.encode(_document(report))).decode() + "\n"
+            return json_text(_document(report))
         case "yaml":
             return yaml.safe_dump(_document(report), sort_keys=False)
         case "table":
@@ -41,6 +41,26 @@ def render_report(
             return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
         case _:
             assert_never(format)
+
+
+def json_text(value: object) -> str:
+    """The value as indented JSON, ending in a newline.
+
+    What a terminal would obey or a reader not see is escaped: JSON itself leaves much of it alone.
+    """
+    text = msgspec.json.format(msgspec.json.encode(value)).decode()
+    return "".join(f"{_escaped(line)}\n" for line in text.split("\n"))
+
+
+def _escaped(line: str) -> str:
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else _code_units(c) for c in line)
+
+
+def _code_units(character: str) -> str:
+    digits = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{digits[i : i + 4]}" for i in range(0, len(digits), 4))
 
 
 def _document(report: CycleReport) -> object:

@@ -13,7 +13,7 @@ from desched.model.memory import MoveResult
 from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan, RefusalReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, NotActing
 from desched.policy.durations import duration_text
-from desched.service.wording import count
+from desched.service.wording import count, plain
 
 Reason = (
     RefusalReason
@@ -199,6 +199,9 @@ HOLDS: Mapping[HoldReason, str] = {
         "desched has just started and does not know what was evicted before; it looks on until the "
         "shortest window has passed."
     ),
+    HoldReason.CLOCKS_DIFFER: (
+        "The clocks differ, so nobody knows how old anything is; set them by NTP."
+    ),
     HoldReason.CLUSTER_SATURATED: (
         "Most of the cluster is hot: it needs more nodes or less load, and moves would not help."
     ),
@@ -328,7 +331,7 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
         outcome.verdict in {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}
         for outcome in report.outcomes
     )
-    hold = told(plan.hold, plan.hold_detail) if plan.hold else ""
+    hold = told(plan.hold, plain(plan.hold_detail)) if plan.hold else ""
     if hold and not judged and _all_absent(plan):
         hold += NOTHING_JUDGED
     return SUMMARIES[report.result].format(
@@ -336,7 +339,9 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
         planned=count(len(plan.evictions), "pod"),
         gone=gone,
         hold=hold,
-        not_acting=told(report.not_acting, report.not_acting_detail) if report.not_acting else "",
+        not_acting=told(report.not_acting, plain(report.not_acting_detail))
+        if report.not_acting
+        else "",
         acting="--evict --once" if single else "--evict",
         look="run" if single else "cycle",
         next_look=_next_look(plan, single=single),

@@ -15,7 +15,7 @@ from desched.model.memory import CoolDown, EvictionRecord, LastCycle, Memory, No
 from desched.planning.trust import forecast_quality
 from desched.ports import LeaseRecord
 from desched.service.moments import moment
-from desched.service.output import TABLE_COLUMNS, ReportFormat
+from desched.service.output import TABLE_COLUMNS, ReportFormat, json_text
 from desched.service.wording import count, percent, plain
 
 STATUS_VERSION = "desched.io/status/v1"
@@ -59,7 +59,7 @@ def render_standing(
     """
     match format:
         case "json":
-            return msgspec.json.format(msgspec.json.encode(_document(standing))).decode() + "\n"
+            return json_text(_document(standing))
         case "yaml":
             return yaml.safe_dump(_document(standing), sort_keys=False)
         case "table":

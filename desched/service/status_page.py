@@ -1,10 +1,8 @@
 """How things stand, as JSON for who asks this very replica."""
 
-import msgspec
-
 from desched.model.report import CycleReport, Mode
 from desched.service.cycle_line import essentials
-from desched.service.output import plain_value
+from desched.service.output import json_text, plain_value
 
 STATUS_VERSION = "desched.io/replica-status/v1"
 
@@ -43,7 +41,7 @@ class StatusPage:
             "last_cycle": _last_cycle(report) if report else None,
             "memory": plain_value(report.memory) if report else None,
         }
-        return msgspec.json.format(msgspec.json.encode(page)) + b"\n"
+        return json_text(page).encode()
 
 
 def _last_cycle(report: CycleReport) -> dict[str, object]:

@@ -1,16 +1,11 @@
 """How names, counts, shares and durations are written for people."""
 
-import unicodedata
+from desched.policy.wording import on_one_line
 
 
 def plain(text: str) -> str:
-    """The text with control and invisible characters spelt out, so that it cannot move a cursor."""
-    return "".join(
-        character.encode("unicode_escape").decode()
-        if unicodedata.category(character).startswith("C")
-        else character
-        for character in text
-    )
+    """The text on one line, so that it cannot move a cursor, turn letters round or forge a line."""
+    return on_one_line(text)
 
 
 def count(number: int, singular: str, plural: str = "") -> str:

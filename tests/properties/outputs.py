@@ -1,0 +1,56 @@
+"""Everything that is made of a report for people and programs, and what none of it may hold."""
+
+import io
+import json
+from collections.abc import Iterator
+
+import structlog
+from rich.console import Console
+
+from desched.model.report import CycleReport
+from desched.service.cycle_line import log_cycle
+from desched.service.logs import LogFormat, configure_logs
+from desched.service.metrics import ServiceMetrics
+from desched.service.output import ReportFormat, render_report
+from desched.service.status_page import StatusPage
+from desched.service.terminal import print_report
+
+FORMATS: tuple[ReportFormat, ...] = ("table", "json", "yaml")
+LOG_FORMATS: tuple[LogFormat, ...] = ("json", "console")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def every_output(report: CycleReport) -> None:
+    """Make them all; none may hold what a terminal obeys or a reader does not see."""
+    for text in _texts(report):
+        harmless(text)
+    metrics = ServiceMetrics(report.mode)
+    metrics.cycle_completed(report)
+    assert metrics.exposition()
+    assert json.loads(render_report(report, "json"))["plan"]["nodes"] is not None
+
+
+def harmless(text: str) -> None:
+    found = {c for c in text if not c.isprintable() and c != "\n"}
+    assert not found, (found, text)
+
+
+def _texts(report: CycleReport) -> Iterator[str]:
+    for form in FORMATS:
+        yield render_report(report, form)
+    terminal = Terminal()
+    print_report(report, Console(file=terminal, color_system=None, width=100))
+    yield terminal.getvalue()
+    page = StatusPage("desched-0", report.mode)
+    page.cycle_completed(report)
+    yield page.document().decode()
+    for log_format in LOG_FORMATS:
+        stream = io.StringIO()
+        configure_logs(log_format, "info", stream)
+        log_cycle(report)
+        structlog.reset_defaults()
+        yield stream.getvalue()

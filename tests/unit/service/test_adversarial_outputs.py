@@ -1,0 +1,132 @@
+"""Every text in a report may be hostile; nothing that is made of it may be."""
+
+import json
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from desched.cli import main
+from desched.model.load import UnknownReason
+from desched.model.plan import LandingChance, PlannedTaint, ResourceRelief
+from desched.model.report import (
+    CycleReport,
+    CycleResult,
+    EvictionVerdict,
+    Mode,
+    NotActing,
+    Outcome,
+    TaintChange,
+)
+from desched.model.resources import Resource
+from desched.ports import LeaseRecord
+from desched.service.announcements import move_note
+from desched.service.metrics import ServiceMetrics
+from desched.service.output import render_report
+from desched.service.standing import Standing, render_standing
+from tests.properties.mutations import STEERING_TEXTS
+from tests.properties.outputs import FORMATS, every_output, harmless
+from tests.unit.service.reports import BACK, EVICTION, FOLLOWED_UP, HELD, POD, REPORT, STARTED_AT
+
+HOSTILE = "".join(STEERING_TEXTS) + '<script>alert(1)</script>[bold]"}\\ [/]'
+
+
+def poisoned(value: Any) -> Any:
+    """The same with every text hostile; what is an enumeration's stays."""
+    match value:
+        case Enum() | datetime():
+            return value
+        case str():
+            return f"{value}{HOSTILE}"
+        case msgspec.Struct():
+            names = value.__struct_fields__
+            return type(value)(**{name: poisoned(getattr(value, name)) for name in names})
+        case tuple():
+            return tuple(map(poisoned, value))
+        case dict():
+            return {poisoned(key): poisoned(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def with_all(report: CycleReport) -> CycleReport:
+    """The report with something in each of its parts."""
+    eviction = msgspec.structs.replace(
+        EVICTION,
+        relief=(ResourceRelief(Resource.CPU, 0.1),),
+        landing=(LandingChance("te5", 0.5),),
+        pool="gpu",
+        steered=("te3",),
+    )
+    return msgspec.structs.replace(
+        report,
+        plan=msgspec.structs.replace(
+            report.plan,
+            nodes=tuple(
+                msgspec.structs.replace(n, detail="d", pool="p") for n in report.plan.nodes
+            ),
+            evictions=(eviction,),
+            refusals=tuple(msgspec.structs.replace(r, detail="d") for r in report.plan.refusals),
+            taints=(PlannedTaint("te3", "hot", POD),),
+        ),
+        outcomes=(Outcome(POD, "te3", EvictionVerdict.FORBIDDEN, STARTED_AT, "the webhook says"),),
+        taints=(TaintChange("te3", tainted=True, why="hot", done=False, detail="forbidden"),),
+        not_acting=NotActing.PAUSED,
+        not_acting_detail="paused",
+        other_deschedulers=("sigs in kube-system",),
+    )
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("result", CycleResult)
+def test_every_output_of_a_report_is_harmless(mode: Mode, result: CycleResult) -> None:
+    for report in (with_all(FOLLOWED_UP), with_all(HELD)):
+        every_output(poisoned(msgspec.structs.replace(report, mode=mode, result=result)))
+
+
+def test_json_says_what_was_there() -> None:
+    report = poisoned(with_all(REPORT))
+    assert json.loads(render_report(report, "json"))["target"] == report.target
+
+
+def test_details_do_not_pass_for_lines_of_the_summary() -> None:
+    forged = msgspec.structs.replace(
+        HELD, plan=msgspec.structs.replace(HELD.plan, hold_detail="x\nEvicted all\u2028of it")
+    )
+    summary = " ".join(render_report(forged, "table").splitlines()[-2:])
+    assert r"(x\nEvicted all\u2028of it)." in summary
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_how_things_stand_is_told_harmlessly(form: Any) -> None:
+    lease = LeaseRecord("desched-0", 15, 1, STARTED_AT, STARTED_AT, "7")
+    standing = Standing(
+        STARTED_AT, "here", "ConfigMap", FOLLOWED_UP.memory, "a problem", lease, "another"
+    )
+    harmless(render_standing(poisoned(standing), form))
+
+
+def test_the_exposition_can_be_read_whatever_nodes_are_called() -> None:
+    metrics = ServiceMetrics(Mode.EVICT)
+    metrics.cycle_completed(poisoned(with_all(REPORT)))
+    families = text_string_to_metric_families(metrics.exposition().decode())
+    nodes = {s.labels["node"] for f in families for s in f.samples if "node" in s.labels}
+    assert nodes == {f"te3{HOSTILE}", f"te5{HOSTILE}"}
+
+
+def test_a_note_on_a_move_names_the_pod() -> None:
+    assert BACK.pod.name in move_note(BACK)
+
+
+def test_unknown_nodes_tell_why_without_their_details_markup() -> None:
+    table = render_report(poisoned(with_all(REPORT)), "table")
+    assert UnknownReason.STALE in table
+    assert "[bold]" in table
+
+
+def test_an_error_of_the_command_line_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--dry-run", "--policy", f"/nowhere/{HOSTILE.replace(chr(0), '')}"]) == 2
+    harmless(capsys.readouterr().err)
