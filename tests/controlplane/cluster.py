@@ -164,6 +164,7 @@ class ControlPlane:
         What they write down in ConfigMaps and Leases is recorded with its text.
         """
         self.audit_log = self.directory / "audit.log"
+        self._audited_bytes = 0
         path = self.directory / "audit-policy.json"
         accounts = {"userGroups": ["system:serviceaccounts"]}
         written_down = [
@@ -316,9 +317,14 @@ class ControlPlane:
         )
 
     def audit_events(self, namespace: str, service_account: str) -> list[dict[str, Any]]:
-        """Lists what the ServiceAccount asked for (verb, objectRef, responseStatus), in order."""
+        """Lists what the ServiceAccount asked for since the last reset, in order.
+
+        Each has its verb, objectRef and responseStatus.
+        """
         user = f"system:serviceaccount:{namespace}:{service_account}"
-        events = map(json.loads, self.audit_log.read_text().splitlines())
+        with self.audit_log.open("rb") as log:
+            log.seek(self._audited_bytes)
+            events = [json.loads(line) for line in log]
         return [event for event in events if event["user"]["username"] == user]
 
     # Requests
@@ -504,6 +510,7 @@ class ControlPlane:
         """Deletes all that was not there after the start, of whatever kind."""
         self.wait_for("an empty cluster", self._delete_leftovers, 60.0)
         self.metrics.forget()
+        self._audited_bytes = self.audit_log.stat().st_size
 
     def _delete_leftovers(self) -> bool:
         """Makes one round, since owners bring their pods back until they are gone themselves."""

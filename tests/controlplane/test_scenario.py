@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from desched.adapters.kubernetes.access import OWN_NAMESPACE_ACCESS, REQUIRED_ACCESS
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, QUICK_LEASE, WINDOW_SECONDS, Installation
 from tests.controlplane.manifests import Object, deployment, pod_spec, priority_class, usage
@@ -271,21 +270,3 @@ def test_without_prometheus_nothing_is_evicted_and_the_exit_code_says_so(
     assert "Prometheus" in done.stderr
     assert set(scenario.places(LOW).values()) == {HOT}
     scenario.prometheus.start()
-
-
-def test_the_shipped_rights_are_enough_and_all_of_them_are_used(scenario: Scenario) -> None:
-    scenario.build(None)
-    scenario.report("--once", "--evict", *QUICK_LEASE)
-    events = scenario.plane.audit_events(scenario.account["namespace"], scenario.account["name"])
-    assert not [e for e in events if e["responseStatus"]["code"] in {401, 403}]
-    assert {used(e) for e in events if "objectRef" in e} == {
-        (access.verb, access.group, access.resource)
-        for access in (*REQUIRED_ACCESS, *OWN_NAMESPACE_ACCESS)
-    }
-
-
-def used(event: Object) -> tuple[str, str, str]:
-    """Verb, group and resource of a request in the audit log."""
-    about = event["objectRef"]
-    resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
-    return event["verb"], about.get("apiGroup", ""), resource
