@@ -25,6 +25,7 @@ from desched.model.memory import (
 from desched.model.plan import LandingChance
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
+from desched.planning.clocks import SEEMS_EARLIER
 from desched.planning.trust import PRIOR_LANDINGS, risk_surcharge
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import NodePool, Policy
@@ -141,7 +142,7 @@ def test_each_eviction_has_one_replacement_of_its_own(history: list[Step]) -> No
                 assert found.ref != record.pod
                 assert found.owner is not None
                 assert found.owner.uid == record.workload_uid
-                assert found.created_at >= record.evicted_at - timedelta(seconds=1)
+                assert found.created_at >= record.evicted_at - SEEMS_EARLIER
 
 
 @slow
