@@ -39,6 +39,10 @@ unit: $(INSTALLED) ## the tests that need no control plane
 controlplane-binaries: $(INSTALLED) ## find or build the control plane for the tests
 	@$(BIN)/python -m tests.controlplane.binaries >/dev/null || test "$$CI" != true
 
+# An hour on 2 idle CPUs; a shorter form is part of the tests.
+soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak and its section in docs/reliability.md
+	@$(BIN)/python -m tests.controlplane.soak --report docs/soak --document docs/reliability.md
+
 generated: $(INSTALLED) ## write what is generated from the code: policy reference and schema
 	$(BIN)/python -m desched.policy.reference > docs/policy-reference.md
 	$(BIN)/python -m desched.policy.reference --schema > policies/desched-policy.schema.json
@@ -66,4 +70,4 @@ $(INSTALLED): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.PHONY: help demo test check format unit controlplane-binaries generated lock clean
+.PHONY: help demo test check format unit controlplane-binaries soak generated lock clean

@@ -51,6 +51,11 @@ class Server:
             )
         atexit.register(self.stop)
 
+    @property
+    def pid(self) -> int:
+        """Under which /proc knows it."""
+        return self._process.pid
+
     def wait_until(self, description: str, predicate: Callable[[], T], timeout: float = 30.0) -> T:
         """Waits for the server to do something, and gives up at once when it has died."""
 

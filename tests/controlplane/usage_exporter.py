@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -89,9 +90,14 @@ class _Node:
 class UsageExporter:
     """Serves the metrics on loopback, one target per node and exporter, found by http_sd."""
 
-    def __init__(self, observe: Callable[[], tuple[Objects, Objects] | None]) -> None:
+    def __init__(
+        self,
+        observe: Callable[[], tuple[Objects, Objects] | None],
+        refresh_seconds: float = REFRESH_SECONDS,
+    ) -> None:
         """Takes what lists nodes and pods, or gives nothing while the API server is away."""
         self._observe = observe
+        self._refresh_seconds = refresh_seconds
         self._nodes: dict[str, _Node] = {}
         self._hidden: set[tuple[str, Exporter]] = set()
         self._garbled: set[str] = set()
@@ -143,7 +149,7 @@ class UsageExporter:
             thread.join()
 
     def _follow(self) -> None:
-        while not self._stopping.wait(REFRESH_SECONDS):
+        while not self._stopping.wait(self._refresh_seconds):
             if observed := self._observe():
                 with self._lock:
                     self._advance()
@@ -339,11 +345,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, content_type: str, body: str) -> None:
         payload = body.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
+        with suppress(ConnectionError):  # Prometheus may have given up
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base's name
         """Stays silent, since a line per scrape would bury the test's own output."""

@@ -1,0 +1,73 @@
+"""What a soak has shown, and whether all of it is as it must be."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from tests.controlplane.manifests import Object
+from tests.controlplane.soak_agenda import Journal
+from tests.controlplane.soak_form import Form
+from tests.controlplane.soak_observer import Growth, Life, Sample, TaintWatch
+from tests.controlplane.soak_witness import Witness
+
+MOST_MORE_DESCRIPTORS = 3
+
+
+@dataclass
+class Outcome:
+    """The figures of one run."""
+
+    form: Form
+    seed: int
+    journal: Journal
+    samples: list[Sample]
+    witness: Witness
+    cycles: list[Object]
+    complaints: list[str]
+    growth: list[Growth]
+    lives: list[Life]
+    taints: TaintWatch
+    needless: list[str]
+    left_tainted: list[str]
+    in_flight: list[str]
+
+    @property
+    def problems(self) -> list[str]:
+        """What must not be, empty if all is well."""
+        return list(self._problems())
+
+    def _problems(self) -> Iterator[str]:
+        yield from self.witness.problems
+        yield from self.needless
+        yield from self.taints.problems
+        yield from (f"left over: {node} still has the taint" for node in self.left_tainted)
+        yield from (f"unknown: what became of {pod}" for pod in self.witness.unexplained)
+        yield from (f"in flight at the end: {pod}" for pod in self.in_flight)
+        yield from (f"a bug: {line}" for line in self.complaints)
+        if not self.witness.accepted:
+            yield "idle: nothing was evicted, so nothing was shown"
+        if not self.growth:
+            yield "idle: no process led for long enough to judge its memory"
+        for growth in self.growth:
+            if growth.rss_ratio > self.form.most_rss_growth_ratio:
+                yield f"memory of {growth.name} grew by {growth.rss_ratio:.1%}"
+            if growth.last_descriptors > growth.first_descriptors + MOST_MORE_DESCRIPTORS:
+                yield (
+                    f"file descriptors of {growth.name} grew from {growth.first_descriptors:.0f} "
+                    f"to {growth.last_descriptors:.0f}"
+                )
+
+    @property
+    def results(self) -> Counter[str]:
+        """What became of the evictions that took effect."""
+        known = self.witness.results
+        return Counter(known[r.name] for r in self.witness.accepted if r.name in known)
+
+    @property
+    def longest_gap_seconds(self) -> float:
+        """The longest time in which no cycle was completed."""
+        times = [datetime.fromisoformat(line["timestamp"]) for line in self.cycles]
+        gaps = (b - a for a, b in pairwise(times))
+        return max((gap.total_seconds() for gap in gaps), default=0.0)

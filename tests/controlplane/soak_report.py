@@ -1,0 +1,158 @@
+"""The report of a soak: figures as Markdown, and plots."""
+
+import os
+import platform
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.controlplane.soak_cluster import CPU_TARGET
+from tests.controlplane.soak_outcome import Outcome
+from tests.controlplane.soak_plot import Line, plot
+
+_RED, _BLUE, _GREEN, _GREY = "#c0392b", "#2471a3", "#1e8449", "#7f8c8d"
+_COLOURS = (_BLUE, _RED, _GREEN, _GREY, "#8e44ad", "#b9770e")
+_MIB = 1 << 20
+
+
+_INTRODUCTION = """\
+`make soak` lets two replicas act for an hour on a real control plane with 200 nodes and about 4,000
+pods (the kubelets are played), with the rights of `deploy/overlays/steering`. All the while
+workloads come, go, scale and roll out, nodes are drained, lost or not ready, load rises and falls
+in places, and faults strike: those of the tables above, and `kill -9` and `SIGSTOP` of a replica.
+What is drawn at random follows from a seed. Then nothing more happens, and these must hold:
+
+* no pod that is protected was asked to go, and none went from a node that was not overloaded;
+* no pod went twice, and of no workload a second one before it was known what became of the first;
+* each eviction was the leader's, and was written down before;
+* what became of each eviction is known, and nothing is in flight at the end;
+* no soft taint is left, nor outlasted its time by more than two minutes without a fault;
+* no log has a traceback;
+* memory grew by at most 5 % after the warm-up, and file descriptors not at all, give or take three.
+
+A short form of it, with 24 nodes and two minutes, is one of the tests. The last hour:
+
+"""
+
+
+def write_section(document: Path, directory: Path) -> None:
+    """Put the report that is in the directory into a document beside it, between its comments."""
+    before, begin, rest = document.read_text(encoding="utf-8").partition("<!-- soak -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    report = (directory / "soak.md").read_text(encoding="utf-8")
+    report = report.replace("](", f"]({directory.name}/")
+    document.write_text(f"{before}{begin}{_INTRODUCTION}{report}{end}{after}", encoding="utf-8")
+
+
+def write_report(outcome: Outcome, directory: Path) -> Path:
+    """Write `soak.md` and its plots into the directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, drawing in _plots(outcome):
+        (directory / f"{name}.svg").write_text(drawing)
+    path = directory / "soak.md"
+    path.write_text("\n".join(_lines(outcome)) + "\n", encoding="utf-8")
+    return path
+
+
+def _plots(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    samples = outcome.samples
+    marks = [event.seconds for event in outcome.journal.events if event.sort == "fault"]
+    target = [(s.seconds, 100 * CPU_TARGET) for s in (samples[:1] + samples[-1:])]
+    load = [
+        Line("hottest node", _RED, [(s.seconds, 100 * s.highest_cpu_ratio) for s in samples]),
+        Line("mean", _BLUE, [(s.seconds, 100 * s.mean_cpu_ratio) for s in samples]),
+        Line("target", _GREY, target, dashed=True),
+    ]
+    yield "load", plot("CPU demand, share of capacity", " %", load, marks)
+    hot = [
+        Line("overloaded", _RED, [(s.seconds, s.overloaded) for s in samples]),
+        Line("with the soft taint", _GREEN, [(s.seconds, s.tainted) for s in samples]),
+    ]
+    yield "nodes", plot("Nodes (red ticks: faults)", "", hot, marks)
+    used = [
+        Line(
+            life.name,
+            _COLOURS[number % len(_COLOURS)],
+            [(s, b / _MIB) for s, b in zip(life.seconds, life.rss_bytes, strict=True)],
+        )
+        for number, life in enumerate(outcome.lives)
+    ]
+    yield "memory", plot("Memory of the processes", " MiB", used, marks)
+    evictions = [Line("evictions", _BLUE, [(s.seconds, s.evictions) for s in samples])]
+    yield "evictions", plot("Evictions so far (red ticks: faults)", "", evictions, marks)
+
+
+def _lines(outcome: Outcome) -> Iterator[str]:
+    witness, samples = outcome.witness, outcome.samples
+    answers = Counter(request.code for request in witness.asked)
+    durations = [line["duration_seconds"] for line in outcome.cycles]
+    today = datetime.now(UTC).date()
+    yield f"{today}, {_machine()}, seed {outcome.seed}."
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    yield _row(
+        "nodes, pods",
+        f"{samples[0].nodes}, {samples[0].pods} at first, "
+        f"{min(s.pods for s in samples)} to {max(s.pods for s in samples)} later",
+    )
+    yield _row("lasted", f"{outcome.journal.seconds() / 60:.0f} min")
+    yield _row("churn", _counted(outcome.journal.counts("churn")))
+    yield _row("load", _counted(outcome.journal.counts("load")))
+    yield _row("faults", _counted(outcome.journal.counts("fault")))
+    if trouble := outcome.journal.counts("harness"):
+        yield _row("what the machine was too busy for", _counted(trouble))
+    yield _row(
+        "cycles completed",
+        f"{len(outcome.cycles)} by {len(outcome.lives)} processes; "
+        f"median {statistics.median(durations):.1f} s, longest {max(durations):.1f} s",
+    )
+    yield _row("longest time without a completed cycle", f"{outcome.longest_gap_seconds:.0f} s")
+    yield _row("requests to evict, by answer", _counted(answers))
+    yield _row("evictions", str(len(witness.accepted)))
+    yield _row("what became of them", _counted(outcome.results))
+    yield _row("writes of taints", str(witness.taints.total()))
+    yield _row(
+        "most nodes overloaded, tainted at a time",
+        f"{max(s.overloaded for s in samples)}, {max(s.tainted for s in samples)}",
+    )
+    yield _row(
+        "longest that a taint outlasted its time without a fault",
+        f"{outcome.taints.longest_seconds:.0f} s",
+    )
+    for growth in outcome.growth:
+        yield _row(
+            f"{growth.name}: {growth.lasted_seconds / 60:.0f} min after its warm-up",
+            f"{growth.first_rss_bytes / _MIB:.0f} → {growth.last_rss_bytes / _MIB:.0f} MiB "
+            f"({growth.rss_ratio:+.1%}), {growth.first_descriptors:.0f} → "
+            f"{growth.last_descriptors:.0f} file descriptors",
+        )
+    yield _row("**problems**", _problems(outcome.problems))
+    yield ""
+    yield "![load](load.svg)"
+    yield "![nodes](nodes.svg)"
+    yield "![evictions](evictions.svg)"
+    yield "![memory](memory.svg)"
+
+
+def _row(name: str, value: str) -> str:
+    return f"| {name} | {value} |"
+
+
+def _counted(counts: Counter[str] | Counter[int]) -> str:
+    return ", ".join(f"{name}: {count}" for name, count in counts.most_common()) or "none"
+
+
+def _problems(problems: Sequence[str]) -> str:
+    text = "<br>".join(problem[:300].replace("|", "\\|") for problem in problems)
+    return text.replace("\n", " ") or "none"
+
+
+def _machine() -> str:
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return (
+        f"{os.cpu_count()} CPUs, {memory_bytes / 2**30:.0f} GiB, {platform.system()} "
+        f"{platform.machine()}, Python {platform.python_version()}"
+    )
