@@ -104,7 +104,8 @@ def forecast(pod: Pod, room: Room, view: SchedulerView) -> Landing:
     """Where the pod's replacement will land.
 
     A ReplicaSet replaces a pod at once, so the old one still holds its requests; if nothing fits
-    until it has ended, and for a StatefulSet always, it is gone by then.
+    until it has ended, it is gone by then, and so it always is for a StatefulSet and without a
+    grace period.
 
     Args:
         pod: a pod that is bound to a node of the view.
@@ -114,12 +115,18 @@ def forecast(pod: Pod, room: Room, view: SchedulerView) -> Landing:
     source = view.columns.index[pod.node]
     leaving = Departure(pod, source, gone=False)
     places = room.feasible_beside(pod, pod.node) & view.fits(leaving)
-    if (pod.owner is not None and pod.owner.kind == "StatefulSet") or not places.any():
+    if _goes_first(pod) or not places.any():
         leaving = Departure(pod, source, gone=True)
         places = room.feasible(pod, pod.node) & view.fits(leaving)
     alternatives, scores = _alternatives(leaving, places, view)
     any_fit = pod.scheduler != DEFAULT_SCHEDULER
     return Landing(view.names, places, alternatives, scores, leaving, view.unfamiliar(pod), any_fit)
+
+
+def _goes_first(pod: Pod) -> bool:
+    """Whether the scheduler always sees the pod go before it sees the replacement."""
+    one_by_one = pod.owner is not None and pod.owner.kind == "StatefulSet"
+    return one_by_one or pod.grace_period_seconds == 0
 
 
 def _alternatives(leaving: Departure, places: Mask, view: SchedulerView) -> tuple[Floats, Ints]:

@@ -151,6 +151,13 @@ def test_a_stateful_set_replaces_a_pod_only_when_it_is_gone():
     assert landing.departure.gone
 
 
+def test_a_pod_without_a_grace_period_is_gone_before_its_replacement_is_placed():
+    state = cluster([node("a"), node("b")], [pod("web-1", "a", grace_period_seconds=0)])
+    landing = forecast_of(state, "web-1")
+    assert chances(landing) == {"a": 0.5, "b": 0.5}
+    assert landing.departure.gone
+
+
 def test_where_nothing_fits_there_is_no_landing_and_all_of_the_risk():
     state = cluster([node("a", taints=[Taint("x", Effect.NO_SCHEDULE)])], [pod("web-1", "a")])
     landing = forecast_of(state, "web-1")
