@@ -93,7 +93,7 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
     room = room_left(around.cluster, policy, memory, pressure, book)
     view = SchedulerView(around.cluster, policy.scheduler, room.index)
     within = steerable(room.columns, around, pressure, standing)
-    caution = _caution(policy, memory, pressure)
+    caution = _caution(policy, memory, pressure, now)
     places = Places(room, view, policy.max_landing_risk, within, caution)
     moves, left, stuck, room = _choose(overloaded, candidates, places, pressure, around)
     moves, later, probes = cut_to_probes(moves, memory, partial(_spare, around=around), now)
@@ -178,10 +178,10 @@ def _sift(
     return candidates, refused
 
 
-def _caution(policy: Policy, memory: Memory, pressure: Pressure) -> Caution:
+def _caution(policy: Policy, memory: Memory, pressure: Pressure, now: datetime) -> Caution:
     """What came of earlier moves, for where further pods may go."""
     pools = {name: state.verdict.pool for name, state in pressure.known.items()}
-    by_pool = {pool: risk_surcharge(memory, pool) for pool in set(pools.values())}
+    by_pool = {pool: risk_surcharge(memory, pool, now) for pool in set(pools.values())}
     surcharges = {name: by_pool[pool] for name, pool in pools.items() if by_pool[pool]}
     awaited = Counter(r.expected_node for r in memory.in_flight)
     return Caution(surcharges, awaited, policy.limits.in_flight_destination)

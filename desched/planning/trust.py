@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from desched.model.memory import EvictionRecord, ForecastCheck, Memory
@@ -10,6 +10,14 @@ from desched.model.stored_memory import LONGEST_REMEMBERED
 
 PRIOR_LANDINGS = 10
 """So many landings are taken to have gone as forecast, so that the first bad one proves little."""
+
+DISTRUST_HALVES_IN = timedelta(hours=2)
+"""A landing counts half as much after so long.
+
+Without it distrust would keep itself alive: where it forbids every move, no landing can come that
+speaks for the forecasts. As it fades, the moves of least risk are tried again, one bad landing of
+which is enough to forbid them for another while. Docs: docs/decisions/0007-distrust-fades.md.
+"""
 
 _TIED = 1e-9
 
@@ -27,11 +35,19 @@ def foreseen_probability(record: EvictionRecord) -> float:
     return min(1.0, math.fsum(c.probability for c in record.landing if c.node in nodes))
 
 
-def risk_surcharge(memory: Memory, pool: str) -> float:
-    """How much likelier bad landings from a pool have been than forecast, 0 to 1."""
-    checks = [check for check in memory.forecasts if check.pool == pool]
-    excess = sum(check.bad for check in checks) - math.fsum(check.risk for check in checks)
-    return max(0.0, excess / (len(checks) + PRIOR_LANDINGS))
+def risk_surcharge(memory: Memory, pool: str, now: datetime) -> float:
+    """How much likelier bad landings from a pool have been than forecast, 0 to 1.
+
+    Landings count less with their age: by half after `DISTRUST_HALVES_IN`.
+    """
+    checks = [(check, _weight(check, now)) for check in memory.forecasts if check.pool == pool]
+    excess = math.fsum(weight * (check.bad - check.risk) for check, weight in checks)
+    return max(0.0, excess / (math.fsum(weight for _, weight in checks) + PRIOR_LANDINGS))
+
+
+def _weight(check: ForecastCheck, now: datetime) -> float:
+    age = max(timedelta(), now - check.at)  # another process's clock may be a little ahead
+    return math.exp2(-(age / DISTRUST_HALVES_IN))
 
 
 class ForecastQuality(NamedTuple):

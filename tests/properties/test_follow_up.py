@@ -292,7 +292,7 @@ def test_forecasts_that_come_true_as_often_as_they_say_cost_nothing(
         bad += is_bad
         checks.append(ForecastCheck(NOW, "", risk, is_bad, 0.5, hit=True))
     order.shuffle(checks)
-    surcharge = risk_surcharge(Memory(forecasts=tuple(checks)), "")
+    surcharge = risk_surcharge(Memory(forecasts=tuple(checks)), "", NOW)
     assert 0 <= surcharge <= 0.5 / (len(risks) + PRIOR_LANDINGS) + 1e-9
 
 
@@ -305,7 +305,21 @@ def test_a_surcharge_fades_as_bad_landings_age(landings: list[tuple[float, int]]
     memory, last = Memory(forecasts=checks), 1.0
     quiet = snapshot([node("n0")], [], load({"n0": (0.5, 0.0)}))
     for hours in range(25):
-        memory = follow_up(memory, quiet, POLICY, NOW + timedelta(hours=hours)).memory
-        assert risk_surcharge(memory, "") <= last
-        last = risk_surcharge(memory, "")
+        now = NOW + timedelta(hours=hours)
+        memory = follow_up(memory, quiet, POLICY, now).memory
+        assert risk_surcharge(memory, "", now) <= last
+        last = risk_surcharge(memory, "", now)
     assert last == pytest.approx(0)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=120))
+def test_by_the_next_day_distrust_leaves_moves_of_little_risk(
+    landings: list[tuple[float, bool]],
+) -> None:
+    """Whatever became of as many landings as memory holds, sixteen hours later it adds 5 % at most.
+
+    Otherwise no move would be made, and no landing come that speaks for the forecasts again.
+    """
+    checks = tuple(ForecastCheck(NOW, "", risk, bad, 0.5, hit=True) for risk, bad in landings)
+    memory = Memory(forecasts=checks)
+    assert risk_surcharge(memory, "", NOW + timedelta(hours=16)) <= 0.05
