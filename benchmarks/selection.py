@@ -20,9 +20,10 @@ from benchmarks.hot_clusters import SMALL, UNLIMITED, Floats, Instance, Shape, i
 from benchmarks.optimum import Optimum, may_go, optimum, replayed
 from benchmarks.trace import DEFAULT, read_trace
 from desched import __version__
-from desched.planning.choice import Choice, choose_moves
+from desched.planning.choice import choose_moves
 from desched.planning.excess import Candidate, Excess
 from desched.planning.selection import HotNode, Trial, cheapest_pods
+from desched.planning.turns import Choice
 
 SEEDS = 10
 RUNS = 5

@@ -146,8 +146,9 @@ def after(view: SchedulerView, landing: Landing) -> SchedulerView:
 
 def _winners(totals: Ints, places: Mask) -> Floats:
     """Probabilities for each alternative; all zero in those in which nothing fits."""
-    sample = nodes_to_find(places.shape[-1])
-    if max(map(np.count_nonzero, places)) > sample:
+    nodes = places.shape[-1]
+    sample = nodes_to_find(nodes)
+    if nodes > sample and max(map(np.count_nonzero, places)) > sample:
         return np.array([best_of_sample(t, p, sample) for t, p in zip(totals, places, strict=True)])
     reachable = np.where(places, totals, -1)
     best = places & (reachable == reachable.max(axis=-1, keepdims=True))

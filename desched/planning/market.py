@@ -63,13 +63,17 @@ class Market:
         """Whether an earlier turn might have given the node more, or the same for less."""
         if cover.exhausted and not cover.relieved:
             return False  # hottest first: a cooler node does not take the cycle's last evictions
-        if all(reason in _ITS_OWN for reason, _ in cover.stay.values()):
+        if not node.prices and all(reason in _ITS_OWN for reason, _ in cover.stay.values()):
             return False
+        best = self.alone(node)
+        return best is not None and (not cover.relieved or cover.cost > best + COST_TOLERANCE)
+
+    def alone(self, node: HotNode) -> float | None:
+        """What relieving the node would cost if it were alone; None if nothing relieves it."""
         if node.name not in self._alone:
             pods = cheapest_pods(msgspec.structs.replace(node, prices={}), self._allowance)
             self._alone[node.name] = None if pods is None else sum(c.cost for c in pods)
-        best = self._alone[node.name]
-        return best is not None and (not cover.relieved or cover.cost > best + COST_TOLERANCE)
+        return self._alone[node.name]
 
     def _adapt_prices(self) -> None:
         asked: Counter[tuple[str, str]] = Counter()

@@ -23,6 +23,9 @@ LEAST_RELIEF_SHARE = 0.02
 NOT_NEEDED: Denial = RefusalReason.NOT_NEEDED, ""
 """Of a pod that could be moved as well."""
 
+SETBACKS_BEFORE_ALL_ARE_ASKED = 2
+"""A node on which so many covers had a pod without a place has more of them; one may be chance."""
+
 MOST_PODS_AT_ONCE = 3
 """Larger covers are not weighed against those of other nodes: there are too many of them."""
 
@@ -83,7 +86,7 @@ def choose_cover(
         places: where pods may go; not changed.
         allowance: what limits and budgets leave to this plan, not changed; None ignores them.
     """
-    task = _Task(node, allowance)
+    task, setbacks = _Task(node, allowance), 0
     while True:
         trial = Trial(places, allowance)
         chosen = task.cheapest()
@@ -93,14 +96,14 @@ def choose_cover(
         moves, denied = trial.move_all(chosen)
         if not denied:
             break
-        # Rather than learn one by one that there is no place, ask for all of them alone.
-        alone = Trial(places, allowance)
-        task.denied |= denied | {
-            c.pod.uid: refusal
-            for c in (task.open if not task.asked_alone else ())
-            if isinstance(refusal := alone.find(c), tuple)
-        }
-        task.asked_alone = True
+        task.denied |= denied
+        setbacks += 1
+        if setbacks == SETBACKS_BEFORE_ALL_ARE_ASKED:
+            # Rather than learn one by one that there is no place, ask for all of them alone.
+            alone = Trial(places, allowance)
+            task.denied |= {
+                c.pod.uid: refusal for c in task.open if isinstance(refusal := alone.find(c), tuple)
+            }
     return task.cover(moves, trial), trial
 
 
@@ -136,7 +139,6 @@ class _Task:
         # On a node without needs, none is useless.
         useful = self._shares.max(axis=1, initial=0.0) >= LEAST_RELIEF_SHARE
         useful |= not self._choices
-        self.asked_alone = False
         self.denied: dict[str, Denial] = {}
         for helps, candidate in zip(useful.tolist(), node.candidates, strict=True):
             refusal = allowance.refuse(candidate.pod) if allowance else None

@@ -12,14 +12,17 @@ from desched.model.resources import Resource
 from desched.planning import choice
 from desched.planning.assignment import propose
 from desched.planning.budgets import Allowance
-from desched.planning.choice import Choice, choose_moves
+from desched.planning.choice import choose_moves
 from desched.planning.excess import Candidate
+from desched.planning.improvement import improved
+from desched.planning.market import Market
 from desched.planning.places import Place, Places
 from desched.planning.planner import surroundings
 from desched.planning.pressure import classify
 from desched.planning.reservations import room_left
 from desched.planning.scheduler_view import SchedulerView
 from desched.planning.selection import HotNode, cheap_covers
+from desched.planning.turns import Choice, take_turns
 from desched.planning.usage import UsageBook
 from tests.builders import NOW, load, no_limits_but, node, pod, policy, snapshot, workload
 
@@ -109,6 +112,34 @@ def without_a_proposal(arguments: Arguments) -> Choice:
 @given(choices())
 def test_with_a_proposal_no_choice_is_worse_than_without(arguments: Arguments) -> None:
     assert choose_moves(*arguments).demerit <= without_a_proposal(arguments).demerit
+
+
+def uids(made: Choice) -> list[str]:
+    return [move.candidate.pod.uid for _, move in made.moves]
+
+
+@settings(deadline=None)
+@given(choices(), st.integers(0, 300))
+def test_improving_makes_no_choice_worse_and_what_it_finds_can_be_made(
+    arguments: Arguments, effort: int
+) -> None:
+    nodes, places, allowance = arguments
+    start = take_turns(nodes, places, allowance)
+    found = improved(start, places, allowance, Market(nodes, allowance), effort)
+    assert found.demerit <= start.demerit
+    again = take_turns(found.order, places, allowance)
+    assert uids(again) == uids(found)
+
+
+@settings(deadline=None)
+@given(choices())
+def test_the_same_choice_is_improved_in_the_same_way(arguments: Arguments) -> None:
+    nodes, places, allowance = arguments
+    start = take_turns(nodes, places, allowance)
+    first, second = (
+        improved(start, places, allowance, Market(nodes, allowance), 300) for _ in range(2)
+    )
+    assert uids(first) == uids(second)
 
 
 @settings(deadline=None)

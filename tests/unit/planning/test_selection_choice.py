@@ -7,7 +7,7 @@ from desched.model.cluster import Pod
 from desched.model.plan import NodeClass, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.planning import choice
+from desched.planning import choice, improvement
 from tests.builders import (
     budget,
     evicted,
@@ -59,7 +59,7 @@ def test_the_last_eviction_of_a_workload_goes_to_the_node_that_has_no_other_choi
 def test_few_nodes_are_chosen_for_jointly_where_no_other_turn_is_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(choice, "MOST_ORDERS", 0)
+    monkeypatch.setattr(choice, "MOST_STEPS", 0)
     pods = [
         pod("a1", on="hot1", of="shared"),
         pod("b1", on="hot1", of="own", priority=100),
@@ -83,6 +83,23 @@ def test_the_only_large_place_goes_to_the_node_that_has_no_small_pods() -> None:
     plan = planned(seen)
     assert sorted(evicted(plan)) == ["big2", "small1", "small2"]
     assert {e.pod.name: e.expected_node for e in plan.evictions}["big2"] == "large"
+
+
+@pytest.mark.parametrize("change", ["turn", "other pod"])
+def test_small_changes_find_what_prices_do_not(
+    monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    monkeypatch.setattr(choice, "MOST_PRICED", 0)
+    monkeypatch.setattr(choice, "MOST_CANDIDATES_JOINTLY", 0)
+    monkeypatch.setattr(improvement, "DISSUADED", float(change == "other pod"))
+    monkeypatch.setattr(improvement, "FREED", 0.0)
+    pods = [
+        pod("a1", on="hot1", of="shared"),
+        pod("b1", on="hot1", of="own", priority=100),
+        pod("a2", on="hot2", of="shared"),
+    ]
+    seen = two_hot_nodes(pods, {"a1": 0.7, "b1": 0.7, "a2": 0.7}, cool=0.1)
+    assert sorted(evicted(planned(seen, ONE_EACH))) == ["a2", "b1"]
 
 
 def test_a_cooler_node_does_not_take_the_last_evictions_of_the_cycle() -> None:
