@@ -19,6 +19,9 @@ from desched.planning.turns import Choice, better, dissuaded, lacks_evictions, t
 MOST_STEPS = 8_000
 """So many are made (`Places.steps`), so that the time stays bounded; one round is always made."""
 
+FEWEST_ROUNDS = 4
+"""If there is not time for so many, further ones would not find anything better."""
+
 MOST_PRICED = 4
 """So many choices are made with prices."""
 
@@ -47,8 +50,11 @@ def choose_moves(nodes: Sequence[HotNode], places: Places, allowance: Allowance)
 def _choose_by_turns(
     nodes: Sequence[HotNode], places: Places, allowance: Allowance, market: Market
 ) -> Choice:
-    end = places.steps + MOST_STEPS
+    begin = places.steps
+    end = begin + MOST_STEPS
     current = best = take_turns(nodes, places, allowance)
+    if (places.steps - begin) * FEWEST_ROUNDS > MOST_STEPS:
+        return best
     for _ in range(MOST_PRICED):
         order = market.next_order(current.covers) if places.steps < end else []
         if not order:

@@ -32,11 +32,13 @@ class Fit(msgspec.Struct, frozen=True):
     """Where a pod fits: `requests` by the scheduler's filters, `under_ceiling` also by load.
 
     `explanation` says, as `kubectl describe` does, what keeps it from all nodes, else is empty.
+    `loads` are what each node's would be with the pod.
     """
 
     requests: Mask
     under_ceiling: Mask
     explanation: str
+    loads: Mapping[Resource, Floats]
 
 
 class Room:
@@ -132,24 +134,30 @@ class Room:
         returns = bool(requests[position])
         requests[position] = False
         under = requests & self._is_destination
+        loads: dict[Resource, Floats] = {}
         for resource, ceilings in self._ceilings.items():
             if not under.any():
                 break
             after = self._load[resource] + usage[resource] / self._denominator[resource]
             under &= after <= ceilings
+            loads[resource] = after
         explanation = ""
         if not under.any():
             found = Counter(self._filters.excluded(pod, position, verdicts))
             found[IS_SOURCE] += returns
             explanation = self._explain(found, requests)
-        return Fit(requests, under, explanation)
+        return Fit(requests, under, explanation, loads)
 
-    def harmed(self, usage: Mapping[Resource, float]) -> Mask:
-        """Nodes that would be above their target with this usage, or are no destination."""
+    def harmed(self, loads: Mapping[Resource, Floats]) -> Mask:
+        """Nodes that would be above their target with these loads, or are no destination.
+
+        Args:
+            loads: what they would be with a pod, as `fit` says it; pods that the scheduler may put
+                there besides are added.
+        """
         harmed: Mask = ~self._is_destination
         for resource, targets in self._targets.items():
-            after = self._load[resource] + usage[resource] / self._denominator[resource]
-            harmed |= after + self._expected.get(resource, 0.0) > targets
+            harmed |= loads[resource] + self._expected.get(resource, 0.0) > targets
         return harmed
 
     def expect(self, probabilities: Floats, usage: Mapping[Resource, float], besides: str) -> None:

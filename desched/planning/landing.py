@@ -84,7 +84,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
             bad: nodes that would exceed their target, are unknown or not managed; the source and
                 unfamiliar architectures are counted whether they are in it or not.
         """
-        if not self.probabilities.any():
+        if not self.places.any():
             return 1.0
         return float((self.probabilities * self.harmful(bad)).sum())
 

@@ -133,7 +133,7 @@ class Places:
         successor = self.room.successor(pod)
         if successor is not None:
             return RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for such room"
-        view, bad = self._view, self.room.harmed(charge)
+        view, bad = self._view, self.room.harmed(fit.loads)
         landing = forecast(pod, self.room, view)
         # Another scheduler's choice is not known; such a pod is not refused for it, but every node
         # where it may land keeps its share of room.

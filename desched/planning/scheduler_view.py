@@ -117,7 +117,7 @@ class SchedulerView:
         requested = self._requested.in_alternatives(self._alternatives)
         if departure.gone:
             requested = requested.having(departure.pod.scheduling, departure.source, -1)
-        placed = self._place(landing) if landing.any() else None
+        placed = self._place(landing) if np.count_nonzero(landing) else None
         if placed is not None:
             requested = requested.having(departure.pod.scheduling, placed)
         following._requested = requested

@@ -95,7 +95,7 @@ def balanced_allocation(before: Ints | None, after: Ints) -> Ints:
 
 def share_of_most(counts: Ints, scored: Mask, *, reverse: bool) -> Ints:
     """Counts in percent of the highest among the scored nodes; `reverse` prefers the lowest."""
-    if not counts.any():
+    if not np.count_nonzero(counts):  # several times faster than any() of numbers
         return np.full_like(counts, BEST if reverse else 0)
     most = np.where(scored, counts, 0).max(axis=-1, keepdims=True, initial=0)
     share = np.where(most > 0, BEST * counts // np.maximum(most, 1), 0)

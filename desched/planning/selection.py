@@ -23,8 +23,8 @@ LEAST_RELIEF_SHARE = 0.02
 NOT_NEEDED: Denial = RefusalReason.NOT_NEEDED, ""
 """Of a pod that could be moved as well."""
 
-SETBACKS_BEFORE_ALL_ARE_ASKED = 2
-"""A node on which so many covers had a pod without a place has more of them; one may be chance."""
+ENOUGH_SETBACKS = 2
+"""After so many covers of which a pod had no place, all pods of the node are asked."""
 
 MOST_PODS_AT_ONCE = 3
 """Larger covers are not weighed against those of other nodes: there are too many of them."""
@@ -97,9 +97,11 @@ def choose_cover(
         if not denied:
             break
         task.denied |= denied
-        setbacks += 1
-        if setbacks == SETBACKS_BEFORE_ALL_ARE_ASKED:
-            # Rather than learn one by one that there is no place, ask for all of them alone.
+        # One pod without a place may be chance. After a second one, or where a full cluster is why,
+        # ask for all others alone, rather than learn one by one that they have none either.
+        full = any(reason is RefusalReason.NO_NODE_FITS for reason, _ in denied.values())
+        before, setbacks = setbacks, setbacks + (ENOUGH_SETBACKS if full else 1)
+        if before < ENOUGH_SETBACKS <= setbacks:
             alone = Trial(places, allowance)
             task.denied |= {
                 c.pod.uid: refusal for c in task.open if isinstance(refusal := alone.find(c), tuple)
