@@ -133,6 +133,16 @@ def test_improving_makes_no_choice_worse_and_what_it_finds_can_be_made(
 
 @settings(deadline=None)
 @given(choices())
+def test_without_effort_nothing_is_tried(arguments: Arguments) -> None:
+    nodes, places, allowance = arguments
+    start = take_turns(nodes, places, allowance)
+    before = places.steps
+    assert improved(start, places, allowance, Market(nodes, allowance), 0) is start
+    assert places.steps == before
+
+
+@settings(deadline=None)
+@given(choices())
 def test_the_same_choice_is_improved_in_the_same_way(arguments: Arguments) -> None:
     nodes, places, allowance = arguments
     start = take_turns(nodes, places, allowance)
