@@ -3,7 +3,8 @@
 Which moves the scheduler makes useful depends on the moves before them, so a better order of turns
 cannot be computed, only tried. A change is another turn for a node that fell short of what it
 would get alone, no prices for it, or a price on a pod that some node gave. Turns before the change
-stay as they are, and only those after it are taken again.
+stay as they are, and only those after it are taken again. No node loses its relief to another one,
+or nodes that take much to relieve would stay hot cycle after cycle.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -119,11 +120,15 @@ def improved(
         kept = _Line(line.order[:first], line.turns[:first])
         other = search.followed(kept, order[first:], best.demerit)
         in_vain += 1
-        if other is not None:
+        if other is not None and _relieved(line) <= _relieved(other):
             line = other
             if other.choice().demerit < best.demerit:
                 best, in_vain = other.choice(), 0
     return best
+
+
+def _relieved(line: _Line) -> set[str]:
+    return {n.name for n, turn in zip(line.order, line.turns, strict=True) if turn[0].relieved}
 
 
 def _change(

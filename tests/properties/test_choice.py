@@ -127,6 +127,8 @@ def test_improving_makes_no_choice_worse_and_what_it_finds_can_be_made(
     start = take_turns(nodes, places, allowance)
     found = improved(start, places, allowance, Market(nodes, allowance), effort)
     assert found.demerit <= start.demerit
+    for name, cover in start.covers.items():
+        assert found.covers[name].relieved or not cover.relieved
     again = take_turns(found.order, places, allowance)
     assert uids(again) == uids(found)
 
