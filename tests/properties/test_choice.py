@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from desched.model.cluster import Pod
 from desched.model.memory import Memory
 from desched.model.plan import NodeClass
 from desched.model.resources import Resource
@@ -44,6 +45,15 @@ def choices(draw: st.DrawFn) -> Arguments:
             pods.append(pod(f"{name}-{i}", on=name, of=of, priority=priority))
             used[pods[-1].name] = (draw(st.sampled_from([0.3, 0.6, 0.7])), 0.1)
     cool = {f"cool{i}": draw(st.sampled_from([0.1, 0.5, 0.6])) for i in range(3)}
+    return choice_of(names, pods, used, cool)
+
+
+def choice_of(
+    names: list[str],
+    pods: list[Pod],
+    used: dict[str, tuple[float, float]],
+    cool: dict[str, float],
+) -> Arguments:
     loads = {**dict.fromkeys(names, (0.9, 0.1)), **{name: (c, 0.1) for name, c in cool.items()}}
     owners = [workload(f"w{i}", 20) for i in range(4)]
     seen = snapshot([node(name) for name in loads], pods, load(loads, used), owners)
@@ -131,6 +141,26 @@ def test_improving_makes_no_choice_worse_and_what_it_finds_can_be_made(
         assert found.covers[name].relieved or not cover.relieved
     again = take_turns(found.order, places, allowance)
     assert uids(again) == uids(found)
+
+
+@pytest.mark.parametrize("effort", range(10, 120, 10))
+def test_a_dearer_choice_is_never_kept(effort: int) -> None:
+    """hot1 always falls short, for hot2 needs the cheapest workload; its third pod is dearest."""
+    pods = [
+        pod("a1", on="hot1", of="w0"),
+        pod("b1", on="hot1", of="w1", priority=100),
+        pod("c1", on="hot1", of="w2", priority=10_000),
+        pod("a2", on="hot2", of="w0"),
+    ]
+    used = {one.name: (0.7, 0.1) for one in pods}
+    nodes, places, allowance = choice_of(["hot1", "hot2"], pods, used, {"cool": 0.1, "cold": 0.1})
+    start = min(
+        (take_turns(order, places, allowance) for order in (nodes, nodes[::-1])),
+        key=lambda made: made.demerit,
+    )
+    assert sorted(uids(start)) == ["uid-a2", "uid-b1"]
+    market = Market(nodes, allowance)
+    assert sorted(uids(improved(start, places, allowance, market, effort))) == ["uid-a2", "uid-b1"]
 
 
 @settings(deadline=None)
