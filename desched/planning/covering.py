@@ -9,6 +9,7 @@ node has; beyond that, what greedy choice found is improved pair by pair.
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import combinations
 
 import msgspec
@@ -36,7 +37,7 @@ _EPSILON = 1e-9
 _OUT_OF_REACH = 1e12  # a price that no cover can have; infinity times nothing would not be a number
 
 
-class Covering(msgspec.Struct, frozen=True, gc=False, eq=False):
+class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
     """One node's choice.
 
     `shares` has a row for each pod and a column for each need, `costs` a value for each pod.
@@ -91,14 +92,19 @@ class Covering(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     def least(self, values: Floats) -> Floats:
         """For each row the least value of each resource's needs."""
-        starts = [columns[0] for columns in self.choices]
-        found: Floats = np.minimum.reduceat(values, starts, axis=1)
+        found: Floats = np.minimum.reduceat(values, self._starts, axis=1)
         return found
 
     def covers(self, covered: Floats) -> NDArray[np.bool_]:
         """For each row of covered shares whether nothing is left of any resource."""
-        done: NDArray[np.bool_] = np.all(self.left(covered) <= _EPSILON, axis=1)
+        most: Floats = np.maximum.reduceat(covered, self._starts, axis=1)
+        done: NDArray[np.bool_] = np.logical_and.reduce(most >= 1.0 - _EPSILON, axis=1)
         return done
+
+    @cached_property
+    def _starts(self) -> Indexes:
+        """The first column of each resource."""
+        return np.array([columns[0] for columns in self.choices], dtype=np.intp)
 
 
 class _Search:
@@ -123,19 +129,21 @@ class _Search:
     def greedy(self) -> list[int] | None:
         """A cover by the best relief for its cost, without what turned out not to be needed."""
         chosen: list[int] = []
-        free = np.ones(len(self._costs), dtype=bool)
+        room = self._most
+        open_ = (self._member <= room).all(axis=1)
         covered = np.zeros(self._shares.shape[1])
         left = self._problem.left(covered[None])[0]
         while left.max(initial=0.0) > _EPSILON:
             left_after = self._problem.left(covered + self._shares)
             gain = left.sum() - left_after.sum(axis=1)
-            within = (self._member[chosen].sum(axis=0) + self._member <= self._most).all(axis=1)
-            worth = np.where(free & within, gain / self._costs, 0.0)
+            worth = np.where(open_, gain / self._costs, 0.0)
             best = int(np.argmax(worth))
             if worth[best] <= _EPSILON:
                 return None
             chosen.append(best)
-            free[best] = False
+            room = room - self._member[best]
+            open_ &= (self._member <= room).all(axis=1)
+            open_[best] = False
             covered = covered + self._shares[best]
             left = left_after[best]
         return self._outside(self._spared(chosen))
@@ -178,17 +186,21 @@ class _Search:
         bound = np.inf if known is None else float(self._costs[self._place[list(known)]].sum())
         cheapest = _cheapest_per_share(shares, costs)
 
-        sets = np.empty((1, 0), dtype=np.intp)
+        sets, last = np.empty((1, 0), dtype=np.intp), np.array([-1])
         covered = self._shares[base].sum(axis=0, keepdims=True)
         spent = np.array([float(self._costs[base].sum())])
         taken = self._member[base].sum(axis=0, keepdims=True)
+        positions = np.arange(len(costs))
         while len(sets):
-            parent, new = _extensions(sets, len(costs))
-            if len(new) > most_branches:
+            if len(costs) * len(sets) - (last + 1).sum() > most_branches:
                 return best, False
-            keep = spent[parent] + costs[new] < bound - _EPSILON
-            keep &= (taken[parent] + member[new] <= self._most).all(axis=1)
-            parent, new = parent[keep], new[keep]
+            # Every set with one more pod that comes after its last.
+            longer = (positions > last[:, None]) & (spent[:, None] + costs < bound - _EPSILON)
+            for column, most in enumerate(self._most.tolist()):
+                longer &= taken[:, column, None] + member[:, column] <= most
+            parent, new = longer.nonzero()
+            if not len(new):
+                break
             sets = np.concatenate([sets[parent], new[:, None]], axis=1)
             covered = covered[parent] + shares[new]
             spent = spent[parent] + costs[new]
@@ -199,24 +211,16 @@ class _Search:
                 bound = float(spent[first])
                 best = self._outside([*base.tolist(), *free[sets[first]].tolist()])
             # A branch has to pay at least this for what it does not cover yet.
-            missing = np.maximum(0.0, 1.0 - covered)
+            missing = 1.0 - covered
             price = np.where(missing > _EPSILON, missing, 0.0) * cheapest[new + 1]
             least = self._problem.least(price).max(axis=1)
-            open_ = ~done & (spent + least < bound - _EPSILON)
-            sets, covered, spent, taken = sets[open_], covered[open_], spent[open_], taken[open_]
+            open_ = (~done & (spent + least < bound - _EPSILON)).nonzero()[0]
+            sets, last, covered = sets[open_], new[open_], covered[open_]
+            spent, taken = spent[open_], taken[open_]
         return best, True
 
     def _outside(self, chosen: Sequence[int]) -> list[int]:
         return self._order[list(chosen)].tolist() if len(chosen) else []
-
-
-def _extensions(sets: Indexes, count: int) -> tuple[Indexes, Indexes]:
-    """Every set with one more pod that comes after its last: which set, and which pod."""
-    last = sets[:, -1] if sets.shape[1] else np.full(len(sets), -1)
-    each = count - 1 - last
-    parent = np.repeat(np.arange(len(sets)), each)
-    starts = np.repeat(np.cumsum(each) - each, each)
-    return parent, last[parent] + 1 + np.arange(len(parent)) - starts
 
 
 def _cheapest_per_share(shares: Floats, costs: Floats) -> Floats:
