@@ -136,13 +136,13 @@ class Room:
         under = requests & self._is_destination
         loads: dict[Resource, Floats] = {}
         for resource, ceilings in self._ceilings.items():
-            if not under.any():
+            if not np.count_nonzero(under):
                 break
             after = self._load[resource] + usage[resource] / self._denominator[resource]
             under &= after <= ceilings
             loads[resource] = after
         explanation = ""
-        if not under.any():
+        if not np.count_nonzero(under):
             found = Counter(self._filters.excluded(pod, position, verdicts))
             found[IS_SOURCE] += returns
             explanation = self._explain(found, requests)
@@ -230,8 +230,8 @@ class Room:
         allocatable = requested.allocatable[:2, nodes]
         used = allocatable - requested.free[:2, nodes]
         asked = np.array([[requests.cpu_millicores], [requests.memory_bytes]], dtype=np.int64)
-        allocatable = np.maximum(allocatable, 1)
-        share: Floats = ((used + asked) / allocatable).mean(axis=0)
+        cpu, memory = (used + asked) / np.maximum(allocatable, 1)
+        share: Floats = (cpu + memory) / 2
         return share
 
     def _explain(self, found: Counter[str], requests: Mask) -> str:

@@ -84,7 +84,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
             bad: nodes that would exceed their target, are unknown or not managed; the source and
                 unfamiliar architectures are counted whether they are in it or not.
         """
-        if not self.places.any():
+        if not np.count_nonzero(self.places):
             return 1.0
         return float((self.probabilities * self.harmful(bad)).sum())
 
@@ -115,7 +115,7 @@ def forecast(pod: Pod, room: Room, view: SchedulerView) -> Landing:
     source = view.columns.index[pod.node]
     leaving = Departure(pod, source, gone=False)
     places = room.feasible_beside(pod, pod.node) & view.fits(leaving)
-    if _goes_first(pod) or not places.any():
+    if _goes_first(pod) or not np.count_nonzero(places):
         leaving = Departure(pod, source, gone=True)
         places = room.feasible(pod, pod.node) & view.fits(leaving)
     alternatives, scores = _alternatives(leaving, places, view)
@@ -132,7 +132,7 @@ def _goes_first(pod: Pod) -> bool:
 def _alternatives(leaving: Departure, places: Mask, view: SchedulerView) -> tuple[Floats, Ints]:
     """Probabilities and scores for each alternative, both of shape (alternatives or 1, nodes)."""
     somewhere: Mask = np.logical_or.reduce(places, axis=0)
-    if leaving.pod.scheduler != DEFAULT_SCHEDULER or not somewhere.any():
+    if leaving.pod.scheduler != DEFAULT_SCHEDULER or not np.count_nonzero(somewhere):
         shares: Floats = places / np.maximum(places.sum(axis=-1, keepdims=True), 1)
         return shares, np.zeros_like(places, dtype=np.int64)
     scores = total_scores(leaving, view, somewhere)

@@ -187,8 +187,8 @@ class Places:
 
     def _likeliest(self, pod: Pod, landing: Landing, under_ceiling: Mask) -> int:
         """The likeliest node under its ceiling; among equals the one with most to spare."""
-        probabilities = np.where(under_ceiling, landing.probabilities, -1.0)
-        equal = np.flatnonzero(probabilities >= probabilities.max() - 1e-9)
+        probabilities = landing.probabilities * under_ceiling
+        equal = (under_ceiling & (probabilities >= probabilities.max() - 1e-9)).nonzero()[0]
         if len(equal) == 1:
             return int(equal[0])
         share = self.room.requested_share(pod.scheduling.requests, equal)

@@ -22,7 +22,7 @@ class Requested(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, totals: Ints, capacity: Capacity) -> "Requested":
         """One row: the totals of each node, shape (nodes, 4)."""
-        amounts = totals.T[None].astype(float)
+        amounts = totals.T[None].astype(float, order="C")
         return cls(amounts, balance(amounts[:, :2], capacity), capacity)
 
     def in_alternatives(self, count: int) -> "Requested":

@@ -101,8 +101,9 @@ class SchedulerView:
     def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Ints:
         """How many PreferNoSchedule taints of each node are not tolerated by then."""
         counts = self.facts.soft_taints(tolerations)
-        tolerated = any(toleration.tolerates(STEERING_TAINT) for toleration in tolerations)
-        return counts if self._taints_added is None or tolerated else counts + self._taints_added
+        if self._taints_added is None or any(t.tolerates(STEERING_TAINT) for t in tolerations):
+            return counts
+        return counts + self._taints_added
 
     def moved(self, departure: Departure, landing: Floats) -> "SchedulerView":
         """The view once this pod leaves and its replacement has landed.
@@ -136,7 +137,8 @@ class SchedulerView:
         combinations of landings occur. One in which nothing fits lands as the others do.
         """
         if self._alternatives == 1:
-            return np.array([np.argmax(landing.mean(axis=0))])
+            likeliest: NDArray[np.intp] = landing.argmax(axis=1)
+            return likeliest
         step = len(self._moves.entries) % max(self._alternatives - 1, 1) + 1
         quantiles = np.arange(self._alternatives) * step % self._alternatives / self._alternatives
         rows = np.broadcast_to(landing, (self._alternatives, landing.shape[-1]))

@@ -61,7 +61,8 @@ class Capacity(msgspec.Struct, frozen=True):
 
 def least_allocated(requested: Floats, capacity: Capacity) -> Ints:
     """The mean free share in percent of the resources, once the pod is there."""
-    return _mean_share(np.maximum(capacity.allocatable - requested, 0), capacity)
+    taken = np.minimum(requested, capacity.allocatable)
+    return _mean_share(capacity.allocatable - taken, capacity)
 
 
 def most_allocated(requested: Floats, capacity: Capacity) -> Ints:
@@ -71,16 +72,19 @@ def most_allocated(requested: Floats, capacity: Capacity) -> Ints:
 
 def _mean_share(parts: Floats, capacity: Capacity) -> Ints:
     shares = np.floor(parts * float(BEST) / capacity.divisors)
-    mean: Ints = ((shares[..., 0, :] + shares[..., 1, :]) / capacity.counted).astype(np.int64)
-    return mean
+    return _percent((shares[..., 0, :] + shares[..., 1, :]) / capacity.counted)
 
 
 def balance(requested: Floats, capacity: Capacity) -> Ints:
     """How alike the requested shares of CPU and memory are: 100 when they are the same."""
-    shares = np.minimum(requested / capacity.divisors, 1.0)
+    shares = np.minimum(requested, capacity.divisors) / capacity.divisors
     deviation = np.abs((shares[..., 0, :] - shares[..., 1, :]) / 2) * capacity.compared
-    result: Ints = ((1 - deviation) * float(BEST)).astype(np.int64)
-    return result
+    return _percent((1 - deviation) * float(BEST))
+
+
+def _percent(values: Floats) -> Ints:
+    """Rounded towards zero; by way of 32 bits, to which processors convert several at once."""
+    return values.astype(np.int32).astype(np.int64)
 
 
 def balanced_allocation(before: Ints | None, after: Ints) -> Ints:

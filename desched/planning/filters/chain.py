@@ -142,7 +142,7 @@ class FilterChain:
         if pod.gated:
             passing[:] = False
         verdicts: Verdicts = ()
-        if pod.scheduling.host_ports or passing.any():  # ports come before requests
+        if pod.scheduling.host_ports or np.count_nonzero(passing):  # ports come before requests
             verdicts = tuple(self._by_pods(pod, census))
         for _, mask in verdicts:
             passing &= mask

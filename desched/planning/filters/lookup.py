@@ -44,35 +44,39 @@ class BySelector(Generic[T]):
 class ByLabels(Generic[T]):
     """Entries with labels each, found by a selector; a value that `having` makes a longer one of.
 
-    `entries` are all of them in their order. The last few are looked at one by one, so that not
-    each new entry makes a new table.
+    The last few are looked at one by one, so that not each new entry makes a new table.
     """
 
     def __init__(
         self,
-        entries: tuple[T, ...] = (),
+        tabled: tuple[T, ...] = (),
         by_label: Mapping[Label, tuple[T, ...]] | None = None,
         last: tuple[tuple[Mapping[str, str], T], ...] = (),
     ) -> None:
-        self.entries = entries
+        self._tabled = tabled
         self._by_label = by_label or {}
         self._last = last
 
+    @property
+    def entries(self) -> tuple[T, ...]:
+        """All of them in their order."""
+        return (*self._tabled, *(entry for _, entry in self._last))
+
     def having(self, labels: Mapping[str, str], entry: T) -> "ByLabels[T]":
         """The same with one more entry at the end."""
-        entries, last = (*self.entries, entry), (*self._last, (labels, entry))
+        last = (*self._last, (labels, entry))
         if len(last) <= MOST_LOOKED_AT:
-            return ByLabels(entries, self._by_label, last)
+            return ByLabels(self._tabled, self._by_label, last)
         by_label = dict(self._by_label)
         for those, each in last:
             for label in those.items():
                 by_label[label] = (*by_label.get(label, ()), each)
-        return ByLabels(entries, by_label)
+        return ByLabels((*self.entries, entry), by_label)
 
     def selected(self, selector: LabelSelector) -> Iterable[T]:
         """All entries whose labels the selector selects, and perhaps others."""
         asked = asked_for(selector)
-        if asked is None or not self.entries:
+        if asked is None:
             return self.entries
         last = (e for those, e in self._last if any(those.get(k) == v for k, v in asked))
         return chain(chain.from_iterable(self._by_label.get(a, ()) for a in asked), last)
