@@ -38,9 +38,14 @@ FORMS = cycle((("json", "json"), ("console", "table"), ("json", "yaml")))
 def spellings(secret: str) -> Iterator[str]:
     """The secret plain, escaped, and as a part of anything in base64."""
     yield from (secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1])
+    yield from (quote(secret), _with_lower_case_digits(quote(secret, safe="")))
     for before in range(3):
         encoded = b64encode(b"\0" * before + secret.encode()).decode()
         yield encoded[-(-before * 8 // 6) : (before + len(secret)) * 8 // 6]
+
+
+def _with_lower_case_digits(encoded: str) -> str:
+    return re.sub("%..", lambda digits: digits[0].lower(), encoded)
 
 
 def _echo(status: int) -> Callable[[Exchange], None]:
@@ -48,7 +53,7 @@ def _echo(status: int) -> Callable[[Exchange], None]:
 
     def act(exchange: Exchange) -> None:
         sent = " ".join(exchange.request.headers.values())
-        said = f"{sent} {quote(sent)}"
+        said = f"{sent} {quote(sent)} {_with_lower_case_digits(quote(sent, safe=''))}"
         body = {"kind": "Status", "status": "error", "error": said, "message": said}
         kind = {"Content-Type": f"application/json; {sent}"}
         exchange.reply(Answer(status, kind, json.dumps(body).encode()))
