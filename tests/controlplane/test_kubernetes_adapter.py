@@ -1,15 +1,20 @@
 """The adapter reads a real API server and understands its answers."""
 
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 import structlog
 
-from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes import wire
+from desched.adapters.kubernetes.access import Access
+from desched.adapters.kubernetes.autoscalers import scaling_of_target
+from desched.adapters.kubernetes.connection import DEADLINE_SECONDS, connect
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.adapters.kubernetes.reading import Reading
 from desched.errors import ObservationError, StopActing
 from desched.model.cluster import (
     ClusterState,
@@ -77,6 +82,25 @@ def reader_of(kubeconfig: Path, page_size: int = 500) -> KubernetesReader:
 def evictor_of(kubeconfig: Path) -> KubernetesEvictor:
     connection = connect(kubeconfig, None)
     return KubernetesEvictor(connection, EventWriter(connection, SystemClock(), "test"))
+
+
+def test_only_a_group_that_the_server_lacks_makes_a_kind_absent(
+    control_plane: ControlPlane,
+) -> None:
+    account = control_plane.kubeconfig_for("default", "default")
+    assert connect(account, None).get("/apis").status == 200  # it has no rights of its own
+
+    connection = connect(control_plane.admin_kubeconfig, None)
+    read = Reading(connection, 500, DEADLINE_SECONDS, monotonic() + DEADLINE_SECONDS)
+
+    def autoscalers(group: str, version: str) -> list[Any]:
+        what = Access("list", group, "horizontalpodautoscalers", "", version)
+        kind = wire.HorizontalPodAutoscaler
+        return read.all(what, kind, scaling_of_target, may_be_absent=True)
+
+    assert autoscalers("absent.example", "v2") == []
+    with pytest.raises(ObservationError, match="does not have that kind"):
+        autoscalers("autoscaling", "v9")
 
 
 def pods_of(cluster: ClusterState, namespace: str) -> list[Pod]:

@@ -10,7 +10,7 @@ import msgspec
 from desched.adapters.kubernetes import wire
 from desched.adapters.kubernetes.access import Access
 from desched.adapters.kubernetes.connection import Answer, KubernetesConnection
-from desched.adapters.kubernetes.decode import UNDECODABLE, Decoder
+from desched.adapters.kubernetes.decode import UNDECODABLE, Decoder, status_of
 from desched.errors import ObservationError, ObservationSource
 
 _OK = 200
@@ -50,7 +50,7 @@ class Reading:
             ObservationError: it could not be read in time.
         """
         answer = self._get(what, what.path(namespace, name), {})
-        if answer.status == _NOT_FOUND:
+        if answer.status == _NOT_FOUND and status_of(answer.body) is not None:
             return None
         _require_ok(answer, what)
         return Decoder(kind, build).one(answer.body)
@@ -80,7 +80,7 @@ class Reading:
     ) -> list[V]:
         """All objects of a kind, of one namespace if it is given.
 
-        None at all if the server lacks the kind and may do so.
+        None at all if the server lacks the API group of the kind and may do so.
 
         Raises:
             ObservationError: they could not be read in time.
@@ -107,7 +107,7 @@ class Reading:
         while True:
             query = {"limit": str(self._page_size)} | ({"continue": token} if token else {})
             answer = self._get(what, path, query)
-            if answer.status == _NOT_FOUND and may_be_absent:
+            if answer.status == _NOT_FOUND and may_be_absent and self._lacks_group(what):
                 return []
             if answer.status == _GONE and token:
                 return None
@@ -117,6 +117,18 @@ class Reading:
             token = page.continue_token
             if not token:
                 return values
+
+    def _lacks_group(self, what: Access) -> bool:
+        """Whether the server's own list of its API groups lacks the group of the kind.
+
+        The 404 alone does not tell: a proxy may have said it. And where the group is there without
+        the version, its objects may be there too, in another version.
+        """
+        answer = self._get(what, "/apis", {})
+        if answer.status != _OK:
+            return False
+        groups = Decoder(wire.APIGroupList, lambda found: found.groups).one(answer.body)
+        return what.group not in {group.name for group in groups}
 
     def _get(self, what: Access, path: str, query: dict[str, str]) -> Answer:
         left_seconds = self._until - monotonic()
@@ -142,7 +154,10 @@ def _require_ok(answer: Answer, what: Access) -> None:
         case 403:
             why = f"the account may not {what} (403); grant it, as the ClusterRole in deploy/ does"
         case 404:
-            why = "the server does not have that kind (404); it is too old or not an API server"
+            why = (
+                "the server does not have that kind (404); it is too old or not an API server, or "
+                "a proxy answered"
+            )
         case 429:
             why = "the server is throttling (429) and asks for more time than there was"
         case _:

@@ -6,7 +6,7 @@ a part undecoded: the pods of a workload repeat it byte for byte, and it is deco
 # ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
 
 from datetime import datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw
@@ -541,6 +541,17 @@ class Service(Wire):
 
 class Version(Wire):
     git_version: str
+
+
+class APIGroup(Wire):
+    name: str
+
+
+class APIGroupList(Wire):
+    """What the API server has beside the core group."""
+
+    kind: Literal["APIGroupList"]
+    groups: list[APIGroup]
 
 
 # Answers to writes

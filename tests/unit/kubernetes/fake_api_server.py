@@ -48,6 +48,15 @@ def status(code: int, message: str, *, causes: list[dict[str, str]] | None = Non
     )
 
 
+def api_groups(*names: str) -> Reply:
+    """The server's own list of its API groups."""
+    return Reply(body={"kind": "APIGroupList", "groups": [{"name": name} for name in names]})
+
+
+NO_SUCH_PATH = Reply(404, b"404 page not found\n")
+"""How a server answers that lacks the whole API group, and many a proxy."""
+
+
 class FakeApiServer:
     """Replies come from `answer`, else from the lists; all requests are kept.
 

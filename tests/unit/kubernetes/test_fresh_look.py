@@ -8,9 +8,11 @@ from desched.model.cluster import Owner, PodRef
 from desched.ports import FreshLook
 from tests.unit.kubernetes import manifests
 from tests.unit.kubernetes.fake_api_server import (
+    NO_SUCH_PATH,
     FakeApiServer,
     Reply,
     Request,
+    api_groups,
     connection_to,
     status,
 )
@@ -111,6 +113,22 @@ def test_a_pod_that_is_gone_costs_one_request(shop: Shop) -> None:
     assert shop.asked() == [POD]
 
 
+def test_a_proxy_does_not_know_that_a_pod_is_gone(shop: Shop) -> None:
+    shop.server.answer = lambda _: Reply(404, b"<html>")
+
+    with pytest.raises(ObservationError, match="pods could not be read"):
+        shop.look()
+
+
+def test_a_proxy_does_not_know_that_there_are_no_autoscalers(shop: Shop) -> None:
+    del shop.server.lists[AUTOSCALERS]
+    replies = {AUTOSCALERS: NO_SUCH_PATH, "/apis": api_groups("autoscaling")}
+    shop.server.answer = lambda request: replies.get(request.path) or shop.answer(request)
+
+    with pytest.raises(ObservationError, match="horizontalpodautoscalers could not be read"):
+        shop.look()
+
+
 def test_a_stateful_set_is_the_workload_itself(shop: Shop) -> None:
     shop.owned_by("StatefulSet", "db")
     shop.objects[f"{APPS}/statefulsets?db"] = manifests.stateful_set()
@@ -183,6 +201,8 @@ def test_a_pod_without_a_node_is_not_asked_for_one(shop: Shop) -> None:
 
 def test_a_cluster_without_autoscalers_is_read_all_the_same(shop: Shop) -> None:
     del shop.server.lists[AUTOSCALERS]
+    replies = {AUTOSCALERS: NO_SUCH_PATH, "/apis": api_groups("apps", "policy")}
+    shop.server.answer = lambda request: replies.get(request.path) or shop.answer(request)
 
     workload = shop.seen().workload
 

@@ -10,9 +10,11 @@ from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
 from tests.unit.kubernetes import manifests
 from tests.unit.kubernetes.fake_api_server import (
+    NO_SUCH_PATH,
     FakeApiServer,
     Reply,
     Request,
+    api_groups,
     connection_to,
     status,
 )
@@ -172,15 +174,64 @@ def test_a_refusal_names_the_api_group(server: FakeApiServer) -> None:
     assert "may not list poddisruptionbudgets in group policy (403)" in failure(server)
 
 
-@pytest.mark.parametrize("path", [AUTOSCALERS, CSI_NODES, STORAGE_CLASSES])
-def test_a_cluster_may_lack_what_is_an_add_on(server: FakeApiServer, path: str) -> None:
-    server.answer = lambda request: status(404, "no such kind") if request.path == path else None
+def test_a_cluster_may_lack_what_is_an_add_on(server: FakeApiServer) -> None:
+    add_ons = dict.fromkeys([AUTOSCALERS, CSI_NODES, STORAGE_CLASSES], NO_SUCH_PATH)
+    replies = {**add_ons, "/apis": api_groups("apps", "policy")}
+    server.answer = lambda request: replies.get(request.path)
 
     assert reader_of(server).read_cluster().nodes == ()
 
 
+@pytest.mark.parametrize("path", [AUTOSCALERS, CSI_NODES, STORAGE_CLASSES])
+@pytest.mark.parametrize(
+    "said",
+    [NO_SUCH_PATH, Reply(404, b"<html>"), status(404, "not found")],  # the last of a version
+)
+def test_what_the_server_has_is_never_taken_for_absent(
+    server: FakeApiServer, path: str, said: Reply
+) -> None:
+    replies = {path: said, "/apis": api_groups("apps", "autoscaling", "policy", "storage.k8s.io")}
+    server.answer = lambda request: replies.get(request.path)
+
+    assert "does not have that kind (404)" in failure(server)
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        (NO_SUCH_PATH, "does not have that kind (404)"),
+        (status(403, "no"), "does not have that kind (404)"),
+        (Reply(body=b"<html>"), "The APIGroupList without a name cannot be read"),
+        (Reply(body={"kind": "APIGroupList", "groups": None}), "APIGroupList without a name"),
+        (Reply(body={"groups": []}), "APIGroupList without a name"),
+    ],
+)
+def test_without_the_servers_own_word_nothing_is_absent(
+    server: FakeApiServer, groups: Reply, sentence: str
+) -> None:
+    replies = {AUTOSCALERS: NO_SUCH_PATH, "/apis": groups}
+    server.answer = lambda request: replies.get(request.path)
+
+    assert sentence in failure(server)
+
+
+def test_a_list_that_is_gone_after_its_first_page_is_not_absent(server: FakeApiServer) -> None:
+    paged(server, AUTOSCALERS, [manifests.autoscaler(3, 3) for _ in range(3)])
+    pages = server.answer
+
+    def answer(request: Request) -> Reply | None:
+        if request.path == "/apis":
+            return api_groups("autoscaling")
+        return NO_SUCH_PATH if "continue" in request.query else pages(request)
+
+    server.answer = answer
+
+    assert "horizontalpodautoscalers could not be read" in failure(server)
+
+
 def test_budgets_that_cannot_be_seen_are_never_taken_for_none(server: FakeApiServer) -> None:
-    server.answer = lambda request: status(404, "no") if request.path == BUDGETS else None
+    replies = {BUDGETS: NO_SUCH_PATH, "/apis": api_groups("apps")}
+    server.answer = lambda request: replies.get(request.path)
 
     assert "poddisruptionbudgets could not be read" in failure(server)
 
