@@ -202,6 +202,22 @@ def write_fast_scrapes(history: History) -> None:
     history.cpu({"instance": "n-a"}, 0.875, scraped(since=120.0, until=0.0, every=1.0))
 
 
+def write_incomplete_cpus(history: History) -> None:
+    """All nodes are as busy; n-b lacks half of its CPUs, n-c what it is busy with, n-d idleness."""
+    history.cpu({"instance": "n-a"}, 0.9)
+    for name, cpus, modes in (
+        ("n-b", ("0",), {"idle": 0.05, "iowait": 0.05, "user": 0.9}),
+        ("n-c", ("0", "1"), {"idle": 0.05, "iowait": 0.05}),
+        ("n-d", ("0", "1"), {"user": 0.7, "system": 0.2}),
+    ):
+        for cpu in cpus:
+            for mode, share in modes.items():
+                labels = {"instance": name, "cpu": cpu, "mode": mode}
+                history.series(
+                    "node_cpu_seconds_total", labels, scraped(), lambda t, share=share: t * share
+                )
+
+
 STACKS = {
     "regimes": write_five_regimes,
     "pods": write_pods,
@@ -214,6 +230,7 @@ STACKS = {
     "fast-scrapes": write_fast_scrapes,
     ODD_NAME: write_only_cadvisor,
     "lasting": write_lasting,
+    "incomplete-cpus": write_incomplete_cpus,
 }
 
 
@@ -420,6 +437,19 @@ def test_a_prometheus_that_started_lately_knows_no_load_and_blames_no_window(url
 
 def test_scraping_every_second_serves_windows_of_seconds(url: str) -> None:
     assert ratios(read(url, "fast-scrapes", 60), Resource.CPU)["n-a"] == 0.875
+
+
+def test_a_cpu_of_which_only_idle_time_is_kept_is_unknown_and_not_idle(url: str) -> None:
+    load = read(url, "incomplete-cpus", 300, nodes=NODES[:4], sustained_seconds=600)
+
+    assert ratios(load, Resource.CPU) == {
+        "n-a": 0.9,
+        "n-b": 0.9,  # a mean over the CPUs that are there
+        "n-c": UnknownReason.ABSENT,
+        "n-d": UnknownReason.ABSENT,
+    }
+    assert unknown(load, "n-c").detail == "the query has no value for the last 5m"
+    assert "n-c" not in load.history
 
 
 def test_several_clusters_in_one_prometheus_are_a_problem(url: str) -> None:

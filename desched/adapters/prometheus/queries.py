@@ -133,8 +133,10 @@ def _exporter_cpu(window_seconds: int, matchers: Matchers) -> str:
         return f"sum by ({by}) (rate({counter}[{window_seconds}s]))"
 
     # Waiting for a disk or for the hypervisor is no work of a pod; guests are in user already.
-    idle, every = seconds('mode=~"idle|iowait|steal"'), seconds('mode!~"guest|guest_nice"')
-    return f"1 - {idle} / {every}"
+    idle = seconds('mode=~"idle|iowait|steal"')
+    busy = seconds('mode!~"idle|iowait|steal|guest|guest_nice"')
+    # A sum of both: where a relabelling keeps idle time alone there is no value, rather than zero.
+    return f"1 - {idle} / ({idle} + {busy})"
 
 
 def _exporter_memory(window_seconds: int, matchers: Matchers) -> str:

@@ -60,5 +60,5 @@ def test_own_queries_keep_their_braces_and_get_the_window() -> None:
 def test_cpu_load_is_never_read_from_idle_time_alone() -> None:
     query = NODE_SOURCES[Resource.CPU][0].ratio(300, {})
 
-    assert query.count("rate(node_cpu_seconds_total") == 2
+    assert query.count("rate(node_cpu_seconds_total") == 3
     assert "avg" not in query
