@@ -10,8 +10,8 @@ from benchmarks.placement import place
 from benchmarks.trace import SAMPLES, SECONDS_PER_SAMPLE
 from desched.model.cluster import SchedulingClass
 from desched.model.resources import Amounts
-from desched.simulation.cluster import PodTemplate
 from desched.simulation.history import Usage, UsageSeries
+from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 
 NODES = 100

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.day import CAPACITY, TARGET
 from benchmarks.placement import Placement
 from desched.model.cluster import ClusterState, Effect, Pod, Taint
-from desched.policy.policy import Policy
+from desched.policy.policy import Policy, Share
 from desched.ports import Evictor
 from desched.simulation.world import Simulation
 
@@ -76,6 +76,7 @@ class Oracle:
         self, pods: Iterable[Pod], usage: dict[str, Floats], touched: Counter[str]
     ) -> list[Pod]:
         most = self._limits.workload
+        assert not isinstance(most, Share), "the limit of these policies is a count"
         return [
             pod
             for pod in pods

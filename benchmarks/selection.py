@@ -54,7 +54,8 @@ def _in_order(case: Instance, order: Order) -> Outcome:
     """Node by node, pods in this order until the node is relieved; the same places and limits."""
     places, allowance, hot, cost, evictions = case.places, case.allowance, 0, 0.0, 0
     for node in case.nodes:
-        trial, excess, gone = Trial(places, allowance), Excess(node.state), []
+        trial, excess = Trial(places, allowance), Excess(node.state)
+        gone: list[Candidate] = []
         for candidate in sorted(node.candidates, key=lambda c: order(node, c)):
             if excess.clears(gone):
                 break
@@ -149,10 +150,10 @@ def small(trace: Floats, seeds: int) -> None:
 def large(trace: Floats) -> None:
     """A tenth of 5,000 nodes hot and no limit, beside the bound of the linear program."""
     case = instance(LARGE, trace, np.random.default_rng(1))
-    took, busy = [], []
+    took, busy, ours = [], [], []
     for _ in range(RUNS):
         began, began_busy = time.perf_counter(), time.process_time()
-        ours = _ours(case)
+        ours.append(_ours(case))
         took.append(time.perf_counter() - began)
         busy.append(time.process_time() - began_busy)
     linear = optimum(case, places=False, whole=False)
@@ -164,7 +165,7 @@ def large(trace: Floats) -> None:
     )
     print(f"{'':<44}{'hot left':>9}{'cost':>9}{'evictions':>11}")
     rows = {
-        "desched": ours,
+        "desched": ours[-1],
         "first fit by priority (kubernetes-sigs)": _in_order(case, _by_priority),
         "biggest first (Volcano)": _in_order(case, _biggest),
         "random": _in_order(case, _random(1)),

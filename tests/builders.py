@@ -48,7 +48,7 @@ def amounts(cpu: float = 0, memory_gib: float = 0, **extended: int) -> Amounts:
 
 def node(name: str, cpu: float = 4, memory_gib: float = 16, **fields: Any) -> Node:
     size = msgspec.structs.replace(amounts(cpu, memory_gib), pods=110)
-    defaults = {
+    defaults: dict[str, Any] = {
         "uid": f"uid-{name}",
         "created_at": NOW - timedelta(days=30),
         "labels": {"kubernetes.io/hostname": name},
@@ -66,7 +66,7 @@ def workload(name: str, replicas: int = 3, namespace: str = "apps", **fields: An
 def pod(name: str, on: str = "", of: str | None = "web", **fields: Any) -> Pod:
     """A running pod of the workload `of` (None: bare) that requests 0.1 cores and 0.1 GiB."""
     request = fields.pop("request", amounts(0.1, 0.1))
-    defaults = {
+    defaults: dict[str, Any] = {
         "namespace": "apps",
         "uid": f"uid-{name}",
         "scheduling": SchedulingClass(request, **fields.pop("scheduling", {})),
@@ -119,7 +119,7 @@ def no_limits_but(**fields: Any) -> EvictionLimits:
 
 def policy(*rules: ResourceRule, **fields: Any) -> Policy:
     """A policy on CPU and memory without limits on evictions or risk, unless told otherwise."""
-    defaults = {
+    defaults: dict[str, Any] = {
         "source": "test",
         "digest": "test",
         "profile": "test",

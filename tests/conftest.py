@@ -1,4 +1,5 @@
 import logging
+from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -12,7 +13,7 @@ settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)
-def _logging_as_before():
+def _logging_as_before() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     yield

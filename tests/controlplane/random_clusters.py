@@ -198,7 +198,7 @@ def _workload(
     """A workload and the cores that it will take, as the scores count them."""
     kind = "StatefulSet" if chance.random() < 0.12 else "Deployment"
     replicas = chance.randint(2, 15)
-    containers = [
+    containers: list[Object] = [
         {"name": f"c{i}", "image": f"none/{name}", "resources": {"requests": dict(requests)}}
         for i, requests in enumerate(chance.choices(REQUESTS, k=chance.choice((1, 1, 1, 2))))
     ]

@@ -107,7 +107,7 @@ class Soak:
         )
 
     def _running(self) -> int:
-        return sum(pod["status"].get("phase") == "Running" for pod in self._plane.pods)
+        return sum(pod["status"].get("phase") == "Running" for pod in self._plane.seen_pods)
 
     def _wait_for_cycles(self, count: int) -> None:
         self._plane.wait_for(
@@ -145,7 +145,7 @@ class Soak:
         self._heat.look()
         self._witness.look()
         self._check_need()
-        self._taints.look(self._plane.nodes, self._chaos.calm_since_seconds)
+        self._taints.look(self._plane.seen_nodes, self._chaos.calm_since_seconds)
         self._chaos.forget_requests()
         if time.monotonic() - self._sampled_at >= self._form.sample_seconds:
             self._sampled_at = time.monotonic()
@@ -172,7 +172,7 @@ class Soak:
             if now - began > _MOST_QUIET_SECONDS:
                 break
             self._tick()
-            if self._witness.unexplained or steered(self._plane.nodes):
+            if self._witness.unexplained or steered(self._plane.seen_nodes):
                 calm = time.monotonic()
         self._journal.note("phase", "end", f"{len(self._witness.accepted)} evictions")
         remembered = self._replicas.memory()["evictions"]
@@ -191,7 +191,7 @@ class Soak:
             lives=list(self._processes.lives.values()),
             taints=self._taints,
             needless=self._needless,
-            left_tainted=sorted(steered(self._plane.nodes)),
+            left_tainted=sorted(steered(self._plane.seen_nodes)),
             in_flight=in_flight,
         )
 

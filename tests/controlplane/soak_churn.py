@@ -162,7 +162,7 @@ class Churn:
 
     def report_pods(self) -> None:
         """Say of pods what a kubelet that is back says, which KWOK does only once."""
-        for pod in self._plane.pods:
+        for pod in self._plane.seen_pods:
             status = pod["status"]
             if status.get("phase") == "Running" and pod["spec"]["nodeName"] not in self._away:
                 conditions = {each["type"]: each["status"] for each in status["conditions"]}
@@ -180,14 +180,14 @@ class Churn:
         self._plane.request("PATCH", f"/api/v1/nodes/{node}", body)
 
     def _on(self, node: str) -> list[Object]:
-        return [pod for pod in self._plane.pods if pod["spec"].get("nodeName") == node]
+        return [pod for pod in self._plane.seen_pods if pod["spec"].get("nodeName") == node]
 
     # Load
 
     def _hot_spot(self) -> None:
         """A node begins to use more on its own, often one that the scheduler favours."""
-        pods = self._plane.pods
-        load = use_by_node(self._plane.nodes, pods)
+        pods = self._plane.seen_pods
+        load = use_by_node(self._plane.seen_nodes, pods)
         cool = [n for n in load if n not in self._away | self._hot]
         if len(self._hot) >= max(3, round(HOT_RATIO * len(self._cluster.nodes))) or not cool:
             return
@@ -220,7 +220,9 @@ class Churn:
 
     def _use(self, app: App, cpu: str) -> None:
         pods = (
-            p for p in self._plane.pods if p["metadata"].get("labels", {}).get("app") == app.name
+            p
+            for p in self._plane.seen_pods
+            if p["metadata"].get("labels", {}).get("app") == app.name
         )
         body = {"metadata": {"annotations": {CPU_ANNOTATION: cpu}}}
         for name in _names(pods):

@@ -160,6 +160,8 @@ def _manifests(app: App, request_millicores: int) -> Iterator[Object]:
             yield _budget(app.name, 0)
         case "guarded":
             yield _budget(app.name, 1)
+        case _:
+            pass
     manifest = deployment(app.name, app.replicas, "0", NAMESPACE, **fields)
     manifest["spec"]["template"]["metadata"]["annotations"] = notes
     yield manifest

@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 def sample(plane: WatchedControlPlane, seconds: float, evictions: int) -> Sample:
     """The cluster as it was listed last."""
-    nodes, pods = plane.nodes, plane.pods
+    nodes, pods = plane.seen_nodes, plane.seen_pods
     used = use_by_node(nodes, pods).values()
     cpu = [use.cpu_ratio for use in used] or [0.0]
     memory = [use.memory_ratio for use in used] or [0.0]
@@ -78,10 +78,10 @@ class HeatWatch:
 
     def look(self) -> None:
         """Look at what was listed last, unless that is known."""
-        if self._plane.pods is self._seen:
+        if self._plane.seen_pods is self._seen:
             return
-        self._seen = self._plane.pods
-        for node, use in use_by_node(self._plane.nodes, self._seen).items():
+        self._seen = self._plane.seen_pods
+        for node, use in use_by_node(self._plane.seen_nodes, self._seen).items():
             if use.is_overloaded:
                 self._hot_at[node] = datetime.now(UTC)
 

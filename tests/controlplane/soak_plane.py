@@ -7,11 +7,11 @@ from tests.controlplane.manifests import Object
 class WatchedControlPlane(ControlPlane):
     """Keeps the nodes and pods that the exporter has listed last, so that nobody else need ask."""
 
-    nodes: tuple[Object, ...] = ()
-    pods: tuple[Object, ...] = ()
+    seen_nodes: tuple[Object, ...] = ()
+    seen_pods: tuple[Object, ...] = ()
 
     def _observe(self) -> tuple[list[Object], list[Object]] | None:
         seen = super()._observe()
         if seen is not None:
-            self.nodes, self.pods = map(tuple, seen)
+            self.seen_nodes, self.seen_pods = map(tuple, seen)
         return seen

@@ -109,6 +109,8 @@ class Witness:
                 self.taints["changed"] += 1
             case "create pods/eviction":
                 self._judge(request)
+            case _:
+                pass
 
     def _keep(self, request: Request) -> None:
         earliest = request.began - _REMEMBERED

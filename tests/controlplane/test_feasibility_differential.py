@@ -184,7 +184,7 @@ class Trial:
     def _ports(self) -> list[Object]:
         if self._chance.random() < 0.7:
             return []
-        port = {"containerPort": 80, "hostPort": self._chance.choice((8080, 9090))}
+        port: Object = {"containerPort": 80, "hostPort": self._chance.choice((8080, 9090))}
         port["protocol"] = self._chance.choice(("TCP", "UDP"))
         port["hostIP"] = self._chance.choice(("", "0.0.0.0", "10.0.0.1", "10.0.0.2"))  # noqa: S104
         return [port]
@@ -219,7 +219,10 @@ class Trial:
                 {"matchLabels": {"app": f"w{chance.randrange(6):02}"}},
             )
         )
-        term = {"labelSelector": selector, "topologyKey": chance.choice((HOSTNAME, ZONE, "disk"))}
+        term: Object = {
+            "labelSelector": selector,
+            "topologyKey": chance.choice((HOSTNAME, ZONE, "disk")),
+        }
         where = chance.random()
         if where < 0.2:
             term["namespaces"] = [chance.choice(self._namespaces)]

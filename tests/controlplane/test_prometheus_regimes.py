@@ -32,6 +32,7 @@ ODD_NAME = 'odd "name" \\'
 
 Labels = Mapping[str, str]
 Times = Sequence[float]  # seconds ago, oldest first
+Curve = Callable[[float], float]  # of the seconds since the history began
 
 
 def scraped(
@@ -39,6 +40,11 @@ def scraped(
 ) -> Times:
     """The times of scrapes between two times ago, the newest exactly at `until`."""
     return [until + every * i for i in reversed(range(int((since - until) // every) + 1))]
+
+
+def rising(per_second: float, since: float = 0.0) -> Curve:
+    """A counter that begins at zero."""
+    return lambda t: (t - since) * per_second
 
 
 class History:
@@ -49,9 +55,7 @@ class History:
         self._now = now
         self.lines: list[str] = []
 
-    def series(
-        self, name: str, labels: Labels, times: Times, value: Callable[[float], float]
-    ) -> None:
+    def series(self, name: str, labels: Labels, times: Times, value: Curve) -> None:
         """Samples whose value depends on the seconds since the history began."""
         stack = self._stack.replace("\\", r"\\").replace('"', r"\"")
         text = ",".join(f'{k}="{v}"' for k, v in {"stack": stack, **labels}.items())
@@ -70,7 +74,7 @@ class History:
                     "node_cpu_seconds_total",
                     {"cpu": cpu, "mode": mode, **labels},
                     times,
-                    lambda t, share=share: (t - began) * share,
+                    rising(share, since=began),
                 )
 
     def memory(self, labels: Labels, used: float, times: Times | None = None) -> None:
@@ -84,7 +88,7 @@ class History:
         self.series(name, labels, scraped() if times is None else times, lambda _: value)
 
     def container_cpu(self, labels: Labels, cores: float) -> None:
-        self.series("container_cpu_usage_seconds_total", labels, scraped(), lambda t: t * cores)
+        self.series("container_cpu_usage_seconds_total", labels, scraped(), rising(cores))
 
     def container_memory(self, labels: Labels, used: float) -> None:
         self.gauge("container_memory_working_set_bytes", labels, used)
@@ -115,6 +119,11 @@ def write_five_regimes(history: History) -> None:
 HOT_SINCE_SECONDS_AGO = 8 * 60
 
 
+def turning(before: float, after: float, at: float) -> Curve:
+    """A counter that rises by one rate, and by another from a time on."""
+    return lambda t: before * min(t, at) + after * max(0.0, t - at)
+
+
 def write_lasting(history: History) -> None:
     """n-a has been hot all the time, n-b since a while ago; n-c was scraped for six minutes."""
     turned_hot = HISTORY_SECONDS - HOT_SINCE_SECONDS_AGO
@@ -125,16 +134,12 @@ def write_lasting(history: History) -> None:
             "node_cpu_seconds_total",
             {"node": "n-b", "cpu": "0", "mode": mode},
             scraped(),
-            lambda t, before=before, after=after: (
-                before * min(t, turned_hot) + after * max(0.0, t - turned_hot)
-            ),
+            turning(before, after, turned_hot),
         )
     for name, share in (("web", 0.5), ("nolabel", 0.1)):
         labels = {"namespace": "a" if name == "web" else "c", "pod": name, "container": "c1"}
         for metric, rate in (("throttled_periods", 10 * share), ("periods", 10)):
-            history.series(
-                f"container_cpu_cfs_{metric}_total", labels, scraped(), lambda t, r=rate: t * r
-            )
+            history.series(f"container_cpu_cfs_{metric}_total", labels, scraped(), rising(rate))
 
 
 def write_pods(history: History) -> None:
@@ -213,9 +218,7 @@ def write_incomplete_cpus(history: History) -> None:
         for cpu in cpus:
             for mode, share in modes.items():
                 labels = {"instance": name, "cpu": cpu, "mode": mode}
-                history.series(
-                    "node_cpu_seconds_total", labels, scraped(), lambda t, share=share: t * share
-                )
+                history.series("node_cpu_seconds_total", labels, scraped(), rising(share))
 
 
 STACKS = {

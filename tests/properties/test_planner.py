@@ -1,6 +1,6 @@
 """What must hold for every plan, whatever the cluster looks like."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import timedelta
 
 import msgspec
@@ -98,7 +98,7 @@ def carried_out(seen: Snapshot, plan: Plan) -> Snapshot:
     moved = {p.name: p for p in seen.cluster.pods if p.name in target}
     nodes = {n.name: n for n in seen.cluster.nodes}
     usage = seen.load.pods
-    shift: Counter[tuple[str, Resource]] = Counter()
+    shift: defaultdict[tuple[str, Resource], float] = defaultdict(float)
     for name, one in moved.items():
         used = usage["apps", name]
         for place, sign in ((one.node, -1), (target[name], 1)):

@@ -17,7 +17,7 @@ times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.ju
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 
 
-def values_of(kind: Any) -> st.SearchStrategy[Any]:
+def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
     """Any value of a type of the model, by the types of its fields."""
     match kind:
         case msgspec.inspect.StructType():
@@ -26,15 +26,16 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         case msgspec.inspect.VarTupleType():
             return st.lists(values_of(kind.item_type), max_size=2).map(tuple)
         case msgspec.inspect.UnionType():
-            return st.one_of(map(values_of, kind.types))
+            return st.one_of([values_of(each) for each in kind.types])
         case msgspec.inspect.EnumType():
             return st.sampled_from(kind.cls)
         case msgspec.inspect.NoneType():
             return st.none()
-    return SIMPLE[type(kind)]
+        case _:
+            return SIMPLE[type(kind)]
 
 
-SIMPLE = {
+SIMPLE: dict[type[msgspec.inspect.Type], st.SearchStrategy[Any]] = {
     msgspec.inspect.StrType: words,
     msgspec.inspect.IntType: st.integers(0, 2**31),
     msgspec.inspect.FloatType: st.floats(min_value=0, allow_infinity=False),
