@@ -199,11 +199,11 @@ RULES: tuple[Rule, ...] = (
     restraint.paused,
     restraint.in_flight,
     restraint.cooling_down,
-    replicas.recently_evicted,
     replicas.missing_budget,
     replicas.budgets,
     replicas.single_replica,
     replicas.availability,
+    replicas.recently_evicted,
     _seen_by_windows,
     _usage,
 )

@@ -150,8 +150,7 @@ def test_of_two_replicas_one_moves_at_a_time_and_a_single_one_stays(world: World
     set_ready(sites, replacement, ready=False)
     second = look()
     assert evicted(second) == []
-    # To `kubectl rollout status` as well, a Deployment with an unready pod is not done.
-    assert refused(second)["pair"] <= {"replicas_not_ready", "rollout_under_way"}
+    assert refused(second)["pair"] == {"replicas_not_ready"}
     set_ready(sites, replacement, ready=True)
     third = look()
     assert [record["result"] for record in third["settled"]] == ["landed_as_forecast"]

@@ -388,7 +388,11 @@ def test_a_rollout_is_over_when_its_pods_are_ready(
 
     def settled() -> set[tuple[str, str]]:
         found = reader.read_cluster().workloads.values()
-        return {(w.kind, w.name) for w in found if not w.rolling_out and not w.scaling}
+        return {
+            (w.kind, w.name)
+            for w in found
+            if w.ready_replicas == w.desired_replicas and not w.rolling_out and not w.scaling
+        }
 
     expected = {("Deployment", "web"), ("StatefulSet", "db")}
     control_plane.wait_for("both are settled", lambda: settled() == expected)

@@ -88,9 +88,11 @@ class _Builder:
         self._scaling = scaling
 
     def deployment(self, item: wire.Deployment) -> Workload:
+        status = item.status
         return replace(
             self._workload("Deployment", item.metadata, item.spec.replicas),
-            ready_replicas=item.status.ready_replicas or 0,
+            # One that is not available was not Ready for its minReadySeconds.
+            ready_replicas=min(status.ready_replicas or 0, status.available_replicas or 0),
             rolling_out=_is_deploying(item),
         )
 
@@ -140,7 +142,7 @@ def _is_unseen(metadata: wire.Metadata, observed_generation: int | None) -> bool
 
 
 def _is_deploying(item: wire.Deployment) -> bool:
-    """Whether `kubectl rollout status` would wait."""
+    """Whether `kubectl rollout status` would wait for more than that replicas are available."""
     status = item.status
     replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas
     updated = status.updated_replicas or 0
@@ -148,17 +150,17 @@ def _is_deploying(item: wire.Deployment) -> bool:
         _is_unseen(item.metadata, status.observed_generation)
         or updated < replicas
         or (status.replicas or 0) > updated
-        or (status.available_replicas or 0) < updated
     )
 
 
 def _is_updating(item: wire.StatefulSet) -> bool:
-    """Whether `kubectl rollout status` would wait, or an eviction would change the revision."""
+    """Whether `kubectl rollout status` would wait for more than that replicas are Ready.
+
+    Or an eviction would change the revision.
+    """
     status = item.status
     replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas
     if _is_unseen(item.metadata, status.observed_generation):
-        return True
-    if (status.ready_replicas or 0) < replicas:
         return True
     strategy = item.spec.update_strategy or wire.UpdateStrategy()
     rolling_update = strategy.rolling_update or wire.RollingUpdate()

@@ -99,11 +99,23 @@ def test_replicas_that_are_not_set_are_one() -> None:
         {"observedGeneration": 2},  # the controller has not seen the last edit
         {"updatedReplicas": 2},
         {"replicas": 4},  # an old pod is still there
-        {"availableReplicas": 2},
+        {"updatedReplicas": 2, "availableReplicas": 2},
     ],
 )
 def test_a_deployment_rolls_out_while_kubectl_would_wait(status: dict[str, int]) -> None:
     assert web(manifests.deployment(**status)).rolling_out
+
+
+def test_a_replica_that_fails_long_after_a_rollout_is_not_ready_and_no_rollout() -> None:
+    of_deployment = web(manifests.deployment(readyReplicas=2, availableReplicas=2))
+    of_stateful_set = db(readyReplicas=2)
+
+    for workload in (of_deployment, of_stateful_set):
+        assert (workload.rolling_out, workload.ready_replicas) == (False, 2)
+
+
+def test_a_replica_that_has_been_ready_for_too_short_a_time_does_not_count() -> None:
+    assert web(manifests.deployment(availableReplicas=2)).ready_replicas == 2
 
 
 @pytest.mark.parametrize(
@@ -111,7 +123,6 @@ def test_a_deployment_rolls_out_while_kubectl_would_wait(status: dict[str, int])
     [
         ({}, False),
         ({"observedGeneration": 1}, True),
-        ({"readyReplicas": 2}, True),
         ({"updateRevision": "db-2", "updatedReplicas": 1}, True),
     ],
 )

@@ -128,7 +128,6 @@ SPOILED: list[tuple[str, Spoil]] = [
         "cooling_down",
         remembering(cool_downs=(CoolDown("uid-web", "", NOW + timedelta(minutes=5)),)),
     ),
-    ("evicted_recently", Candidate.evict_before),
     ("without_budget", all_of(with_budgets(), by_policy(pods_without_budget=True))),
     ("several_budgets", with_budgets(budget("a", 5, app="web"), budget("b", 5, app="web"))),
     (
@@ -139,6 +138,7 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("single_replica", all_of(of_workload(replicas=1), by_policy(min_replicas=0))),
     ("replicas_not_ready", of_workload(ready_replicas=2)),
     ("too_few_replicas", by_policy(min_replicas=3)),
+    ("evicted_recently", Candidate.evict_before),
     ("too_young", of_pod(started_at=NOW - timedelta(seconds=WINDOW_SECONDS - 1))),
     ("usage_unknown", lambda one: setattr(one, "measured", False)),
 ]
