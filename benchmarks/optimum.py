@@ -6,6 +6,9 @@ of the plan bears its landing. Where it lands is a variable, the probability of 
 landing set, and a node is charged usage and requests times probability: this is the relaxation, for
 the scheduler decides that, each move changes it, and the planner reserves the likeliest place in
 full. So the optimum is a bound for every plan whose pods all have a bearable landing at the start.
+
+In full the landing set is every node with room. As first forecast it is the nodes that get any
+probability at the start of the plan, so that no move changes where another one lands.
 """
 
 from collections.abc import Sequence
@@ -86,13 +89,19 @@ class _Program:
 
 
 def optimum(
-    instance: Instance, *, places: bool = True, whole: bool = True, seconds: float = 60.0
+    instance: Instance,
+    *,
+    places: bool = True,
+    as_first_forecast: bool = False,
+    whole: bool = True,
+    seconds: float = 60.0,
 ) -> Optimum:
     """The best choice for an instance.
 
     Args:
         instance: the choice to make.
         places: whether every pod needs a place; without, the result is a lower bound.
+        as_first_forecast: whether landing sets are those at the start of the plan.
         whole: whether pods are indivisible; without, it is the bound of the linear program.
         seconds: when to stop and report the gap.
     """
@@ -128,7 +137,7 @@ def optimum(
         terms = dict.fromkeys((everyone[i] for i in quota.members), 1.0)
         program.row(terms, -np.inf, quota.most)
     if places:
-        _add_places(program, instance, goes)
+        _add_places(program, instance, goes, as_first_forecast=as_first_forecast)
     found, gap = program.solve(whole=whole, seconds=seconds)
     return Optimum(
         round(sum(1.0 - found[done] for done in relieved)),
@@ -188,7 +197,9 @@ def may_go(instance: Instance, node: HotNode, candidate: Candidate) -> bool:
     return helps and isinstance(instance.places.find(candidate.pod, candidate.charge), Place)
 
 
-def _add_places(program: _Program, instance: Instance, goes: list[list[int]]) -> None:
+def _add_places(
+    program: _Program, instance: Instance, goes: list[list[int]], *, as_first_forecast: bool
+) -> None:
     """Each pod that goes lands somewhere in its landing set, and no node is filled too far."""
     filled: list[dict[int, tuple[float, ...]]] = [{} for _ in instance.free]
     for node, pods in zip(instance.nodes, goes, strict=True):
@@ -198,8 +209,13 @@ def _add_places(program: _Program, instance: Instance, goes: list[list[int]]) ->
             charge = [
                 candidate.charge[resource] / CAPACITY[r] for r, resource in enumerate(RESOURCES)
             ]
-            under = np.flatnonzero(fit.under_ceiling)
-            at = {program.variable(0.0, whole=False): int(d) for d in under}
+            landing_set = fit.under_ceiling
+            if as_first_forecast:
+                found = instance.places.find(candidate.pod, candidate.charge)
+                probable = isinstance(found, Place) and found.landing.probabilities > 0
+                landing_set = landing_set & probable
+            nodes = np.flatnonzero(landing_set)
+            at = {program.variable(0.0, whole=False): int(d) for d in nodes}
             for place, destination in at.items():
                 filled[destination][place] = (
                     requests.cpu_millicores / CAPACITY[0],
