@@ -211,6 +211,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     scheduler: str = "default-scheduler"
     volumes: tuple[PodVolume, ...] = ()
     has_resource_claims: bool = False
+    has_scheduling_group: bool = False
     gated: bool = False
     grace_period_seconds: int = 30
     resizing: bool = False

@@ -77,6 +77,7 @@ class RefusalReason(StrEnum):
     LOCAL_STORAGE = "local_storage"
     HOST_PATH = "host_path"
     RESOURCE_CLAIMS = "resource_claims"
+    POD_GROUP = "pod_group"
     WITHOUT_BUDGET = "without_budget"
     SINGLE_REPLICA = "single_replica"
     TOO_FEW_REPLICAS = "too_few_replicas"

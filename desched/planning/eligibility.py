@@ -6,7 +6,7 @@ marked with `_lifted` do not hold for a pod whose annotations ask for a move (`c
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod
 from desched.model.plan import RefusalReason
-from desched.planning import replicas, restraint, storage
+from desched.planning import groups, replicas, restraint, storage
 from desched.planning.consent import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.owners import kind_of, top_owner
 from desched.planning.surroundings import Finding, Rule, Surroundings
@@ -187,6 +187,7 @@ RULES: tuple[Rule, ...] = (
     _lifted(storage.disk_storage),
     _lifted(storage.host_paths),
     _resource_claims,
+    groups.grouped,
     _lifted(replicas.min_replicas),
     _min_age,
     _grace_period,

@@ -55,6 +55,7 @@ REFUSALS: Mapping[RefusalReason, str] = {
         "It uses a directory of its node that others may not have; only an annotation lets it go."
     ),
     RefusalReason.RESOURCE_CLAIMS: "It holds a device through a ResourceClaim.",
+    RefusalReason.POD_GROUP: "It belongs to a group of pods that need each other.",
     RefusalReason.WITHOUT_BUDGET: (
         "No PodDisruptionBudget covers it, and the policy or its kind of workload asks for one."
     ),

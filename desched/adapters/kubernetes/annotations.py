@@ -8,8 +8,11 @@ PREFIXES = (
     "kubernetes.io/config.",
     "cluster-autoscaler.kubernetes.io/",
     "controller.kubernetes.io/",
+    "gang.scheduling.koordinator.sh/",
     "karpenter.sh/",
+    "scheduling.k8s.io/",
     "scheduling.koordinator.sh/",
+    "scheduling.volcano.sh/",
     "volcano.sh/",
 )
 _ENCODED_PREFIXES = tuple(f'"{prefix}'.encode() for prefix in PREFIXES)

@@ -66,6 +66,7 @@ class PodBuilder:
             scheduler=intern(spec.scheduler_name or "default-scheduler"),
             volumes=_volumes(metadata.name, spec.volumes) if spec.volumes else (),
             has_resource_claims=has_entries(spec.resource_claims),
+            has_scheduling_group=_is_there(spec.scheduling_group) or _is_there(spec.workload_ref),
             gated=has_entries(spec.scheduling_gates),
             grace_period_seconds=_grace_period(spec),
             resizing=resizing,
@@ -117,6 +118,10 @@ def _conditions(conditions: Iterable[wire.Condition]) -> tuple[bool, bool]:
         elif condition.type in _RESIZE_CONDITIONS and condition.status != "False":
             resizing = True
     return ready, resizing
+
+
+def _is_there(raw: msgspec.Raw) -> bool:
+    return bytes(raw) not in {b"", b"null"}
 
 
 def _grace_period(spec: wire.PodSpec) -> int:

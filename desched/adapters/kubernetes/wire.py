@@ -197,6 +197,8 @@ class PodSpec(Wire):
     topology_spread_constraints: Raw = Raw()
     resource_claims: Raw = Raw()
     scheduling_gates: Raw = Raw()
+    scheduling_group: Raw = Raw()
+    workload_ref: Raw = Raw()
 
 
 class ContainerStatus(Wire):

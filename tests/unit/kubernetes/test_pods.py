@@ -350,6 +350,19 @@ def test_gates_and_claims_are_flagged_on_the_pod_too() -> None:
     assert pod.has_resource_claims
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("schedulingGroup", {"podGroupName": "training"}, True),
+        ("workloadRef", {"name": "training", "podGroup": "workers"}, True),
+        ("schedulingGroup", None, False),
+    ],
+)
+def test_a_pod_of_a_scheduling_group_says_so(field: str, value: object, *, expected: bool) -> None:
+    assert built(manifests.pod(**{field: value})).has_scheduling_group is expected
+    assert not built(manifests.pod()).has_scheduling_group
+
+
 def test_pods_of_a_workload_share_what_they_have_in_common() -> None:
     builder = PodBuilder()
     first, second = (built(manifests.pod(name), builder) for name in ("web-1", "web-2"))

@@ -107,6 +107,7 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("local_storage", holding(PodVolume(VolumeKind.EMPTY_DIR))),
     ("host_path", holding(PodVolume(VolumeKind.HOST_PATH, path="/var/lib/models"))),
     ("resource_claims", of_pod(has_resource_claims=True)),
+    ("pod_group", of_pod(has_scheduling_group=True)),
     ("too_few_replicas", by_policy(min_replicas=10)),
     ("too_young", by_policy(min_pod_age_seconds=172_800)),
     ("long_grace_period", of_pod(grace_period_seconds=601)),
