@@ -295,12 +295,16 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
 
 
 class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False):
-    """A claim; `volume` is empty while it is not bound."""
+    """A claim; `volume` is empty while it is not bound.
+
+    `for_one_pod` is the access mode ReadWriteOncePod.
+    """
 
     namespace: str
     name: str
     storage_class: str = ""
     volume: str = ""
+    for_one_pod: bool = False
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, gc=False):

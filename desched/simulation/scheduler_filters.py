@@ -1,7 +1,7 @@
 """On which nodes the simulated scheduler may place a pod: kube-scheduler's filters, node by node.
 
-Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins at v1.36. Left out: attach limits and
-volume zones, preemption.
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins at v1.36. Left out: attach limits,
+volume zones, claims for one pod only, preemption.
 """
 
 from collections import Counter

@@ -255,7 +255,7 @@ class Trial:
         return found
 
     def _make_volumes(self) -> None:
-        """Bound claims whose volumes differ in zone label and node affinity, and a low limit."""
+        """Bound claims that differ in zone label, node affinity and mode, and a low limit."""
         zones = ("a", "b__c", "c", None)
         manifests: list[Object] = [
             {
@@ -324,13 +324,14 @@ def _csi_node(node: str, limit: int) -> Object:
 
 def _bound_claim(namespace: str, number: int, zone: str | None, near: list[str]) -> list[Object]:
     name = f"claim-{number}"
+    modes = ["ReadWriteMany" if zone else "ReadWriteOncePod"]
     volume: Object = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": f"{namespace}-{name}", "labels": {ZONE: zone} if zone else {}},
         "spec": {
             "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteMany"],
+            "accessModes": modes,
             "csi": {"driver": DRIVER, "volumeHandle": name},
             "claimRef": {"namespace": namespace, "name": name},
         },
@@ -346,7 +347,7 @@ def _bound_claim(namespace: str, number: int, zone: str | None, near: list[str])
         "spec": {
             "storageClassName": "",
             "volumeName": f"{namespace}-{name}",
-            "accessModes": ["ReadWriteMany"],
+            "accessModes": modes,
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }

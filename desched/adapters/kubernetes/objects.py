@@ -18,6 +18,8 @@ _TOPOLOGY_LABELS = frozenset(
 )
 """The scheduler matches these labels of a volume with the node's (VolumeZone)."""
 
+_FOR_ONE_POD = "ReadWriteOncePod"
+
 
 def budget(item: wire.PodDisruptionBudget) -> PodDisruptionBudget:
     """The budget; without a selector it covers no pod, with an empty one all of its namespace.
@@ -43,6 +45,7 @@ def claim(item: wire.PersistentVolumeClaim) -> PersistentVolumeClaim:
         name=item.metadata.name,
         storage_class=item.spec.storage_class_name or "",
         volume=item.spec.volume_name or "",
+        for_one_pod=_FOR_ONE_POD in (item.spec.access_modes or ()),
     )
 
 

@@ -477,6 +477,7 @@ class Namespace(Wire):
 
 
 class ClaimSpec(Wire):
+    access_modes: list[str] | None = None
     storage_class_name: str | None = None
     volume_name: str | None = None
 

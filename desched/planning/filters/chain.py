@@ -18,6 +18,9 @@ from desched.planning.filters.volumes import VolumeFilter
 
 # The scheduler's own words, as `kubectl describe` shows them; others are beside their filter.
 NO_PORT = "node(s) didn't have free ports for the requested pod ports"
+USED_CLAIM = (
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+)
 TOO_MANY_VOLUMES = "node(s) exceed max volume count"
 NO_VOLUME = "node(s) didn't match PersistentVolume's node affinity"
 NO_ZONE = "node(s) had no available volume zone"
@@ -163,6 +166,7 @@ class FilterChain:
         if scheduling.host_ports:
             yield NO_PORT, self._ports.free(pod, census)
         if pod.volumes:
+            yield USED_CLAIM, self._volumes.unused(pod, census)
             yield TOO_MANY_VOLUMES, self._volumes.attachable(pod, census)
             yield NO_VOLUME, self._volumes.reachable(pod)
             yield NO_ZONE, self._volumes.in_zone(pod)

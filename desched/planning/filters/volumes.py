@@ -1,4 +1,4 @@
-"""Volumes: from where they can be reached, and how many more a node can attach."""
+"""Volumes: from where they can be reached, who else has them, and how many a node can attach."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -25,9 +25,12 @@ _CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
 Handle = tuple[str, str]
 """A CSI driver and its name for a volume."""
 
+ClaimKey = tuple[str, str]
+"""A claim's namespace and name."""
+
 
 class VolumeFilter:
-    """Plugins VolumeBinding, VolumeZone and NodeVolumeLimits.
+    """Plugins VolumeBinding, VolumeZone, NodeVolumeLimits and, for claims, VolumeRestrictions.
 
     A claim that is not bound fits anywhere if its class waits for its first consumer; claims and
     volumes that are not known fit nowhere.
@@ -66,6 +69,15 @@ class VolumeFilter:
                 mask &= np.array([_is_in(node, zones) for node in self._columns.nodes], dtype=bool)
         return mask
 
+    def unused(self, pod: Pod, census: Census) -> Mask:
+        """All nodes, or none while another pod has a claim that is for one pod only."""
+        users = {claim: self._users[claim] for claim in self._for_one_pod(pod)}
+        for change in census.changes if users else ():
+            for claim in users.keys() & self._for_one_pod(change.pod):
+                users[claim] += change.sign
+        taken = any(count > 0 for count in users.values())
+        return self._columns.none() if taken else self._columns.all()
+
     def attachable(self, pod: Pod, census: Census) -> Mask:
         """Nodes that can attach what they have not attached of the pod's volumes."""
         mask = self._columns.all()
@@ -99,6 +111,21 @@ class VolumeFilter:
         claim = self._cluster.claims.get((pod.namespace, volume.claim))
         made = self._cluster.storage_classes.get(claim.storage_class) if claim else None
         return bool(claim and not claim.volume and made and made.waits_for_consumer)
+
+    def _for_one_pod(self, pod: Pod) -> set[ClaimKey]:
+        names = {v.claim for v in pod.volumes if v.kind is VolumeKind.CLAIM}
+        found = (self._cluster.claims.get((pod.namespace, name)) for name in names)
+        return {(claim.namespace, claim.name) for claim in found if claim and claim.for_one_pod}
+
+    @cached_property
+    def _users(self) -> Counter[ClaimKey]:
+        """How many pods have each claim that is for one pod only; those being deleted count."""
+        return Counter(
+            claim
+            for pod, _ in self._index.residents
+            if pod.volumes
+            for claim in self._for_one_pod(pod)
+        )
 
     # Attached volumes: how many pods hold each volume on each node. A volume counts once.
 

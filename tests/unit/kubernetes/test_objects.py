@@ -75,12 +75,13 @@ def test_a_budget_with_an_operator_that_is_not_known_is_an_error() -> None:
         budget({"matchExpressions": [{"key": "a", "operator": "Like"}]})
 
 
-def test_claims_name_their_class_and_volume() -> None:
+def test_claims_name_their_class_and_volume_and_whether_they_are_for_one_pod() -> None:
     bound = {
         "metadata": manifests.metadata("data"),
         "spec": {"storageClassName": "fast", "volumeName": "pv-1"},
     }
     fresh = {"metadata": manifests.metadata("data"), "spec": {"storageClassName": None}}
+    alone = {"metadata": manifests.metadata("data"), "spec": {"accessModes": ["ReadWriteOncePod"]}}
 
     assert objects.claim(
         msgspec.convert(bound, wire.PersistentVolumeClaim)
@@ -88,6 +89,7 @@ def test_claims_name_their_class_and_volume() -> None:
     assert objects.claim(
         msgspec.convert(fresh, wire.PersistentVolumeClaim)
     ) == PersistentVolumeClaim("shop", "data")
+    assert objects.claim(msgspec.convert(alone, wire.PersistentVolumeClaim)).for_one_pod
 
 
 @pytest.mark.parametrize("source", ["local", "hostPath"])

@@ -117,3 +117,29 @@ def test_a_victims_volumes_leave_with_it_unless_another_pod_holds_them() -> None
     shared = room(victim, with_claims("r", "v", on="a"), other, **cluster)  # type: ignore[arg-type]
     shared.reserve("nowhere", victim, {}, leaving=victim)
     assert shared.feasible(other, "b").tolist() == [False, True, True]
+
+
+def for_one_pod(name: str) -> dict[str, object]:
+    """A claim with the access mode ReadWriteOncePod, bound to a volume that every node reaches."""
+    cluster = claimed(PersistentVolume(name))
+    claim = PersistentVolumeClaim("apps", name, "fast", name, for_one_pod=True)
+    return cluster | {"claims": {("apps", name): claim}}
+
+
+def test_a_claim_for_one_pod_lets_no_second_pod_in_anywhere() -> None:
+    holder, other = with_claims("h", "v", on="a"), with_claims("p", "v")
+    assert places(other, **for_one_pod("v")) == ["a", "b", "nowhere"]
+    assert places(other, holder, **for_one_pod("v")) == []
+    assert len(places(other, holder, **claimed(PersistentVolume("v")))) == 3
+    victim = with_claims("q", "v", on="b")
+    found = room(holder, victim, **for_one_pod("v")).fit(victim, "b", {})  # type: ignore[arg-type]
+    assert "3 node has pod using PersistentVolumeClaim" in found.explanation
+
+
+def test_a_victim_with_a_claim_for_one_pod_is_replaced_when_it_is_gone() -> None:
+    victim = with_claims("p", "v", on="a")
+    found = room(victim, **for_one_pod("v"))  # type: ignore[arg-type]
+    assert not found.feasible_beside(victim, "a").any()
+    assert found.feasible(victim, "a").all()
+    found.reserve("b", victim, {}, leaving=victim)
+    assert not found.schedulable(with_claims("q", "v")).any()
