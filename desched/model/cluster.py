@@ -320,11 +320,12 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
 
 
 class StorageClass(msgspec.Struct, frozen=True, gc=False):
-    """How volumes of a class come about."""
+    """How volumes of a class come about; `topologies` is None where that may be anywhere."""
 
     name: str
     provisioner: str
     waits_for_consumer: bool = False
+    topologies: tuple[NodeSelectorTerm, ...] | None = None
 
 
 class CSINode(msgspec.Struct, frozen=True, gc=False):

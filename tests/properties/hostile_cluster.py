@@ -140,7 +140,13 @@ def documents() -> dict[str, list[Object]]:
         ],
         "/api/v1/persistentvolumes": [{"metadata": manifests.metadata("data", ""), **volume}],
         "/apis/storage.k8s.io/v1/storageclasses": [
-            {"metadata": manifests.metadata("fast", ""), "provisioner": "csi.test"}
+            {
+                "metadata": manifests.metadata("fast", ""),
+                "provisioner": "csi.test",
+                "allowedTopologies": [
+                    {"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}
+                ],
+            }
         ],
         "/apis/storage.k8s.io/v1/csinodes": [
             {"metadata": manifests.metadata("te2", ""), "spec": {"drivers": [driver]}}

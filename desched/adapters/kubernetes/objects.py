@@ -10,6 +10,7 @@ from desched.model.cluster import (
     Service,
     StorageClass,
 )
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 
 _TOPOLOGY_LABELS = frozenset(
     f"{prefix}/{level}"
@@ -74,6 +75,16 @@ def storage_class(item: wire.StorageClass) -> StorageClass:
         name=item.metadata.name,
         provisioner=item.provisioner,
         waits_for_consumer=item.volume_binding_mode == "WaitForFirstConsumer",
+        topologies=tuple(map(_topology, item.allowed_topologies or ())) or None,
+    )
+
+
+def _topology(term: wire.TopologyTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        tuple(
+            Requirement(each.key, Operator.IN, tuple(each.values or ()))
+            for each in term.match_label_expressions or ()
+        )
     )
 
 

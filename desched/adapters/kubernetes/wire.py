@@ -509,10 +509,20 @@ class PersistentVolume(Wire):
     spec: PersistentVolumeSpec = msgspec.field(default_factory=PersistentVolumeSpec)
 
 
+class TopologyRequirement(Wire):
+    key: str
+    values: list[str] | None = None
+
+
+class TopologyTerm(Wire):
+    match_label_expressions: list[TopologyRequirement] | None = None
+
+
 class StorageClass(Wire):
     metadata: Metadata
     provisioner: str
     volume_binding_mode: str | None = None
+    allowed_topologies: list[TopologyTerm] | None = None
 
 
 class AttachLimit(Wire):

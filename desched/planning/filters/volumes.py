@@ -32,8 +32,9 @@ ClaimKey = tuple[str, str]
 class VolumeFilter:
     """Plugins VolumeBinding, VolumeZone, NodeVolumeLimits and, for claims, VolumeRestrictions.
 
-    A claim that is not bound fits anywhere if its class waits for its first consumer; claims and
-    volumes that are not known fit nowhere.
+    A claim that is not bound fits wherever its class makes volumes, if that waits for the first
+    consumer; claims and volumes that are not known fit nowhere. The replacement of a pod gets new
+    ephemeral claims.
     """
 
     def __init__(self, cluster: ClusterState, columns: NodeColumns, index: PodIndex) -> None:
@@ -44,16 +45,16 @@ class VolumeFilter:
         self._limits_of: dict[str, Counts] = {}
 
     def reachable(self, pod: Pod) -> Mask:
-        """Nodes that the node affinity of every volume selects."""
+        """Nodes that every volume can be reached from, or be made for."""
         mask = self._columns.all()
         for volume in pod.volumes:
-            if volume.kind not in _CLAIMS:
-                continue
-            bound = self._bound(pod, volume)
-            if bound is not None:
-                mask &= self._places(bound)
-            elif not self._can_be_made(pod, volume):
-                return self._columns.none()
+            if volume.kind in _CLAIMS:
+                bound = self._bound(pod, volume)
+                replaced = volume.kind is VolumeKind.EPHEMERAL_CLAIM and bool(pod.node)
+                if bound is None or (replaced and bound.node_affinity is not None):
+                    mask &= self._made_for(pod, volume, bound)
+                else:
+                    mask &= self._places(bound)
         return mask
 
     def in_zone(self, pod: Pod) -> Mask:
@@ -107,10 +108,17 @@ class VolumeFilter:
         claim = self._cluster.claims.get((pod.namespace, volume.claim))
         return self._cluster.volumes.get(claim.volume) if claim else None
 
-    def _can_be_made(self, pod: Pod, volume: PodVolume) -> bool:
+    def _made_for(self, pod: Pod, volume: PodVolume, before: PersistentVolume | None) -> Mask:
+        """Nodes for which a volume can be made; `before` is what a new one takes the place of."""
         claim = self._cluster.claims.get((pod.namespace, volume.claim))
         made = self._cluster.storage_classes.get(claim.storage_class) if claim else None
-        return bool(claim and not claim.volume and made and made.waits_for_consumer)
+        if claim is None or made is None or not made.waits_for_consumer:
+            return self._columns.none()
+        if claim.volume and before is None:
+            return self._columns.none()
+        if made.topologies is None:
+            return self._columns.all()
+        return matching(self._columns, made.topologies)
 
     def _for_one_pod(self, pod: Pod) -> set[ClaimKey]:
         names = {v.claim for v in pod.volumes if v.kind is VolumeKind.CLAIM}

@@ -145,6 +145,21 @@ def test_a_storage_class_says_whether_volumes_wait_for_their_pod(
     )
 
 
+def test_a_storage_class_may_name_where_its_volumes_can_be_made() -> None:
+    in_zone = {"key": "zone", "values": ["a", "b"]}
+    document = {
+        "metadata": manifests.metadata("fast", ""),
+        "provisioner": "ebs.csi.aws.com",
+        "allowedTopologies": [{"matchLabelExpressions": [in_zone]}, {}],
+    }
+
+    found = objects.storage_class(msgspec.convert(document, wire.StorageClass))
+    assert found.topologies == (
+        NodeSelectorTerm((Requirement("zone", Operator.IN, ("a", "b")),)),
+        NodeSelectorTerm(),
+    )
+
+
 def test_a_driver_without_a_count_has_no_limit() -> None:
     document = {
         "metadata": manifests.metadata("te1", ""),

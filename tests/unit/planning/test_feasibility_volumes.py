@@ -13,6 +13,7 @@ from desched.model.cluster import (
     StorageClass,
     VolumeKind,
 )
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.planning.feasibility import Room
 from tests.builders import node, pod
 
@@ -74,6 +75,41 @@ def test_a_claim_that_waits_for_its_consumer_fits_anywhere_and_another_unbound_o
     one = with_claims("p", "v")
     assert len(places(one, claims=claims, storage_classes=waits)) == 3
     assert places(one, claims=claims, storage_classes=at_once) == []
+
+
+IN_A = NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("a",)),))
+IN_B = NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("b",)),))
+
+
+def test_a_claim_that_is_not_bound_fits_where_its_class_makes_volumes() -> None:
+    claims = {("apps", "v"): PersistentVolumeClaim("apps", "v", "fast")}
+    only_in_a = {
+        "fast": StorageClass("fast", "csi.lab", waits_for_consumer=True, topologies=(IN_A,))
+    }
+    assert places(with_claims("p", "v"), claims=claims, storage_classes=only_in_a) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("made", "bound_to", "fits"),
+    [
+        (StorageClass("fast", "csi.lab", waits_for_consumer=True), IN_A, ["a", "b", "nowhere"]),
+        (
+            StorageClass("fast", "csi.lab", waits_for_consumer=True, topologies=(IN_A, IN_B)),
+            IN_A,
+            ["a", "b"],
+        ),
+        (StorageClass("fast", "csi.lab"), IN_A, []),
+        (StorageClass("fast", "csi.lab"), None, ["a", "b", "nowhere"]),
+    ],
+)
+def test_a_replacement_gets_a_new_ephemeral_volume_where_its_class_makes_one(
+    made: StorageClass, bound_to: NodeSelectorTerm | None, fits: list[str]
+) -> None:
+    cluster = claimed(PersistentVolume("v", node_affinity=(bound_to,) if bound_to else None))
+    victim = pod("p", on="a", volumes=(PodVolume(VolumeKind.EPHEMERAL_CLAIM, "v"),))
+    found = room(victim, storage_classes={"fast": made}, **cluster)
+    feasible = found.feasible(victim, "a")
+    assert [n for n, fit in zip(found.names, feasible, strict=True) if fit] == fits
 
 
 def csi(name: str, handle: str = "") -> PersistentVolume:
