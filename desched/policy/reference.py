@@ -88,7 +88,7 @@ def reference() -> str:
         rows = [
             f"| `{key}` | {_type(schema['properties'][key], schema)} | "
             f"{_default(schema['properties'][key], required=field.is_required())} | "
-            f"{field.description} |"
+            f"{field.description}{_example(schema['properties'][key])} |"
             for key, field in keys(section).items()
         ]
         head = "| key | type | default | meaning |\n|---|---|---|---|"
@@ -177,6 +177,12 @@ def _default(schema: Mapping[str, Any], *, required: bool) -> str:
     if value is None:
         return ""
     return f"`{value:g}`" if isinstance(value, float) else f"`{json.dumps(value)}`"
+
+
+def _example(schema: Mapping[str, Any]) -> str:
+    """The first example as YAML writes it in one line, empty without any."""
+    examples = schema.get("examples")
+    return f" Example: `{json.dumps(examples[0], ensure_ascii=False)}`." if examples else ""
 
 
 if __name__ == "__main__":

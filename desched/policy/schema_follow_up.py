@@ -98,11 +98,17 @@ class FollowUpSection(Section):
         examples=["20m"],
     )
     cool_down: CoolDownSection | None = Field(
-        default=None, description="Workloads that an eviction has disturbed."
+        default=None,
+        description="Workloads that an eviction has disturbed.",
+        examples=[{"first": "30m"}],
     )
     parking: ParkingSection | None = Field(
-        default=None, description="Nodes that evictions do not cool."
+        default=None,
+        description="Nodes that evictions do not cool.",
+        examples=[{"rounds": 3}],
     )
     pause: PauseSection | None = Field(
-        default=None, description="Everything, when evictions of several workloads went wrong."
+        default=None,
+        description="Everything, when evictions of several workloads went wrong.",
+        examples=[{"workloads": 5, "within": "2h"}],
     )

@@ -57,13 +57,15 @@ class InFlightSection(Section):
     """The most evictions whose replacement is not yet known to be settled, across cycles."""
 
     total: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        default=_LIMITS.in_flight_total, description="In the whole cluster."
+        default=_LIMITS.in_flight_total, description="In the whole cluster.", examples=[10]
     )
     workload: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=None, description="Of one workload. Default: as many as `workload` allows a cycle."
+        default=None,
+        description="Of one workload. Default: as many as `workload` allows a cycle.",
+        examples=[2],
     )
     destination: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=_LIMITS.in_flight_destination, description="Expected on one node."
+        default=_LIMITS.in_flight_destination, description="Expected on one node.", examples=[1]
     )
 
 
@@ -79,7 +81,9 @@ class EvictionLimitsSection(Section):
         "Default: 5, or 1 % of the nodes where that is more.",
         examples=["2%"],
     )
-    node: Count | None = Field(default=EXTENDED.node_limit, description="From one node.")
+    node: Count | None = Field(
+        default=EXTENDED.node_limit, description="From one node.", examples=[1]
+    )
     namespace: CountOrShare | None = Field(
         default=None,
         description="From one namespace, also as a percentage of its pods. Default: no limit.",

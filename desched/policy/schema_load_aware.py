@@ -139,7 +139,9 @@ class LoadAwareArgs(PluginArgs):
         json_schema_extra=default_is(duration_text(DEFAULT_WINDOW_SECONDS)),
     )
     windows: Windows | None = Field(
-        default=None, description="Over which times load is measured, by resource."
+        default=None,
+        description="Over which times load is measured, by resource.",
+        examples=[{"cpu": ["5m", "15m"]}],
     )
     sustained_for: Seconds | None = Field(
         default=None,
@@ -153,6 +155,7 @@ class LoadAwareArgs(PluginArgs):
         description="By which longer times destinations are judged as well, such as the 95th "
         "percentile of an hour for hourly batch. Costs queries over that time; a recording rule "
         "(`metrics.queries`) spares them.",
+        examples=[{"cpu": [{"window": "1h", "statistic": "p95"}]}],
     )
     node_pools: tuple[NodePoolSection, ...] | None = Field(
         default=None,
@@ -198,12 +201,14 @@ class LoadAwareArgs(PluginArgs):
         description="Percentage points under the target at which relief of a node ends. "
         "The default is half of the target where that is less.",
         json_schema_extra=default_is(EXTENDED.stop_margin),
+        examples=[4],
     )
     ceiling_margin: Percent | None = Field(
         default=None,
         description="Percentage points under the target up to which a destination is filled; at "
         "least `stopMargin`. The default is the target where that is less.",
         json_schema_extra=default_is(EXTENDED.ceiling_margin),
+        examples=[15],
     )
     max_landing_risk: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,

@@ -36,22 +36,26 @@ class Queries(Section):
         alias="nodeCPU",
         min_length=1,
         description="CPU use of each node as a share of its capacity, 0 to 1.",
+        examples=["avg_over_time(node:cpu_utilisation:ratio[{window}])"],
     )
     node_memory: str | None = Field(
         default=None,
         min_length=1,
         description="Memory use of each node as a share of its capacity, 0 to 1.",
+        examples=["avg_over_time(node:memory_utilisation:ratio[{window}])"],
     )
     pod_cpu: str | None = Field(
         default=None,
         alias="podCPU",
         min_length=1,
         description="CPU use of each pod in cores, with the labels `namespace` and `pod`.",
+        examples=["avg_over_time(pod:cpu_usage:cores[{window}])"],
     )
     pod_memory: str | None = Field(
         default=None,
         min_length=1,
         description="Memory use of each pod in bytes, with the labels `namespace` and `pod`.",
+        examples=["avg_over_time(pod:memory_working_set:bytes[{window}])"],
     )
     node_cpu_destination: str | None = Field(
         default=None,
@@ -65,6 +69,7 @@ class Queries(Section):
         default=None,
         min_length=1,
         description="Memory by which a destination is judged, as `nodeCPUDestination`.",
+        examples=["quantile_over_time(0.95, node:memory_utilisation:ratio[{window}])"],
     )
 
 
@@ -83,7 +88,9 @@ class Metrics(Section):
         examples=["http://prometheus-server.kube-system.svc.cluster.local:80"],
     )
     queries: Queries | None = Field(
-        default=None, description="Own PromQL in place of built-in queries."
+        default=None,
+        description="Own PromQL in place of built-in queries.",
+        examples=[{"nodeCPU": "avg_over_time(node:cpu_utilisation:ratio[{window}])"}],
     )
     matchers: dict[str, str] | None = Field(
         default=None,

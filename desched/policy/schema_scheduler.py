@@ -22,36 +22,43 @@ class ScoreWeightsSection(Section):
         default=_DEFAULTS.taint_toleration,
         alias="TaintToleration",
         description="Soft taints (PreferNoSchedule).",
+        examples=[5],
     )
     node_affinity: Weight | None = Field(
         default=_DEFAULTS.node_affinity,
         alias="NodeAffinity",
         description="Preferred node affinity.",
+        examples=[1],
     )
     pod_topology_spread: Weight | None = Field(
         default=_DEFAULTS.pod_topology_spread,
         alias="PodTopologySpread",
         description="Soft spread constraints, the system's defaults among them.",
+        examples=[5],
     )
     inter_pod_affinity: Weight | None = Field(
         default=_DEFAULTS.inter_pod_affinity,
         alias="InterPodAffinity",
         description="Preferred pod affinity and anti-affinity.",
+        examples=[1],
     )
     node_resources_fit: Weight | None = Field(
         default=_DEFAULTS.node_resources_fit,
         alias="NodeResourcesFit",
         description="Free or full nodes, see `strategy`.",
+        examples=[5],
     )
     node_resources_balanced_allocation: Weight | None = Field(
         default=_DEFAULTS.node_resources_balanced_allocation,
         alias="NodeResourcesBalancedAllocation",
         description="Nodes whose CPU and memory are requested alike.",
+        examples=[0],
     )
     image_locality: Weight | None = Field(
         default=_DEFAULTS.image_locality,
         alias="ImageLocality",
         description="Nodes that have the images.",
+        examples=[0],
     )
 
 

@@ -45,10 +45,14 @@ class Windows(Section):
     """Over which times load is measured; a node is overloaded only if it is in all of them."""
 
     cpu: WindowList | None = Field(
-        default=None, description="Windows for CPU, one or several. Default: `duration`."
+        default=None,
+        description="Windows for CPU, one or several. Default: `duration`.",
+        examples=[["5m", "15m"]],
     )
     memory: WindowList | None = Field(
-        default=None, description="Windows for memory, one or several. Default: `duration`."
+        default=None,
+        description="Windows for memory, one or several. Default: `duration`.",
+        examples=["10m"],
     )
 
 
@@ -73,6 +77,7 @@ class DestinationWindowSection(Section):
         default="p95",
         description="What counts of the means over the shortest window within that time: `max`, "
         "`avg` or a percentile such as `p95`.",
+        examples=["max"],
     )
 
 
@@ -83,7 +88,9 @@ class DestinationWindows(Section):
         default=None, description="For CPU.", examples=[[{"window": "1h", "statistic": "p95"}]]
     )
     memory: tuple[DestinationWindowSection, ...] | None = Field(
-        default=None, description="For memory."
+        default=None,
+        description="For memory.",
+        examples=[[{"window": "24h", "statistic": "max"}]],
     )
 
 
@@ -93,16 +100,22 @@ class NodePoolSection(Section):
     What a pool does not set it has from LoadAware.
     """
 
-    name: str = Field(min_length=1, description="What reports call the pool.")
+    name: str = Field(min_length=1, description="What reports call the pool.", examples=["batch"])
     node_selector: SelectorText = Field(
         description="Label selector of its nodes; the first pool that matches has a node.",
         examples=["pool=batch"],
     )
     thresholds: ResourcePercentages | None = Field(
-        default=None, description="As `thresholds`, for the same resources."
+        default=None,
+        description="As `thresholds`, for the same resources.",
+        examples=[{"cpu": 40}],
     )
     target_thresholds: ResourcePercentages | None = Field(
-        default=None, description="As `targetThresholds`, for the same resources."
+        default=None,
+        description="As `targetThresholds`, for the same resources.",
+        examples=[{"cpu": 90}],
     )
-    stop_margin: Percent | None = Field(default=None, description="As `stopMargin`.")
-    ceiling_margin: Percent | None = Field(default=None, description="As `ceilingMargin`.")
+    stop_margin: Percent | None = Field(default=None, description="As `stopMargin`.", examples=[4])
+    ceiling_margin: Percent | None = Field(
+        default=None, description="As `ceilingMargin`.", examples=[15]
+    )

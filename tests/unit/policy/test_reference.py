@@ -6,10 +6,48 @@ import jsonschema
 import pytest
 
 from desched.policy.reference import json_schema, reference
+from desched.policy.schema_thresholds import NodePoolSection
 from desched.policy.schema_values import Section
 from desched.policy.sections import all_sections, keys
 from tests.unit.policy.published import POLICIES, REPOSITORY
 
+OF_THE_FIELD = {
+    *("apiVersion", "kind", "name", "args", "profiles", "pluginConfig", "plugins"),
+    *("maxNoOfPodsToEvictPerNode", "maxNoOfPodsToEvictPerNamespace", "maxNoOfPodsToEvictTotal"),
+    *("useDeviationThresholds", "thresholds", "targetThresholds", "numberOfNodes", "nodeFit"),
+    *("nodeSelector", "labelSelector", "namespaceLabelSelector", "priorityThreshold"),
+    *("evictLocalStoragePods", "evictSystemCriticalPods", "evictFailedBarePods"),
+    *("evictDaemonSetPods", "ignorePvcPods", "ignorePodsWithoutPDB", "evictableNamespaces"),
+    *(
+        "metrics",
+        "type",
+        "duration",
+        "minReplicas",
+        "minPodAge",
+        "noEvictionPolicy",
+        "podProtections",
+    ),
+}
+"""Keys that Volcano and kubernetes-sigs have, too, and document with examples."""
+
+SECTIONS_OF_THE_FIELD = {
+    "EvictableNamespaces",
+    "LabelSelectorSection",
+    "MatchExpression",
+    "PVCProtection",
+    "PluginSet",
+    "Plugins",
+    "PodProtections",
+    "PriorityThresholdSection",
+    "ProtectionConfig",
+    "ResourcePercentages",
+}
+NEEDED = {
+    "type": "prometheus",
+    "metrics": {"type": "prometheus"},
+    "thresholds": {"cpu": 30},
+    "targetThresholds": {"cpu": 80},
+}
 GENERATED = {
     REPOSITORY / "docs" / "policy-reference.md": [],
     POLICIES / "desched-policy.schema.json": ["--schema"],
@@ -38,3 +76,30 @@ def test_every_key_of_every_section_is_described_in_the_reference():
             assert field.description
             assert f"| `{key}` |" in text
     assert len(described) == text.count("\n## ")
+
+
+def own_keys():
+    """Each key that only desched has, with its section."""
+    for section in dict.fromkeys(section for _place, section in all_sections()):
+        if section.__name__ not in SECTIONS_OF_THE_FIELD:
+            of_pool = section is NodePoolSection  # its thresholds are as nobody else has them
+            yield from (
+                (section, key) for key in keys(section) if of_pool or key not in OF_THE_FIELD
+            )
+
+
+def test_each_key_of_our_own_has_an_example_that_can_be_written():
+    text = reference()
+    for section, key in own_keys():
+        schema = section.model_json_schema()
+        properties = schema["properties"]
+        (example,) = properties[key].get("examples") or pytest.fail(f"{section.__name__}.{key}")
+        needed = {
+            name: NEEDED.get(name) or properties[name]["examples"][0]
+            for name in schema.get("required", ())
+        }
+        section.model_validate_json(json.dumps({**needed, key: example}))
+        own = {**properties[key], "$defs": schema.get("$defs", {})}
+        jsonschema.Draft202012Validator(own).validate(example)
+        assert f"Example: `{json.dumps(example, ensure_ascii=False)}`" in text
+    assert len(list(own_keys())) > 50
