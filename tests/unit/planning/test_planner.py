@@ -138,6 +138,18 @@ def test_missing_load_makes_a_node_unknown_and_never_a_destination() -> None:
     assert not plan.evictions
 
 
+@pytest.mark.parametrize(
+    ("nodes", "blind", "held"),
+    [(5, 1, False), (5, 2, True), (30, 3, False), (30, 4, True)],
+)
+def test_one_node_or_a_tenth_may_be_unknown(nodes: int, blind: int, *, held: bool) -> None:
+    names = [f"n{i:02}" for i in range(nodes)]
+    blank = dict.fromkeys(names[:blind], (unknown(), 0.1))
+    loads = load({**dict.fromkeys(names, (0.1, 0.1)), **blank})
+    plan = planned(snapshot([node(name) for name in names], [], loads))
+    assert plan.hold is (HoldReason.TOO_MANY_UNKNOWN_NODES if held else None)
+
+
 def test_a_cluster_without_any_load_is_held() -> None:
     seen = hot_node(a=1.7, b=1.7)
     plan = planned(msgspec.structs.replace(seen, load=load({})))
@@ -176,6 +188,18 @@ def test_load_that_is_not_the_pods_to_take_away_moves_nobody() -> None:
     plan = planned(msgspec.structs.replace(seen, load=host))
     assert verdict(plan, "hot") == ("overloaded", "excess_not_movable")
     assert reasons(plan) == dict.fromkeys(["a", "b"], "excess_not_movable")
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.45, []), (0.55, ["a"])])
+def test_half_of_the_excess_is_worth_a_move(share: float, expected: list[str]) -> None:
+    excess = 0.9 - 0.75
+    used = {"a": (share * excess * 4, 0.1)}
+    seen = snapshot(
+        [node("hot"), node("cool")],
+        [pod("a", on="hot")],
+        load({"hot": (0.9, 0.1), "cool": (0.05, 0.05)}, used),
+    )
+    assert evicted(planned(seen)) == expected
 
 
 def test_one_huge_pod_whose_move_only_moves_the_problem_stays() -> None:
