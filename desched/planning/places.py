@@ -195,8 +195,7 @@ class Places:
         return int(equal[np.argmin(share)])
 
     def _explain(self, landing: Landing, pod: Pod, risk: float) -> str:
-        source = landing.names.index(pod.node)
-        back = float(landing.probabilities[source])
+        back = float(landing.probabilities[landing.departure.source])
         other = max(0.0, risk - back)
         if self._within.is_on:
             advice = f"soft taints on at most {self._within.most} nodes cannot keep it from that"
