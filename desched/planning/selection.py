@@ -182,8 +182,12 @@ class _Task:
             for cost, found in covering.minimal(MOST_PODS_AT_ONCE)[:most]
         ]
 
-    def most_useful(self, gone: list[Candidate]) -> Candidate | None:
-        """The open candidate that clears most for its cost once these are gone; memory first."""
+    def most_useful(self, gone: list[Candidate]) -> list[Candidate]:
+        """Open candidates that clear any more once these are gone, in the order to ask for them.
+
+        Those that clear memory come before those that clear CPU only, and then those that clear
+        most for their cost.
+        """
         moved = {candidate.pod.uid for candidate in gone}
         rows = [i for i in self._open() if self._candidates[i].pod.uid not in moved]
         taken = [i for i, c in enumerate(self._candidates) if c.pod.uid in moved]
@@ -191,13 +195,13 @@ class _Task:
         covered = self._shares[taken].sum(axis=0, keepdims=True)
         left = covering.left(covered)[0]
         if not rows or not left.any():
-            return None
+            return []
         worth = left - covering.left(covered + self._shares[rows])
         worth /= self._costs[rows, None]
-        for column in range(len(self._choices)):
-            if worth[:, column].max() > 0:
-                return self._candidates[rows[int(np.argmax(worth[:, column]))]]
-        return None
+        helps = worth > 0
+        resource = helps.argmax(axis=1)  # the first one that it clears
+        order = np.lexsort((-worth[np.arange(len(rows)), resource], resource))
+        return [self._candidates[rows[i]] for i in order if helps[i].any()]
 
     def cover(self, moves: list[Move], trial: "Trial") -> Cover:
         """The result, with a reason for each candidate that stays."""
@@ -263,11 +267,17 @@ class Trial:
 def _one_by_one(task: _Task, trial: Trial) -> list[Move]:
     """The most useful moves, as many as are allowed and possible."""
     moves: list[Move] = []
-    while (candidate := task.most_useful([move.candidate for move in moves])) is not None:
+    while (move := _first_possible(task, trial, moves)) is not None:
+        trial.take(move)
+        moves.append(move)
+    return moves
+
+
+def _first_possible(task: _Task, trial: Trial, moves: list[Move]) -> Move | None:
+    """The most useful of the possible moves after these; each that is not possible is denied."""
+    for candidate in task.most_useful([move.candidate for move in moves]):
         move = trial.find(candidate)
         if isinstance(move, Move):
-            trial.take(move)
-            moves.append(move)
-        else:
-            task.denied[candidate.pod.uid] = move
-    return moves
+            return move
+        task.denied[candidate.pod.uid] = move
+    return None
