@@ -66,20 +66,21 @@ def _choose_by_turns(
 
 def _may_gain_jointly(choice: Choice, market: Market) -> bool:
     """Whether nodes fell short for want of evictions; the cycle's last ones go hottest first."""
-    if any(cover.exhausted for cover in choice.covers.values()):
+    if sum(len(node.candidates) for node in choice.order) > MOST_CANDIDATES_JOINTLY:
         return False
-    covers = [
-        choice.covers[n.name] for n in choice.order if market.fell_short(n, choice.covers[n.name])
-    ]
-    return any(map(lacks_evictions, covers))
+    covers = choice.covers
+    if any(cover.exhausted for cover in covers.values()):
+        return False
+    return any(
+        lacks_evictions(covers[node.name]) and market.fell_short(node, covers[node.name])
+        for node in choice.order
+    )
 
 
 def _choose_jointly(
     best: Choice, nodes: Sequence[HotNode], places: Places, allowance: Allowance
 ) -> Choice:
     """The choice that follows a proposal for all nodes as far as places allow, if there is one."""
-    if sum(len(node.candidates) for node in nodes) > MOST_CANDIDATES_JOINTLY:
-        return best
     covers = propose(nodes, allowance, min(best.demerit[0], MOST_LEFT_HOT))
     if covers is None:
         return best
