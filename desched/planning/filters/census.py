@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -10,12 +11,15 @@ from desched.model.cluster import ClusterState, Pod, PodAffinityTerm, Scheduling
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
 from desched.planning.filters.columns import Counts, Domains, Mask, NodeColumns, Positions
-from desched.planning.filters.lookup import ByLabels
+from desched.planning.filters.lookup import ByLabels, Label, asked_for
 
 Labels = Mapping[str, str]
 
 Resident = tuple[Pod, int]
 """A pod that holds resources, and the position of its node."""
+
+Group = tuple[Labels, list[Resident]]
+"""Pods of a namespace that share one labels object, as those of a workload mostly do."""
 
 
 class PodMatch(msgspec.Struct, frozen=True, gc=False):
@@ -94,9 +98,9 @@ class PodIndex:
         return classes, np.array(kinds, dtype=np.intp), np.array(positions, dtype=np.intp)
 
     @cached_property
-    def _alike(self) -> Mapping[str, list[tuple[Labels, list[Resident]]]]:
-        """By namespace, pods that share one labels object, as those of a workload mostly do."""
-        found: dict[str, list[tuple[Labels, list[Resident]]]] = {}
+    def _alike(self) -> Mapping[str, list[Group]]:
+        """By namespace."""
+        found: dict[str, list[Group]] = {}
         groups: dict[tuple[str, int], list[Resident]] = {}
         for resident in self.residents:
             pod = resident[0]
@@ -108,6 +112,16 @@ class PodIndex:
             group.append(resident)
         return found
 
+    @cached_property
+    def _labelled(self) -> Mapping[tuple[str, Label], list[Group]]:
+        """By namespace and each of their labels."""
+        found: dict[tuple[str, Label], list[Group]] = {}
+        for namespace, groups in self._alike.items():
+            for group in groups:
+                for label in group[0].items():
+                    found.setdefault((namespace, label), []).append(group)
+        return found
+
     def positions(self, wanted: tuple[PodMatch, ...], *, terminating: bool) -> Positions:
         """The nodes of the pods that every one of `wanted` matches, one element for each pod."""
         key = (wanted, terminating)
@@ -116,13 +130,20 @@ class PodIndex:
             matching = [
                 i
                 for namespace in self._namespaces(wanted[0])
-                for labels, group in self._alike.get(namespace, ())
+                for labels, group in self._groups(namespace, wanted[0].selector)
                 if all(w.selects(namespace, labels) for w in wanted)
                 for pod, i in group
                 if terminating or not pod.deleting
             ]
             found = self._found[key] = np.array(matching, dtype=np.intp)
         return found
+
+    def _groups(self, namespace: str, selector: LabelSelector) -> Iterable[Group]:
+        """All that the selector selects, and perhaps others."""
+        asked = asked_for(selector)
+        if asked is None:
+            return self._alike.get(namespace, ())
+        return chain.from_iterable(self._labelled.get((namespace, label), ()) for label in asked)
 
     def _namespaces(self, wanted: PodMatch) -> Iterable[str]:
         return self._alike if wanted.namespaces is None else wanted.namespaces
