@@ -8,6 +8,7 @@ choice is kept. docs/selection.md explains it.
 
 from collections.abc import Sequence
 
+from desched.model.plan import RefusalReason
 from desched.planning.assignment import propose
 from desched.planning.budgets import Allowance
 from desched.planning.improvement import improved
@@ -53,7 +54,7 @@ def _choose_by_turns(
     begin = places.steps
     end = begin + MOST_STEPS
     current = best = take_turns(nodes, places, allowance)
-    if (places.steps - begin) * FEWEST_ROUNDS > MOST_STEPS:
+    if (places.steps - begin) * FEWEST_ROUNDS > MOST_STEPS or _nothing_moves(best):
         return best
     for _ in range(MOST_PRICED):
         order = market.next_order(current.covers) if places.steps < end else []
@@ -62,6 +63,15 @@ def _choose_by_turns(
         current = take_turns(order, places, allowance)
         best = better(best, current)
     return improved(best, places, allowance, market, end - places.steps)
+
+
+def _nothing_moves(choice: Choice) -> bool:
+    """Whether no pod can move even while all places are free: then no other order moves any."""
+    return not any(
+        cover.moves
+        or any(reason is RefusalReason.EXCESS_NOT_MOVABLE for reason, _ in cover.stay.values())
+        for cover in choice.covers.values()
+    )
 
 
 def _may_gain_jointly(choice: Choice, market: Market) -> bool:

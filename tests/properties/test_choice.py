@@ -34,7 +34,7 @@ Arguments = tuple[tuple[HotNode, ...], Places, Allowance]
 
 
 @st.composite
-def choices(draw: st.DrawFn) -> Arguments:
+def choices(draw: st.DrawFn, most_risk: float = 1.0) -> Arguments:
     """Two to four hot nodes whose pods belong to few workloads, each of which may lose one."""
     names = [f"hot{i}" for i in range(draw(st.integers(2, 4)))]
     pods, used = [], {}
@@ -45,7 +45,7 @@ def choices(draw: st.DrawFn) -> Arguments:
             pods.append(pod(f"{name}-{i}", on=name, of=of, priority=priority))
             used[pods[-1].name] = (draw(st.sampled_from([0.3, 0.6, 0.7])), 0.1)
     cool = {f"cool{i}": draw(st.sampled_from([0.1, 0.5, 0.6])) for i in range(3)}
-    return choice_of(names, pods, used, cool)
+    return choice_of(names, pods, used, cool, most_risk)
 
 
 def choice_of(
@@ -53,6 +53,7 @@ def choice_of(
     pods: list[Pod],
     used: dict[str, tuple[float, float]],
     cool: dict[str, float],
+    most_risk: float = 1.0,
 ) -> Arguments:
     loads = {**dict.fromkeys(names, (0.9, 0.1)), **{name: (c, 0.1) for name, c in cool.items()}}
     owners = [workload(f"w{i}", 20) for i in range(4)]
@@ -77,7 +78,7 @@ def choice_of(
         )
         for state in pressure.of_class(NodeClass.OVERLOADED)
     )
-    places = Places(room, view, 1.0)
+    places = Places(room, view, most_risk)
     return nodes, places, Allowance(ONE_EACH.limits, len(loads), around.cluster)
 
 
@@ -171,6 +172,17 @@ def test_without_effort_nothing_is_tried(arguments: Arguments) -> None:
     before = places.steps
     assert improved(start, places, allowance, Market(nodes, allowance), 0) is start
     assert places.steps == before
+
+
+@settings(deadline=None, max_examples=25)
+@given(choices(most_risk=-1.0))
+def test_where_no_pod_can_move_no_other_choice_is_tried(arguments: Arguments) -> None:
+    nodes, places, allowance = arguments
+    begin = places.steps
+    assert not take_turns(nodes, places, allowance).moves
+    once = places.steps - begin
+    assert not choose_moves(nodes, places, allowance).moves
+    assert places.steps == begin + 2 * once
 
 
 @settings(deadline=None)
