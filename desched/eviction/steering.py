@@ -41,7 +41,7 @@ class Steering:
     def steer(self, eviction: PlannedEviction) -> str:
         """Set what the landing of a replacement counts on; why that failed, empty if it did not."""
         for node in eviction.steered:
-            why = f"the replacement of {eviction.pod} would do harm there"
+            why = f"the replacement of {eviction.pod} would do harm there, or crowd it"
             failed = self._taint(node, why)
             if failed:
                 return f"{node}: {failed}"

@@ -14,10 +14,13 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.model.plan import LandingChance, RefusalReason
 from desched.model.resources import Resource
-from desched.planning.feasibility import Mask, Room
+from desched.planning.criterion import Criterion
+from desched.planning.feasibility import Room
+from desched.planning.filters.columns import Mask, NodeColumns
 from desched.planning.landing import Landing, after, forecast
 from desched.planning.scheduler_view import SchedulerView
-from desched.planning.steering import Steerable, relied_on, steer
+from desched.planning.scores import Floats
+from desched.planning.steering import Check, Steerable, relied_on, steer
 
 NAMED_SHARE = 0.9
 """A plan names the likeliest nodes, as many as hold this share of the probability."""
@@ -68,12 +71,24 @@ class Caution(msgspec.Struct, frozen=True):
             return ""
         return f"node {node} already awaits {count}, at most {self.most_awaited} at a time"
 
+    def crowded_nodes(self, columns: NodeColumns) -> Mask:
+        """All those nodes."""
+        crowded = columns.none()
+        for node in self.awaited:
+            if node in columns.index and self.crowded(node):
+                crowded[columns.index[node]] = True
+        return crowded
+
     def awaiting(self, node: str) -> "Caution":
         """This with one more on its way to the node."""
         if self.most_awaited is None:
             return self
         awaited = {**self.awaited, node: self.awaited.get(node, 0) + 1}
         return msgspec.structs.replace(self, awaited=awaited)
+
+
+_Taken = tuple[Place, Mapping[Resource, float]]
+"""What a move has taken, and what its pod is charged."""
 
 
 class Places:
@@ -97,7 +112,7 @@ class Places:
         self._view = view.with_steered(self._within.steered)
         self._most_risk = most_risk
         self._caution = caution or Caution()
-        self._taken: tuple[Place, ...] = ()
+        self._taken: tuple[_Taken, ...] = ()
         self._steps = Counter[str]()
 
     @property
@@ -133,30 +148,40 @@ class Places:
         successor = self.room.successor(pod)
         if successor is not None:
             return RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for such room"
-        view, bad = self._view, self.room.harmed(fit.loads)
-        landing = forecast(pod, self.room, view)
-        # Another scheduler's choice is not known; such a pod is not refused for it, but every node
-        # where it may land keeps its share of room.
-        most_risk = self._most_risk - self._caution.surcharges.get(pod.node, 0.0)
-        risk = landing.risk(bad)
-        if not landing.any_fit and risk > most_risk:
-            found = self._steer(landing, bad, most_risk)
+        criterion = Criterion(
+            pod,
+            self.room,
+            fit,
+            self.room.harmed(fit.loads),
+            self._caution.crowded_nodes(self.room.columns),
+            self._most_risk - self._caution.surcharges.get(pod.node, 0.0),
+        )
+        return self._place(forecast(pod, self.room, self._view), criterion)
+
+    def _place(self, landing: Landing, criterion: Criterion) -> Place | Denial:
+        """Where the pod would go, with further soft taints if there have to be any."""
+        view, bad, loads = self._view, criterion.bad, criterion.fit.loads
+        if not criterion.is_harmless(landing):
+            found = self._steer(landing, view, bad, criterion.is_harmless, loads)
             if found is None:
-                return RefusalReason.LANDING_RISK, self._explain(landing, pod, risk)
+                return RefusalReason.LANDING_RISK, self._explain(landing, criterion)
             view, landing = found, landing.seen_by(found)
-            risk = landing.risk(bad)
-        expected = landing.names[self._likeliest(pod, landing, fit.under_ceiling)]
-        crowded = self._caution.crowded(expected)
-        if crowded:
-            return RefusalReason.LIMIT_IN_FLIGHT, crowded
+        if not criterion.is_bearable(landing):
+            found = self._steer(
+                landing, view, bad | criterion.crowded, criterion.is_bearable, loads
+            )
+            if found is None:
+                crowded = self._caution.crowded(landing.names[criterion.expected(landing)])
+                return RefusalReason.LIMIT_IN_FLIGHT, crowded
+            view, landing = found, landing.seen_by(found)
         return Place(
             landing,
-            expected,
-            risk,
-            int(np.count_nonzero(fit.under_ceiling)),
+            landing.names[criterion.expected(landing)],
+            landing.risk(bad),
+            int(np.count_nonzero(criterion.fit.under_ceiling)),
             view,
             bad,
-            relied_on(landing, view, bad, most_risk),
+            relied_on(landing, view, bad | criterion.crowded, criterion.is_bearable),
         )
 
     def take(self, place: Place, pod: Pod, charge: Mapping[Resource, float]) -> None:
@@ -167,34 +192,54 @@ class Places:
             self.room.charge(place.landing.probabilities, charge, besides=place.expected_node)
         else:
             self.room.expect(place.landing.probabilities, charge, besides=place.expected_node)
+        for earlier, its_charge in self._taken:
+            if self._is_displaced(earlier, place.view) and not self._is_displaced(
+                earlier, self._view
+            ):
+                later = earlier.landing.seen_by(earlier.view.with_steered(place.view.steered))
+                self.room.expect(later.probabilities, its_charge, besides=earlier.expected_node)
         self._view = after(place.view, place.landing)
         self._caution = self._caution.awaiting(place.expected_node)
-        self._taken = (*self._taken, place)
+        self._taken = (*self._taken, (place, charge))
 
-    def _steer(self, landing: Landing, bad: Mask, most_risk: float) -> SchedulerView | None:
+    def _steer(
+        self,
+        landing: Landing,
+        view: SchedulerView,
+        avoided: Mask,
+        is_enough: Check,
+        loads: Mapping[Resource, Floats],
+    ) -> SchedulerView | None:
         """The view with soft taints that make this landing bearable, and no earlier one worse."""
-        if not self._within.is_on:
+        if not self._within.is_on or landing.any_fit:
             return None
-        view = steer(landing, self._view, bad, self._within, most_risk)
-        if view is None or not all(self._bears(place, view.steered) for place in self._taken):
+        found = steer(landing, view, avoided, self._within, is_enough)
+        if found is None or not all(self._bears(taken, found, loads) for taken in self._taken):
             return None
-        return view
+        return found
 
-    def _bears(self, place: Place, steered: Mask) -> bool:
-        """Whether a replacement that may be under way still lands well with further taints."""
-        later = place.landing.seen_by(place.view.with_steered(steered))
-        return place.landing.any_fit or later.risk(place.bad) <= self._most_risk
+    def _bears(self, taken: _Taken, view: SchedulerView, loads: Mapping[Resource, Floats]) -> bool:
+        """Whether a replacement that may be under way still lands well with further taints.
 
-    def _likeliest(self, pod: Pod, landing: Landing, under_ceiling: Mask) -> int:
-        """The likeliest node under its ceiling; among equals the one with most to spare."""
-        probabilities = landing.probabilities * under_ceiling
-        equal = (under_ceiling & (probabilities >= probabilities.max() - 1e-9)).nonzero()[0]
-        if len(equal) == 1:
-            return int(equal[0])
-        share = self.room.requested_share(pod.scheduling.requests, equal)
-        return int(equal[np.argmin(share)])
+        If it is displaced, it may meet others elsewhere, and the pod with which nodes would have
+        these loads.
+        """
+        place, charge = taken
+        later, bad = place.landing.seen_by(place.view.with_steered(view.steered)), place.bad
+        if self._is_displaced(place, view):
+            room = self.room.copy()
+            room.expect(later.probabilities, charge, besides=place.expected_node)
+            bad = bad | room.harmed(loads)
+        return later.any_fit or later.risk(bad) <= self._most_risk
 
-    def _explain(self, landing: Landing, pod: Pod, risk: float) -> str:
+    def _is_displaced(self, place: Place, view: SchedulerView) -> bool:
+        """Whether taints keep a replacement off the node where its room is, as it is crowded."""
+        reserved = self.room.columns.index[place.expected_node]
+        is_kept_off = view.steered[reserved] and not place.view.steered[reserved]
+        return bool(is_kept_off and self._caution.crowded(place.expected_node))
+
+    def _explain(self, landing: Landing, criterion: Criterion) -> str:
+        pod, risk = criterion.pod, landing.risk(criterion.bad)
         back = float(landing.probabilities[landing.departure.source])
         other = max(0.0, risk - back)
         if self._within.is_on:

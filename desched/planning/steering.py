@@ -1,11 +1,11 @@
-"""Soft taints that keep replacements away from nodes on which they would do harm.
+"""Soft taints that keep replacements away from nodes on which they would do harm or crowd.
 
 The scheduler avoids a node with such a taint as long as there is another place, whatever free room
 its scores see there. docs/decisions/0005-steer-with-soft-taints.md explains who gets one.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 import msgspec
@@ -27,6 +27,8 @@ REMOVED_SHARE = 0.1
 """So few nodes lose their taint in one cycle, so that pods do not crowd onto them at once."""
 
 NodeAndWhy = tuple[str, str]
+
+Check = Callable[[Landing], bool]
 
 
 class Steerable(msgspec.Struct, frozen=True):
@@ -101,9 +103,9 @@ def steerable(
 
 
 def steer(
-    landing: Landing, view: SchedulerView, bad: Mask, within: Steerable, most_risk: float
+    landing: Landing, view: SchedulerView, avoided: Mask, within: Steerable, is_bearable: Check
 ) -> SchedulerView | None:
-    """The view in which the fewest further nodes have the taint that make the risk bearable.
+    """The view in which the fewest further nodes have the taint that make the landing bearable.
 
     Those that the scheduler likes best are first: as long as one of them is left, it takes it. None
     if that is not possible.
@@ -111,11 +113,11 @@ def steer(
     Args:
         landing: of a replacement, as the view has it.
         view: what earlier moves leave to the scheduler.
-        bad: nodes as `Landing.risk` takes them.
+        avoided: nodes to keep it from, as `Landing.risk` takes them.
         within: the nodes that may have the taint.
-        most_risk: the highest bearable probability of a landing that does not help.
+        is_bearable: tells it of a landing.
     """
-    open_nodes = within.eligible & landing.harmful(bad) & landing.places & ~view.steered
+    open_nodes = within.eligible & landing.harmful(avoided) & landing.places & ~view.steered
     most = min(int(open_nodes.sum()), within.most - int(view.steered.sum()))
     candidates = np.flatnonzero(open_nodes)
     ranking = np.argsort(-landing.scores.mean(axis=0)[candidates], kind="stable")
@@ -125,27 +127,26 @@ def steer(
         steered[candidates[ranking[:count]]] = True
         return view.with_steered(steered)
 
-    def is_bearable(count: int) -> bool:
-        return landing.seen_by(with_first(count)).risk(bad) <= most_risk
+    def is_enough(count: int) -> bool:
+        return is_bearable(landing.seen_by(with_first(count)))
 
-    if most <= 0 or not is_bearable(most):
+    if most <= 0 or not is_enough(most):
         return None
     enough = 1  # mostly few are, and each question is a forecast
-    while enough < most and not is_bearable(enough):
+    while enough < most and not is_enough(enough):
         enough *= 2
     counts = range(enough // 2 + 1, min(enough, most))
-    return with_first(counts.start + bisect_left(counts, 1, key=is_bearable))
+    return with_first(counts.start + bisect_left(counts, 1, key=is_enough))
 
 
 def relied_on(
-    landing: Landing, view: SchedulerView, bad: Mask, most_risk: float
+    landing: Landing, view: SchedulerView, avoided: Mask, is_bearable: Check
 ) -> tuple[str, ...]:
-    """The nodes without whose taints the risk would not be bearable; arguments as of `steer`."""
-    helpful = view.steered & landing.harmful(bad) & landing.places
+    """The nodes without whose taints it would not be bearable; arguments as of `steer`."""
+    helpful = view.steered & landing.harmful(avoided) & landing.places
     if landing.any_fit or not helpful.any():
         return ()
-    without = landing.seen_by(view.with_steered(view.steered & ~helpful))
-    if without.risk(bad) <= most_risk:
+    if is_bearable(landing.seen_by(view.with_steered(view.steered & ~helpful))):
         return ()
     return tuple(landing.names[i] for i in np.flatnonzero(helpful))
 
@@ -153,7 +154,11 @@ def relied_on(
 def taints_for(evictions: Iterable[PlannedEviction]) -> tuple[PlannedTaint, ...]:
     """What has to be tainted before each of these evictions, in their order."""
     return tuple(
-        PlannedTaint(node, f"the replacement of {eviction.pod} would do harm there", eviction.pod)
+        PlannedTaint(
+            node,
+            f"the replacement of {eviction.pod} would do harm there, or crowd it",
+            eviction.pod,
+        )
         for eviction in evictions
         for node in eviction.steered
     )

@@ -1,5 +1,6 @@
 """What must hold for soft taints, whatever the cluster looks like."""
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -22,7 +23,7 @@ from desched.model.snapshot import Snapshot
 from desched.planning.feasibility import Room
 from desched.planning.filters.columns import NodeColumns
 from desched.planning.landing import forecast
-from desched.planning.places import Place, Places
+from desched.planning.places import Caution, Place, Places
 from desched.planning.planner import surroundings
 from desched.planning.pressure import classify
 from desched.planning.reservations import room_left
@@ -31,7 +32,19 @@ from desched.planning.scoring import plugin_scores
 from desched.planning.steering import steerable, taints_to_remove
 from desched.planning.usage import UsageBook
 from desched.policy.policy import Policy, SchedulerRules, Share, Steering, SteeringRules
-from tests.builders import GIB, NOW, amounts, load, node, planned, pod, policy, snapshot, workload
+from tests.builders import (
+    GIB,
+    NOW,
+    amounts,
+    load,
+    no_limits_but,
+    node,
+    planned,
+    pod,
+    policy,
+    snapshot,
+    workload,
+)
 
 RISK = 0.15
 LATER = NOW + timedelta(minutes=10)
@@ -67,6 +80,7 @@ def traps(draw: st.DrawFn) -> Snapshot:
 
 modes = st.sampled_from([Steering.WHEN_NEEDED, Steering.ALWAYS])
 shares = st.sampled_from([1, 2, 8, Share(0.3), Share(0.6)])
+at_a_time = st.sampled_from([None, 1, 2])
 
 
 def steering(mode: Steering, most: int | Share) -> Policy:
@@ -76,6 +90,10 @@ def steering(mode: Steering, most: int | Share) -> Policy:
 def with_nodes(seen: Snapshot, nodes: Iterable[Node]) -> Snapshot:
     state = msgspec.structs.replace(seen.cluster, nodes=tuple(nodes))
     return msgspec.structs.replace(seen, cluster=state)
+
+
+def busiest(nodes: Iterable[str]) -> int:
+    return max(Counter(nodes).values(), default=0)
 
 
 def carried_out(seen: Snapshot, plan: Plan, by: Policy) -> tuple[set[str], set[str]]:
@@ -98,12 +116,15 @@ def test_no_move_is_riskier_than_allowed_and_each_has_the_taints_that_it_needs(
 
 
 @slow
-@given(traps(), modes, shares)
-def test_no_more_nodes_are_tainted_than_allowed(
-    seen: Snapshot, mode: Steering, most: int | Share
+@given(traps(), modes, shares, at_a_time)
+def test_no_more_nodes_are_tainted_nor_replacements_expected_on_one_than_allowed(
+    seen: Snapshot, mode: Steering, most: int | Share, most_awaited: int | None
 ) -> None:
-    by = steering(mode, most)
-    before, after = carried_out(seen, planned(seen, by), by)
+    limits = no_limits_but(in_flight_destination=most_awaited)
+    by = msgspec.structs.replace(steering(mode, most), limits=limits)
+    plan = planned(seen, by)
+    assert busiest(eviction.expected_node for eviction in plan.evictions) <= (most_awaited or 100)
+    before, after = carried_out(seen, plan, by)
     allowed = most.of(len(seen.cluster.nodes)) if isinstance(most, Share) else most
     assert len(after) <= max(allowed, len(before))
 
@@ -199,7 +220,7 @@ def test_a_view_with_taints_scores_as_a_cluster_that_has_them(
         assert found.tolist() == expected["TaintToleration"].tolist()
 
 
-def places_of(seen: Snapshot, by: Policy) -> Places:
+def places_of(seen: Snapshot, by: Policy, most_awaited: int | None) -> Places:
     """As the planner makes them."""
     book = UsageBook(seen, by, NOW)
     pressure = classify(seen, by, Memory(), book)
@@ -207,15 +228,16 @@ def places_of(seen: Snapshot, by: Policy) -> Places:
     view = SchedulerView(seen.cluster, by.scheduler, room.index)
     around = surroundings(seen, by, Memory(), NOW, book)
     within = steerable(room.columns, around, pressure, ())
-    return Places(room, view, by.max_landing_risk, within)
+    caution = Caution(most_awaited=most_awaited)
+    return Places(room, view, by.max_landing_risk, within, caution)
 
 
 @slow
-@given(traps(), shares, st.data())
+@given(traps(), shares, at_a_time, st.data())
 def test_taints_for_later_moves_do_not_make_earlier_ones_riskier_than_allowed(
-    seen: Snapshot, most: int | Share, data: st.DataObject
+    seen: Snapshot, most: int | Share, most_awaited: int | None, data: st.DataObject
 ) -> None:
-    places = places_of(seen, steering(Steering.WHEN_NEEDED, most))
+    places = places_of(seen, steering(Steering.WHEN_NEEDED, most), most_awaited)
     taken: list[Place] = []
     for one in data.draw(st.permutations(seen.cluster.pods)):
         cores = data.draw(st.sampled_from([0.1, 1.0, 2.5]))
@@ -227,3 +249,4 @@ def test_taints_for_later_moves_do_not_make_earlier_ones_riskier_than_allowed(
     for place in taken:
         with_all = place.view.with_steered(taken[-1].view.steered)
         assert place.landing.seen_by(with_all).risk(place.bad) <= RISK
+    assert busiest(place.expected_node for place in taken) <= (most_awaited or 100)

@@ -64,7 +64,7 @@ def test_an_eviction_whose_taint_fails_is_told_why():
     assert taints.steer(eviction("hot", "warm")) == "warm: it changed"
     (_, failed) = taints.changes
     assert (failed.node, failed.done, failed.detail) == ("warm", False, "it changed")
-    assert failed.why == "the replacement of apps/a would do harm there"
+    assert failed.why == "the replacement of apps/a would do harm there, or crowd it"
 
 
 def test_one_that_needs_no_taint_sets_none():
