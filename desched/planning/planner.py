@@ -20,6 +20,7 @@ from desched.model.plan import (
 )
 from desched.model.snapshot import Snapshot
 from desched.planning.budgets import Allowance
+from desched.planning.caution import Caution
 from desched.planning.choice import choose_moves
 from desched.planning.clocks import clocks_differ
 from desched.planning.cost import cost
@@ -29,7 +30,7 @@ from desched.planning.feasibility import Room, usage_of
 from desched.planning.node_load import NodeLoadState
 from desched.planning.outlook import planned_eviction, with_outlook
 from desched.planning.owners import with_declared_workloads
-from desched.planning.places import Caution, Places
+from desched.planning.places import Places
 from desched.planning.pressure import Pressure, classify
 from desched.planning.probing import cut_to_probes
 from desched.planning.replicas import replicas_to_spare

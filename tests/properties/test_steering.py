@@ -20,10 +20,11 @@ from desched.model.memory import Memory
 from desched.model.plan import Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.planning.caution import Caution
 from desched.planning.feasibility import Room
 from desched.planning.filters.columns import NodeColumns
 from desched.planning.landing import forecast
-from desched.planning.places import Caution, Place, Places
+from desched.planning.places import Place, Places
 from desched.planning.planner import surroundings
 from desched.planning.pressure import classify
 from desched.planning.reservations import room_left
