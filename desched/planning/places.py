@@ -57,6 +57,9 @@ class Place(msgspec.Struct, frozen=True):
 _Taken = tuple[Place, Mapping[Resource, float]]
 """What a move has taken, and what its pod is charged."""
 
+_Question = tuple[tuple[str, ...], str, tuple[tuple[Resource, float], ...]]
+"""The pods that have moved, in their order; the pod that is asked about, and what it is charged."""
+
 
 class Places:
     """Room and the scheduler's view of it, with what the moves so far have changed.
@@ -80,6 +83,8 @@ class Places:
         self._most_risk = most_risk
         self._caution = caution or Caution()
         self._taken: tuple[_Taken, ...] = ()
+        self._gone: tuple[str, ...] = ()
+        self._denials: dict[_Question, Denial] = {}
         self._steps = Counter[str]()
 
     @property
@@ -101,12 +106,26 @@ class Places:
     def without_limits(self) -> "Places":
         """The same places if a destination could await any number of replacements."""
         unlimited = self.copy()
-        unlimited.__dict__["_caution"] = msgspec.structs.replace(self._caution, most_awaited=None)
+        caution = msgspec.structs.replace(self._caution, most_awaited=None)
+        unlimited.__dict__.update(_caution=caution, _denials={})
         return unlimited
 
     def find(self, pod: Pod, charge: Mapping[Resource, float]) -> Place | Denial:
-        """Where the pod would go as things stand now, or why it should stay."""
+        """Where the pod would go as things stand now, or why it should stay.
+
+        What is denied after some moves stays denied after the same ones, so all copies remember it.
+        """
         self._steps["find"] += 1
+        question = self._gone, pod.uid, tuple(charge.items())
+        denial = self._denials.get(question)
+        if denial is not None:
+            return denial
+        found = self._find(pod, charge)
+        if not isinstance(found, Place):
+            self._denials[question] = found
+        return found
+
+    def _find(self, pod: Pod, charge: Mapping[Resource, float]) -> Place | Denial:
         fit = self.room.fit(pod, pod.node, charge)
         if not fit.under_ceiling.any():
             if fit.requests.any():
@@ -152,7 +171,10 @@ class Places:
         )
 
     def take(self, place: Place, pod: Pod, charge: Mapping[Resource, float]) -> None:
-        """Count the pod as evicted, and its replacement as expected."""
+        """Count the pod as evicted, and its replacement as expected.
+
+        The place is the one that was found for it as things stand now.
+        """
         self._steps["take"] += 1
         self.room.reserve(place.expected_node, pod, charge, leaving=pod)
         if place.landing.any_fit:
@@ -168,6 +190,7 @@ class Places:
         self._view = after(place.view, place.landing)
         self._caution = self._caution.awaiting(place.expected_node)
         self._taken = (*self._taken, (place, charge))
+        self._gone = (*self._gone, pod.uid)
 
     def _steer(
         self,

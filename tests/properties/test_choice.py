@@ -196,6 +196,22 @@ def test_the_same_choice_is_improved_in_the_same_way(arguments: Arguments) -> No
     assert uids(first) == uids(second)
 
 
+@settings(deadline=None, max_examples=10)
+@given(choices(most_risk=0.6))
+def test_what_was_denied_while_choosing_would_be_denied_again(arguments: Arguments) -> None:
+    nodes, places, _ = arguments
+    afresh = places.without_limits()  # there are none, but it does not know what was denied
+    candidates = [candidate for each in nodes for candidate in each.candidates]
+    for move in [None, *(move for _, move in choose_moves(*arguments).moves)]:
+        if move is not None:
+            for each in (places, afresh):
+                each.take(move.place, move.candidate.pod, move.candidate.charge)
+        for candidate in candidates:
+            found = places.find(candidate.pod, candidate.charge)
+            again = afresh.find(candidate.pod, candidate.charge)
+            assert again == found if isinstance(found, tuple) else isinstance(again, Place)
+
+
 @settings(deadline=None)
 @given(choices())
 def test_a_proposal_exceeds_no_limit_and_all_its_pods_have_a_place(arguments: Arguments) -> None:
