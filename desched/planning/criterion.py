@@ -24,13 +24,17 @@ class Criterion(msgspec.Struct, frozen=True):
     crowded: Mask
     most_risk: float
 
-    def is_harmless(self, landing: Landing) -> bool:
-        """Whether the pod is not too likely to land where that does not help.
+    def bears(self, risk: float, landing: Landing) -> bool:
+        """Whether a landing of this risk is harmless enough.
 
         Another scheduler's choice is not known; such a pod is not refused for it, but every node
         where it may land keeps its share of room.
         """
-        return landing.any_fit or landing.risk(self.bad) <= self.most_risk
+        return landing.any_fit or risk <= self.most_risk
+
+    def is_harmless(self, landing: Landing) -> bool:
+        """Whether the pod is not too likely to land where that does not help."""
+        return self.bears(landing.risk(self.bad), landing)
 
     def is_bearable(self, landing: Landing) -> bool:
         """Whether it is harmless, and expected on a node that may await one more."""

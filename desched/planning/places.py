@@ -57,7 +57,7 @@ class Place(msgspec.Struct, frozen=True):
 _Taken = tuple[Place, Mapping[Resource, float]]
 """What a move has taken, and what its pod is charged."""
 
-_Question = tuple[tuple[str, ...], str, tuple[tuple[Resource, float], ...]]
+_Question = tuple[tuple[str, ...], str, tuple[float, ...]]
 """The pods that have moved, in their order; the pod that is asked about, and what it is charged."""
 
 
@@ -116,7 +116,7 @@ class Places:
         What is denied after some moves stays denied after the same ones, so all copies remember it.
         """
         self._steps["find"] += 1
-        question = self._gone, pod.uid, tuple(charge.items())
+        question = self._gone, pod.uid, tuple(charge.values())
         denial = self._denials.get(question)
         if denial is not None:
             return denial
@@ -147,27 +147,30 @@ class Places:
     def _place(self, landing: Landing, criterion: Criterion) -> Place | Denial:
         """Where the pod would go, with further soft taints if there have to be any."""
         view, bad, loads = self._view, criterion.bad, criterion.fit.loads
-        if not criterion.is_harmless(landing):
+        risk = landing.risk(bad)
+        if not criterion.bears(risk, landing):
             found = self._steer(landing, view, bad, criterion.is_harmless, loads)
             if found is None:
-                return RefusalReason.LANDING_RISK, self._explain(landing, criterion)
+                return RefusalReason.LANDING_RISK, self._explain(landing, criterion.pod, risk)
             view, landing = found, landing.seen_by(found)
-        if not criterion.is_bearable(landing):
-            found = self._steer(
-                landing, view, bad | criterion.crowded, criterion.is_bearable, loads
-            )
+            risk = landing.risk(bad)
+        expected = criterion.expected(landing)
+        avoided = bad | criterion.crowded
+        if criterion.crowded[expected]:
+            found = self._steer(landing, view, avoided, criterion.is_bearable, loads)
             if found is None:
-                crowded = self._caution.crowded(landing.names[criterion.expected(landing)])
+                crowded = self._caution.crowded(landing.names[expected])
                 return RefusalReason.LIMIT_IN_FLIGHT, crowded
             view, landing = found, landing.seen_by(found)
+            risk, expected = landing.risk(bad), criterion.expected(landing)
         return Place(
             landing,
-            landing.names[criterion.expected(landing)],
-            landing.risk(bad),
+            landing.names[expected],
+            risk,
             int(np.count_nonzero(criterion.fit.under_ceiling)),
             view,
             bad,
-            relied_on(landing, view, bad | criterion.crowded, criterion.is_bearable),
+            relied_on(landing, view, avoided, criterion.is_bearable),
         )
 
     def take(self, place: Place, pod: Pod, charge: Mapping[Resource, float]) -> None:
@@ -228,8 +231,7 @@ class Places:
         is_kept_off = view.steered[reserved] and not place.view.steered[reserved]
         return bool(is_kept_off and self._caution.crowded(place.expected_node))
 
-    def _explain(self, landing: Landing, criterion: Criterion) -> str:
-        pod, risk = criterion.pod, landing.risk(criterion.bad)
+    def _explain(self, landing: Landing, pod: Pod, risk: float) -> str:
         back = float(landing.probabilities[landing.departure.source])
         other = max(0.0, risk - back)
         if self._within.is_on:
