@@ -81,6 +81,7 @@ class Room:
             for resource in resources
         }
         self._expected: dict[Resource, Floats] = {}
+        self._landed: dict[Resource, Floats] = {}
         self._denominator = {
             resource: np.array(
                 [_denominator(node, resource) for node in columns.nodes], dtype=float
@@ -151,25 +152,52 @@ class Room:
     def harmed(self, loads: Mapping[Resource, Floats]) -> Mask:
         """Nodes that would be above their target with these loads, or are no destination.
 
+        Shape (nodes,), or (alternatives, nodes) where what has landed differs.
+
         Args:
             loads: what they would be with a pod, as `fit` says it; pods that the scheduler may put
                 there besides are added.
         """
         harmed: Mask = ~self._is_destination
         for resource, targets in self._targets.items():
-            harmed |= loads[resource] + self._expected.get(resource, 0.0) > targets
+            besides = self._expected.get(resource, 0.0)
+            if resource in self._landed:
+                besides = np.maximum(besides, self._landed[resource])
+            harmed = harmed | (loads[resource] + besides > targets)
         return harmed
 
-    def expect(self, probabilities: Floats, usage: Mapping[Resource, float], besides: str) -> None:
+    def expect(
+        self,
+        probabilities: Floats,
+        usage: Mapping[Resource, float],
+        besides: str,
+        placed: Positions | None = None,
+    ) -> None:
         """Count a pod where the scheduler may put it, for `harmed` only.
+
+        Its share counts by the probability everywhere, and all of it where an alternative has it:
+        several pods may meet there.
 
         Args:
             probabilities: of a landing on each node.
             usage: what the pod will use.
             besides: the node that it is reserved on already, in full.
+            placed: where it is in each alternative of the scheduler's view, if there are several.
         """
         shares = self._shares(probabilities, usage, besides)
         self._expected = {r: self._expected.get(r, 0.0) + share for r, share in shares.items()}
+        if placed is not None and len(placed) > 1:
+            self._landed = {r: self._with_landed(r, placed, usage[r], besides) for r in shares}
+
+    def _with_landed(
+        self, resource: Resource, placed: Positions, usage: float, besides: str
+    ) -> Floats:
+        """What has landed in each alternative, with one pod more unless it is reserved there."""
+        known = self._landed.get(resource)
+        landed = np.zeros((len(placed), len(self.columns))) if known is None else known.copy()
+        rows = np.flatnonzero(placed != self.columns.index[besides])
+        landed[rows, placed[rows]] += usage / self._denominator[resource][placed[rows]]
+        return landed
 
     def charge(self, probabilities: Floats, usage: Mapping[Resource, float], besides: str) -> None:
         """Keep each node's share of room for a pod that may land there instead.

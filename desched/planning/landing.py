@@ -81,17 +81,26 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
         """The probability of a landing that does not help; 1 where nothing fits.
 
         Args:
-            bad: nodes that would exceed their target, are unknown or not managed; the source and
-                unfamiliar architectures are counted whether they are in it or not.
+            bad: nodes that would exceed their target, are unknown or not managed, perhaps others in
+                each alternative of the view; the source and unfamiliar architectures are counted
+                whether they are in it or not.
         """
         if not np.count_nonzero(self.places):
             return 1.0
-        return float((self.probabilities * self.harmful(bad)).sum())
+        harmful = self._harmful(bad)
+        chances = self.probabilities if harmful.ndim == 1 else self.alternatives
+        share = chances * harmful
+        return float(share.sum() / (1 if share.ndim == 1 else len(share)))
 
     def harmful(self, bad: Mask) -> Mask:
-        """Nodes on which the landing does not help, given those of `risk`."""
+        """Nodes on which the landing may not help, shape (nodes,), given those of `risk`."""
+        harmful = self._harmful(bad)
+        somewhere: Mask = harmful if harmful.ndim == 1 else np.logical_or.reduce(harmful, axis=0)
+        return somewhere
+
+    def _harmful(self, bad: Mask) -> Mask:
         harmful = bad | self.unfamiliar
-        harmful[self.departure.source] = True
+        harmful[..., self.departure.source] = True
         return harmful
 
     def seen_by(self, view: SchedulerView) -> "Landing":

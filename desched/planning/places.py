@@ -179,19 +179,20 @@ class Places:
         The place is the one that was found for it as things stand now.
         """
         self._steps["take"] += 1
-        self.room.reserve(place.expected_node, pod, charge, leaving=pod)
+        following, expected = after(place.view, place.landing), place.expected_node
+        self.room.reserve(expected, pod, charge, leaving=pod)
         if place.landing.any_fit:
-            self.room.charge(place.landing.probabilities, charge, besides=place.expected_node)
+            self.room.charge(place.landing.probabilities, charge, besides=expected)
         else:
-            self.room.expect(place.landing.probabilities, charge, besides=place.expected_node)
+            self.room.expect(place.landing.probabilities, charge, expected, following.placed)
         for earlier, its_charge in self._taken:
             if self._is_displaced(earlier, place.view) and not self._is_displaced(
                 earlier, self._view
             ):
                 later = earlier.landing.seen_by(earlier.view.with_steered(place.view.steered))
                 self.room.expect(later.probabilities, its_charge, besides=earlier.expected_node)
-        self._view = after(place.view, place.landing)
-        self._caution = self._caution.awaiting(place.expected_node)
+        self._view = following
+        self._caution = self._caution.awaiting(expected)
         self._taken = (*self._taken, (place, charge))
         self._gone = (*self._gone, pod.uid)
 

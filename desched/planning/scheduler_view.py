@@ -62,8 +62,9 @@ class _Attraction(msgspec.Struct, frozen=True):
 class SchedulerView:
     """Requests and pod counts of every node, in the order of `names`.
 
-    `steered` marks the nodes that have desched's own soft taint. `index` is of the same cluster, if
-    there is one already.
+    `steered` marks the nodes that have desched's own soft taint. `placed` is where each alternative
+    has the last replacement, None before any. `index` is of the same cluster, if there is one
+    already.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class SchedulerView:
         totals = self._counts.index.totals(requested_amounts)
         self._requested = Requested.of(totals, self.capacity)
         self._moves: ByLabels[_Move] = ByLabels()
+        self.placed: NDArray[np.intp] | None = None
         self._carrying: dict[CarriedTerm, tuple[_Move, ...]] = {}
 
     def with_steered(self, steered: Mask) -> "SchedulerView":
@@ -124,6 +126,7 @@ class SchedulerView:
         following._requested = requested
         move = _Move(departure, placed)
         following._moves = self._moves.having(departure.pod.labels, move)
+        following.placed = placed
         if carried := carried_terms(departure.pod):
             following._carrying = dict(self._carrying)
             for term in carried:  # a pod may carry one twice, and then it counts twice

@@ -1,0 +1,120 @@
+"""Whatever a plan's moves may well lead to together puts no node above its target."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import msgspec
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from desched.model.cluster import ClusterState
+from desched.model.plan import Plan, PlannedEviction
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.planning.feasibility import Room
+from desched.planning.landing import forecast
+from desched.planning.scheduler_view import SchedulerView
+from desched.policy.policy import SchedulerRules
+from tests.builders import (
+    amounts,
+    load,
+    no_limits_but,
+    node,
+    planned,
+    pod,
+    policy,
+    rule,
+    snapshot,
+    workload,
+)
+
+MOST_RISK = 0.15
+TARGET = 0.8
+MOST_MOVES = 6
+POLICY = policy(
+    rule(Resource.CPU), limits=no_limits_but(total=MOST_MOVES), max_landing_risk=MOST_RISK
+)
+WORKLOADS = ("web", "db", "api", "job")
+
+
+def cluster(chance: Random) -> Snapshot:
+    """A few nodes, some hot and others just below their target, and pods that ask for little."""
+    names = [f"n{i}" for i in range(chance.randint(3, 8))]
+    hot = names[: chance.choice([1, 2, 3])]
+    nodes = [node(name, cpu=chance.choice([4, 4, 8])) for name in names]
+    pods, usage = [], {}
+    for i in range(chance.randint(4, 16)):
+        on = chance.choice(hot if chance.random() < 0.6 else names)
+        cores = chance.uniform(0.2, 0.7) if on in hot else chance.uniform(0, 0.2)
+        of, request = chance.choice(WORKLOADS), chance.choice([0.1, 0.1, 0.4])
+        pods.append(pod(f"p{i}", on=on, of=of, request=amounts(request, 0.1)))
+        usage[f"p{i}"] = (cores, 0.1)
+    loads = {}
+    for one in nodes:
+        size = one.capacity.cpu_millicores
+        of_pods = 1000 * sum(usage[p.name][0] for p in pods if p.node == one.name)
+        if one.name in hot:
+            of_host = chance.uniform(0, 2000)
+        else:
+            of_host = chance.choice([chance.uniform(0.2, 0.68) * size, 0])
+        loads[one.name] = (min(1.0, (of_pods + of_host) / size), 0.1)
+    return snapshot(nodes, pods, load(loads, usage), [workload(name, 9) for name in WORKLOADS])
+
+
+def outcomes(
+    state: ClusterState, evictions: Sequence[PlannedEviction], probability: float = 1.0
+) -> Iterator[tuple[str, ...]]:
+    """The nodes that all replacements land on, for each outcome likelier than the limit."""
+    if not evictions:
+        yield ()
+        return
+    leaving = next(p for p in state.pods if p.uid == evictions[0].pod.uid)
+    landing = forecast(leaving, Room(state, {}, ()), SchedulerView(state, SchedulerRules()))
+    for name, share in zip(landing.names, landing.probabilities.tolist(), strict=True):
+        if probability * share > MOST_RISK + 1e-9:
+            name_after, uid_after = f"{leaving.name}-2", f"{leaving.uid}-2"
+            landed = msgspec.structs.replace(leaving, name=name_after, uid=uid_after, node=name)
+            gone = msgspec.structs.replace(leaving, deleting=True)
+            pods = (*(gone if p is leaving else p for p in state.pods), landed)
+            after = msgspec.structs.replace(state, pods=pods)
+            for others in outcomes(after, evictions[1:], probability * share):
+                yield (name, *others)
+
+
+def overloaded_by(seen: Snapshot, plan: Plan, where: Sequence[str]) -> list[str]:
+    """Nodes that were not above their target before, and are if the replacements land there."""
+    change: defaultdict[str, float] = defaultdict(float)
+    for eviction, landed in zip(plan.evictions, where, strict=True):
+        change[landed] += eviction.cpu_millicores
+        change[eviction.node] -= eviction.cpu_millicores
+    found = []
+    for one in seen.cluster.nodes:
+        before = seen.load.nodes[one.name][Resource.CPU].levels[0].ratio  # type: ignore[union-attr]
+        after = before + change[one.name] / one.capacity.cpu_millicores
+        if before <= TARGET < after - 1e-9:
+            found.append(one.name)
+    return found
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 100_000))
+# Each landing harmless or unlikely, and together neither: two or three meet on one node.
+@example(675)
+@example(2101)
+@example(3433)
+def test_no_likely_outcome_of_all_moves_puts_a_node_above_its_target(seed: int) -> None:
+    seen = cluster(Random(seed))  # noqa: S311 (no secret)
+    plan = planned(seen, POLICY)
+
+    for where in outcomes(seen.cluster, plan.evictions):
+        assert overloaded_by(seen, plan, where) == []
+
+
+def test_the_clusters_make_plans_of_several_moves_that_may_land_in_several_ways() -> None:
+    several = 0
+    for seed in range(100):
+        seen = cluster(Random(seed))  # noqa: S311 (no secret)
+        evictions = planned(seen, POLICY).evictions
+        several += len(evictions) > 1 and len(list(outcomes(seen.cluster, evictions))) > 1
+    assert several > 10
