@@ -57,8 +57,11 @@ class Place(msgspec.Struct, frozen=True):
 _Taken = tuple[Place, Mapping[Resource, float]]
 """What a move has taken, and what its pod is charged."""
 
-_Question = tuple[tuple[str, ...], str, tuple[float, ...]]
-"""The pods that have moved, in their order; the pod that is asked about, and what it is charged."""
+_History = tuple[int, str]
+"""The pods that have moved in their order: the number of a shorter such history, and one more."""
+
+_Question = tuple[int, str, tuple[float, ...]]
+"""The number of a history; the pod that is asked about, and what it is charged."""
 
 
 class Places:
@@ -83,7 +86,8 @@ class Places:
         self._most_risk = most_risk
         self._caution = caution or Caution()
         self._taken: tuple[_Taken, ...] = ()
-        self._gone: tuple[str, ...] = ()
+        self._gone = 0
+        self._histories: dict[_History, int] = {}
         self._denials: dict[_Question, Denial] = {}
         self._steps = Counter[str]()
 
@@ -185,16 +189,20 @@ class Places:
             self.room.charge(place.landing.probabilities, charge, besides=expected)
         else:
             self.room.expect(place.landing.probabilities, charge, expected, following.placed)
-        for earlier, its_charge in self._taken:
-            if self._is_displaced(earlier, place.view) and not self._is_displaced(
-                earlier, self._view
-            ):
-                later = earlier.landing.seen_by(earlier.view.with_steered(place.view.steered))
-                self.room.expect(later.probabilities, its_charge, besides=earlier.expected_node)
+        if place.view is not self._view:
+            self._expect_displaced(place.view)
         self._view = following
         self._caution = self._caution.awaiting(expected)
         self._taken = (*self._taken, (place, charge))
-        self._gone = (*self._gone, pod.uid)
+        gone = self._gone, pod.uid
+        self._gone = self._histories.setdefault(gone, len(self._histories) + 1)
+
+    def _expect_displaced(self, view: SchedulerView) -> None:
+        """Count earlier replacements also where the further taints of this view send them."""
+        for earlier, charge in self._taken:
+            if self._is_displaced(earlier, view) and not self._is_displaced(earlier, self._view):
+                later = earlier.landing.seen_by(earlier.view.with_steered(view.steered))
+                self.room.expect(later.probabilities, charge, besides=earlier.expected_node)
 
     def _steer(
         self,
