@@ -80,6 +80,9 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     def risk(self, bad: Mask) -> float:
         """The probability of a landing that does not help; 1 where nothing fits.
 
+        Where what has landed differs, it is at least that of the likeliest harmful encounter: to
+        land on one certain node, in alternatives in which others are there already.
+
         Args:
             bad: nodes that would exceed their target, are unknown or not managed, perhaps others in
                 each alternative of the view; the source and unfamiliar architectures are counted
@@ -87,21 +90,26 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
         """
         if not np.count_nonzero(self.places):
             return 1.0
-        harmful = self._harmful(bad)
-        chances = self.probabilities if harmful.ndim == 1 else self.alternatives
-        share = chances * harmful
-        return float(share.sum() / (1 if share.ndim == 1 else len(share)))
+        alone = float((self.probabilities * self._harmful_alone(bad)).sum())
+        return alone if bad.ndim == 1 else max(alone, float(self._encounters(bad).max()))
 
     def harmful(self, bad: Mask) -> Mask:
-        """Nodes on which the landing may not help, shape (nodes,), given those of `risk`."""
-        harmful = self._harmful(bad)
-        somewhere: Mask = harmful if harmful.ndim == 1 else np.logical_or.reduce(harmful, axis=0)
-        return somewhere
-
-    def _harmful(self, bad: Mask) -> Mask:
-        harmful = bad | self.unfamiliar
-        harmful[..., self.departure.source] = True
+        """Nodes to keep the replacement from, shape (nodes,), given those of `risk`."""
+        harmful = self._harmful_alone(bad)
+        if bad.ndim > 1 and np.count_nonzero(encounters := self._encounters(bad)):
+            harmful |= encounters >= encounters.max()
         return harmful
+
+    def _harmful_alone(self, bad: Mask) -> Mask:
+        """Nodes on which it does not help in any alternative."""
+        harmful = (bad if bad.ndim == 1 else np.logical_and.reduce(bad, axis=0)) | self.unfamiliar
+        harmful[self.departure.source] = True
+        return harmful
+
+    def _encounters(self, bad: Mask) -> Floats:
+        """For each node the probability to land on it where it is bad in that alternative."""
+        mean: Floats = (self.alternatives * bad).mean(axis=0)
+        return mean
 
     def seen_by(self, view: SchedulerView) -> "Landing":
         """The landing of the same replacement where soft taints are as in this view."""

@@ -176,6 +176,18 @@ def test_risk_is_the_probability_of_bad_nodes_the_source_and_strange_architectur
     assert not none_bad.any()
 
 
+def test_where_what_has_landed_differs_the_likeliest_harmful_encounter_is_the_least_risk():
+    nodes = [node("a"), node("b"), node("c"), node("d"), node("e")]
+    landing = forecast_of(cluster(nodes, [pod("web-1", "a")]), "web-1")
+    assert chances(landing) == {"b": 0.25, "c": 0.25, "d": 0.25, "e": 0.25}
+    bad = np.zeros((10, 5), dtype=bool)
+    bad[:4, 1] = bad[4:6, 2] = True  # in four of ten alternatives b is full, in two others c
+    assert landing.risk(bad) == pytest.approx(0.4 * 0.25)
+    assert landing.harmful(bad).tolist() == [True, True, False, False, False]
+    bad[:, 3] = True
+    assert landing.risk(bad) == pytest.approx(0.25)
+
+
 def test_an_architecture_that_the_workload_runs_on_already_is_not_strange():
     nodes = [node("a"), node("b", arch="arm64"), node("c", arch="arm64")]
     state = cluster(nodes, [pod("web-1", "a"), pod("web-2", "b")])
