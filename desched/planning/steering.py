@@ -143,7 +143,9 @@ def relied_on(
     landing: Landing, view: SchedulerView, avoided: Mask, is_bearable: Check
 ) -> tuple[str, ...]:
     """The nodes without whose taints it would not be bearable; arguments as of `steer`."""
-    helpful = view.steered & landing.harmful(avoided) & landing.places
+    # Where the taints stand, no encounter is likely any more: all nodes that may see one count.
+    anywhere = avoided if avoided.ndim == 1 else np.logical_or.reduce(avoided, axis=0)
+    helpful = view.steered & landing.harmful(anywhere) & landing.places
     if landing.any_fit or not helpful.any():
         return ()
     if is_bearable(landing.seen_by(view.with_steered(view.steered & ~helpful))):

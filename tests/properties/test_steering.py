@@ -251,3 +251,20 @@ def test_taints_for_later_moves_do_not_make_earlier_ones_riskier_than_allowed(
         with_all = place.view.with_steered(taken[-1].view.steered)
         assert place.landing.seen_by(with_all).risk(place.bad) <= RISK
     assert busiest(place.expected_node for place in taken) <= (most_awaited or 100)
+
+
+@slow
+@given(traps(), shares, at_a_time, st.data())
+def test_the_taints_that_a_move_names_are_enough_for_it(
+    seen: Snapshot, most: int | Share, most_awaited: int | None, data: st.DataObject
+) -> None:
+    places = places_of(seen, steering(Steering.WHEN_NEEDED, most), most_awaited)
+    for one in data.draw(st.permutations(seen.cluster.pods)):
+        cores = data.draw(st.sampled_from([0.1, 1.0, 2.5]))
+        charge = {Resource.CPU: cores * 1000, Resource.MEMORY: 0.1 * GIB}
+        place = places.find(one, charge)
+        if isinstance(place, Place):
+            named = np.isin(place.landing.names, place.steered)
+            with_these = place.view.with_steered(named)
+            assert place.landing.seen_by(with_these).risk(place.bad) <= RISK
+            places.take(place, one, charge)
