@@ -17,7 +17,9 @@ from typing import Any, Self
 import urllib3
 import yaml
 
-from tests.controlplane.fault_cases import EVICTION, REQUEST_SECONDS, ROTATED, Case, Effect
+from desched.adapters.kubernetes.nodes import STEERED_UNTIL
+from desched.model.cluster import STEERING_TAINT
+from tests.controlplane.fault_cases import EVICTION, REQUEST_SECONDS, ROTATED, TAINT, Case, Effect
 from tests.controlplane.fault_proxy import ActiveFault, Exchange, Fault, FaultProxy, Seen
 from tests.controlplane.faults import status
 from tests.controlplane.manifests import Object
@@ -27,6 +29,7 @@ from tests.controlplane.sites import SITE, Sites
 PATIENCE_SECONDS = 40.0
 """For what the deadline of a request ends: long after it, even on a machine that is busy."""
 
+LONG_AGO = "2020-01-01T00:00:00Z"
 LEASE = ("--lease-duration", "7s", "--renew-deadline", "5s", "--retry-period", "1s")
 TIMEOUT = ("--api-server-timeout", f"{REQUEST_SECONDS}s")
 REPLACED = status(HTTPStatus.CONFLICT, "the pod is another one", reason="Conflict")
@@ -108,15 +111,34 @@ class Drill:
         self._wait_for_line("an eviction", lambda line: line.get("result") == "evicted")
 
     def _see(self, case: Case, active: ActiveFault) -> None:
-        self._wait_for_line(f"{case.event}: {case.says}", lambda line: _shows(line, case, active))
+        def is_shown(line: Object) -> bool:
+            return _shows(line, case, active)
+
+        leave = self._leave_a_taint if case.of == TAINT else None
+        self._wait_for_line(f"{case.event}: {case.says}", is_shown, leave)
+
+    def _leave_a_taint(self) -> None:
+        """As a dead service would; another one that is well may have taken the last one away."""
+        node = {
+            "metadata": {"annotations": {STEERED_UNTIL: LONG_AGO}},
+            "spec": {"taints": [{"key": STEERING_TAINT.key, "effect": STEERING_TAINT.effect}]},
+        }
+        self._sites.plane.request("PATCH", f"/api/v1/nodes/{self.site}-cool", node)
 
     def _recover(self, recovered: Callable[[Object], bool] | None = None) -> None:
         """Wait for a cycle from now on in which nothing is wrong."""
         wanted, now = recovered or _is_good, time.time()
         self._wait_for_line("a good cycle", lambda line: wanted(line) and _began(line) > now)
 
-    def _wait_for_line(self, description: str, wanted: Callable[[Object], bool]) -> None:
+    def _wait_for_line(
+        self,
+        description: str,
+        wanted: Callable[[Object], bool],
+        meanwhile: Callable[[], object] | None = None,
+    ) -> None:
         def found() -> bool:
+            if meanwhile:
+                meanwhile()
             return any(map(wanted, self._log()))
 
         self._service.wait_until(description, found, PATIENCE_SECONDS)
