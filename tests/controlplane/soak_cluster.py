@@ -18,6 +18,7 @@ NODE_LABELS = {SITE: NAME}
 POD_MEMORY = "800Mi"
 PODS_PER_NODE = 20
 CPU_TARGET, MEMORY_TARGET = 0.80, 0.85
+MEASURED_TO_RATIO = 0.005
 
 PROTECTED: Mapping[str, str] = {
     "daemon": "of a DaemonSet",
@@ -205,7 +206,15 @@ class NodeUse:
     @property
     def is_overloaded(self) -> bool:
         """By the published policy."""
-        return self.cpu_ratio > CPU_TARGET or self.memory_ratio > MEMORY_TARGET
+        return self._exceeds(CPU_TARGET, MEMORY_TARGET)
+
+    @property
+    def may_seem_overloaded(self) -> bool:
+        """Whether it may be measured so: use of round amounts is at a target to the point."""
+        return self._exceeds(CPU_TARGET - MEASURED_TO_RATIO, MEMORY_TARGET - MEASURED_TO_RATIO)
+
+    def _exceeds(self, cpu_ratio: float, memory_ratio: float) -> bool:
+        return self.cpu_ratio > cpu_ratio or self.memory_ratio > memory_ratio
 
 
 def use_by_node(nodes: Sequence[Object], pods: Sequence[Object]) -> dict[str, NodeUse]:

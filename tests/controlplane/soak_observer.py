@@ -82,7 +82,7 @@ class HeatWatch:
             return
         self._seen = self._plane.seen_pods
         for node, use in use_by_node(self._plane.seen_nodes, self._seen).items():
-            if use.is_overloaded:
+            if use.may_seem_overloaded:
                 self._hot_at[node] = datetime.now(UTC)
 
     def was_hot(self, node: str, at: datetime) -> bool:
