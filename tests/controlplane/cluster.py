@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 import urllib3
 import yaml
 
+from tests.controlplane.logs import complete_lines, events_in
 from tests.controlplane.process import Server, free_ports
 from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.usage_exporter import REFRESH_SECONDS, UsageExporter
@@ -322,9 +323,7 @@ class ControlPlane:
         Each has its verb, objectRef and responseStatus.
         """
         user = f"system:serviceaccount:{namespace}:{service_account}"
-        with self.audit_log.open("rb") as log:
-            log.seek(self._audited_bytes)
-            events = [json.loads(line) for line in log]
+        events = events_in(self.audit_log, self._audited_bytes)
         return [event for event in events if event["user"]["username"] == user]
 
     # Requests
@@ -510,7 +509,7 @@ class ControlPlane:
         """Deletes all that was not there after the start, of whatever kind."""
         self.wait_for("an empty cluster", self._delete_leftovers, 60.0)
         self.metrics.forget()
-        self._audited_bytes = self.audit_log.stat().st_size
+        self._audited_bytes += sum(map(len, complete_lines(self.audit_log, self._audited_bytes)))
 
     def _delete_leftovers(self) -> bool:
         """Makes one round, since owners bring their pods back until they are gone themselves."""

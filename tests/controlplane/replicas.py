@@ -14,6 +14,7 @@ from tests.controlplane.installation import (
     QUICK_LEASE,
     RENEW_DEADLINE_SECONDS,
 )
+from tests.controlplane.logs import events_in
 from tests.controlplane.manifests import Object
 from tests.controlplane.process import Server
 from tests.controlplane.sites import SITE, Sites
@@ -32,9 +33,7 @@ class Replica(Server):
 
     def events(self, *names: str) -> list[Object]:
         """What it has logged of these events, oldest first."""
-        lines = self.log.read_text().splitlines()
-        events = (json.loads(line) for line in lines if line.startswith("{") and line[-1] == "}")
-        return [event for event in events if event["event"] in names]
+        return [event for event in events_in(self.log) if event["event"] in names]
 
     @property
     def cycles(self) -> list[Object]:

@@ -1,10 +1,12 @@
 """The harness behaves as the real thing where the other tests rely on it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
+from tests.controlplane.logs import complete_lines, events_in
 from tests.controlplane.prometheus_server import PrometheusServer
 
 NODES = tuple(f"te{number}" for number in range(1, 6))
@@ -289,3 +291,13 @@ def by_label(prometheus: PrometheusServer, expression: str, label: str) -> dict[
         series["metric"][label]: float(series["value"][1])
         for series in prometheus.query(expression)
     }
+
+
+def test_a_line_that_is_being_written_is_read_when_it_is_complete(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text('Starting\n{"number": 1}\n{"num')
+    assert events_in(log) == [{"number": 1}]
+    position = sum(map(len, complete_lines(log)))
+    with log.open("a") as file:
+        file.write('ber": 2}\n')
+    assert events_in(log, position) == [{"number": 2}]

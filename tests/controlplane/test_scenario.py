@@ -1,6 +1,5 @@
 """The published policy relieves a hot node, end to end: everything but the kubelet is real."""
 
-import json
 import os
 import re
 import signal
@@ -13,6 +12,7 @@ import pytest
 
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, QUICK_LEASE, WINDOW_SECONDS, Installation
+from tests.controlplane.logs import events_in
 from tests.controlplane.manifests import Object, deployment, pod_spec, priority_class, usage
 from tests.controlplane.prometheus_server import PrometheusServer
 
@@ -99,9 +99,7 @@ class Scenario(Installation):
 
     def cycles(self) -> list[Object]:
         """The `cycle.completed` lines so far."""
-        lines = [line for line in self.log.read_text().splitlines() if line.startswith("{")]
-        events = [json.loads(line) for line in lines]
-        return [event for event in events if event.get("event") == "cycle.completed"]
+        return [event for event in events_in(self.log) if event.get("event") == "cycle.completed"]
 
     def places(self, app: str) -> dict[str, str]:
         """Ready pods of an app by the node that they are on."""
