@@ -88,10 +88,17 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
                 each alternative of the view; the source and unfamiliar architectures are counted
                 whether they are in it or not.
         """
+        return max(self.risk_alone(bad), self.risk_of_encounter(bad))
+
+    def risk_alone(self, bad: Mask) -> float:
+        """The probability of a node that does not help whatever has landed before."""
         if not np.count_nonzero(self.places):
             return 1.0
-        alone = float((self.probabilities * self._harmful_alone(bad)).sum())
-        return alone if bad.ndim == 1 else max(alone, float(self._encounters(bad).max()))
+        return float((self.probabilities * self._harmful_alone(bad)).sum())
+
+    def risk_of_encounter(self, bad: Mask) -> float:
+        """The probability of the likeliest harmful encounter; 0 where what has landed is alike."""
+        return 0.0 if bad.ndim == 1 else float(self._encounters(bad).max())
 
     def harmful(self, bad: Mask) -> Mask:
         """Nodes to keep the replacement from, shape (nodes,), given those of `risk`."""

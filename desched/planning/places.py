@@ -155,7 +155,7 @@ class Places:
         if not criterion.bears(risk, landing):
             found = self._steer(landing, view, bad, criterion.is_harmless, loads)
             if found is None:
-                return RefusalReason.LANDING_RISK, self._explain(landing, criterion.pod, risk)
+                return RefusalReason.LANDING_RISK, self._explain(landing, criterion)
             view, landing = found, landing.seen_by(found)
             risk = landing.risk(bad)
         expected = criterion.expected(landing)
@@ -240,17 +240,21 @@ class Places:
         is_kept_off = view.steered[reserved] and not place.view.steered[reserved]
         return bool(is_kept_off and self._caution.crowded(place.expected_node))
 
-    def _explain(self, landing: Landing, pod: Pod, risk: float) -> str:
+    def _explain(self, landing: Landing, criterion: Criterion) -> str:
+        pod, bad = criterion.pod, criterion.bad
         back = float(landing.probabilities[landing.departure.source])
-        other = max(0.0, risk - back)
+        alone, encounter = landing.risk_alone(bad), landing.risk_of_encounter(bad)
+        found = (
+            f"{back:.0%} likely to come back to {pod.node} and {max(0.0, alone - back):.0%} to "
+            "land where it would do harm"
+        )
+        if encounter > alone:
+            found += f", {encounter:.0%} to land with earlier moves on a node that cannot bear all"
         if self._within.is_on:
-            advice = f"soft taints on at most {self._within.most} nodes cannot keep it from that"
+            found += f"; soft taints on at most {self._within.most} nodes cannot keep it from that"
         else:
-            advice = "keeping it away from there with a soft taint would help"
+            found += "; keeping it away from there with a soft taint would help"
         surcharge = self._caution.surcharges.get(pod.node, 0.0)
         if surcharge:
-            advice += f"; landings from its pool went worse than forecast lately (+{surcharge:.0%})"
-        return (
-            f"{back:.0%} likely to come back to {pod.node} and {other:.0%} to land where it would "
-            f"do harm; {advice}"
-        )
+            found += f"; landings from its pool went worse than forecast lately (+{surcharge:.0%})"
+        return found
