@@ -1,9 +1,12 @@
 """What the landing of one pod's replacement has to be like."""
 
+from collections.abc import Mapping
+
 import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod
+from desched.model.resources import Resource
 from desched.planning.feasibility import Fit, Room
 from desched.planning.filters.columns import Mask
 from desched.planning.landing import Landing
@@ -12,12 +15,13 @@ from desched.planning.landing import Landing
 class Criterion(msgspec.Struct, frozen=True):
     """Tells whether a landing of the pod is bearable, and where its replacement is expected.
 
-    `bad` are nodes as `Landing.risk` takes them, and `most_risk` is the highest bearable
-    probability of a landing there. `crowded` are nodes that no further replacement may be on its
-    way to.
+    `charge` is what it will use. `bad` are nodes as `Landing.risk` takes them, and `most_risk` is
+    the highest bearable probability of a landing there. `crowded` are nodes that no further
+    replacement may be on its way to.
     """
 
     pod: Pod
+    charge: Mapping[Resource, float]
     room: Room
     fit: Fit
     bad: Mask

@@ -6,7 +6,7 @@ reservation. The filters themselves are in `desched.planning.filters`.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -26,6 +26,8 @@ __all__ = ["Fit", "Mask", "Room", "usage_of"]
 IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
 ABOVE_CEILING = "node(s) would rise above their ceiling"
+
+_EPSILON = 1e-9
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -198,6 +200,31 @@ class Room:
         rows = np.flatnonzero(placed != self.columns.index[besides])
         landed[rows, placed[rows]] += usage / self._denominator[resource][placed[rows]]
         return landed
+
+    def harmed_if(
+        self, landed: Iterable[tuple[Mapping[Resource, float], str, Positions | None]]
+    ) -> Mask:
+        """Nodes above their target, or no destination, if pods land elsewhere than expected.
+
+        Shape (alternatives, nodes).
+
+        Args:
+            landed: for each pod what it uses, the node that it is reserved on, and where it is in
+                each alternative, None for nowhere; an empty name where it has no room yet.
+        """
+        landed = list(landed)
+        count = max((len(placed) for *_, placed in landed if placed is not None), default=1)
+        harmed: Mask = np.tile(~self._is_destination, (count, 1))
+        for resource, targets in self._targets.items():
+            loads = np.tile(self._load[resource], (count, 1))
+            for usage, reserved, placed in landed:
+                share = usage[resource] / self._denominator[resource]
+                if reserved:
+                    loads[:, self.columns.index[reserved]] -= share[self.columns.index[reserved]]
+                if placed is not None:
+                    loads[np.arange(count), placed] += share[placed]
+            harmed |= loads > targets + _EPSILON
+        return harmed
 
     def charge(self, probabilities: Floats, usage: Mapping[Resource, float], besides: str) -> None:
         """Keep each node's share of room for a pod that may land there instead.

@@ -16,17 +16,22 @@ from desched.model.plan import LandingChance, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.caution import Caution
 from desched.planning.criterion import Criterion
+from desched.planning.displacement import Delay, PlannedMove, delays, with_delays
 from desched.planning.feasibility import Room
 from desched.planning.filters.columns import Mask
 from desched.planning.landing import Landing, after, forecast
 from desched.planning.scheduler_view import SchedulerView
-from desched.planning.scores import Floats
 from desched.planning.steering import Check, Steerable, relied_on, steer
 
 NAMED_SHARE = 0.9
 """A plan names the likeliest nodes, as many as hold this share of the probability."""
 
 MOST_NAMED = 5
+
+IF_LATE = (
+    "the soft taints for it may send replacements of earlier moves, as long as these have not "
+    "landed, to where they would do harm"
+)
 
 Denial = tuple[RefusalReason, str]
 
@@ -53,9 +58,6 @@ class Place(msgspec.Struct, frozen=True):
         chances = self.landing.chances(NAMED_SHARE, MOST_NAMED)
         return tuple(LandingChance(node, probability) for node, probability in chances)
 
-
-_Taken = tuple[Place, Mapping[Resource, float]]
-"""What a move has taken, and what its pod is charged."""
 
 _History = tuple[int, str]
 """The pods that have moved in their order: the number of a shorter such history, and one more."""
@@ -85,7 +87,8 @@ class Places:
         self._view = view.with_steered(self._within.steered)
         self._most_risk = most_risk
         self._caution = caution or Caution()
-        self._taken: tuple[_Taken, ...] = ()
+        self._moves: tuple[PlannedMove, ...] = ()
+        self._known_delays: tuple[Delay, ...] | None = None
         self._gone = 0
         self._histories: dict[_History, int] = {}
         self._denials: dict[_Question, Denial] = {}
@@ -140,6 +143,7 @@ class Places:
             return RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for such room"
         criterion = Criterion(
             pod,
+            charge,
             self.room,
             fit,
             self.room.harmed(fit.loads),
@@ -150,23 +154,29 @@ class Places:
 
     def _place(self, landing: Landing, criterion: Criterion) -> Place | Denial:
         """Where the pod would go, with further soft taints if there have to be any."""
-        view, bad, loads = self._view, criterion.bad, criterion.fit.loads
+        view, bad = self._view, criterion.bad
         risk = landing.risk(bad)
         if not criterion.bears(risk, landing):
-            found = self._steer(landing, view, bad, criterion.is_harmless, loads)
+            found = self._steer(landing, view, bad, criterion.is_harmless)
             if found is None:
                 return RefusalReason.LANDING_RISK, self._explain(landing, criterion)
             view, landing = found, landing.seen_by(found)
             risk = landing.risk(bad)
-        expected = criterion.expected(landing)
+        expected, crowded = criterion.expected(landing), ""
         avoided = bad | criterion.crowded
         if criterion.crowded[expected]:
-            found = self._steer(landing, view, avoided, criterion.is_bearable, loads)
+            crowded = self._caution.crowded(landing.names[expected])
+            found = self._steer(landing, view, avoided, criterion.is_bearable)
             if found is None:
-                crowded = self._caution.crowded(landing.names[expected])
                 return RefusalReason.LIMIT_IN_FLIGHT, crowded
             view, landing = found, landing.seen_by(found)
             risk, expected = landing.risk(bad), criterion.expected(landing)
+        move = PlannedMove.considered(landing, view, bad, criterion.charge)
+        later = (delay.followed_by(move) for delay in self._delays(view))
+        if not all(delay.lands_well(self.room, self._most_risk) for delay in later):
+            if crowded:
+                return RefusalReason.LIMIT_IN_FLIGHT, crowded
+            return RefusalReason.LANDING_RISK, IF_LATE
         return Place(
             landing,
             landing.names[expected],
@@ -189,56 +199,31 @@ class Places:
             self.room.charge(place.landing.probabilities, charge, besides=expected)
         else:
             self.room.expect(place.landing.probabilities, charge, expected, following.placed)
+        move = PlannedMove.considered(place.landing, place.view, place.bad, charge)
+        moves = (*self._moves, move.taken(expected, following.placed))
         if place.view is not self._view:
-            self._expect_displaced(place.view)
+            moves = with_delays(moves, place.view, self.room)
+        self._moves, self._known_delays = moves, None
         self._view = following
         self._caution = self._caution.awaiting(expected)
-        self._taken = (*self._taken, (place, charge))
         gone = self._gone, pod.uid
         self._gone = self._histories.setdefault(gone, len(self._histories) + 1)
 
-    def _expect_displaced(self, view: SchedulerView) -> None:
-        """Count earlier replacements also where the further taints of this view send them."""
-        for earlier, charge in self._taken:
-            if self._is_displaced(earlier, view) and not self._is_displaced(earlier, self._view):
-                later = earlier.landing.seen_by(earlier.view.with_steered(view.steered))
-                self.room.expect(later.probabilities, charge, besides=earlier.expected_node)
+    def _delays(self, view: SchedulerView) -> tuple[Delay, ...]:
+        """How replacements of the moves so far may be late for the taints of the view."""
+        if view is not self._view:
+            return delays(self._moves, view)
+        if self._known_delays is None:
+            self._known_delays = delays(self._moves, view)
+        return self._known_delays
 
     def _steer(
-        self,
-        landing: Landing,
-        view: SchedulerView,
-        avoided: Mask,
-        is_enough: Check,
-        loads: Mapping[Resource, Floats],
+        self, landing: Landing, view: SchedulerView, avoided: Mask, is_enough: Check
     ) -> SchedulerView | None:
-        """The view with soft taints that make this landing bearable, and no earlier one worse."""
+        """The view with soft taints that make this landing bearable, if there may be such."""
         if not self._within.is_on or landing.any_fit:
             return None
-        found = steer(landing, view, avoided, self._within, is_enough)
-        if found is None or not all(self._bears(taken, found, loads) for taken in self._taken):
-            return None
-        return found
-
-    def _bears(self, taken: _Taken, view: SchedulerView, loads: Mapping[Resource, Floats]) -> bool:
-        """Whether a replacement that may be under way still lands well with further taints.
-
-        If it is displaced, it may meet others elsewhere, and the pod with which nodes would have
-        these loads.
-        """
-        place, charge = taken
-        later, bad = place.landing.seen_by(place.view.with_steered(view.steered)), place.bad
-        if self._is_displaced(place, view):
-            room = self.room.copy()
-            room.expect(later.probabilities, charge, besides=place.expected_node)
-            bad = bad | room.harmed(loads)
-        return later.any_fit or later.risk(bad) <= self._most_risk
-
-    def _is_displaced(self, place: Place, view: SchedulerView) -> bool:
-        """Whether taints keep a replacement off the node where its room is, as it is crowded."""
-        reserved = self.room.columns.index[place.expected_node]
-        is_kept_off = view.steered[reserved] and not place.view.steered[reserved]
-        return bool(is_kept_off and self._caution.crowded(place.expected_node))
+        return steer(landing, view, avoided, self._within, is_enough)
 
     def _explain(self, landing: Landing, criterion: Criterion) -> str:
         pod, bad = criterion.pod, criterion.bad

@@ -1,21 +1,12 @@
 """Whatever a plan's moves may well lead to together puts no node above its target."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from random import Random
 
-import msgspec
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from desched.model.cluster import ClusterState
-from desched.model.plan import Plan, PlannedEviction
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.planning.feasibility import Room
-from desched.planning.landing import forecast
-from desched.planning.scheduler_view import SchedulerView
-from desched.policy.policy import SchedulerRules
 from tests.builders import (
     amounts,
     load,
@@ -28,14 +19,12 @@ from tests.builders import (
     snapshot,
     workload,
 )
+from tests.properties.joint_landings import MOST_RISK, WORKLOADS, outcomes, overloaded_by
 
-MOST_RISK = 0.15
-TARGET = 0.8
 MOST_MOVES = 6
 POLICY = policy(
     rule(Resource.CPU), limits=no_limits_but(total=MOST_MOVES), max_landing_risk=MOST_RISK
 )
-WORKLOADS = ("web", "db", "api", "job")
 
 
 def cluster(chance: Random) -> Snapshot:
@@ -60,41 +49,6 @@ def cluster(chance: Random) -> Snapshot:
             of_host = chance.choice([chance.uniform(0.2, 0.68) * size, 0])
         loads[one.name] = (min(1.0, (of_pods + of_host) / size), 0.1)
     return snapshot(nodes, pods, load(loads, usage), [workload(name, 9) for name in WORKLOADS])
-
-
-def outcomes(
-    state: ClusterState, evictions: Sequence[PlannedEviction], probability: float = 1.0
-) -> Iterator[tuple[str, ...]]:
-    """The nodes that all replacements land on, for each outcome likelier than the limit."""
-    if not evictions:
-        yield ()
-        return
-    leaving = next(p for p in state.pods if p.uid == evictions[0].pod.uid)
-    landing = forecast(leaving, Room(state, {}, ()), SchedulerView(state, SchedulerRules()))
-    for name, share in zip(landing.names, landing.probabilities.tolist(), strict=True):
-        if probability * share > MOST_RISK + 1e-9:
-            name_after, uid_after = f"{leaving.name}-2", f"{leaving.uid}-2"
-            landed = msgspec.structs.replace(leaving, name=name_after, uid=uid_after, node=name)
-            gone = msgspec.structs.replace(leaving, deleting=True)
-            pods = (*(gone if p is leaving else p for p in state.pods), landed)
-            after = msgspec.structs.replace(state, pods=pods)
-            for others in outcomes(after, evictions[1:], probability * share):
-                yield (name, *others)
-
-
-def overloaded_by(seen: Snapshot, plan: Plan, where: Sequence[str]) -> list[str]:
-    """Nodes that were not above their target before, and are if the replacements land there."""
-    change: defaultdict[str, float] = defaultdict(float)
-    for eviction, landed in zip(plan.evictions, where, strict=True):
-        change[landed] += eviction.cpu_millicores
-        change[eviction.node] -= eviction.cpu_millicores
-    found = []
-    for one in seen.cluster.nodes:
-        before = seen.load.nodes[one.name][Resource.CPU].levels[0].ratio  # type: ignore[union-attr]
-        after = before + change[one.name] / one.capacity.cpu_millicores
-        if before <= TARGET < after - 1e-9:
-            found.append(one.name)
-    return found
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
