@@ -5,6 +5,7 @@ by then stays, one that has not may go elsewhere, and meet others there.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 import numpy as np
@@ -92,11 +93,13 @@ def delays(moves: Sequence[PlannedMove], view: SchedulerView) -> tuple[Delay, ..
         moves: taken, in their order.
         view: what the moves leave, with the taints.
     """
-    before = [i for i, m in enumerate(moves) if not np.array_equal(m.view.steered, view.steered)]
-    first = next((i for i in before if _is_affected(moves[i], view)), None)
+    # Taints are only added, so that all moves after the first with the same ones have the same.
+    before = list(takewhile(lambda m: not np.array_equal(m.view.steered, view.steered), moves))
+    first = next((i for i, move in enumerate(before) if _is_affected(move, view)), None)
     if first is None:
         return ()
-    last = next(i for i in reversed(before) if i == first or _is_affected(moves[i], view))
+    further = range(len(before) - 1, first, -1)
+    last = next((i for i in further if _is_affected(before[i], view)), first)
     return tuple(_delay(moves, i, view) for i in dict.fromkeys((first, last)))
 
 
