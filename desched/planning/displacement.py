@@ -94,13 +94,18 @@ def delays(moves: Sequence[PlannedMove], view: SchedulerView) -> tuple[Delay, ..
         view: what the moves leave, with the taints.
     """
     # Taints are only added, so that all moves after the first with the same ones have the same.
-    before = list(takewhile(lambda m: not np.array_equal(m.view.steered, view.steered), moves))
+    before = list(takewhile(lambda move: _has_fewer_taints(move.view, view), moves))
     first = next((i for i, move in enumerate(before) if _is_affected(move, view)), None)
     if first is None:
         return ()
     further = range(len(before) - 1, first, -1)
     last = next((i for i in further if _is_affected(before[i], view)), first)
     return tuple(_delay(moves, i, view) for i in dict.fromkeys((first, last)))
+
+
+def _has_fewer_taints(earlier: SchedulerView, view: SchedulerView) -> bool:
+    same = earlier.steered is view.steered or np.array_equal(earlier.steered, view.steered)
+    return not same
 
 
 def _is_affected(move: PlannedMove, view: SchedulerView) -> bool:
