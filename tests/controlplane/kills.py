@@ -67,7 +67,7 @@ NEXT_CYCLE = (
 
 
 class Standing(NamedTuple):
-    """What is to be seen from outside."""
+    """What is to be seen from outside; `pods` are by name, on no node while they wait for one."""
 
     memory: Memory
     pods: Mapping[str, str]
@@ -189,7 +189,7 @@ class Story:
         events = self._plane.items(f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events")
         return Standing(
             memory=self._memory(),
-            pods={p["metadata"]["name"]: p["spec"]["nodeName"] for p in self._pods()},
+            pods={p["metadata"]["name"]: p["spec"].get("nodeName", "") for p in self._pods()},
             tainted=frozenset(n["metadata"]["name"] for n in nodes if TAINT in json.dumps(n)),
             lease_held=bool(lease and lease["spec"].get("holderIdentity")),
             told=sum(event["reason"] == "Moved" for event in events),
