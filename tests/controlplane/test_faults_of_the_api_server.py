@@ -81,11 +81,12 @@ class Drills:
         begins = cleanup.enter_context(Drill(sites, starting, STARTING.fault))
         self._all = [begins, *(cleanup.enter_context(Drill(sites, site)) for site in others)]
         self._idle: SimpleQueue[Drill] = SimpleQueue()
-        for drill in self._all:
+        for drill in self._all[1:]:
             self._idle.put(drill)
         self._pool = cleanup.enter_context(ThreadPoolExecutor(len(self._all)))
-        self._seen: dict[Case, Future[None]] = {}
-        self._begin(Drill.live_through_start, STARTING)
+        self._seen: dict[Case, Future[None]] = {
+            STARTING: self._pool.submit(self._drill, begins, Drill.live_through_start, STARTING)
+        }
         self._begin(Drill.live_through, *OBSERVING)
         self._begin(Drill.live_through_rotation, ROTATION)
         self._begin(Drill.live_through, *ACTING, *LEADING)
@@ -106,7 +107,9 @@ class Drills:
             self._seen[case] = self._pool.submit(self._drilled, live_through, case)
 
     def _drilled(self, live_through: Callable[[Drill, Case], None], case: Case) -> None:
-        drill = self._idle.get()
+        self._drill(self._idle.get(), live_through, case)
+
+    def _drill(self, drill: Drill, live_through: Callable[[Drill, Case], None], case: Case) -> None:
         try:
             live_through(drill, case)
         finally:
