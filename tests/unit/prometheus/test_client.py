@@ -349,9 +349,12 @@ def drip(body: bytes) -> Iterator[bytes]:
         yield byte
 
 
+STALL_SECONDS = 30.0
+
+
 def stall() -> Iterator[bytes]:
     yield b"{"
-    Event().wait(5)
+    Event().wait(STALL_SECONDS)
 
 
 @pytest.mark.parametrize("chunks", [drip(b" "), stall()])
@@ -360,7 +363,7 @@ def test_a_slow_answer_ends_at_the_deadline(fake: FakePrometheus, chunks: Iterat
     began = time.monotonic()
 
     assert "gave no complete answer within 0.3 s" in failure(fake, total_timeout_seconds=0.3)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < STALL_SECONDS / 2
 
 
 def test_an_answer_that_breaks_off_is_asked_for_again(fake: FakePrometheus) -> None:
