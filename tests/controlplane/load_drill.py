@@ -113,14 +113,21 @@ class LoadDrill:
     def live_through(self, case: Case) -> Object:
         """The line of its log that shows what it does, beginning after a good cycle.
 
-        It stays ready, and asks for no eviction that it may not ask for.
+        It stays ready, and asks for no eviction that it may not ask for. A cycle that the fault
+        came into the middle of may have been past what it changes.
         """
         self.wait_for_good_cycle()
+        under_way_until = 0.0
         with self.proxies[case.server].faulty(case.fault, "GET", case.path, case.times) as active:
 
             def shown() -> Object | None:
-                lines = (line for line in self._log() if case.shown_by(line))
-                return next((line for line in lines if _struck_at(active, began) < _at(line)), None)
+                nonlocal under_way_until
+                for line in self._log():
+                    if _at(line) - _seconds(line) < _timestamp(began):
+                        under_way_until = _at(line)
+                    if case.shown_by(line) and _struck_at(active, began) < _at(line):
+                        return line
+                return None
 
             began = time.monotonic()
             line = self.service.wait_until(f"{case.fault.name}: {case}", shown, PATIENCE_SECONDS)
@@ -128,7 +135,8 @@ class LoadDrill:
             assert self.is_ready()
             assert line.get("planned", 0) == int(case.acts)
             if not case.acts:
-                assert not self._evictions_since(_struck_at(active, time.monotonic()))
+                since = max(_struck_at(active, time.monotonic()), under_way_until)
+                assert not self._evictions_since(since)
         return line
 
     def wait_for_good_cycle(self) -> None:
@@ -234,5 +242,5 @@ def _at(line: Object) -> float:
 
 
 def _seconds(line: Object) -> float:
-    seconds: float = line["duration_seconds"]
+    seconds: float = line.get("duration_seconds", 0.0)
     return seconds
