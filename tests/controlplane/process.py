@@ -3,12 +3,14 @@
 import atexit
 import ctypes
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +19,8 @@ from tests.controlplane.waiting import wait_for
 T = TypeVar("T")
 
 LOG_TAIL_CHARACTERS = 3000
+RESERVED_PORTS = range(20_000, 32_000)
+PORTS_OF_A_WORKER = 1_000
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -99,9 +103,29 @@ def _die_with_parent() -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Holds all ports until the last is known, so that no two are the same."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Ports on which nobody listens, and that nobody is given before the server that is to have it.
+
+    They are below those that the system gives to whoever asks for any, and to outgoing connections.
+    """
+    return list(islice(filter(_is_free, _PORTS), count))
+
+
+def _ports() -> Iterator[int]:
+    """For ever those that are for this one of the processes that test side by side."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = worker * PORTS_OF_A_WORKER % len(RESERVED_PORTS)
+    own = RESERVED_PORTS[first : first + PORTS_OF_A_WORKER]
+    begin = secrets.randbelow(len(own))  # for another run of the tests may be under way
+    return cycle([*own[begin:], *own[:begin]])
+
+
+_PORTS = _ports()
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as candidate:
+        try:
+            candidate.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
