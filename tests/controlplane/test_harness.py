@@ -64,7 +64,14 @@ def test_a_service_account_may_only_do_what_rbac_grants(control_plane: ControlPl
     )
     kubeconfig = control_plane.kubeconfig_for(namespace, "reader")
 
-    control_plane.kubectl("--kubeconfig", kubeconfig, "get", "pods", "--all-namespaces")
+    def lists_pods() -> bool:
+        try:
+            control_plane.kubectl("--kubeconfig", kubeconfig, "get", "pods", "--all-namespaces")
+        except UnexpectedAnswerError:  # the authorizer learns of the ClusterRole a moment later
+            return False
+        return True
+
+    control_plane.wait_for("the right to list pods", lists_pods)
     with pytest.raises(UnexpectedAnswerError, match='cannot list resource "nodes"'):
         control_plane.kubectl("--kubeconfig", kubeconfig, "get", "nodes")
     answers = {

@@ -53,7 +53,14 @@ class RealLab:
         control_plane.apply(*role(self.namespace))
         self._kubeconfig = control_plane.kubeconfig_for(self.namespace, ACCOUNT)
         self.path = f"/api/v1/namespaces/{self.namespace}/configmaps/{CONFIG_MAP}"
-        self.store().load()  # fails here, not in a test, if the rights do not hold yet
+        control_plane.wait_for("the rights of the Role", self._may_load)
+
+    def _may_load(self) -> bool:
+        try:
+            self.store().load()
+        except ObservationError:  # the authorizer learns of the Role a moment later
+            return False
+        return True
 
     def store(self) -> KubernetesMemoryStore:
         return KubernetesMemoryStore(connect(self._kubeconfig, None), self.namespace)
