@@ -194,9 +194,10 @@ def test_of_replicas_that_start_at_once_without_a_lease_one_leads(lab: RealLab) 
     a, b = start("a"), start("b")
     began_at = seconds_since_boot()
     with a.leadership.contended(), b.leadership.contended():
-        leader = wait_for("one leads", lambda: acting(a, b))
+        wait_for("one leads", lambda: acting(a, b))
         assert seconds_since_boot() - began_at >= QUICK.duration_seconds
-        wait_for("both know", lambda: [a.leadership.holder, b.leadership.holder] == leader * 2)
+        one, other = a.leadership, b.leadership
+        wait_for("both know", lambda: [one.holder, other.holder] == acting(a, b) * 2)
 
 
 def test_a_released_lease_is_taken_long_before_it_would_expire(replica: Start) -> None:
