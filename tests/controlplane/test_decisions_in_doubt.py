@@ -243,8 +243,8 @@ def test_a_node_is_relieved_once_it_has_been_hot_for_long_enough(world: World) -
     assert evicted(world.lasting) == []
     before = sites.where("lasting", "web")
     sites.prometheus.wait_until_has(
-        'node_memory_MemTotal_bytes{node="lasting-hot"}'
-        f" offset {WINDOW_SECONDS + SUSTAINED_SECONDS + 1}s",
+        'count(container_memory_working_set_bytes{namespace="lasting",container!=""}'
+        f" offset {WINDOW_SECONDS + SUSTAINED_SECONDS + 1}s) == {len(before)}",
         timeout=60,
     )
     report = sites.look("lasting", "--evict", sustainedFor=f"{SUSTAINED_SECONDS}s")
