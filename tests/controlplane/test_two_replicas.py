@@ -123,16 +123,22 @@ def test_leaders_that_are_killed_in_the_act_leave_what_they_did_to_the_next(
         memory = replicas.memory()
         assert begun <= {each["workload"] for each in memory["evictions"] + memory["cool_downs"]}
 
-    def settled() -> bool:
-        return all(record["result"] for record in replicas.memory()["evictions"])
+    def settled() -> tuple[list[Request], set[str]] | None:
+        """All evictions so far and what became of them; a node rests, and then loses more."""
+        evictions = [request for request in replicas.evictions() if request.done]
+        memory = replicas.memory()
+        results = {rest["workload"]: rest["result"] for rest in memory["cool_downs"]}
+        all_known = all(record["result"] for record in memory["evictions"])
+        if not all_known or results.keys() != workloads(replicas, evictions):
+            return None
+        return evictions, set(results.values())
 
-    replicas.sites.plane.wait_for("what became of all is known", settled, 60)
+    found = replicas.sites.plane.wait_for("what became of all is known", settled, 60)
+    assert found is not None
+    evictions, results = found
     check_that_one_acted(replicas.requests())
-    evictions = [request for request in replicas.evictions() if request.done]
     assert len({eviction.replica for eviction in evictions}) >= KILLS
-    results = {rest["workload"]: rest["result"] for rest in replicas.memory()["cool_downs"]}
-    assert results.keys() == workloads(replicas, evictions)
-    assert set(results.values()) <= {"landed_as_forecast", "landed_elsewhere"}
+    assert results <= {"landed_as_forecast", "landed_elsewhere"}
 
 
 def test_a_leader_that_was_frozen_in_the_act_evicts_nothing_more(contend: Contend) -> None:
