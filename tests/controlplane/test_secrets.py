@@ -115,7 +115,7 @@ class Place:
             "headers file": {"HEADERS_FILE": self.file("headers", f"X-Api-Key: {HEADER}")},
             "name in the URL": {"URL": f"http://{URL}@{urlsplit(self.prometheus.url).netloc}"},
         }[kind]
-        chosen = {"URL": url or self.prometheus.url, "TIMEOUT": "1s", **chosen}
+        chosen = {"URL": url or self.prometheus.url, "TIMEOUT": "3s", **chosen}
         return {f"DESCHED_PROMETHEUS_{name}": value for name, value in chosen.items()}
 
     def leaks(self, text: str) -> list[str]:
