@@ -204,7 +204,8 @@ def write_started_lately(history: History) -> None:
 
 
 def write_fast_scrapes(history: History) -> None:
-    history.cpu({"instance": "n-a"}, 0.875, scraped(since=120.0, until=0.0, every=1.0))
+    """They go on after the history was written: a window of seconds would soon miss them."""
+    history.cpu({"instance": "n-a"}, 0.875, scraped(since=120.0, until=-600.0, every=1.0))
 
 
 def write_incomplete_cpus(history: History) -> None:
@@ -477,27 +478,6 @@ def test_a_query_of_the_user_replaces_the_built_in_one_and_is_checked_by_it(url:
     assert ratios(load, Resource.CPU)["n-f"] is UnknownReason.WINDOW_NOT_COVERED
 
 
-def test_live_scrapes_are_read_until_a_node_vanishes(
-    control_plane: ControlPlane, prometheus: PrometheusServer
-) -> None:
-    control_plane.add_node("n-a", "n-b", cpu="4", memory="16Gi")
-
-    def becomes(**expected: float | UnknownReason) -> None:
-        control_plane.wait_for(
-            f"{expected}",
-            lambda: (
-                ratios(read(prometheus.url, None, 10, nodes=NODES[:2]), Resource.MEMORY)
-                == {name.replace("_", "-"): ratio for name, ratio in expected.items()}
-            ),
-        )
-
-    becomes(n_a=UnknownReason.WINDOW_NOT_COVERED, n_b=UnknownReason.WINDOW_NOT_COVERED)
-    becomes(n_a=0.0, n_b=0.0)
-    control_plane.metrics.hide("n-b")
-    becomes(n_a=0.0, n_b=UnknownReason.STALE)
-    becomes(n_a=0.0, n_b=UnknownReason.ABSENT)
-
-
 def test_the_history_of_each_node_says_for_how_long_it_has_been_hot(url: str) -> None:
     load = read(url, "lasting", 300, sustained_seconds=600)
 
@@ -529,3 +509,24 @@ def test_pods_that_their_limit_holds_back_are_named(url: str) -> None:
 
 def test_where_nothing_measures_throttling_no_pod_is_named(url: str) -> None:
     assert read(url, "regimes", 300).throttled == frozenset()
+
+
+def test_live_scrapes_are_read_until_a_node_vanishes(
+    control_plane: ControlPlane, prometheus: PrometheusServer
+) -> None:
+    control_plane.add_node("n-a", "n-b", cpu="4", memory="16Gi")
+
+    def becomes(**expected: float | UnknownReason) -> None:
+        control_plane.wait_for(
+            f"{expected}",
+            lambda: (
+                ratios(read(prometheus.url, None, 10, nodes=NODES[:2]), Resource.MEMORY)
+                == {name.replace("_", "-"): ratio for name, ratio in expected.items()}
+            ),
+        )
+
+    becomes(n_a=UnknownReason.WINDOW_NOT_COVERED, n_b=UnknownReason.WINDOW_NOT_COVERED)
+    becomes(n_a=0.0, n_b=0.0)
+    control_plane.metrics.hide("n-b")
+    becomes(n_a=0.0, n_b=UnknownReason.STALE)
+    becomes(n_a=0.0, n_b=UnknownReason.ABSENT)
