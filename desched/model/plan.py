@@ -177,7 +177,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     `landing_risk` is the probability of a landing that does not help. `cost` is what the eviction
     costs: 1 for the disruption, and bounded surcharges. `replicas` is what the workload wants; a
     `probe` is the careful first move after a pause. `steered` names the nodes that must have their
-    soft taint before the eviction, or the forecast does not hold.
+    soft taint before the eviction, or the forecast does not hold. `scheduler` is that of the pod
+    where it is not the default one: then all nodes where it fits are equally likely.
     """
 
     pod: PodRef
@@ -199,6 +200,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     probe: bool = False
     cost: float = 1.0
     steered: tuple[str, ...] = ()
+    scheduler: str = ""
 
 
 class PlannedTaint(msgspec.Struct, frozen=True, gc=False):

@@ -90,4 +90,5 @@ def planned_eviction(
         probe=probe,
         cost=move.candidate.cost,
         steered=move.place.steered,
+        scheduler=pod.scheduler if move.place.landing.any_fit else "",
     )

@@ -111,6 +111,8 @@ def _move_lines(eviction: PlannedEviction) -> Iterable[str]:
     yield f"because {eviction.reason}"
     if eviction.steered:
         yield f"kept off {', '.join(eviction.steered)} by soft taints"
+    if eviction.scheduler:
+        yield f"placed by {plain(eviction.scheduler)}, perhaps on any other node where it fits"
 
 
 def _outcome_lines(outcome: Outcome | None) -> Iterable[str]:

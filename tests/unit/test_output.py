@@ -290,6 +290,13 @@ def test_an_eviction_is_shown_with_what_it_costs() -> None:
     assert json.loads(render_report(cycle, "json"))["plan"]["evictions"][0]["cost"] == 2.525
 
 
+def test_of_a_pod_that_another_scheduler_places_the_table_says_so() -> None:
+    theirs = msgspec.structs.replace(eviction(), scheduler="volcano")
+    text = shown(report(node("a", 0.9), evictions=(theirs,)))
+    assert "placed by volcano, perhaps on any other node where it fits" in text
+    assert "placed by" not in shown(report(node("a", 0.9), evictions=(eviction(),)))
+
+
 def test_names_cannot_move_the_cursor_or_be_read_as_markup() -> None:
     evil = msgspec.structs.replace(eviction(), pod=PodRef("shop", "\x1b[2J[red]\u202ex\r"))
     output = shown(report(node("[bold]a\x07"), evictions=(evil,)))

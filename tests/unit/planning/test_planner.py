@@ -465,6 +465,7 @@ def test_a_node_that_bears_one_more_pod_does_not_get_two() -> None:
     seen = snapshot([node(name) for name in loads], pods, load(loads, usage), owners)
     plan = planned(seen, policy(max_landing_risk=0.15))
     assert [(e.pod.name, e.landing[0].node) for e in plan.evictions] == [("a", "warm")]
+    assert plan.evictions[0].scheduler == ""
     assert reasons(plan)["b"] == "landing_risk"
 
 
@@ -475,3 +476,4 @@ def test_for_another_scheduler_nothing_is_known_but_where_the_pod_fits() -> None
     plan = planned(msgspec.structs.replace(seen, cluster=state), policy(max_landing_risk=0.15))
     assert len(plan.evictions) == 1
     assert {c.node for c in plan.evictions[0].landing} == {"hot", "cool"}
+    assert plan.evictions[0].scheduler == "volcano"
