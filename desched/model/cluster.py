@@ -405,8 +405,12 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         return {name: tuple(budgets) for name, budgets in found.items()}
 
     def workload_of(self, pod: Pod) -> Workload | None:
-        """The workload that owns the pod, None if it has no owner or one that is not understood."""
-        return self.workloads.get(pod.owner.uid) if pod.owner else None
+        """The workload that owns the pod, None if it has no owner or one that is not understood.
+
+        Whoever may create pods may claim any owner by its uid; one of another namespace owns none.
+        """
+        found = self.workloads.get(pod.owner.uid) if pod.owner else None
+        return found if found is not None and found.namespace == pod.namespace else None
 
     def budgets_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that an eviction of the pod is charged to."""

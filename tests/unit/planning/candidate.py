@@ -62,12 +62,13 @@ class Candidate:
     def surroundings(self) -> Surroundings:
         one = pod("web-1", **self.pod)
         usage = {(one.namespace, one.name): PodUsage((500.0,), (float(GIB),))}
+        owner = workload("web", **({"namespace": one.namespace} | self.workload))
         state = ClusterState(
             self.nodes,
             (one,),
             **(
                 {
-                    "workloads": {"uid-web": workload("web", **self.workload)},
+                    "workloads": {"uid-web": owner},
                     "budgets": self.budgets,
                     "claims": {(one.namespace, name): c for name, c in self.claims.items()},
                     "volumes": self.volumes,

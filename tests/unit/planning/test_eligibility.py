@@ -174,6 +174,13 @@ def test_each_rule_refuses_what_it_is_about(reason: str, spoil: Spoil) -> None:
     assert spoiled(spoil).reason == reason
 
 
+def test_a_workload_of_another_namespace_is_not_taken_for_the_owner() -> None:
+    candidate = Candidate(namespace="other")
+    candidate.workload["namespace"] = "apps"
+    assert candidate.reason == "owner_not_understood"
+
+
+
 def test_of_two_rules_that_refuse_the_earlier_gives_the_reason() -> None:
     for (first, one), (second, other) in combinations(SPOILED, 2):
         assert spoiled(one, other).reason == first, (first, second)

@@ -8,7 +8,18 @@ from desched.model.load import LoadProblem
 from desched.policy.compatibility import EXTENDED, STRICT
 from desched.policy.policy import EvictionLimits
 from desched.policy.reference import reference
-from tests.builders import budget, evicted, load, node, planned, pod, reasons, snapshot, unknown
+from tests.builders import (
+    budget,
+    evicted,
+    load,
+    node,
+    planned,
+    pod,
+    reasons,
+    snapshot,
+    unknown,
+    workload,
+)
 from tests.unit.policy.published import load as loaded
 from tests.unit.policy.published import published, refusal, resolved, warnings
 
@@ -140,6 +151,7 @@ def hot_with(one, load_of=None, **cluster):
         [node("hot"), node("cool")],
         [one],
         load_of or load(HOT_AND_COOL, {one.name: (0.8, 0.1)}),
+        [workload("web", 20, one.namespace)],
         **cluster,
     )
 
