@@ -151,7 +151,7 @@ class Room:
             explanation = self._explain(found, requests)
         return Fit(requests, under, explanation, loads)
 
-    def harmed(self, loads: Mapping[Resource, Floats]) -> Mask:
+    def harmed(self, loads: Mapping[Resource, Floats], margin_ratio: float = 0.0) -> Mask:
         """Nodes that would be above their target with these loads, or are no destination.
 
         Shape (nodes,), or (alternatives, nodes) where what has landed differs.
@@ -159,13 +159,17 @@ class Room:
         Args:
             loads: what they would be with a pod, as `fit` says it; pods that the scheduler may put
                 there besides are added.
+            margin_ratio: so far below the target is too near, unless it is under the ceiling.
         """
         harmed: Mask = ~self._is_destination
         for resource, targets in self._targets.items():
+            # Pods are counted, not measured.
+            margin = 0.0 if resource is Resource.PODS else margin_ratio
+            most = np.maximum(targets - margin, self._ceilings[resource])
             besides = self._expected.get(resource, 0.0)
             if resource in self._landed:
                 besides = np.maximum(besides, self._landed[resource])
-            harmed = harmed | (loads[resource] + besides > targets)
+            harmed = harmed | (loads[resource] + besides > most)
         return harmed
 
     def expect(

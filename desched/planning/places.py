@@ -146,7 +146,7 @@ class Places:
             charge,
             self.room,
             fit,
-            self.room.harmed(fit.loads),
+            self.room.harmed(fit.loads, self._within.margin_ratio),
             self._caution.crowded_nodes(self.room.columns),
             self._most_risk - self._caution.surcharges.get(pod.node, 0.0),
         )

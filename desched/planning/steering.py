@@ -26,6 +26,13 @@ from desched.policy.policy import Policy, Steering, count_of
 REMOVED_SHARE = 0.1
 """So few nodes lose their taint in one cycle, so that pods do not crowd onto them at once."""
 
+STEERED_MARGIN_RATIO = 0.02
+"""So far below its target a node has to stay on which a replacement may land.
+
+Near the target a node's load rises by more than that within minutes as often as `maxLandingRisk`
+bears: docs/decisions/0009-steer-clear-of-the-target.md.
+"""
+
 NodeAndWhy = tuple[str, str]
 
 Check = Callable[[Landing], bool]
@@ -46,6 +53,11 @@ class Steerable(msgspec.Struct, frozen=True):
     def is_on(self) -> bool:
         """Whether any node may have the taint."""
         return self.most > 0
+
+    @property
+    def margin_ratio(self) -> float:
+        """How far below its target a landing has to leave a node, as there is a choice of nodes."""
+        return STEERED_MARGIN_RATIO if self.is_on else 0.0
 
 
 def most_nodes(cluster: ClusterState, policy: Policy) -> int:

@@ -83,12 +83,12 @@ def all_late(plan: Plan) -> Taints:
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 100_000))
 # Kept off the node where it is expected, or would be likely to go, one meets the later pod.
-@example(seed=9)
-@example(seed=117)
-@example(seed=524)
+@example(seed=10)
+@example(seed=121)
+@example(seed=190)
 # Two that are kept off their nodes meet each other.
 @example(seed=289)
-@example(seed=1365)
+@example(seed=98)
 # A later move needs no further taints, but meets one that is late for those of the move before it.
 @example(seed=28353)
 def test_no_likely_outcome_puts_a_node_above_its_target_however_late_replacements_land(
@@ -108,8 +108,8 @@ def test_the_traps_make_plans_in_which_later_moves_need_taints() -> None:
 
 
 def test_a_pod_whose_taints_might_harm_a_late_replacement_stays_for_that_reason() -> None:
-    refusals = planned(trap(Random(117)), POLICY).refusals  # noqa: S311 (no secret)
-    (found,) = (refusal for refusal in refusals if refusal.pod.name == "p10")
+    refusals = planned(trap(Random(83)), POLICY).refusals  # noqa: S311 (no secret)
+    (found,) = (refusal for refusal in refusals if refusal.pod.name == "p3")
     assert found.reason is RefusalReason.LANDING_RISK
     assert found.detail == (
         "the soft taints for it may send replacements of earlier moves, as long as these have not "

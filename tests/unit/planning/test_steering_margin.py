@@ -1,0 +1,87 @@
+"""Where there is a choice, a replacement does not land where the node comes near its target."""
+
+from typing import Any
+
+import pytest
+
+from desched.model.cluster import Toleration
+from desched.model.plan import RefusalReason
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.policy.policy import Policy, ResourceRule, Steering, SteeringRules
+from tests.builders import (
+    amounts,
+    evicted,
+    load,
+    node,
+    planned,
+    pod,
+    policy,
+    reasons,
+    rule,
+    snapshot,
+    workload,
+)
+
+CPU = rule(Resource.CPU, trigger_ratio=0.8)
+PODS = rule(Resource.PODS, trigger_ratio=0.8)
+
+
+def neighbours(warm_load: float, warm_pods: int = 0, **scheduling: Any) -> Snapshot:
+    """The scheduler would put the pod of the hot node, 10 % of its CPU, onto `warm`."""
+    pods = [pod("web", on="hot", request=amounts(0.4, 1), scheduling=scheduling)]
+    pods += [
+        pod(f"fill-{name}", on=name, of=None, request=amounts(cpu, 4 * cpu))
+        for name, cpu in (("hot", 3), ("cool", 1))
+    ]
+    pods += [pod(f"tiny{i}", on="warm", of=None, request=amounts(0, 0)) for i in range(warm_pods)]
+    cpu_loads = {"hot": 0.82, "warm": warm_load, "cool": 0.1}
+    loads = {name: (ratio, 0.1) for name, ratio in cpu_loads.items()}
+    usage = {"web": (0.4, 0.1)}
+    return snapshot(map(node, cpu_loads), pods, load(loads, usage), [workload("web", 20)])
+
+
+def steering(most: int = 3, *rules: ResourceRule) -> Policy:
+    return policy(
+        *(rules or (CPU,)),
+        max_landing_risk=0.15,
+        steering=SteeringRules(Steering.WHEN_NEEDED if most else Steering.OFF, most),
+    )
+
+
+@pytest.mark.parametrize(("warm_load", "steered"), [(0.675, ()), (0.685, ("warm",))])
+def test_a_node_that_a_replacement_would_bring_within_two_points_of_its_target_is_tainted(
+    warm_load: float, steered: tuple[str, ...]
+) -> None:
+    (eviction,) = planned(neighbours(warm_load), steering()).evictions
+    assert eviction.steered == steered
+    assert eviction.landing_risk == 0.0
+
+
+def test_without_steering_such_a_node_is_taken_for_it_is_not_above_its_target() -> None:
+    (eviction,) = planned(neighbours(0.695), steering(most=0)).evictions
+    assert [chance.node for chance in eviction.landing] == ["warm"]
+    assert planned(neighbours(0.705), steering(most=0)).evictions == ()
+
+
+def test_a_pod_that_tolerates_the_taint_stays_rather_than_land_there() -> None:
+    tolerant = Toleration(operator="Exists")
+    assert evicted(planned(neighbours(0.675, tolerations=(tolerant,)), steering())) == ["web"]
+    plan = planned(neighbours(0.685, tolerations=(tolerant,)), steering())
+    assert reasons(plan)["web"] == RefusalReason.LANDING_RISK
+
+
+@pytest.mark.parametrize(("margin", "steered"), [(0.05, ("warm",)), (0.01, ())])
+def test_a_ceiling_nearer_than_that_is_the_policys_word(
+    margin: float, steered: tuple[str, ...]
+) -> None:
+    near = rule(Resource.CPU, stop_margin_ratio=0.01, ceiling_margin_ratio=margin)
+    (eviction,) = planned(neighbours(0.688), steering(3, near)).evictions
+    assert eviction.steered == steered
+
+
+@pytest.mark.parametrize(("warm_pods", "steered"), [(86, ()), (87, ()), (88, ("warm",))])
+def test_pods_are_counted_and_need_no_margin(warm_pods: int, steered: tuple[str, ...]) -> None:
+    """With the replacement it is 88 of 110, which is the target, with 87 others."""
+    (eviction,) = planned(neighbours(0.1, warm_pods), steering(3, CPU, PODS)).evictions
+    assert eviction.steered == steered
