@@ -180,7 +180,6 @@ def test_a_workload_of_another_namespace_is_not_taken_for_the_owner() -> None:
     assert candidate.reason == "owner_not_understood"
 
 
-
 def test_of_two_rules_that_refuse_the_earlier_gives_the_reason() -> None:
     for (first, one), (second, other) in combinations(SPOILED, 2):
         assert spoiled(one, other).reason == first, (first, second)
