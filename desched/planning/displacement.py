@@ -70,7 +70,9 @@ class Delay(msgspec.Struct, frozen=True):
 
     def followed_by(self, move: PlannedMove) -> "Delay":
         """With one more move after all of these."""
-        landing = move.landing.seen_by(self.view)
+        # Earlier ones may have taken the last room of other nodes than expected.
+        feasible = move.landing.feasible & self.view.fits(move.landing.departure)
+        landing = msgspec.structs.replace(move.landing, feasible=feasible).seen_by(self.view)
         view = after(self.view, landing)
         return Delay(self.landed, (*self.late, _Late(move, landing, view.placed)), view)
 

@@ -6,9 +6,10 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from desched.model.plan import Plan, RefusalReason
-from desched.model.resources import Resource
+from desched.model.resources import Amounts, Resource
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Steering, SteeringRules
 from tests.builders import (
@@ -59,6 +60,23 @@ def trap(chance: Random) -> Snapshot:
     return snapshot(nodes, pods, load(loads, usage), [workload(name, 20) for name in WORKLOADS])
 
 
+def nearly_full(seen: Snapshot, chance: Random) -> Snapshot:
+    """The same, but on most nodes little is left of what pods can request."""
+    cluster, pods = seen.cluster, []
+    for found in cluster.pods:
+        one, on = found, cluster.node_by_name[found.node]
+        if one.name == f"full-{on.name}" and chance.random() < 0.6:
+            moving = [p for p in cluster.pods if p.node == on.name and p is not found]
+            asked = sum(p.scheduling.requests.cpu_millicores for p in moving)
+            left = chance.choice([100, 200, 300, 400, 600])
+            fills = max(0, on.allocatable.cpu_millicores - asked - left)
+            of_memory = one.scheduling.requests.memory_bytes
+            scheduling = replace(one.scheduling, requests=Amounts(fills, of_memory, pods=1))
+            one = replace(one, scheduling=scheduling)
+        pods.append(one)
+    return replace(seen, cluster=replace(cluster, pods=tuple(pods)))
+
+
 def as_set(plan: Plan) -> Taints:
     """As each replacement lands before the next eviction."""
     taints, found = set[str](), []
@@ -99,6 +117,18 @@ def test_no_likely_outcome_puts_a_node_above_its_target_however_late_replacement
 
     for where in outcomes(seen.cluster, plan.evictions, landing(plan)):
         assert overloaded_by(seen, plan, where) == []
+
+
+# Late, a replacement takes the last room of the node on which a later one is expected.
+@pytest.mark.parametrize("seed", [1170, 1749, 2313, 2470])
+def test_neither_does_one_where_late_replacements_take_the_last_room(seed: int) -> None:
+    chance = Random(seed)  # noqa: S311 (no secret)
+    seen = nearly_full(trap(chance), chance)
+    plan = planned(seen, POLICY)
+
+    for landing in (one_late, all_late):
+        for where in outcomes(seen.cluster, plan.evictions, landing(plan)):
+            assert overloaded_by(seen, plan, where) == []
 
 
 def test_the_traps_make_plans_in_which_later_moves_need_taints() -> None:
