@@ -33,6 +33,11 @@ IF_LATE = (
     "landed, to where they would do harm"
 )
 
+IF_EARLIER_LATE = (
+    "soft taints of this plan may send replacements of earlier moves, as long as these have not "
+    "landed, to where it may meet them and do harm"
+)
+
 Denial = tuple[RefusalReason, str]
 
 
@@ -176,7 +181,7 @@ class Places:
         if not all(delay.lands_well(self.room, self._most_risk) for delay in later):
             if crowded:
                 return RefusalReason.LIMIT_IN_FLIGHT, crowded
-            return RefusalReason.LANDING_RISK, IF_LATE
+            return RefusalReason.LANDING_RISK, IF_EARLIER_LATE if view is self._view else IF_LATE
         return Place(
             landing,
             landing.names[expected],

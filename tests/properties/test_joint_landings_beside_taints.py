@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Amounts, Resource
 from desched.model.snapshot import Snapshot
+from desched.planning.places import IF_EARLIER_LATE, IF_LATE
 from desched.policy.policy import Steering, SteeringRules
 from tests.builders import (
     amounts,
@@ -137,11 +138,12 @@ def test_the_traps_make_plans_in_which_later_moves_need_taints() -> None:
     assert sum(later) > 3
 
 
-def test_a_pod_whose_taints_might_harm_a_late_replacement_stays_for_that_reason() -> None:
-    refusals = planned(trap(Random(83)), POLICY).refusals  # noqa: S311 (no secret)
-    (found,) = (refusal for refusal in refusals if refusal.pod.name == "p3")
-    assert found.reason is RefusalReason.LANDING_RISK
-    assert found.detail == (
-        "the soft taints for it may send replacements of earlier moves, as long as these have not "
-        "landed, to where they would do harm"
-    )
+@pytest.mark.parametrize(
+    ("seed", "name", "why"), [(83, "p3", IF_LATE), (1682, "p7", IF_EARLIER_LATE)]
+)
+def test_a_pod_stays_if_it_or_its_taints_might_harm_with_late_replacements_and_is_told_which(
+    seed: int, name: str, why: str
+) -> None:
+    refusals = planned(trap(Random(seed)), POLICY).refusals  # noqa: S311 (no secret)
+    (found,) = (refusal for refusal in refusals if refusal.pod.name == name)
+    assert (found.reason, found.detail) == (RefusalReason.LANDING_RISK, why)
