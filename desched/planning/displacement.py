@@ -4,12 +4,13 @@ A taint for a later move is set right after the evictions before it. A replaceme
 by then stays, one that has not may go elsewhere, and meet others there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 
 import msgspec
 import numpy as np
 
+from desched.model.cluster import Pod
 from desched.model.resources import Resource
 from desched.planning.feasibility import Room
 from desched.planning.filters.columns import Mask, Positions
@@ -76,13 +77,16 @@ class Delay(msgspec.Struct, frozen=True):
         view = after(self.view, landing)
         return Delay(self.landed, (*self.late, _Late(move, landing, view.placed)), view)
 
-    def lands_well(self, room: Room, most_risk: float) -> bool:
-        """Whether none of the late ones is too likely to do harm, alone or together."""
+    def lands_well(self, room: Room, most_risk: Callable[[Pod], float]) -> bool:
+        """Whether none of the late ones is likelier than this to do harm, alone or together."""
         moves = [(m, m.placed) for m in self.landed] + [(one.move, one.placed) for one in self.late]
         harmed = room.harmed_if((move.charge, move.reserved, placed) for move, placed in moves)
         judged = [one for one in self.late if not one.landing.any_fit]
-        risks = (max(one.landing.risk(one.move.bad), _risk(one, harmed)) for one in judged)
-        return all(risk <= most_risk for risk in risks)
+        return all(
+            max(one.landing.risk(one.move.bad), _risk(one, harmed))
+            <= most_risk(one.landing.departure.pod)
+            for one in judged
+        )
 
 
 def delays(moves: Sequence[PlannedMove], view: SchedulerView) -> tuple[Delay, ...]:

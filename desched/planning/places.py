@@ -153,7 +153,7 @@ class Places:
             fit,
             self.room.harmed(fit.loads, self._within.margin_ratio),
             self._caution.crowded_nodes(self.room.columns),
-            self._most_risk - self._caution.surcharges.get(pod.node, 0.0),
+            self._bearable(pod),
         )
         return self._place(forecast(pod, self.room, self._view), criterion)
 
@@ -178,7 +178,7 @@ class Places:
             risk, expected = landing.risk(bad), criterion.expected(landing)
         move = PlannedMove.considered(landing, view, bad, criterion.charge)
         later = (delay.followed_by(move) for delay in self._delays(view))
-        if not all(delay.lands_well(self.room, self._most_risk) for delay in later):
+        if not all(delay.lands_well(self.room, self._bearable) for delay in later):
             if crowded:
                 return RefusalReason.LIMIT_IN_FLIGHT, crowded
             return RefusalReason.LANDING_RISK, IF_EARLIER_LATE if view is self._view else IF_LATE
@@ -213,6 +213,10 @@ class Places:
         self._caution = self._caution.awaiting(expected)
         gone = self._gone, pod.uid
         self._gone = self._histories.setdefault(gone, len(self._histories) + 1)
+
+    def _bearable(self, pod: Pod) -> float:
+        """The highest bearable risk of the pod's landing, less what its pool is distrusted by."""
+        return self._most_risk - self._caution.surcharges.get(pod.node, 0.0)
 
     def _delays(self, view: SchedulerView) -> tuple[Delay, ...]:
         """How replacements of the moves so far may be late for the taints of the view."""

@@ -8,13 +8,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from desched.model.memory import ForecastCheck, Memory
 from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Amounts, Resource
 from desched.model.snapshot import Snapshot
 from desched.planning.places import IF_EARLIER_LATE, IF_LATE
+from desched.planning.trust import risk_surcharge
 from desched.policy.policy import Steering, SteeringRules
 from tests.builders import (
     amounts,
+    evicted,
     load,
     no_limits_but,
     node,
@@ -147,3 +150,17 @@ def test_a_pod_stays_if_it_or_its_taints_might_harm_with_late_replacements_and_i
     refusals = planned(trap(Random(seed)), POLICY).refusals  # noqa: S311 (no secret)
     (found,) = (refusal for refusal in refusals if refusal.pod.name == name)
     assert (found.reason, found.detail) == (RefusalReason.LANDING_RISK, why)
+
+
+@pytest.mark.parametrize("seed", [98, 106, 117])
+def test_late_landings_bear_as_much_less_as_forecasts_are_distrusted(seed: int) -> None:
+    seen = trap(Random(seed))  # noqa: S311 (no secret)
+    check = ForecastCheck(seen.taken_at, "", 0.1, bad=True, probability=0.7, hit=True)
+    distrusted = Memory(forecasts=(check,) * 10)
+    surcharge = risk_surcharge(distrusted, "", seen.taken_at)
+
+    plan = planned(seen, replace(POLICY, max_landing_risk=0.6), distrusted)
+
+    assert evicted(plan) == evicted(
+        planned(seen, replace(POLICY, max_landing_risk=0.6 - surcharge))
+    )
