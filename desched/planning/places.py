@@ -101,7 +101,9 @@ class Places:
 
     @property
     def steps(self) -> int:
-        """How often places were copied, looked for or taken, all copies together.
+        """How often places were copied, looked for or taken, and moves forecast again.
+
+        All copies count together.
 
         It measures how long planning has taken, but the same on every machine.
         """
@@ -221,9 +223,11 @@ class Places:
     def _delays(self, view: SchedulerView) -> tuple[Delay, ...]:
         """How replacements of the moves so far may be late for the taints of the view."""
         if view is not self._view:
+            self._steps["forecast"] += len(self._moves)
             return delays(self._moves, view)
         if self._known_delays is None:
             self._known_delays = delays(self._moves, view)
+            self._steps["forecast"] += sum(len(delay.late) for delay in self._known_delays)
         return self._known_delays
 
     def _steer(
