@@ -124,7 +124,7 @@ def test_no_likely_outcome_puts_a_node_above_its_target_however_late_replacement
 
 
 # Late, a replacement takes the last room of the node on which a later one is expected.
-@pytest.mark.parametrize("seed", [1170, 1749, 2313, 2470])
+@pytest.mark.parametrize("seed", [1170, 1749, 1800, 2470])
 def test_neither_does_one_where_late_replacements_take_the_last_room(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 (no secret)
     seen = nearly_full(trap(chance), chance)
@@ -152,7 +152,7 @@ def test_a_pod_stays_if_it_or_its_taints_might_harm_with_late_replacements_and_i
     assert (found.reason, found.detail) == (RefusalReason.LANDING_RISK, why)
 
 
-@pytest.mark.parametrize("seed", [98, 106, 117])
+@pytest.mark.parametrize("seed", [98, 121, 125])
 def test_late_landings_bear_as_much_less_as_forecasts_are_distrusted(seed: int) -> None:
     seen = trap(Random(seed))  # noqa: S311 (no secret)
     check = ForecastCheck(seen.taken_at, "", 0.1, bad=True, probability=0.7, hit=True)
