@@ -39,7 +39,7 @@ def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> Cl
         known = found.get(pod.owner.uid) or cluster.workloads.get(pod.owner.uid)
         if known is None:
             known = Workload(owner.kind, pod.namespace, owner.name, owner.uid, 0, sized=False)
-        if not known.sized:
+        if not known.sized and known.namespace == pod.namespace:
             count = known.desired_replicas + (not pod.finished)
             found[pod.owner.uid] = replace(known, desired_replicas=count)
     return replace(cluster, workloads={**cluster.workloads, **found})

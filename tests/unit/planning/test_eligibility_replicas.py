@@ -273,6 +273,13 @@ def test_a_declared_workload_has_as_many_replicas_as_there_are_pods() -> None:
     assert with_declared_workloads(state, ()) is state
 
 
+def test_pods_of_another_namespace_are_no_replicas_of_a_declared_workload() -> None:
+    claimed = [pod(f"claims-{i}", namespace="other") for i in range(5)]
+    state = ClusterState((), (pod("a"), *claimed), {}, controller_owners={"uid-web": ROLLOUT})
+    declared = with_declared_workloads(state, ("argoproj.io/Rollout",))
+    assert declared.workloads["uid-web"].desired_replicas == 1
+
+
 @pytest.mark.parametrize(
     ("api_version", "kind"), [("v1", "Foo"), ("apps/v1", "apps/Foo"), ("a.b/v1", "a.b/Foo")]
 )
