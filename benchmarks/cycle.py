@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from desched import __version__
-from desched.adapters.kubernetes.connection import connect
-from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.cycle import decide

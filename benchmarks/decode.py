@@ -19,10 +19,10 @@ import msgspec
 from kubernetes.client import ApiClient
 
 from benchmarks.synthetic import Object, SyntheticCluster
-from desched.adapters.kubernetes import wire
-from desched.adapters.kubernetes.decode import Decoder
-from desched.adapters.kubernetes.pods import PodBuilder
-from desched.adapters.kubernetes.reader import PAGE_SIZE
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.decoding import Decoder
+from desched.adapters.kubernetes.cluster_reader import PAGE_SIZE
+from desched.adapters.kubernetes.objects.pods import PodBuilder
 from desched.model.cluster import Pod
 
 PODS = 30_000
@@ -60,12 +60,12 @@ def pods_per_second(run: Callable[[], int], rounds: int) -> float:
 
 
 def decode_wire(bodies: list[bytes]) -> int:
-    decoder = msgspec.json.Decoder(wire.Items[wire.Pod])
+    decoder = msgspec.json.Decoder(api_types.Items[api_types.Pod])
     return sum(len(decoder.decode(body).items or ()) for body in bodies)
 
 
 def decode_model(bodies: list[bytes]) -> int:
-    decoder = Decoder(wire.Pod, PodBuilder().pod)
+    decoder = Decoder(api_types.Pod, PodBuilder().pod)
     pods: list[Pod] = []
     for body in bodies:
         pods += decoder.page(body).values
@@ -94,7 +94,7 @@ def cpu_name() -> str:
 
 def report_memory() -> None:
     """All of a large cluster at once, page by page as the reader does."""
-    decoder = Decoder(wire.Pod, PodBuilder().pod)
+    decoder = Decoder(api_types.Pod, PodBuilder().pod)
     pods: list[Pod] = []
     before = peak_mib()
     for body in pages(FULL_SIZE):

@@ -22,17 +22,17 @@ from desched.model.plan import NodeClass
 from desched.model.resources import Amounts, Resource
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
-from desched.planning.budgets import Allowance
-from desched.planning.cost import cost
-from desched.planning.excess import Candidate
-from desched.planning.feasibility import usage_of
-from desched.planning.places import Places
-from desched.planning.planner import surroundings
-from desched.planning.pressure import classify
-from desched.planning.reservations import room_left
-from desched.planning.scheduler_view import SchedulerView
-from desched.planning.selection import HotNode
-from desched.planning.usage import UsageBook
+from desched.planning.eligibility.context import Surroundings
+from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.destinations import Places
+from desched.planning.placement.reservations import room_left
+from desched.planning.placement.room import usage_of
+from desched.planning.selection.eviction_cost import cost
+from desched.planning.selection.excess import Candidate
+from desched.planning.selection.limits import Allowance
+from desched.planning.selection.one_node import HotNode
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, ResourceRule
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -105,7 +105,7 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
     snapshot = _snapshot(shape, trace, chance)
     memory = Memory()
     book = UsageBook(snapshot, policy, NOW)
-    around = surroundings(snapshot, policy, memory, NOW, book)
+    around = Surroundings.of(snapshot, policy, memory, NOW, book)
     pressure = classify(snapshot, policy, memory, book)
     hot = sorted(
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)

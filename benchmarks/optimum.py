@@ -20,9 +20,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from benchmarks.hot_clusters import CAPACITY, RESOURCES, Instance
-from desched.planning.excess import Candidate, Excess
-from desched.planning.places import Place
-from desched.planning.selection import LEAST_RELIEF_SHARE, HotNode, Move, Trial
+from desched.planning.placement.destinations import Place
+from desched.planning.selection.excess import Candidate, Excess
+from desched.planning.selection.one_node import LEAST_RELIEF_SHARE, HotNode, Move, Trial
 
 HOT_NODE_PRICE = 1_000.0
 """More than any cover costs: first relieve as many nodes as possible, then cheaply."""

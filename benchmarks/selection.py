@@ -21,10 +21,10 @@ from benchmarks.hot_clusters import SMALL, UNLIMITED, Floats, Instance, Shape, i
 from benchmarks.optimum import Optimum, may_go, optimum, replayed
 from benchmarks.trace import DEFAULT, read_trace
 from desched import __version__
-from desched.planning.choice import choose_moves
-from desched.planning.excess import Candidate, Excess
-from desched.planning.selection import HotNode, Trial, cheapest_pods
-from desched.planning.turns import Choice
+from desched.planning.selection.all_nodes import choose_moves
+from desched.planning.selection.excess import Candidate, Excess
+from desched.planning.selection.greedy import Choice
+from desched.planning.selection.one_node import HotNode, Trial, cheapest_pods
 
 SEEDS = 10
 RUNS = 5

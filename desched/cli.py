@@ -17,8 +17,8 @@ from pydantic.fields import FieldInfo
 
 from desched import __version__
 from desched.errors import ConfigurationError, ObservationError
+from desched.model.text import on_one_line
 from desched.policy.durations import duration_text
-from desched.policy.wording import on_one_line
 from desched.settings import Settings, flag_of, load_settings, option_of, variable_of
 
 _log = structlog.get_logger(__name__)
@@ -259,7 +259,7 @@ def _command(name: str, settings: Settings, flags: Mapping[str, str]) -> int:
 def _demo() -> int:
     from rich.console import Console  # noqa: PLC0415  (--help must be quick)
 
-    from desched.service.terminal import print_report  # noqa: PLC0415  (--help must be quick)
+    from desched.service.reports.cycle_table import print_report  # noqa: PLC0415  (--help must be quick)
     from desched.simulation.demo import run_demo  # noqa: PLC0415  (--help must be quick)
 
     try:

@@ -25,12 +25,11 @@ from desched.model.report import (
 )
 from desched.model.snapshot import Snapshot
 from desched.planning.clocks import clocks_differ, lead_seconds
+from desched.planning.eligibility.context import Surroundings
 from desched.planning.other_deschedulers import other_deschedulers
-from desched.planning.planner import make_plan, surroundings
-from desched.planning.restraint import told
-from desched.planning.steering import expired_taints, taints_to_remove
-from desched.planning.surroundings import Surroundings
-from desched.planning.usage import UsageBook
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.planner import make_plan
+from desched.planning.taints import expired_taints, taints_to_remove
 from desched.policy.acting_window import why_closed
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import Policy
@@ -101,7 +100,7 @@ def run_cycle(
         outcomes = _not_begun(plan, why, clock.now())
     elif context.mode is Mode.EVICT:
         book = UsageBook(snapshot, policy, snapshot.taken_at)
-        around = surroundings(snapshot, policy, memory, snapshot.taken_at, book)
+        around = Surroundings.of(snapshot, policy, memory, snapshot.taken_at, book)
         outcomes, memory = _act(world, around, plan, memory, keep, steering)
     result = _result(plan, outcomes, context.mode, not_acting)
     memory = replace(
@@ -195,7 +194,7 @@ def _not_acting(
         return NotActing.NOT_LEADING, world.why_not() or "another instance holds the lease"
     pause = memory.pausing(now)
     if pause is not None:
-        return NotActing.PAUSED, told(pause)
+        return NotActing.PAUSED, pause.describe()
     closed = why_closed(policy.maintenance_windows, policy.blackout_windows, now)
     return (NotActing.OUTSIDE_WINDOW, closed) if closed else (None, "")
 

@@ -6,18 +6,18 @@ from typing import TextIO
 
 from rich.console import Console
 
-from desched.adapters.kubernetes.connection import KubernetesConnection, connect
+from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.lease import KubernetesLease
-from desched.adapters.kubernetes.memory_store import KubernetesMemoryStore
+from desched.adapters.kubernetes.state_store import KubernetesMemoryStore
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.orders import Desk, pausing, resuming
 from desched.bootstrap.state import memory_store, state_namespace
 from desched.errors import LeaseError, ObservationError, ObservationSource
 from desched.ports import Clock
-from desched.service.clock import SystemClock
-from desched.service.logs import configure_logs
-from desched.service.standing import Standing, print_standing, render_standing
-from desched.service.wording import plain
+from desched.service.process.clock import SystemClock
+from desched.service.process.logs import configure_logs
+from desched.service.reports.formatting import plain
+from desched.service.reports.status import Standing, print_standing, render_standing
 from desched.settings import Settings
 
 LONGEST_NAME = 200  # characters

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import SystemRandom
 
-from desched.adapters.kubernetes.connection import KubernetesConnection, connect
+from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.lease import DEADLINE_SECONDS, KubernetesLease
 from desched.bootstrap.state import state_namespace
 from desched.model.report import Mode
-from desched.service.clock import SystemClock
-from desched.service.leadership import Leadership, LeaseTiming
+from desched.service.election.leadership import Leadership, LeaseTiming
+from desched.service.process.clock import SystemClock
 from desched.settings import Settings
 
 POLL_SECONDS = 0.2

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from desched.adapters.kubernetes.connection import KubernetesConnection
-from desched.adapters.kubernetes.service_proxy import service_proxy
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.service_proxy import service_proxy
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import (
     InClusterService,

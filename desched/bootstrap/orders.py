@@ -18,9 +18,9 @@ from desched.model.memory import Memory, Pause, PauseScope
 from desched.model.stored_memory import pruned
 from desched.policy.durations import duration_seconds
 from desched.ports import Clock, MemoryStore
-from desched.service.moments import clock_time, span
-from desched.service.standing import pause_line, pause_origin
-from desched.service.wording import count, plain
+from desched.service.reports.formatting import count, plain
+from desched.service.reports.status import pause_line, pause_origin
+from desched.service.reports.times import clock_time, span
 
 ATTEMPTS = 5
 """At a change that somebody else gets in between of."""

@@ -3,10 +3,10 @@
 import math
 from typing import NamedTuple
 
-from desched.adapters.kubernetes.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
-from desched.adapters.kubernetes.reader import KubernetesReader
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.state import memory_store
@@ -14,10 +14,10 @@ from desched.model.cluster import PodRef
 from desched.model.memory import Memory
 from desched.model.report import Mode
 from desched.ports import World
-from desched.service.clock import SystemClock
-from desched.service.kept_memory import KeptMemory
-from desched.service.leadership import Leadership
-from desched.service.metrics import ServiceMetrics
+from desched.service.election.leadership import Leadership
+from desched.service.inputs.state_keeper import KeptMemory
+from desched.service.process.clock import SystemClock
+from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings
 
 

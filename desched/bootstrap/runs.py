@@ -8,7 +8,7 @@ from typing import NamedTuple, TextIO
 import structlog
 from rich.console import Console
 
-from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.bootstrap.election import contended, contender, wait_for_lease
 from desched.bootstrap.process import Intent, Process
@@ -18,23 +18,23 @@ from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, Mode
 from desched.policy.loading import load_policy
-from desched.service.announcements import Announcements
-from desched.service.clock import SystemClock
-from desched.service.competition import CompetitionLog
-from desched.service.cycle_line import log_cycle
-from desched.service.endpoints import listen_address, served
-from desched.service.health import Health
-from desched.service.leadership import Leadership, own_identity
-from desched.service.logs import configure_logs
-from desched.service.loop import ServiceLoop
-from desched.service.metrics import ServiceMetrics
-from desched.service.output import render_report
-from desched.service.policy_file import PolicyFile, PolicyReading, log_policy
-from desched.service.runner import CycleRunner, PolicyListener, ReportSink
-from desched.service.schedule import Schedule, cron, every, time_zone
-from desched.service.signals import stopped_by_signals
-from desched.service.status_page import StatusPage
-from desched.service.terminal import print_report
+from desched.service.cycles.loop import ServiceLoop
+from desched.service.cycles.runner import CycleRunner, PolicyListener, ReportSink
+from desched.service.cycles.schedule import Schedule, cron, every, time_zone
+from desched.service.election.leadership import Leadership, own_identity
+from desched.service.inputs.policy_file import PolicyFile, PolicyReading, log_policy
+from desched.service.process.clock import SystemClock
+from desched.service.process.health import Health
+from desched.service.process.http_endpoints import listen_address, served
+from desched.service.process.logs import configure_logs
+from desched.service.process.signals import stopped_by_signals
+from desched.service.reports.cycle_table import print_report
+from desched.service.reports.rendering import render_report
+from desched.service.telemetry.competitor_log import CompetitionLog
+from desched.service.telemetry.cycle_log import log_cycle
+from desched.service.telemetry.kubernetes_events import Announcements
+from desched.service.telemetry.metrics import ServiceMetrics
+from desched.service.telemetry.status_endpoint import StatusPage
 from desched.settings import Settings, flag_of, variable_of
 
 LISTEN_IN_CLUSTER = ":10258"

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable
 
-from desched.adapters.kubernetes.connection import KubernetesConnection
-from desched.adapters.kubernetes.memory_store import DEADLINE_SECONDS, KubernetesMemoryStore
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.state_store import DEADLINE_SECONDS, KubernetesMemoryStore
 from desched.settings import Settings
 
 DEFAULT_NAMESPACE = "desched-system"

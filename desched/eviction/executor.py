@@ -17,7 +17,7 @@ from desched.eviction.pacing import Patience, Rate, is_ahead
 from desched.model.plan import Plan, PlannedEviction, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
 from desched.planning.confirmation import reconsider
-from desched.planning.surroundings import Finding, Surroundings
+from desched.planning.eligibility.context import Finding, Surroundings
 from desched.ports import Clock, ClusterReader, EvictionAnswer, Evictor, Fence, FreshLook
 
 MOST_TRIES = 6

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from desched.model.memory import SUCCESSES, EvictionRecord, ForecastCheck, MoveResult
 from desched.model.stored_memory import LONGEST_REMEMBERED, MOST_FORECASTS
-from desched.planning.trust import foreseen, foreseen_probability
+from desched.planning.placement.forecast_trust import foreseen, foreseen_probability
 
 _BAD = frozenset({MoveResult.LANDED_HOT, MoveResult.BACK_ON_SOURCE})
 _TOLD = SUCCESSES | _BAD

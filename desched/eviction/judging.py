@@ -13,8 +13,8 @@ from desched.eviction.present_load import PresentLoad
 from desched.eviction.replacements import Replicas, replacements, replicas_of
 from desched.model.cluster import Pod
 from desched.model.memory import TAKEN_OVER_PATIENCE, EvictionRecord, MoveResult
-from desched.planning.owners import with_declared_workloads
-from desched.planning.trust import foreseen
+from desched.planning.eligibility.controllers import with_declared_workloads
+from desched.planning.placement.forecast_trust import foreseen
 
 
 def judged(records: Sequence[EvictionRecord], load: PresentLoad) -> tuple[EvictionRecord, ...]:

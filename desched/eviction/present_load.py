@@ -9,9 +9,9 @@ import msgspec
 from desched.model.cluster import Pod
 from desched.model.memory import EvictionRecord, Memory
 from desched.model.snapshot import Snapshot
-from desched.planning.node_load import NodeLoadState
-from desched.planning.pressure import classify
-from desched.planning.usage import UsageBook
+from desched.planning.overload.classification import classify
+from desched.planning.overload.node_load import NodeLoadState
+from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy
 
 

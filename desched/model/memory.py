@@ -165,6 +165,13 @@ class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def __str__(self) -> str:
         return f"{self.scope.value} {self.subject}".strip()
 
+    def describe(self) -> str:
+        """The pause in one phrase."""
+        until = f"until {self.until:%Y-%m-%d %H:%M} UTC" if self.until else "until it is resumed"
+        by = f" by {self.by}" if self.by else ""
+        why = f": {self.why}" if self.why else ""
+        return f"{self} is paused{by} {until}{why}"
+
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A move that did not go well, kept as long as it counts towards a pause."""

@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 
 from desched.model.plan import PlannedEviction, RefusalReason
-from desched.planning.eligibility import refuse
-from desched.planning.scope import out_of_scope
-from desched.planning.surroundings import Finding, Surroundings
+from desched.planning.eligibility.context import Finding, Surroundings
+from desched.planning.eligibility.rules import refuse
+from desched.planning.overload.scope import out_of_scope
 from desched.ports import FreshLook
 
 LONGEST_LOAD_AGE = timedelta(minutes=5)

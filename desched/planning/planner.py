@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import partial
 
 from desched.model.cluster import Pod
-from desched.model.load import LoadProblem
 from desched.model.memory import Memory
 from desched.model.plan import (
     HoldReason,
@@ -19,40 +18,29 @@ from desched.model.plan import (
     RefusalReason,
 )
 from desched.model.snapshot import Snapshot
-from desched.planning.budgets import Allowance
-from desched.planning.caution import Caution
-from desched.planning.choice import choose_moves
-from desched.planning.clocks import clocks_differ
-from desched.planning.cost import cost
-from desched.planning.eligibility import refuse
-from desched.planning.excess import Candidate
-from desched.planning.feasibility import Room, usage_of
-from desched.planning.node_load import NodeLoadState
-from desched.planning.outlook import planned_eviction, with_outlook
-from desched.planning.owners import with_declared_workloads
-from desched.planning.places import Places
-from desched.planning.pressure import Pressure, classify
-from desched.planning.probing import cut_to_probes
-from desched.planning.replicas import replicas_to_spare
-from desched.planning.reservations import room_left
-from desched.planning.scheduler_view import SchedulerView
-from desched.planning.selection import HotNode, Move
-from desched.planning.steering import standing_taints, steerable, taints_for
-from desched.planning.surroundings import Surroundings
-from desched.planning.trust import risk_surcharge
-from desched.planning.usage import UsageBook
+from desched.model.text import shortened
+from desched.planning.eligibility.availability import replicas_to_spare
+from desched.planning.eligibility.context import Surroundings
+from desched.planning.eligibility.rules import refuse
+from desched.planning.holds import hold_of
+from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.overload.classification import Pressure, classify
+from desched.planning.overload.node_load import NodeLoadState
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.destinations import Places
+from desched.planning.placement.forecast_trust import risk_surcharge
+from desched.planning.placement.landing_feedback import Caution
+from desched.planning.placement.reservations import room_left
+from desched.planning.placement.room import Room, usage_of
+from desched.planning.projection import planned_eviction, with_outlook
+from desched.planning.selection.all_nodes import choose_moves
+from desched.planning.selection.eviction_cost import cost
+from desched.planning.selection.excess import Candidate
+from desched.planning.selection.limits import Allowance
+from desched.planning.selection.one_node import HotNode, Move
+from desched.planning.selection.probes import cut_to_probes
+from desched.planning.taints import standing_taints, steerable, taints_for
 from desched.policy.policy import Policy
-from desched.policy.priority import resolve_threshold
-from desched.policy.wording import shortened
-
-UNKNOWN_NODES_FLOOR = 1
-UNKNOWN_NODES_SHARE = 0.1
-"""More unknown nodes than either of these, and the measurements as a whole are not trusted."""
-
-HOLDS = {
-    LoadProblem.PARTIAL_DATA: HoldReason.PARTIAL_DATA,
-    LoadProblem.SEVERAL_CLUSTERS: HoldReason.SEVERAL_CLUSTERS,
-}
 
 PodFinding = tuple[Pod, RefusalReason, str]
 
@@ -70,21 +58,13 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
         ConfigurationError: the policy names a PriorityClass that the cluster does not have.
     """
     book = UsageBook(snapshot, policy, now)
-    around = surroundings(snapshot, policy, memory, now, book)
+    around = Surroundings.of(snapshot, policy, memory, now, book)
     pressure = classify(snapshot, policy, memory, book)
     overloaded = sorted(
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
     )
     candidates, refused = _sift(overloaded, around)
-    hold = (
-        _clock_hold(snapshot)
-        or _data_hold(snapshot, pressure)
-        or (
-            _policy_hold(policy, pressure) or _start_hold(policy, memory, now)
-            if overloaded
-            else None
-        )
-    )
+    hold = hold_of(snapshot, policy, memory, pressure, now)
     if hold is not None:
         left = [(c.pod, RefusalReason.CYCLE_HELD, hold[0].value) for c in _flat(candidates)]
         return _plan(pressure.verdicts, [], [*refused, *left], hold)
@@ -105,58 +85,6 @@ def make_plan(snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime)
     ]
     taints = (*standing, *taints_for(evictions))
     return _plan(verdicts, evictions, [*refused, *left, *later], None, taints)
-
-
-def surroundings(
-    snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime, book: UsageBook
-) -> Surroundings:
-    """What eligibility rules hold a pod against."""
-    threshold = resolve_threshold(policy, snapshot.cluster.priority_classes)
-    kinds = policy.protections.understood_owner_kinds
-    cluster = with_declared_workloads(snapshot.cluster, kinds)
-    return Surroundings(cluster, policy, memory, book, threshold, now)
-
-
-def _clock_hold(snapshot: Snapshot) -> tuple[HoldReason, str] | None:
-    detail = clocks_differ(snapshot)
-    return (HoldReason.CLOCKS_DIFFER, detail) if detail else None
-
-
-def _data_hold(snapshot: Snapshot, pressure: Pressure) -> tuple[HoldReason, str] | None:
-    """Why the measurements as a whole are not trusted."""
-    for problem, detail in snapshot.load.problems:
-        return HOLDS[problem], detail
-    unknown = sum(v.node_class is NodeClass.UNKNOWN for v in pressure.verdicts)
-    in_scope = unknown + len(pressure.known)
-    bearable = max(UNKNOWN_NODES_FLOOR, int(in_scope * UNKNOWN_NODES_SHARE))
-    if not in_scope:
-        return HoldReason.NO_NODE_IN_SCOPE, f"none of {len(pressure.verdicts)} nodes"
-    if unknown > bearable or not pressure.known:
-        detail = f"{unknown} of {in_scope} nodes in scope are unknown, at most {bearable} may be"
-        return HoldReason.TOO_MANY_UNKNOWN_NODES, detail
-    return None
-
-
-def _policy_hold(policy: Policy, pressure: Pressure) -> tuple[HoldReason, str] | None:
-    if pressure.hold is not None:
-        return pressure.hold
-    least = policy.min_underloaded_nodes
-    underloaded = len(pressure.of_class(NodeClass.UNDERLOADED))
-    if least and underloaded <= least:
-        detail = f"{underloaded} underloaded, numberOfNodes asks for more than {least}"
-        return HoldReason.TOO_FEW_UNDERLOADED_NODES, detail
-    return None
-
-
-def _start_hold(policy: Policy, memory: Memory, now: datetime) -> tuple[HoldReason, str] | None:
-    """A predecessor's evictions are not known, and the shortest window may show their load."""
-    if memory.since is None:
-        return None
-    age_seconds = (now - memory.since).total_seconds()
-    if age_seconds >= policy.shortest_window_seconds:
-        return None
-    window = f"the shortest window is {policy.shortest_window_seconds} s"
-    return HoldReason.JUST_STARTED, f"started {age_seconds:.0f} s ago, {window}"
 
 
 def _sift(

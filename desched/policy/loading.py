@@ -9,13 +9,13 @@ import msgspec
 from pydantic import ValidationError
 
 from desched.errors import ConfigurationError
-from desched.policy.envelope import CCE_KEY, POLICY_KEY, find_policy
+from desched.model.text import on_one_line
+from desched.policy.document.root import API_VERSION, KIND, DeschedulerPolicy
 from desched.policy.policy import Policy
-from desched.policy.problems import Locator, Notes, schema_problems
-from desched.policy.resolution import resolve
-from desched.policy.schema import API_VERSION, KIND, DeschedulerPolicy
-from desched.policy.wording import on_one_line
-from desched.policy.yaml_source import LARGEST_TEXT
+from desched.policy.reading.envelope import CCE_KEY, POLICY_KEY, find_policy
+from desched.policy.reading.problems import Locator, Notes, schema_problems
+from desched.policy.reading.yaml_source import LARGEST_TEXT
+from desched.policy.resolution.resolution import resolve
 
 _DIGEST_CHARACTERS = 12
 

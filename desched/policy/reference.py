@@ -11,16 +11,16 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED, Defaults
-from desched.policy.durations import LONGEST_SECONDS, duration_text
-from desched.policy.schema import (
+from desched.policy.document.load_aware import LoadAwareArgs
+from desched.policy.document.root import (
     DefaultEvictorConfig,
     DeschedulerPolicy,
     LoadAwareConfig,
     PeerPluginConfig,
 )
-from desched.policy.schema_load_aware import LoadAwareArgs
-from desched.policy.schema_values import Section
-from desched.policy.sections import all_sections, keys
+from desched.policy.document.sections import all_sections, keys
+from desched.policy.document.values import Section
+from desched.policy.durations import LONGEST_SECONDS, duration_text
 
 _ENTRIES: Mapping[type[Section], str] = {
     LoadAwareConfig: "The `pluginConfig` of LoadAware",

@@ -3,21 +3,9 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-LONGEST_DETAIL = 300
-"""Characters of a detail that a sentence goes into."""
+from desched.model.text import on_one_line, shortened
+
 _LONGEST_VALUE = 60  # so that a sentence about it fits one line
-
-
-def on_one_line(text: str) -> str:
-    """The text with every character that could break a line or hide something spelt out."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def shortened(text: str, longest: int = LONGEST_DETAIL) -> str:
-    """The text, or its beginning: what users of the cluster write can be of any length."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def quoted(value: object) -> str:

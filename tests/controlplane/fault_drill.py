@@ -17,7 +17,7 @@ from typing import Any, Self
 import urllib3
 import yaml
 
-from desched.adapters.kubernetes.nodes import STEERED_UNTIL
+from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.model.cluster import STEERING_TAINT
 from tests.controlplane.fault_cases import EVICTION, REQUEST_SECONDS, ROTATED, TAINT, Case, Effect
 from tests.controlplane.fault_proxy import ActiveFault, Exchange, Fault, FaultProxy, Seen

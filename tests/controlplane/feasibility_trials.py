@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from desched.adapters.kubernetes.connection import connect
-from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.model.cluster import ClusterState, Pod, SchedulingClass
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.feasibility import Room
+from desched.planning.placement.room import Room
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.random_clusters import ZONES, RandomCluster, build, random_cluster
 

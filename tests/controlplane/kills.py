@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from desched.adapters.kubernetes.memory_store import CONFIG_MAP, MEMORY_KEY
+from desched.adapters.kubernetes.state_store import CONFIG_MAP, MEMORY_KEY
 from desched.model.memory import EvictionRecord, Memory
 from desched.model.stored_memory import decoded
 from tests.controlplane.installation import ALONE, QUICK_LEASE

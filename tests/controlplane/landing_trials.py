@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from desched.adapters.kubernetes.connection import connect
-from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.model.cluster import ClusterState, Pod
-from desched.planning.feasibility import Room
-from desched.planning.landing import Landing, after, forecast
-from desched.planning.scheduler_view import SchedulerView
-from desched.planning.scoring import plugin_scores
+from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.kube_scheduler.scores.total import plugin_scores
+from desched.planning.placement.landing_forecast import Landing, after, forecast
+from desched.planning.placement.room import Room
 from desched.policy.policy import SchedulerRules
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.random_clusters import RandomCluster

@@ -8,8 +8,8 @@ from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
-from desched.adapters.kubernetes.access import Access
-from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.client.access import Access
+from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from tests.controlplane.installation import ALONE, QUICK_LEASE
 from tests.controlplane.manifests import Object

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from desched.adapters.kubernetes.nodes import STEERED_UNTIL
+from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.model.cluster import STEERING_TAINT
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replica

@@ -5,7 +5,7 @@ import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.model.cluster import STEERING_TAINT, ClusterState
 from tests.controlplane.cluster import ControlPlane

@@ -17,7 +17,7 @@ from tests.controlplane.sites import SITE, Site, Sites
 from tests.properties.mutations import STEERING_TEXTS
 from tests.properties.outputs import harmless
 from tests.properties.test_fuzzed_queries import ADVERSARIAL_VALUES
-from tests.unit.prometheus.test_queries import every_query
+from tests.unit.adapters.prometheus.test_queries import every_query
 
 ODD = "odd"
 OTHERS = "o" * 63

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
-from desched.adapters.kubernetes.reader import KubernetesReader
-from desched.service.clock import SystemClock
+from desched.service.process.clock import SystemClock
 from tests.contracts.cluster_contract import EASY_GOING, ZONE_LABEL, ClusterContract, Manners
 from tests.controlplane.cluster import ControlPlane
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from desched.adapters.kubernetes.access import (
+from desched.adapters.kubernetes.client.access import (
     LEASE_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,

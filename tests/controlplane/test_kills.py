@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from desched.adapters.kubernetes.memory_store import MEMORY_KEY
+from desched.adapters.kubernetes.state_store import MEMORY_KEY
 from desched.model.memory import SUCCESSES
 from desched.model.stored_memory import decoded
 from tests.controlplane.cluster import ControlPlane

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import structlog
 
-from desched.adapters.kubernetes import wire
-from desched.adapters.kubernetes.access import Access
-from desched.adapters.kubernetes.autoscalers import scaling_of_target
-from desched.adapters.kubernetes.connection import DEADLINE_SECONDS, connect
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.access import Access
+from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, connect
+from desched.adapters.kubernetes.client.paged_reads import Reading
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
-from desched.adapters.kubernetes.reader import KubernetesReader
-from desched.adapters.kubernetes.reading import Reading
+from desched.adapters.kubernetes.objects.autoscalers import scaling_of_target
 from desched.errors import ObservationError, StopActing
 from desched.model.cluster import (
     ClusterState,
@@ -34,7 +34,7 @@ from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
 from desched.model.resources import Amounts, quantity
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from desched.service.clock import SystemClock
+from desched.service.process.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
 
 Object = dict[str, Any]
@@ -95,7 +95,7 @@ def test_only_a_group_that_the_server_lacks_makes_a_kind_absent(
 
     def autoscalers(group: str, version: str) -> list[Any]:
         what = Access("list", group, "horizontalpodautoscalers", "", version)
-        kind = wire.HorizontalPodAutoscaler
+        kind = api_types.HorizontalPodAutoscaler
         return read.all(what, kind, scaling_of_target, may_be_absent=True)
 
     assert autoscalers("absent.example", "v2") == []

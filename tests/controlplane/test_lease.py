@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
-from desched.adapters.kubernetes.access import OWN_NAMESPACE_ACCESS
-from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.client.access import OWN_NAMESPACE_ACCESS
+from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.lease import DEADLINE_SECONDS, KubernetesLease
 from desched.errors import LeaseError
 from desched.ports import Lease, LeaseRecord
-from desched.service.clock import seconds_since_boot
-from desched.service.leadership import Leadership, LeaseTiming
+from desched.service.election.leadership import Leadership, LeaseTiming
+from desched.service.process.clock import seconds_since_boot
 from tests.contracts.lease_contract import LeaseContract
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.waiting import wait_for

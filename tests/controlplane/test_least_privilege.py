@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 import structlog
 
-from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.cli import main
-from desched.service.clock import SystemClock
-from desched.service.leadership import Leadership, LeaseTiming
+from desched.service.election.leadership import Leadership, LeaseTiming
+from desched.service.process.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE
 from tests.controlplane.lives import SHIPPED, STATE, STEERING, Lives, Right

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from desched.adapters.kubernetes.access import OWN_NAMESPACE_ACCESS
-from desched.adapters.kubernetes.connection import connect
-from desched.adapters.kubernetes.memory_store import (
+from desched.adapters.kubernetes.client.access import OWN_NAMESPACE_ACCESS
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.state_store import (
     CONFIG_MAP,
     MEMORY_KEY,
     SET_ASIDE_KEY,

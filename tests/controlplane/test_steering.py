@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from desched.adapters.kubernetes.access import LIST_NODES, STEERING_ACCESS
-from desched.adapters.kubernetes.connection import Answer, KubernetesConnection, connect
-from desched.adapters.kubernetes.kubeconfig import find_account
-from desched.adapters.kubernetes.reader import KubernetesReader
+from desched.adapters.kubernetes.client.access import LIST_NODES, STEERING_ACCESS
+from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection, connect
+from desched.adapters.kubernetes.client.kubeconfig import find_account
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.model.cluster import STEERING_TAINT, Node, Taint
 from tests.contracts.steerer_contract import UNTIL, SteererContract

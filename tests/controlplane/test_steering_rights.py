@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from desched.adapters.kubernetes.connection import connect
+from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from tests.controlplane.cluster import ControlPlane
 

@@ -13,18 +13,11 @@ from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
 from desched.model.stored_memory import Recollection, decoded
 from desched.policy.loading import LoadedPolicy
-from desched.policy.policy import (
-    EvictionLimits,
-    Policy,
-    Share,
-    Steering,
-    SteeringRules,
-    count_of,
-)
+from desched.policy.policy import EvictionLimits, Policy, Share, Steering, SteeringRules, count_of
 from desched.ports import EvictionAnswer
-from desched.service.kept_memory import KeptMemory
-from desched.service.policy_file import PolicyFile
-from desched.service.runner import CycleRunner
+from desched.service.cycles.runner import CycleRunner
+from desched.service.inputs.policy_file import PolicyFile
+from desched.service.inputs.state_keeper import KeptMemory
 from desched.simulation.budgets import SimulatedBudget
 from desched.simulation.history import Usage
 from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore

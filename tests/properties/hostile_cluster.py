@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from email.utils import format_datetime
 from typing import Any, NamedTuple
 
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
-from desched.adapters.kubernetes.reader import KubernetesReader
 from desched.cycle import CycleContext, run_cycle
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, PodUsage
@@ -18,9 +18,14 @@ from desched.policy.policy import Policy
 from desched.ports import World
 from desched.simulation.clock import VirtualClock
 from tests.builders import GIB, NOW, measured
-from tests.unit.kubernetes import manifests
-from tests.unit.kubernetes.fake_api_server import FakeApiServer, Reply, Request, connection_to
-from tests.unit.kubernetes.manifests import Object
+from tests.unit.adapters.kubernetes import manifests
+from tests.unit.adapters.kubernetes.fake_api_server import (
+    FakeApiServer,
+    Reply,
+    Request,
+    connection_to,
+)
+from tests.unit.adapters.kubernetes.manifests import Object
 
 HOT_RATIO, COOL_RATIO = 0.9, 0.1
 USED_CORES, USED_GIB = 0.4, 0.1

@@ -10,9 +10,9 @@ from desched.model.cluster import ClusterState
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.planning.feasibility import Room
-from desched.planning.landing import forecast
-from desched.planning.scheduler_view import SchedulerView
+from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.placement.landing_forecast import forecast
+from desched.planning.placement.room import Room
 from desched.policy.policy import SchedulerRules
 
 MOST_RISK = 0.15

@@ -8,12 +8,12 @@ import structlog
 from rich.console import Console
 
 from desched.model.report import CycleReport
-from desched.service.cycle_line import log_cycle
-from desched.service.logs import LogFormat, configure_logs
-from desched.service.metrics import ServiceMetrics
-from desched.service.output import ReportFormat, render_report
-from desched.service.status_page import StatusPage
-from desched.service.terminal import print_report
+from desched.service.process.logs import LogFormat, configure_logs
+from desched.service.reports.cycle_table import print_report
+from desched.service.reports.rendering import ReportFormat, render_report
+from desched.service.telemetry.cycle_log import log_cycle
+from desched.service.telemetry.metrics import ServiceMetrics
+from desched.service.telemetry.status_endpoint import StatusPage
 
 FORMATS: tuple[ReportFormat, ...] = ("table", "json", "yaml")
 LOG_FORMATS: tuple[LogFormat, ...] = ("json", "console")

@@ -10,21 +10,21 @@ from desched.model.cluster import Pod
 from desched.model.memory import Memory
 from desched.model.plan import NodeClass
 from desched.model.resources import Resource
-from desched.planning import choice
-from desched.planning.assignment import propose
-from desched.planning.budgets import Allowance
-from desched.planning.choice import choose_moves
-from desched.planning.excess import Candidate
-from desched.planning.improvement import improved
-from desched.planning.market import Market
-from desched.planning.places import Place, Places
-from desched.planning.planner import surroundings
-from desched.planning.pressure import classify
-from desched.planning.reservations import room_left
-from desched.planning.scheduler_view import SchedulerView
-from desched.planning.selection import HotNode, cheap_covers
-from desched.planning.turns import Choice, take_turns
-from desched.planning.usage import UsageBook
+from desched.planning.eligibility.context import Surroundings
+from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.destinations import Place, Places
+from desched.planning.placement.reservations import room_left
+from desched.planning.selection import all_nodes
+from desched.planning.selection.all_nodes import choose_moves
+from desched.planning.selection.beam_search import propose
+from desched.planning.selection.excess import Candidate
+from desched.planning.selection.greedy import Choice, take_turns
+from desched.planning.selection.limits import Allowance
+from desched.planning.selection.local_search import improved
+from desched.planning.selection.one_node import HotNode, cheap_covers
+from desched.planning.selection.prices import Market
 from tests.builders import NOW, load, no_limits_but, node, pod, policy, snapshot, workload
 
 ONE_EACH = policy(limits=no_limits_but(workload=1))
@@ -59,7 +59,7 @@ def choice_of(
     owners = [workload(f"w{i}", 20) for i in range(4)]
     seen = snapshot([node(name) for name in loads], pods, load(loads, used), owners)
     book = UsageBook(seen, ONE_EACH, NOW)
-    around = surroundings(seen, ONE_EACH, Memory(), NOW, book)
+    around = Surroundings.of(seen, ONE_EACH, Memory(), NOW, book)
     pressure = classify(seen, ONE_EACH, Memory(), book)
     room = room_left(around.cluster, ONE_EACH, Memory(), pressure, book)
     view = SchedulerView(around.cluster, ONE_EACH.scheduler, room.index)
@@ -115,7 +115,7 @@ def test_no_other_assignment_of_covers_is_better_than_the_proposal(arguments: Ar
 
 def without_a_proposal(arguments: Arguments) -> Choice:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choice, "MOST_CANDIDATES_JOINTLY", 0)
+        patch.setattr(all_nodes, "MOST_CANDIDATES_JOINTLY", 0)
         return choose_moves(*arguments)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desched.planning.budgets import Quota
-from desched.planning.covering import Covering
+from desched.planning.selection.limits import Quota
+from desched.planning.selection.set_cover import Covering
 
 TOLERANCE = 1e-3
 

@@ -14,7 +14,7 @@ from desched.model.cluster import (
     PodAffinityTerm,
     SpreadConstraint,
 )
-from desched.planning.feasibility import Room
+from desched.planning.placement.room import Room
 from tests.builders import amounts, node, pod, selector
 
 HOST = "kubernetes.io/hostname"

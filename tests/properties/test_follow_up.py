@@ -26,7 +26,7 @@ from desched.model.plan import LandingChance
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.planning.clocks import SEEMS_EARLIER
-from desched.planning.trust import PRIOR_LANDINGS, risk_surcharge
+from desched.planning.placement.forecast_trust import PRIOR_LANDINGS, risk_surcharge
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import NodePool, Policy
 from tests.builders import NOW, WINDOW_SECONDS, load, node, pod, policy, rule, snapshot, unknown

@@ -19,8 +19,8 @@ from desched.policy.policy import ResourceRule
 from tests.builders import policy
 from tests.properties.mutations import STEERING_TEXTS, mutated
 from tests.properties.outputs import harmless
-from tests.unit.prometheus.fake_server import EVALUATED_AT, Asked, FakePrometheus, Reply
-from tests.unit.prometheus.worlds import cluster, node, pod
+from tests.unit.adapters.prometheus.fake_server import EVALUATED_AT, Asked, FakePrometheus, Reply
+from tests.unit.adapters.prometheus.worlds import cluster, node, pod
 
 WORLD = cluster(node("te1", "10.0.0.1"), node("te2"), pods=(pod("shop", "web-1", "te1"),))
 BY = policy(

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from desched.adapters.kubernetes import nodes, objects, wire
-from desched.adapters.kubernetes.autoscalers import scaling_of_target
-from desched.adapters.kubernetes.decode import Decoder
-from desched.adapters.kubernetes.pods import PodBuilder
-from desched.adapters.kubernetes.workloads import (
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.decoding import Decoder
+from desched.adapters.kubernetes.objects import budgets, nodes, storage
+from desched.adapters.kubernetes.objects.autoscalers import scaling_of_target
+from desched.adapters.kubernetes.objects.pods import PodBuilder
+from desched.adapters.kubernetes.objects.workloads import (
     Controllers,
     owners_by_controller,
     selectors_by_controller,
@@ -28,8 +29,8 @@ from tests.builders import policy, rule
 from tests.properties.hostile_cluster import HostileCluster, documents
 from tests.properties.mutations import STEERING_TEXTS, TIMES, json_values, mutated
 from tests.properties.outputs import every_output, harmless
-from tests.unit.kubernetes import manifests
-from tests.unit.kubernetes.fake_api_server import FakeApiServer
+from tests.unit.adapters.kubernetes import manifests
+from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer
 
 DOCUMENTS = documents()
 LONGEST_NOTE_BYTES = 1024
@@ -69,25 +70,33 @@ def understood(field: str) -> Callable[[Any], object]:
 
 
 KINDS: tuple[tuple[str, Any, Callable[[Any], object]], ...] = (
-    ("/api/v1/nodes", wire.Node, nodes.node),
-    ("/api/v1/pods", wire.Pod, PodBuilder().pod),
-    ("/apis/apps/v1/deployments", wire.Deployment, understood("deployments")),
-    ("/apis/apps/v1/replicasets", wire.ReplicaSet, understood("replica_sets")),
-    ("/apis/apps/v1/statefulsets", wire.StatefulSet, understood("stateful_sets")),
-    ("/apis/batch/v1/jobs", wire.Job, understood("jobs")),
+    ("/api/v1/nodes", api_types.Node, nodes.node),
+    ("/api/v1/pods", api_types.Pod, PodBuilder().pod),
+    ("/apis/apps/v1/deployments", api_types.Deployment, understood("deployments")),
+    ("/apis/apps/v1/replicasets", api_types.ReplicaSet, understood("replica_sets")),
+    ("/apis/apps/v1/statefulsets", api_types.StatefulSet, understood("stateful_sets")),
+    ("/apis/batch/v1/jobs", api_types.Job, understood("jobs")),
     (
         "/apis/autoscaling/v2/horizontalpodautoscalers",
-        wire.HorizontalPodAutoscaler,
+        api_types.HorizontalPodAutoscaler,
         scaling_of_target,
     ),
-    ("/apis/policy/v1/poddisruptionbudgets", wire.PodDisruptionBudget, objects.budget),
-    ("/apis/scheduling.k8s.io/v1/priorityclasses", wire.PriorityClass, same),
-    ("/api/v1/namespaces", wire.Namespace, same),
-    ("/api/v1/persistentvolumeclaims", wire.PersistentVolumeClaim, objects.claim),
-    ("/api/v1/persistentvolumes", wire.PersistentVolume, objects.volume),
-    ("/apis/storage.k8s.io/v1/storageclasses", wire.StorageClass, objects.storage_class),
-    ("/apis/storage.k8s.io/v1/csinodes", wire.CSINode, objects.csi_node),
-    ("/api/v1/services", wire.Service, objects.service),
+    (
+        "/apis/policy/v1/poddisruptionbudgets",
+        api_types.PodDisruptionBudget,
+        budgets.budget,
+    ),
+    ("/apis/scheduling.k8s.io/v1/priorityclasses", api_types.PriorityClass, same),
+    ("/api/v1/namespaces", api_types.Namespace, same),
+    ("/api/v1/persistentvolumeclaims", api_types.PersistentVolumeClaim, storage.claim),
+    ("/api/v1/persistentvolumes", api_types.PersistentVolume, storage.volume),
+    (
+        "/apis/storage.k8s.io/v1/storageclasses",
+        api_types.StorageClass,
+        storage.storage_class,
+    ),
+    ("/apis/storage.k8s.io/v1/csinodes", api_types.CSINode, storage.csi_node),
+    ("/api/v1/services", api_types.Service, budgets.service),
 )
 DECODERS = {path: Decoder(kind, build) for path, kind, build in KINDS}
 

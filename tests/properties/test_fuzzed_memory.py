@@ -25,12 +25,12 @@ from desched.model.memory import (
 from desched.model.plan import LandingChance
 from desched.model.report import Mode
 from desched.model.stored_memory import decoded, encoded, pruned
-from desched.service.standing import Standing, render_standing
+from desched.service.reports.status import Standing, render_standing
 from tests.builders import NOW, policy
 from tests.properties.hostile_cluster import HostileCluster, documents
 from tests.properties.mutations import mutated
 from tests.properties.outputs import every_output, harmless
-from tests.unit.kubernetes.fake_api_server import FakeApiServer
+from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer
 
 MINUTE = timedelta(minutes=1)
 RECORD = EvictionRecord(

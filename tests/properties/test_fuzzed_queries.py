@@ -9,7 +9,7 @@ from desched.adapters.prometheus.queries import check_matchers, own_query
 from desched.errors import ConfigurationError
 from tests.properties.mutations import HARMFUL_TEXTS
 from tests.properties.promql import Literal, literals
-from tests.unit.prometheus.test_queries import every_query
+from tests.unit.adapters.prometheus.test_queries import every_query
 
 MARKER = "a value that stands in no query"
 ADVERSARIAL_VALUES = (

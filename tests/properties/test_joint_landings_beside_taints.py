@@ -12,8 +12,8 @@ from desched.model.memory import ForecastCheck, Memory
 from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Amounts, Resource
 from desched.model.snapshot import Snapshot
-from desched.planning.places import IF_EARLIER_LATE, IF_LATE
-from desched.planning.trust import risk_surcharge
+from desched.planning.placement.destinations import IF_EARLIER_LATE, IF_LATE
+from desched.planning.placement.forecast_trust import risk_surcharge
 from desched.policy.policy import Steering, SteeringRules
 from tests.builders import (
     amounts,

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from desched.errors import LeaseError
 from desched.ports import LeaseRecord
-from desched.service.leadership import Leadership, LeaseTiming
+from desched.service.election.leadership import Leadership, LeaseTiming
 from tests.fake_lease import FakeLease
 
 TICK_SECONDS = 0.5

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.planning.filters.lookup import ByLabels, BySelector
+from desched.planning.kube_scheduler.label_index import ByLabels, BySelector
 
 KEYS, VALUES = ["app", "tier"], ["web", "db", "cache"]
 

@@ -9,29 +9,23 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from desched.model.cluster import (
-    STEERING_TAINT,
-    Effect,
-    Node,
-    Taint,
-    Toleration,
-)
+from desched.model.cluster import STEERING_TAINT, Effect, Node, Taint, Toleration
 from desched.model.memory import Memory
 from desched.model.plan import Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.planning.caution import Caution
-from desched.planning.feasibility import Room
-from desched.planning.filters.columns import NodeColumns
-from desched.planning.landing import forecast
-from desched.planning.places import Place, Places
-from desched.planning.planner import surroundings
-from desched.planning.pressure import classify
-from desched.planning.reservations import room_left
-from desched.planning.scheduler_view import Departure, SchedulerView
-from desched.planning.scoring import plugin_scores
-from desched.planning.steering import steerable, taints_to_remove
-from desched.planning.usage import UsageBook
+from desched.planning.eligibility.context import Surroundings
+from desched.planning.kube_scheduler.node_arrays import NodeColumns
+from desched.planning.kube_scheduler.scores.cluster_view import Departure, SchedulerView
+from desched.planning.kube_scheduler.scores.total import plugin_scores
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.destinations import Place, Places
+from desched.planning.placement.landing_feedback import Caution
+from desched.planning.placement.landing_forecast import forecast
+from desched.planning.placement.reservations import room_left
+from desched.planning.placement.room import Room
+from desched.planning.taints import steerable, taints_to_remove
 from desched.policy.policy import Policy, SchedulerRules, Share, Steering, SteeringRules
 from tests.builders import (
     GIB,
@@ -227,7 +221,7 @@ def places_of(seen: Snapshot, by: Policy, most_awaited: int | None) -> Places:
     pressure = classify(seen, by, Memory(), book)
     room = room_left(seen.cluster, by, Memory(), pressure, book)
     view = SchedulerView(seen.cluster, by.scheduler, room.index)
-    around = surroundings(seen, by, Memory(), NOW, book)
+    around = Surroundings.of(seen, by, Memory(), NOW, book)
     within = steerable(room.columns, around, pressure, ())
     caution = Caution(most_awaited=most_awaited)
     return Places(room, view, by.max_landing_risk, within, caution)

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from desched import __version__
-from desched.adapters.kubernetes import connection, events, memory_store
-from desched.adapters.kubernetes.access import (
+from desched.adapters.kubernetes import events, state_store
+from desched.adapters.kubernetes.client import connection
+from desched.adapters.kubernetes.client.access import (
     EVENT_ACCESS,
     EVICTING_ACCESS,
     LEASE_ACCESS,
@@ -28,11 +29,11 @@ from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.bootstrap.election import contends
 from desched.model.report import Mode
 from desched.policy.loading import load_policy
-from desched.service.endpoints import ListenAddress, listen_address, served
-from desched.service.health import Health
+from desched.service.process.health import Health
+from desched.service.process.http_endpoints import ListenAddress, listen_address, served
 from desched.settings import Settings, load_settings, variable_of
+from tests.repository import ROOT
 
-ROOT = Path(__file__).parents[2]
 BASE = ROOT / "deploy" / "base"
 EVICT = ROOT / "deploy" / "overlays" / "evict"
 STEERING = ROOT / "deploy" / "overlays" / "steering"
@@ -132,7 +133,7 @@ def test_no_other_roles_are_shipped() -> None:
 def test_of_configmaps_and_leases_its_own_alone_may_be_read_and_changed() -> None:
     """RBAC cannot restrict `create` to a name."""
     lease_name = signature(KubernetesLease).parameters["name"].default
-    names = {"configmaps": [memory_store.CONFIG_MAP], "leases": [lease_name]}
+    names = {"configmaps": [state_store.CONFIG_MAP], "leases": [lease_name]}
     rules = [
         rule
         for folder, kind, name in ROLES
@@ -280,7 +281,7 @@ def test_other_deschedulers_are_told_to_leave_it_alone() -> None:
 
 def test_the_running_eviction_ends_within_the_grace_period() -> None:
     read = evict = connection.DEADLINE_SECONDS
-    remember = 2 * memory_store.DEADLINE_SECONDS  # before it, and at the cycle's end
+    remember = 2 * state_store.DEADLINE_SECONDS  # before it, and at the cycle's end
     announce = EVENTS_PER_EVICTION * events._DEADLINE_SECONDS  # noqa: SLF001 (a deadline of its own)
 
     release = Settings().renew_deadline.total_seconds()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from desched.adapters.kubernetes.access import (
+from desched.adapters.kubernetes.client.access import (
     EVENT_ACCESS,
     EVICTING_ACCESS,
     LEASE_ACCESS,
@@ -20,11 +20,11 @@ from desched.adapters.kubernetes.access import (
 from desched.cli import ExitCode
 from desched.model.memory import FAILURES, SUCCESSES, MoveResult
 from desched.model.report import CycleResult, Mode, NotActing
-from desched.service.metrics import ServiceMetrics
+from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings, variable_of
+from tests.repository import ROOT
 from tests.unit.service.reports import FOLLOWED_UP
 
-ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("policies/*.md")])
 
 

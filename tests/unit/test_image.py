@@ -2,11 +2,10 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.repository import ROOT
 
 
 def pins(name: str) -> dict[str, str]:

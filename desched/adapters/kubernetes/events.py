@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import structlog
 
-from desched.adapters.kubernetes import wire
-from desched.adapters.kubernetes.access import CREATE_EVENT, GET_OWN_POD
-from desched.adapters.kubernetes.connection import Answer, KubernetesConnection
-from desched.adapters.kubernetes.decode import UNDECODABLE, status_of
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.access import CREATE_EVENT, GET_OWN_POD
+from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
 from desched.errors import DeschedError, ObservationError, ObservationSource
 from desched.model.memory import FAILURES, EvictionRecord
 from desched.model.plan import PlannedEviction
-from desched.policy.wording import on_one_line
+from desched.model.text import on_one_line
 from desched.ports import Clock
 
 LONGEST_NOTE_BYTES = 1024
@@ -93,7 +93,7 @@ class EventWriter:
             answer = self._connection.get(
                 GET_OWN_POD.path(namespace, name), deadline_seconds=_DEADLINE_SECONDS
             )
-            return msgspec.json.decode(answer.body, type=wire.Named).metadata.uid
+            return msgspec.json.decode(answer.body, type=api_types.Named).metadata.uid
         except (DeschedError, *UNDECODABLE):
             return ""
 

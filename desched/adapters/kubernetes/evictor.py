@@ -4,16 +4,20 @@ import math
 import re
 from collections.abc import Callable
 
-from desched.adapters.kubernetes import wire
-from desched.adapters.kubernetes.access import EVICT_POD
-from desched.adapters.kubernetes.connection import DEADLINE_SECONDS, Answer, KubernetesConnection
-from desched.adapters.kubernetes.decode import status_of
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.access import EVICT_POD
+from desched.adapters.kubernetes.client.connection import (
+    DEADLINE_SECONDS,
+    Answer,
+    KubernetesConnection,
+)
+from desched.adapters.kubernetes.client.decoding import status_of
 from desched.adapters.kubernetes.events import EventWriter
 from desched.errors import ObservationError, StopActing
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
-from desched.policy.wording import shortened
+from desched.model.text import shortened
 from desched.ports import EvictionAnswer
 
 LONGEST_MESSAGE = 1000
@@ -112,7 +116,9 @@ def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
             )
 
 
-def _refused_for_now(answer: Answer, status: wire.Status | None, message: str) -> EvictionAnswer:
+def _refused_for_now(
+    answer: Answer, status: api_types.Status | None, message: str
+) -> EvictionAnswer:
     """Tells a budget from throttling by the cause: both may come with Retry-After."""
     causes = (status.details.causes or ()) if status is not None and status.details else ()
     for cause in causes:

@@ -2,11 +2,12 @@
 
 from typing import TypeVar
 
-from desched.adapters.kubernetes import access, nodes, objects, wire
-from desched.adapters.kubernetes.autoscalers import scaling_by_target, scaling_of_target
-from desched.adapters.kubernetes.pods import PodBuilder
-from desched.adapters.kubernetes.reading import Reading
-from desched.adapters.kubernetes.workloads import (
+from desched.adapters.kubernetes.client import access, api_types
+from desched.adapters.kubernetes.client.paged_reads import Reading
+from desched.adapters.kubernetes.objects import budgets, nodes
+from desched.adapters.kubernetes.objects.autoscalers import scaling_by_target, scaling_of_target
+from desched.adapters.kubernetes.objects.pods import PodBuilder
+from desched.adapters.kubernetes.objects.workloads import (
     Controllers,
     controller_of,
     owners_by_controller,
@@ -27,16 +28,16 @@ def look_around(read: Reading, ref: PodRef) -> FreshLook | None:
     Raises:
         ObservationError: something could not be read in time.
     """
-    pod = read.one(access.GET_POD, wire.Pod, PodBuilder().pod, ref.name, ref.namespace)
+    pod = read.one(access.GET_POD, api_types.Pod, PodBuilder().pod, ref.name, ref.namespace)
     if pod is None:
         return None
-    node = read.named(access.LIST_NODES, wire.Node, nodes.node, pod.node) if pod.node else None
+    node = read.named(access.LIST_NODES, api_types.Node, nodes.node, pod.node) if pod.node else None
     workload = controller_owner = None
     if pod.owner is not None:
         controllers = _controllers(read, pod.owner, pod.namespace)
         scalers = read.all(
             access.LIST_AUTOSCALERS,
-            wire.HorizontalPodAutoscaler,
+            api_types.HorizontalPodAutoscaler,
             scaling_of_target,
             pod.namespace,
             may_be_absent=True,
@@ -45,8 +46,13 @@ def look_around(read: Reading, ref: PodRef) -> FreshLook | None:
         workloads = workloads_by_controller(controllers, scaling_by_target(scalers))
         workload = workloads.get(pod.owner.uid)
         controller_owner = owners_by_controller(controllers).get(pod.owner.uid)
-    budgets = read.all(access.LIST_BUDGETS, wire.PodDisruptionBudget, objects.budget, pod.namespace)
-    return FreshLook(pod, node, workload, controller_owner, tuple(budgets))
+    found = read.all(
+        access.LIST_BUDGETS,
+        api_types.PodDisruptionBudget,
+        budgets.budget,
+        pod.namespace,
+    )
+    return FreshLook(pod, node, workload, controller_owner, tuple(found))
 
 
 def _controllers(read: Reading, owner: Owner, namespace: str) -> Controllers:
@@ -55,7 +61,7 @@ def _controllers(read: Reading, owner: Owner, namespace: str) -> Controllers:
     match owner.kind:
         case "ReplicaSet":
             replica_set = read.named(
-                access.LIST_REPLICA_SETS, wire.ReplicaSet, _same, owner.name, namespace
+                access.LIST_REPLICA_SETS, api_types.ReplicaSet, _same, owner.name, namespace
             )
             if replica_set is None:
                 return found
@@ -63,16 +69,16 @@ def _controllers(read: Reading, owner: Owner, namespace: str) -> Controllers:
             deployment = None
             if above is not None and above.kind == "Deployment":
                 deployment = read.named(
-                    access.LIST_DEPLOYMENTS, wire.Deployment, _same, above.name, namespace
+                    access.LIST_DEPLOYMENTS, api_types.Deployment, _same, above.name, namespace
                 )
             return found._replace(replica_sets=[replica_set], deployments=_listed(deployment))
         case "StatefulSet":
             stateful_set = read.named(
-                access.LIST_STATEFUL_SETS, wire.StatefulSet, _same, owner.name, namespace
+                access.LIST_STATEFUL_SETS, api_types.StatefulSet, _same, owner.name, namespace
             )
             return found._replace(stateful_sets=_listed(stateful_set))
         case "Job":
-            job = read.named(access.LIST_JOBS, wire.Job, _same, owner.name, namespace)
+            job = read.named(access.LIST_JOBS, api_types.Job, _same, owner.name, namespace)
             return found._replace(jobs=_listed(job))
         case _:
             return found

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from desched.adapters.kubernetes import wire
-from desched.adapters.kubernetes.access import CREATE_LEASE, GET_LEASE
-from desched.adapters.kubernetes.connection import Answer, KubernetesConnection
-from desched.adapters.kubernetes.decode import UNDECODABLE, status_of
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.access import CREATE_LEASE, GET_LEASE
+from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
 from desched.errors import LeaseError, ObservationError
 from desched.ports import LeaseRecord
 
@@ -22,11 +22,11 @@ DEADLINE_SECONDS = 2.5
 _DONE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 
 
-class _Metadata(wire.Wire):
+class _Metadata(api_types.Wire):
     resource_version: str
 
 
-class _Spec(wire.Wire):
+class _Spec(api_types.Wire):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     lease_transitions: int | None = None
@@ -34,7 +34,7 @@ class _Spec(wire.Wire):
     renew_time: datetime | None = None
 
 
-class _Lease(wire.Wire):
+class _Lease(api_types.Wire):
     kind: str
     metadata: _Metadata
     spec: _Spec | None = None

@@ -13,12 +13,16 @@ from typing import Any
 
 import msgspec
 
-from desched.adapters.kubernetes import wire
-from desched.adapters.kubernetes.access import LIST_NODES, PATCH_NODE
-from desched.adapters.kubernetes.connection import DEADLINE_SECONDS, Answer, KubernetesConnection
-from desched.adapters.kubernetes.decode import UNDECODABLE, status_of
-from desched.adapters.kubernetes.nodes import STEERED_UNTIL
-from desched.adapters.kubernetes.reading import Reading
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.access import LIST_NODES, PATCH_NODE
+from desched.adapters.kubernetes.client.connection import (
+    DEADLINE_SECONDS,
+    Answer,
+    KubernetesConnection,
+)
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
+from desched.adapters.kubernetes.client.paged_reads import Reading
+from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.errors import ObservationError
 from desched.model.cluster import STEERING_TAINT
 from desched.ports import SteeringAnswer
@@ -31,17 +35,17 @@ _OURS = {"key": STEERING_TAINT.key, "effect": str(STEERING_TAINT.effect)}
 _DONE = SteeringAnswer(done=True)
 
 
-class _Metadata(wire.Wire):
+class _Metadata(api_types.Wire):
     name: str
     resource_version: str
-    annotations: wire.Strings = None
+    annotations: api_types.Strings = None
 
 
-class _Spec(wire.Wire):
+class _Spec(api_types.Wire):
     taints: list[dict[str, Any]] | None = None
 
 
-class _Node(wire.Wire):
+class _Node(api_types.Wire):
     metadata: _Metadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
@@ -155,7 +159,7 @@ class KubernetesSteerer:
         if answer.status != HTTPStatus.OK:
             return _refused(answer, f"reading {name}")
         try:
-            found = msgspec.json.decode(answer.body, type=wire.Items[_Node]).items
+            found = msgspec.json.decode(answer.body, type=api_types.Items[_Node]).items
         except UNDECODABLE as error:
             return SteeringAnswer(done=False, detail=f"node {name} cannot be read ({error})")
         return found[0] if found else None

@@ -14,8 +14,8 @@ from desched.adapters.prometheus.questions import Questions
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Measured, PodUsage, Unknown
 from desched.model.resources import Resource
+from desched.model.text import shortened
 from desched.policy.policy import MetricsSource, Policy
-from desched.policy.wording import shortened
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
 from desched.model.memory import EvictionRecord, Memory
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import EvictionVerdict, Outcome
-from desched.planning.planner import surroundings
-from desched.planning.usage import UsageBook
+from desched.planning.eligibility.context import surroundings
+from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import EvictionLimits
 from desched.ports import EvictionAnswer, FreshLook
 from desched.simulation.clock import VirtualClock

@@ -12,8 +12,8 @@ from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import Outcome
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
-from desched.planning.planner import surroundings
-from desched.planning.usage import UsageBook
+from desched.planning.eligibility.context import surroundings
+from desched.planning.overload.pod_usage import UsageBook
 from desched.simulation.budgets import SimulatedBudget
 from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation

@@ -7,9 +7,9 @@ import msgspec
 from desched.model.cluster import ClusterState, Node, Owner, Pod, SchedulingClass
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.planning.feasibility import Room
-from desched.planning.landing import Landing, forecast
-from desched.planning.scheduler_view import SchedulerView
+from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.placement.landing_forecast import Landing, forecast
+from desched.planning.placement.room import Room
 from desched.policy.policy import SchedulerRules
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)

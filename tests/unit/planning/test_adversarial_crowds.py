@@ -12,8 +12,8 @@ from desched.model.load import ClusterLoad
 from desched.model.plan import NodeReason, Plan, RefusalReason
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.model.text import LONGEST_DETAIL
 from desched.policy.policy import Protections
-from desched.policy.wording import LONGEST_DETAIL
 from tests.builders import (
     amounts,
     budget,

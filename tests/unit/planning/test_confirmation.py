@@ -19,9 +19,8 @@ from desched.model.cluster import (
 from desched.model.memory import Memory
 from desched.model.plan import PlannedEviction, RefusalReason
 from desched.planning.confirmation import reconsider
-from desched.planning.planner import surroundings
-from desched.planning.surroundings import Finding, Surroundings
-from desched.planning.usage import UsageBook
+from desched.planning.eligibility.context import Finding, Surroundings, surroundings
+from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
 from desched.ports import FreshLook
 from tests.builders import NOW, budget, load, node, planned, pod, policy, rule, snapshot, workload

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ import yaml
 from desched.errors import ConfigurationError
 from desched.policy.loading import LoadedPolicy, parse_policy
 from desched.policy.policy import Policy
+from tests.repository import ROOT
 
-REPOSITORY = Path(__file__).parents[3]
-POLICIES = REPOSITORY / "policies"
+POLICIES = ROOT / "policies"
 PUBLISHED_TEXT = (POLICIES / "volcano-published.yaml").read_text()
 PUBLISHED: dict[str, Any] = yaml.safe_load(yaml.safe_load(PUBLISHED_TEXT)["data"]["policy.yaml"])
 REMOVED = object()

@@ -5,10 +5,10 @@ import sys
 import jsonschema
 import pytest
 
+from desched.policy.document.sections import all_sections, keys
+from desched.policy.document.thresholds import NodePoolSection
+from desched.policy.document.values import Section
 from desched.policy.reference import json_schema, reference
-from desched.policy.schema_thresholds import NodePoolSection
-from desched.policy.schema_values import Section
-from desched.policy.sections import all_sections, keys
 from tests.unit.policy.published import POLICIES, REPOSITORY
 
 OF_THE_FIELD = {

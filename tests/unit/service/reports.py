@@ -27,14 +27,7 @@ from desched.model.plan import (
     RefusalReason,
     ResourcePressure,
 )
-from desched.model.report import (
-    CycleReport,
-    CycleResult,
-    EvictionVerdict,
-    Mode,
-    Observed,
-    Outcome,
-)
+from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, Observed, Outcome
 from desched.model.resources import Resource
 
 POD = PodRef("shop", "web-1", "uid-1")

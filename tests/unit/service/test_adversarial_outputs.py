@@ -23,10 +23,10 @@ from desched.model.report import (
 )
 from desched.model.resources import Resource
 from desched.ports import LeaseRecord
-from desched.service.announcements import move_note
-from desched.service.metrics import ServiceMetrics
-from desched.service.output import render_report
-from desched.service.standing import Standing, render_standing
+from desched.service.reports.rendering import render_report
+from desched.service.reports.status import Standing, render_standing
+from desched.service.telemetry.kubernetes_events import move_note
+from desched.service.telemetry.metrics import ServiceMetrics
 from tests.properties.mutations import STEERING_TEXTS
 from tests.properties.outputs import FORMATS, every_output, harmless
 from tests.unit.service.reports import BACK, EVICTION, FOLLOWED_UP, HELD, POD, REPORT, STARTED_AT

@@ -14,7 +14,7 @@ from desched.model.memory import Memory
 from desched.model.plan import NodeClass, RefusalReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.resources import Resource
-from desched.service.terminal import print_report
+from desched.service.reports.cycle_table import print_report
 from desched.simulation import demo
 from desched.simulation.history import Usage
 from desched.simulation.scenarios import (
@@ -24,9 +24,10 @@ from desched.simulation.scenarios import (
     published_scenario,
 )
 from desched.simulation.world import Simulation
+from tests.repository import ROOT
 
 INTERVAL_SECONDS = 300
-POLICIES = Path(__file__).parents[3] / "policies"
+POLICIES = ROOT / "policies"
 
 
 def run(simulation: Simulation, cycles: int, mode: Mode = Mode.EVICT) -> list[CycleReport]:

@@ -1,0 +1,294 @@
+"""Requests to the API server that end in time: one deadline, few retries, bounded answers.
+
+The kubernetes package brings the account and the connection pool; its own timeouts hold for single
+reads of the socket only, and it would deserialise every answer into its slow models.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+import urllib3
+from kubernetes.client.rest import RESTClientObject
+from kubernetes.config import ConfigException
+from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError, SSLError
+from urllib3.exceptions import TimeoutError as HTTPTimeoutError
+
+from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount, find_account
+from desched.adapters.redaction import credentials_in, redacted
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
+
+DEADLINE_SECONDS = 30.0
+"""For one request with all its retries, unless the caller says otherwise."""
+
+PAUSES_SECONDS = (0.2, 1.0, 3.0)
+"""Before the second, third and fourth attempt, unless Retry-After asks for more."""
+
+LONGEST_BODY_BYTES = 256 * 2**20
+_CHUNK_BYTES = 2**18
+_RETRIED = frozenset({429, 500, 502, 503, 504})
+_UNAUTHORIZED = 401
+_FAILED = 400  # and above: answers whose words are passed on
+_CONTENT_TYPES = {"POST": "application/json", "PATCH": "application/merge-patch+json"}
+
+
+class Answer(NamedTuple):
+    """A complete answer of the API server, whatever its status.
+
+    `date` is its clock at that time, in whole seconds, None if it does not tell.
+    """
+
+    status: int
+    body: bytes
+    retry_after_seconds: float | None = None
+    date: datetime | None = None
+
+
+class KubernetesConnection:
+    """The API server of one cluster, as one account.
+
+    `wait` pauses between attempts and returns true if the process has been asked to stop.
+    """
+
+    def __init__(
+        self, find: Callable[[], ClusterAccount], wait: Callable[[float], bool] | None = None
+    ) -> None:
+        self._find = find
+        self._wait = wait or Event().wait
+        self._use(find())
+
+    def _use(self, account: ClusterAccount) -> None:
+        self.account = account
+        self.target = account.target
+        self.in_cluster = account.in_cluster
+        self.namespace = account.namespace
+        self._pool = RESTClientObject(account.configuration).pool_manager
+
+    def get(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
+    ) -> Answer:
+        """Read, again where that may help; renewed credentials are picked up.
+
+        Raises:
+            ObservationError: no complete answer before the deadline.
+        """
+        if self._wait(0):
+            raise _unanswered(f"GET {path}", "desched is stopping")
+        deadline = monotonic() + deadline_seconds
+        url = path + (f"?{urlencode(query)}" if query else "")
+        outcome = self._attempt_as_ourselves("GET", url, None, deadline)
+        for shortest_pause_seconds in PAUSES_SECONDS:
+            pause_seconds = max(shortest_pause_seconds, _asked_to_wait_seconds(outcome))
+            if not _may_pass(outcome) or monotonic() + pause_seconds >= deadline:
+                break
+            if self._wait(pause_seconds):
+                raise _unanswered(f"GET {path}", "desched is stopping")
+            outcome = self._attempt("GET", url, None, deadline)
+        return _answered(f"GET {path}", outcome)
+
+    def post(
+        self, path: str, body: object, *, deadline_seconds: float = DEADLINE_SECONDS
+    ) -> Answer:
+        """Write once: after a failure, whether it took effect is not known.
+
+        Renewed credentials are picked up, for what comes without valid ones is not looked at.
+
+        Raises:
+            ObservationError: no complete answer before the deadline.
+        """
+        return self._write("POST", path, body, deadline_seconds)
+
+    def patch(
+        self, path: str, body: object, *, deadline_seconds: float = DEADLINE_SECONDS
+    ) -> Answer:
+        """Change, once, the fields that the body has (JSON Merge Patch).
+
+        With a `metadata.resourceVersion` in the body, only that version is changed.
+
+        Raises:
+            ObservationError: no complete answer before the deadline.
+        """
+        return self._write("PATCH", path, body, deadline_seconds)
+
+    def _write(self, method: str, path: str, body: object, deadline_seconds: float) -> Answer:
+        payload = msgspec.json.encode(body)
+        deadline = monotonic() + deadline_seconds
+        outcome = self._attempt_as_ourselves(method, path, payload, deadline)
+        return _answered(f"{method} {path}", outcome)
+
+    def token(self) -> str | None:
+        """The bearer token at this time, without the word before it; None if there is none.
+
+        Raises:
+            ObservationError: it cannot be renewed.
+        """
+        header = self._authorization()
+        scheme, _, token = (header or "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else None
+
+    def _authorization(self) -> str | None:
+        try:
+            setting = self.account.configuration.auth_settings().get("BearerToken")
+        except (ConfigException, OSError, ValueError) as error:
+            raise _credentials_lost(self.target, type(error).__name__) from error
+        value = (setting["value"] or "").strip() if setting else None
+        if value and not (value.isascii() and value.isprintable()):
+            raise _credentials_lost(self.target, "the token has characters that no token has")
+        return value
+
+    def _renew(self) -> None:
+        try:
+            self._use(self._find())
+        except ConfigurationError as error:
+            raise _credentials_lost(self.target, str(error)) from error
+
+    def _attempt_as_ourselves(
+        self, method: str, url: str, body: bytes | None, deadline: float
+    ) -> Answer | HTTPError | OSError:
+        """An attempt, and another one if the credentials have been replaced meanwhile."""
+        outcome = self._attempt(method, url, body, deadline)
+        if isinstance(outcome, Answer) and outcome.status == _UNAUTHORIZED:
+            self._renew()
+            if monotonic() < deadline:  # renewing takes time, and no write may begin late
+                return self._attempt(method, url, body, deadline)
+        return outcome
+
+    def _attempt(
+        self, method: str, url: str, body: bytes | None, deadline: float
+    ) -> Answer | HTTPError | OSError:
+        headers = {"Accept": "application/json", "User-Agent": "desched"}
+        if body is not None:
+            headers["Content-Type"] = _CONTENT_TYPES[method]
+        authorization = self._authorization()
+        if authorization:
+            headers["Authorization"] = authorization
+        try:
+            response = self._pool.request(
+                method,
+                self.account.configuration.host + url,
+                body=body,
+                headers=headers,
+                preload_content=False,
+                redirect=False,  # a redirect would take the credentials along
+                timeout=urllib3.Timeout(total=max(deadline - monotonic(), 0.001)),
+            )
+            complete = False
+            try:
+                content = _read_body(response, deadline)
+                complete = True
+            finally:
+                if complete:
+                    response.release_conn()
+                else:
+                    response.close()  # the rest of the answer is still in it
+        except (HTTPError, OSError) as error:
+            return error
+        if authorization and response.status >= _FAILED:
+            text = content.decode(errors="replace")
+            content = redacted(text, credentials_in(authorization)).encode()
+        told = response.headers
+        retry_after_seconds = _seconds(told.get("Retry-After"))
+        return Answer(response.status, content, retry_after_seconds, _date(told.get("Date")))
+
+
+def connect(
+    kubeconfig: Path | None, context: str | None, wait: Callable[[float], bool] | None = None
+) -> KubernetesConnection:
+    """A connection as the named account, else the pod's own, else the default kubeconfig's.
+
+    Nothing is asked of the API server yet.
+
+    Raises:
+        ConfigurationError: there is no such account, or it cannot be used.
+    """
+    return KubernetesConnection(lambda: find_account(kubeconfig, context), wait)
+
+
+def _read_body(response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
+    body = bytearray()
+    while True:
+        left_seconds = deadline - monotonic()
+        if left_seconds <= 0:
+            raise TimeoutError
+        # The pool's timeout is for each read; a kept-alive connection still has its socket here.
+        sock = getattr(response.connection, "sock", None)
+        if sock is not None:
+            sock.settimeout(left_seconds)
+        # read1 returns what has arrived; read would wait for a full chunk of a slow drip.
+        chunk = response.read1(_CHUNK_BYTES)
+        if not chunk:
+            return bytes(body)
+        body += chunk
+        if len(body) > LONGEST_BODY_BYTES:
+            raise ObservationError(
+                ObservationSource.CLUSTER,
+                f"An answer of the API server is larger than {LONGEST_BODY_BYTES >> 20} MiB; "
+                "look for objects with very large annotations or managed fields.",
+            )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """The number of seconds; API servers send no dates here."""
+    if retry_after is None or not re.fullmatch(r"[0-9]{1,9}", retry_after.strip()):
+        return None
+    return float(retry_after)
+
+
+def _date(text: str | None) -> datetime | None:
+    try:
+        return parsedate_to_datetime(text or "").replace(tzinfo=UTC)  # HTTP knows no other zone
+    except (ValueError, OverflowError):
+        return None
+
+
+def _asked_to_wait_seconds(outcome: Answer | HTTPError | OSError) -> float:
+    return (outcome.retry_after_seconds or 0.0) if isinstance(outcome, Answer) else 0.0
+
+
+def _may_pass(outcome: Answer | HTTPError | OSError) -> bool:
+    """Whether asking again may help: certificates and refusals do not mend by themselves."""
+    if isinstance(outcome, Answer):
+        return outcome.status in _RETRIED
+    return not isinstance(outcome, SSLError)
+
+
+def _answered(request: str, outcome: Answer | HTTPError | OSError) -> Answer:
+    if isinstance(outcome, Answer):
+        return outcome
+    match outcome:
+        case NameResolutionError():
+            why = "the name of the server does not resolve"
+        case SSLError():
+            why = f"the TLS connection failed ({outcome})"
+        case NewConnectionError():  # is a timeout by inheritance only
+            why = "no connection"
+        case HTTPTimeoutError() | TimeoutError():
+            why = "the deadline passed"
+        case _:
+            why = f"the connection broke off ({type(outcome).__name__})"
+    raise _unanswered(request, why) from outcome
+
+
+def _unanswered(request: str, why: str) -> ObservationError:
+    return ObservationError(
+        ObservationSource.CLUSTER,
+        f"The API server did not answer {request} completely: {why}; check that it is reachable "
+        "from here with `kubectl get --raw /readyz`.",
+    )
+
+
+def _credentials_lost(target: str, why: str) -> ObservationError:
+    return ObservationError(
+        ObservationSource.CLUSTER, f"The credentials for {target} cannot be renewed: {why}"
+    )

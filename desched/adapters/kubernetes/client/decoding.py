@@ -1,0 +1,105 @@
+"""From the API server's JSON to values; complaints name the object and the field."""
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from desched.adapters.kubernetes.client import api_types
+from desched.errors import ObservationError, ObservationSource
+
+W = TypeVar("W")
+V = TypeVar("V")
+
+UNDECODABLE = (msgspec.DecodeError, RecursionError)
+"""What is raised for JSON that is broken, of another shape, or nested without end."""
+
+
+class Page(NamedTuple, Generic[V]):
+    """Part of a list; `continue_token` is empty on the last one."""
+
+    values: list[V]
+    continue_token: str
+
+
+class Decoder(Generic[W, V]):
+    """Decodes objects of one kind and builds a value from each.
+
+    One object that cannot be read is an error for the whole list: a pod that silently vanished
+    would look like free room, a budget like permission.
+    """
+
+    def __init__(self, kind: type[W], build: Callable[[W], V]) -> None:
+        self._kind = kind.__name__
+        self._build = build
+        self._object = msgspec.json.Decoder(kind)
+        self._page: msgspec.json.Decoder[api_types.Items[W]] = msgspec.json.Decoder(
+            api_types.Items[kind]  # type: ignore[valid-type]  # a type only known at run time
+        )
+
+    def page(self, body: bytes) -> Page[V]:
+        """The values of one page of a list.
+
+        Raises:
+            ObservationError: it is not such a list, or an object in it cannot be read.
+        """
+        try:
+            items = self._page.decode(body)
+            values = [self._build(item) for item in items.items or ()]
+        except (*UNDECODABLE, ValueError) as error:
+            raise self._complaint(body, error) from error
+        metadata = items.metadata or api_types.ListMeta()
+        token = metadata.continue_ or ""
+        if metadata.remaining_item_count and not token:
+            missing = f"it ends {metadata.remaining_item_count} objects early"
+            raise _unreadable(f"The list of {self._kind}s", missing)
+        return Page(values, token)
+
+    def one(self, body: bytes) -> V:
+        """The value of one object.
+
+        Raises:
+            ObservationError: it cannot be read.
+        """
+        try:
+            return self._build(self._object.decode(body))
+        except (*UNDECODABLE, ValueError) as error:
+            raise _unreadable(f"The {self._kind} {_name(body)}", error) from error
+
+    def _complaint(self, body: bytes, error: Exception) -> ObservationError:
+        """Finds the object that the list failed on, which the decoder's message does not name."""
+        try:
+            items = msgspec.json.decode(body, type=api_types.Items[msgspec.Raw]).items or ()
+        except UNDECODABLE:
+            return _unreadable(f"The list of {self._kind}s", error)
+        for item in items:
+            try:
+                self.one(bytes(item))
+            except ObservationError as complaint:
+                return complaint
+        return _unreadable(f"The list of {self._kind}s", error)
+
+
+def _name(body: bytes) -> str:
+    try:
+        metadata = msgspec.json.decode(body, type=api_types.Named).metadata
+    except UNDECODABLE:
+        return "without a name"
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def _unreadable(what: str, error: object) -> ObservationError:
+    return ObservationError(
+        ObservationSource.CLUSTER,
+        f"{what} cannot be read ({error}); nothing is evicted until the object is corrected or "
+        "desched knows its form.",
+    )
+
+
+def status_of(body: bytes) -> api_types.Status | None:
+    """The server's Status object, None if something in between answered."""
+    try:
+        status = msgspec.json.decode(body, type=api_types.Status)
+    except UNDECODABLE:
+        return None
+    return status if status.kind == "Status" else None

@@ -1,0 +1,92 @@
+"""What HorizontalPodAutoscalers are doing to the workloads that they scale."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from desched.adapters.kubernetes.client import api_types
+from desched.model.cluster import Autoscaler
+from desched.model.resources import quantity
+
+Target = tuple[str, str, str]
+"""Kind, namespace and name of a workload."""
+
+
+class Scaling(NamedTuple):
+    """What an autoscaler says, and whether it wants another number of replicas than there are."""
+
+    autoscaler: Autoscaler
+    under_way: bool
+
+
+def scaling_of_target(item: api_types.HorizontalPodAutoscaler) -> tuple[Target, Scaling]:
+    """The workload, and what is being done to it.
+
+    Raises:
+        ValueError: a metric is not a quantity.
+    """
+    reference = item.spec.scale_target_ref
+    target = (reference.kind, item.metadata.namespace, reference.name)
+    return target, Scaling(_autoscaler(item), _is_under_way(item))
+
+
+def scaling_by_target(found: Iterable[tuple[Target, Scaling]]) -> Mapping[Target, Scaling]:
+    """By workload; where several autoscalers quarrel over one, one that is at work counts."""
+    return dict(sorted(found, key=lambda each: each[1].under_way))
+
+
+def _is_under_way(item: api_types.HorizontalPodAutoscaler) -> bool:
+    """Desired zero is an autoscaler that has not measured yet, unless it may go to zero."""
+    desired, current = item.status.desired_replicas or 0, item.status.current_replicas or 0
+    return desired != current and (desired > 0 or item.spec.min_replicas == 0)
+
+
+def _autoscaler(item: api_types.HorizontalPodAutoscaler) -> Autoscaler:
+    return Autoscaler(
+        current_replicas=item.status.current_replicas or 0,
+        desired_replicas=item.status.desired_replicas or 0,
+        max_replicas=item.spec.max_replicas,
+        last_scaled_at=item.status.last_scale_time,
+        above_target=_is_above_target(item.spec.metrics or [], item.status.current_metrics or []),
+    )
+
+
+def _is_above_target(specified: list[api_types.Metric], measured: list[api_types.Metric]) -> bool:
+    """Whether any metric is; the status lists them in the order of the specification.
+
+    One that could not be measured has an empty place, and says nothing.
+    """
+    return any(
+        _exceeds(source.target, reading.current)
+        for source, reading in zip(map(_source, specified), map(_source, measured), strict=False)
+        if source is not None and reading is not None and _name(source) == _name(reading)
+    )
+
+
+def _source(metric: api_types.Metric) -> api_types.MetricSource | None:
+    return (
+        metric.resource
+        or metric.container_resource
+        or metric.pods
+        or metric.object
+        or metric.external
+    )
+
+
+def _name(source: api_types.MetricSource) -> str | None:
+    return source.metric.name if source.metric is not None else source.name
+
+
+def _exceeds(target: api_types.MetricValue | None, current: api_types.MetricValue | None) -> bool:
+    if target is None or current is None:
+        return False
+    if target.average_utilization is not None:
+        return (current.average_utilization or 0) > target.average_utilization
+    return _is_more(current.average_value, target.average_value) or _is_more(
+        current.value, target.value
+    )
+
+
+def _is_more(current: str | None, target: str | None) -> bool:
+    if current is None or target is None:
+        return False
+    return quantity(current, per_unit=1000) > quantity(target, per_unit=1000)

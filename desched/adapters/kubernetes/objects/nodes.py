@@ -1,0 +1,63 @@
+"""Nodes in the model's words."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from sys import intern
+
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.objects.pod_requests import node_amounts
+from desched.model.cluster import Node, Taint
+
+STEERED_UNTIL = "desched.io/overloaded-until"
+"""The annotation that marks a node as tainted by desched: a time as in RFC 3339."""
+
+_LONG_PAST = datetime(2000, 1, 1, tzinfo=UTC)
+_ADDRESS_TYPES = frozenset({"InternalIP", "ExternalIP", "Hostname", "InternalDNS"})
+
+
+def node(item: api_types.Node) -> Node:
+    """The node.
+
+    Raises:
+        ValueError: it has no creation time, or a quantity cannot be read.
+    """
+    metadata, spec, status = item.metadata, item.spec, item.status
+    if metadata.creation_timestamp is None:
+        raise ValueError("no metadata.creationTimestamp")
+    labels = metadata.labels or {}
+    info = status.node_info or api_types.NodeInfo()
+    return Node(
+        name=metadata.name,
+        uid=metadata.uid,
+        created_at=metadata.creation_timestamp,
+        labels=labels,
+        capacity=node_amounts(status.capacity),
+        allocatable=node_amounts(status.allocatable),
+        ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
+        unschedulable=bool(spec.unschedulable),
+        deleting=metadata.deletion_timestamp is not None,
+        taints=tuple(Taint(t.key, t.effect, t.value or "") for t in spec.taints or ()),
+        addresses=tuple(a.address for a in status.addresses or () if a.type in _ADDRESS_TYPES),
+        operating_system=info.operating_system or labels.get("kubernetes.io/os") or "linux",
+        images=_images(status.images or ()),
+        steered_until=_steered_until((metadata.annotations or {}).get(STEERED_UNTIL)),
+    )
+
+
+def _steered_until(text: str | None) -> datetime | None:
+    """None without the annotation; long past where it cannot be read, so that the taint goes."""
+    if text is None:
+        return None
+    try:
+        until = datetime.fromisoformat(text)
+    except ValueError:
+        return _LONG_PAST
+    return until if until.tzinfo is not None else _LONG_PAST
+
+
+def _images(images: Iterable[api_types.ContainerImage]) -> dict[str, int]:
+    """Sizes by name; nodes share the names, of which a large cluster repeats hundreds of thousands.
+
+    The kubelet reports its largest images only, 50 unless told otherwise.
+    """
+    return {intern(name): image.size_bytes or 0 for image in images for name in image.names or ()}

@@ -1,0 +1,162 @@
+"""What a pod requests, computed as kube-scheduler does.
+
+Source: k8s.io/component-helpers/resource, PodRequests, at v0.36.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Raw
+
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.raw_json import RawDecoder
+from desched.model.resources import LARGEST_AMOUNT, Amounts, quantity
+
+_REQUIREMENTS = RawDecoder(api_types.ResourceRequirements)
+_QUANTITIES = RawDecoder(dict[str, str])
+
+Requests = dict[str, int]
+"""By resource name: CPU in millicores, everything else in its own unit."""
+
+_SCORED_WHERE_UNSET: Requests = {"cpu": 100, "memory": 200 * 1024**2}
+
+
+def node_amounts(quantities: Mapping[str, str] | None) -> Amounts:
+    """What a node has or offers, rounded down.
+
+    Raises:
+        ValueError: one of them is not a quantity.
+    """
+    return _amounts(_parsed(quantities, round_up=False))
+
+
+def pod_requests(spec: api_types.PodSpec, status: api_types.PodStatus) -> Amounts:
+    """What the scheduler counts for the pod when it filters, and one for the pod itself.
+
+    A container being resized in place counts with the most of wanted, actual and allocated; if the
+    kubelet has found the resize infeasible, the wanted size no longer counts.
+
+    Raises:
+        ValueError: a quantity cannot be read.
+    """
+    total = _total(spec, status, unset={})
+    total["pods"] = 1
+    return _amounts(total)
+
+
+def scored_requests(spec: api_types.PodSpec, status: api_types.PodStatus) -> Amounts:
+    """CPU and memory that the scheduler counts for the pod when it scores.
+
+    Each container without a request of its own, init containers too, counts with a default. Source:
+    k8s.io/kubernetes/pkg/scheduler/util, pod_resources.go, at v1.36.
+
+    Raises:
+        ValueError: a quantity cannot be read.
+    """
+    total = _total(spec, status, unset=_SCORED_WHERE_UNSET)
+    return Amounts(cpu_millicores=total.get("cpu", 0), memory_bytes=total.get("memory", 0))
+
+
+def _total(spec: api_types.PodSpec, status: api_types.PodStatus, unset: Requests) -> Requests:
+    """The pod's requests; `unset` is what a container counts with where it requests nothing."""
+    infeasible = _is_resize_infeasible(status.conditions or ())
+    total = _container_requests(spec, status, unset, infeasible=infeasible)
+    total.update(_pod_level_requests(spec, status, infeasible=infeasible))
+    _add(total, _quantities(spec.overhead))
+    return total
+
+
+def _container_requests(
+    spec: api_types.PodSpec, status: api_types.PodStatus, unset: Requests, *, infeasible: bool
+) -> Requests:
+    statuses = {s.name: s for s in status.container_statuses or ()}
+    statuses.update({s.name: s for s in status.init_container_statuses or ()})
+    running: Requests = {}
+    for container in spec.containers:
+        resized = _effective(container, statuses.get(container.name), infeasible=infeasible)
+        _add(running, unset | resized)
+    sidecars: Requests = {}
+    starting: Requests = {}
+    for container in spec.init_containers or ():
+        if container.restart_policy == "Always":
+            resized = _effective(container, statuses.get(container.name), infeasible=infeasible)
+            _add(running, unset | resized)
+            _add(sidecars, unset | resized)
+            _raise_to(starting, sidecars)
+        else:
+            alone = unset | _requests(container.resources)
+            _add(alone, sidecars)
+            _raise_to(starting, alone)
+    _raise_to(running, starting)
+    return running
+
+
+def _effective(
+    container: api_types.Container, status: api_types.ContainerStatus | None, *, infeasible: bool
+) -> Requests:
+    wanted = _requests(container.resources)
+    actual = _REQUIREMENTS(status.resources) if status is not None else None
+    if status is None or actual is None:
+        return wanted
+    found = {} if infeasible else wanted
+    _raise_to(found, _parsed(actual.requests))
+    _raise_to(found, _quantities(status.allocated_resources))
+    return found
+
+
+def _pod_level_requests(
+    spec: api_types.PodSpec, status: api_types.PodStatus, *, infeasible: bool
+) -> Requests:
+    """Requests of the pod as a whole; they take the place of those of its containers."""
+    wanted = _requests(spec.resources)
+    found = dict(wanted)
+    actual = _REQUIREMENTS(status.resources)
+    if actual is not None:
+        found = {} if infeasible else found
+        _raise_to(found, _parsed(actual.requests))
+        _raise_to(found, _quantities(status.allocated_resources))
+    return {name: found.get(name, 0) for name in wanted if _may_be_pod_level(name)}
+
+
+def _may_be_pod_level(name: str) -> bool:
+    return name in {"cpu", "memory"} or name.startswith("hugepages-")
+
+
+def _is_resize_infeasible(conditions: Iterable[api_types.Condition]) -> bool:
+    pending = next((c for c in conditions if c.type == "PodResizePending"), None)
+    return pending is not None and pending.reason == "Infeasible"
+
+
+def _requests(resources: Raw) -> Requests:
+    requirements = _REQUIREMENTS(resources)
+    return _parsed(requirements.requests) if requirements is not None else {}
+
+
+def _quantities(raw: Raw) -> Requests:
+    return _parsed(_QUANTITIES(raw))
+
+
+def _parsed(quantities: Mapping[str, str] | None, *, round_up: bool = True) -> Requests:
+    return {
+        name: max(0, quantity(text, per_unit=1000 if name == "cpu" else 1, round_up=round_up))
+        for name, text in (quantities or {}).items()
+    }
+
+
+def _add(total: Requests, more: Requests) -> None:
+    for name, amount in more.items():
+        total[name] = min(total.get(name, 0) + amount, LARGEST_AMOUNT)
+
+
+def _raise_to(total: Requests, least: Requests) -> None:
+    for name, amount in least.items():
+        total[name] = max(total.get(name, 0), amount)
+
+
+def _amounts(by_name: Requests) -> Amounts:
+    return Amounts(
+        cpu_millicores=by_name.pop("cpu", 0),
+        memory_bytes=by_name.pop("memory", 0),
+        ephemeral_storage_bytes=by_name.pop("ephemeral-storage", 0),
+        pods=by_name.pop("pods", 0),
+        extended=tuple(sorted(by_name.items())),
+    )

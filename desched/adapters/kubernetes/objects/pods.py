@@ -1,0 +1,145 @@
+"""Pods in the model's words, 150,000 of them in little time and memory."""
+
+from collections.abc import Iterable
+from sys import intern
+
+import msgspec
+
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.raw_json import RawDecoder, Shared
+from desched.adapters.kubernetes.objects.annotations import may_be_relevant, relevant
+from desched.adapters.kubernetes.objects.scheduling_class import (
+    Fingerprint,
+    fingerprint,
+    has_entries,
+    image_names,
+    scheduling_class,
+    with_images,
+)
+from desched.model.cluster import Owner, Pod, PodVolume, SchedulingClass, VolumeKind
+
+_STRINGS = RawDecoder(dict[str, str])
+_OWNERS = RawDecoder(list[api_types.OwnerReference])
+
+_DISK_DIR = PodVolume(VolumeKind.EMPTY_DIR)
+_MEMORY_DIR = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
+_MEMORY_MEDIA = ("Memory", "HugePages")  # "HugePages-2Mi" and the like too
+
+_RESIZE_CONDITIONS = frozenset({"PodResizePending", "PodResizeInProgress"})
+_DEFAULT_GRACE_SECONDS = 30
+
+
+class PodBuilder:
+    """Makes pods; those made by one builder share what they have in common."""
+
+    def __init__(self) -> None:
+        self._labels = Shared(_labels)
+        self._owners = Shared(_owner)
+        self._classes: dict[tuple[Fingerprint, tuple[str, ...]], SchedulingClass] = {}
+        self._constraints: dict[Fingerprint, SchedulingClass] = {}
+        self._distinct: dict[SchedulingClass, SchedulingClass] = {}
+
+    def pod(self, item: api_types.Pod) -> Pod:
+        """The pod.
+
+        Raises:
+            ValueError: a part is of another shape, or a quantity cannot be read.
+        """
+        metadata, spec, status = item.metadata, item.spec, item.status
+        ready, resizing = _conditions(status.conditions or ())
+        return Pod(
+            namespace=intern(metadata.namespace),
+            name=metadata.name,
+            uid=metadata.uid,
+            scheduling=self._scheduling(spec, status),
+            created_at=metadata.creation_timestamp,
+            labels=self._labels[bytes(metadata.labels)],
+            annotations=_annotations(metadata.annotations),
+            owner=self._owners[bytes(metadata.owner_references)],
+            node=intern(spec.node_name or ""),
+            phase=intern(status.phase or "Pending"),
+            ready=ready,
+            started_at=status.start_time,
+            deleting=metadata.deletion_timestamp is not None,
+            priority=spec.priority or 0,
+            qos=intern(status.qos_class or "Burstable"),
+            scheduler=intern(spec.scheduler_name or "default-scheduler"),
+            volumes=_volumes(metadata.name, spec.volumes) if spec.volumes else (),
+            has_resource_claims=has_entries(spec.resource_claims),
+            has_scheduling_group=_is_there(spec.scheduling_group) or _is_there(spec.workload_ref),
+            gated=has_entries(spec.scheduling_gates),
+            grace_period_seconds=_grace_period(spec),
+            resizing=resizing,
+        )
+
+    def _scheduling(self, spec: api_types.PodSpec, status: api_types.PodStatus) -> SchedulingClass:
+        key = (fingerprint(spec, status), image_names(spec))
+        found = self._classes.get(key)
+        if found is None:
+            made = with_images(self._without_images(key[0], spec, status), key[1])
+            found = self._classes[key] = self._distinct.setdefault(made, made)
+        return found
+
+    def _without_images(
+        self, key: Fingerprint, spec: api_types.PodSpec, status: api_types.PodStatus
+    ) -> SchedulingClass:
+        """Read once for all workloads that differ in nothing but their images."""
+        found = self._constraints.get(key)
+        if found is None:
+            found = self._constraints[key] = scheduling_class(spec, status)
+        return found
+
+
+def _labels(data: bytes) -> dict[str, str]:
+    return _STRINGS(data) or {}
+
+
+def _annotations(raw: msgspec.Raw) -> dict[str, str]:
+    data = bytes(raw)
+    return relevant(_STRINGS(data)) if may_be_relevant(data) else _NONE
+
+
+_NONE: dict[str, str] = {}
+
+
+def _owner(data: bytes) -> Owner | None:
+    controller = next((owner for owner in _OWNERS(data) or () if owner.controller), None)
+    if controller is None:
+        return None
+    return Owner(controller.kind, controller.name, controller.uid, controller.api_version)
+
+
+def _conditions(conditions: Iterable[api_types.Condition]) -> tuple[bool, bool]:
+    """Whether the pod is Ready, and whether it waits for a resize in place or undergoes one."""
+    ready = resizing = False
+    for condition in conditions:
+        if condition.type == "Ready":
+            ready = condition.status == "True"
+        elif condition.type in _RESIZE_CONDITIONS and condition.status != "False":
+            resizing = True
+    return ready, resizing
+
+
+def _is_there(raw: msgspec.Raw) -> bool:
+    return bytes(raw) not in {b"", b"null"}
+
+
+def _grace_period(spec: api_types.PodSpec) -> int:
+    seconds = spec.termination_grace_period_seconds
+    return _DEFAULT_GRACE_SECONDS if seconds is None else seconds
+
+
+def _volumes(pod_name: str, volumes: Iterable[api_types.Volume]) -> tuple[PodVolume, ...]:
+    found = []
+    for volume in volumes:
+        if volume.persistent_volume_claim is not None:
+            claim = volume.persistent_volume_claim.claim_name
+            found.append(PodVolume(VolumeKind.CLAIM, claim))
+        elif volume.ephemeral is not None:
+            found.append(PodVolume(VolumeKind.EPHEMERAL_CLAIM, f"{pod_name}-{volume.name}"))
+        elif volume.empty_dir is not None:
+            in_memory = (volume.empty_dir.medium or "").startswith(_MEMORY_MEDIA)
+            found.append(_MEMORY_DIR if in_memory else _DISK_DIR)
+        elif volume.host_path is not None:
+            found.append(PodVolume(VolumeKind.HOST_PATH, path=intern(volume.host_path.path)))
+    return tuple(found)

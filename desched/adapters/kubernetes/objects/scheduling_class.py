@@ -1,0 +1,188 @@
+"""What ties a pod to nodes, and which it prefers: read once for all pods that say the same."""
+
+from collections.abc import Iterable
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.raw_json import RawDecoder
+from desched.adapters.kubernetes.objects.pod_affinity import (
+    preferred_pods,
+    required_pods,
+    spread_constraints,
+    unknown_in_pod_affinity,
+    unknown_in_spread,
+)
+from desched.adapters.kubernetes.objects.pod_requests import pod_requests, scored_requests
+from desched.adapters.kubernetes.objects.selectors import (
+    node_selector_term,
+    node_selector_terms,
+    unknown_operators,
+)
+from desched.model.cluster import HostPort, SchedulingClass, Toleration
+from desched.model.selectors import NodeSelectorTerm
+
+_LABELS = RawDecoder(dict[str, str])
+_AFFINITY = RawDecoder(api_types.Affinity)
+_TOLERATIONS = RawDecoder(list[api_types.Toleration])
+_SPREAD = RawDecoder(list[api_types.TopologySpreadConstraint])
+_PORTS = RawDecoder(list[api_types.ContainerPort])
+_PRESENCE = RawDecoder(list[api_types.Present])
+
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  (nothing is bound to it here)
+
+Fingerprint = tuple[bytes | str | None, ...]
+"""Equal for pods of equal constraints and requests."""
+
+
+def fingerprint(spec: api_types.PodSpec, status: api_types.PodStatus) -> Fingerprint:
+    """Everything that `scheduling_class` looks at, as the bytes that the server sent."""
+    parts: list[bytes | str | None] = [
+        bytes(spec.node_selector),
+        bytes(spec.affinity),
+        bytes(spec.tolerations),
+        bytes(spec.topology_spread_constraints),
+        bytes(spec.resource_claims),
+        bytes(spec.scheduling_gates),
+        bytes(spec.overhead),
+        bytes(spec.resources),
+        bytes(status.resources),
+        bytes(status.allocated_resources),
+    ]
+    for container in spec.containers:
+        parts += (container.name, bytes(container.resources), bytes(container.ports))
+    for container in spec.init_containers or ():
+        parts += (None, container.name, container.restart_policy)
+        parts += (bytes(container.resources), bytes(container.ports))
+    for state in status.container_statuses or ():
+        parts += (state.name, bytes(state.resources), bytes(state.allocated_resources))
+    for state in status.init_container_statuses or ():
+        parts += (None, state.name, bytes(state.resources), bytes(state.allocated_resources))
+    for condition in status.conditions or ():
+        if condition.type == "PodResizePending":
+            parts.append(condition.reason)
+    return tuple(parts)
+
+
+def scheduling_class(spec: api_types.PodSpec, status: api_types.PodStatus) -> SchedulingClass:
+    """The pod's requests, constraints and preferences, all but its images.
+
+    Raises:
+        ValueError: a quantity cannot be read, or a part is of another shape.
+    """
+    affinity = _AFFINITY(spec.affinity) or api_types.Affinity()
+    spread = _SPREAD(spec.topology_spread_constraints) or []
+    scored = scored_requests(spec, status)
+    return SchedulingClass(
+        requests=pod_requests(spec, status),
+        node_selector=tuple(sorted((_LABELS(spec.node_selector) or {}).items())),
+        required_node_affinity=_required_nodes(affinity),
+        tolerations=_tolerations(spec.tolerations),
+        unevaluated=tuple(_unevaluated(spec, affinity, spread)),
+        scored_cpu_millicores=scored.cpu_millicores,
+        scored_memory_bytes=scored.memory_bytes,
+        preferred_node_affinity=_preferred_nodes(affinity),
+        pod_affinity=required_pods(affinity.pod_affinity),
+        pod_anti_affinity=required_pods(affinity.pod_anti_affinity),
+        preferred_pod_affinity=preferred_pods(affinity.pod_affinity, affinity.pod_anti_affinity),
+        spread=spread_constraints(spread),
+        host_ports=_host_ports(spec),
+    )
+
+
+def image_names(spec: api_types.PodSpec) -> tuple[str, ...]:
+    """The image of each container, as written."""
+    containers = (*(spec.init_containers or ()), *spec.containers)
+    return tuple([container.image or "" for container in containers])
+
+
+def with_images(scheduling: SchedulingClass, names: Iterable[str]) -> SchedulingClass:
+    """The class of pods that run these images, by the names under which nodes list them."""
+    return replace(scheduling, images=tuple(_with_tag(name) for name in names))
+
+
+def _required_nodes(affinity: api_types.Affinity) -> tuple[NodeSelectorTerm, ...] | None:
+    if affinity.node_affinity is None or affinity.node_affinity.required is None:
+        return None
+    required = affinity.node_affinity.required
+    if any(_unknown_in_term(term) for term in required.node_selector_terms or ()):
+        return ()
+    return node_selector_terms(required)
+
+
+def _preferred_nodes(affinity: api_types.Affinity) -> tuple[tuple[int, NodeSelectorTerm], ...]:
+    preferred = affinity.node_affinity.preferred if affinity.node_affinity is not None else None
+    return tuple(
+        (each.weight, node_selector_term(each.preference))
+        for each in preferred or ()
+        if not _unknown_in_term(each.preference)
+    )
+
+
+def _unknown_in_term(term: api_types.NodeSelectorTerm) -> list[str]:
+    """Operators of servers newer than this code: the pod stays, the rest of the cluster is read."""
+    return [*unknown_operators(term.match_expressions), *unknown_operators(term.match_fields)]
+
+
+def _tolerations(raw: Raw) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
+        for each in _TOLERATIONS(raw) or ()
+    )
+
+
+def _host_ports(spec: api_types.PodSpec) -> tuple[HostPort, ...]:
+    """Ports of all containers that run as long as the pod.
+
+    With hostNetwork the API server has made every container port a host port.
+    """
+    sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
+    return tuple(
+        HostPort(
+            port=port.host_port,
+            protocol=port.protocol or "TCP",
+            address="" if port.host_ip in {None, _ALL_ADDRESSES} else port.host_ip,
+        )
+        for container in (*sidecars, *spec.containers)
+        for port in _PORTS(container.ports) or ()
+        if port.host_port
+    )
+
+
+def _with_tag(image: str) -> str:
+    """Source: normalizedImageName in the scheduler's plugin ImageLocality."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+
+
+def _unevaluated(
+    spec: api_types.PodSpec,
+    affinity: api_types.Affinity,
+    spread: list[api_types.TopologySpreadConstraint],
+) -> list[str]:
+    found = [f"node affinity {name}" for name in _unknown_in_node_affinity(affinity)]
+    near, far = affinity.pod_affinity, affinity.pod_anti_affinity
+    found += [f"pod affinity {name}" for name in unknown_in_pod_affinity(near)]
+    found += [f"pod anti-affinity {name}" for name in unknown_in_pod_affinity(far)]
+    found += [f"topology spread {name}" for name in unknown_in_spread(spread)]
+    if has_entries(spec.resource_claims):
+        found.append("resource claims")
+    if has_entries(spec.scheduling_gates):
+        found.append("scheduling gates")
+    return found
+
+
+def _unknown_in_node_affinity(affinity: api_types.Affinity) -> list[str]:
+    if affinity.node_affinity is None:
+        return []
+    required = affinity.node_affinity.required or api_types.NodeSelector()
+    terms = [
+        *(required.node_selector_terms or ()),
+        *(each.preference for each in affinity.node_affinity.preferred or ()),
+    ]
+    return [name for term in terms for name in _unknown_in_term(term)]
+
+
+def has_entries(raw: Raw) -> bool:
+    """Whether a list is there and is not empty."""
+    return bool(_PRESENCE(raw))

@@ -1,0 +1,66 @@
+"""Label selectors and node selectors in the model's words."""
+
+from collections.abc import Iterable
+
+from desched.adapters.kubernetes.client import api_types
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+
+_OPERATORS = frozenset(Operator)
+
+
+def label_selector(selector: api_types.LabelSelector) -> LabelSelector:
+    """The selector; an empty one selects everything.
+
+    Raises:
+        ValueError: an operator is not known.
+    """
+    labels = sorted((selector.match_labels or {}).items())
+    return LabelSelector(
+        (
+            *(Requirement(key, Operator.IN, (value,)) for key, value in labels),
+            *_requirements(selector.match_expressions),
+        )
+    )
+
+
+def lenient_label_selector(selector: api_types.LabelSelector | None) -> LabelSelector | None:
+    """The selector without requirements of unknown operators, so that it selects rather too much.
+
+    None selects nothing.
+    """
+    if selector is None:
+        return None
+    expressions = [each for each in selector.match_expressions or () if each.operator in _OPERATORS]
+    return label_selector(api_types.LabelSelector(selector.match_labels, expressions))
+
+
+def unknown_operators(requirements: Iterable[api_types.SelectorRequirement] | None) -> list[str]:
+    """Operators of servers newer than this code."""
+    return [each.operator for each in requirements or () if each.operator not in _OPERATORS]
+
+
+def node_selector_terms(selector: api_types.NodeSelector) -> tuple[NodeSelectorTerm, ...]:
+    """The alternatives of a node selector; without any, it selects no node.
+
+    Raises:
+        ValueError: an operator is not known.
+    """
+    return tuple(node_selector_term(term) for term in selector.node_selector_terms or ())
+
+
+def node_selector_term(term: api_types.NodeSelectorTerm) -> NodeSelectorTerm:
+    """One alternative of a node selector.
+
+    Raises:
+        ValueError: an operator is not known.
+    """
+    return NodeSelectorTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
+
+
+def _requirements(
+    requirements: Iterable[api_types.SelectorRequirement] | None,
+) -> tuple[Requirement, ...]:
+    return tuple(
+        Requirement(each.key, Operator(each.operator), tuple(each.values or ()))
+        for each in requirements or ()
+    )

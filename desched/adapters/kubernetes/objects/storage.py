@@ -1,0 +1,74 @@
+"""Volume claims, volumes, storage classes and attach limits, in the model's terms."""
+
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.objects.selectors import node_selector_terms
+from desched.model.cluster import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+
+_TOPOLOGY_LABELS = frozenset(
+    f"{prefix}/{level}"
+    for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io")
+    for level in ("zone", "region")
+)
+"""The scheduler matches these labels of a volume with the node's (VolumeZone)."""
+
+_FOR_ONE_POD = "ReadWriteOncePod"
+
+
+def claim(item: api_types.PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """The claim."""
+    return PersistentVolumeClaim(
+        namespace=item.metadata.namespace,
+        name=item.metadata.name,
+        storage_class=item.spec.storage_class_name or "",
+        volume=item.spec.volume_name or "",
+        for_one_pod=_FOR_ONE_POD in (item.spec.access_modes or ()),
+    )
+
+
+def volume(item: api_types.PersistentVolume) -> PersistentVolume:
+    """The volume.
+
+    Raises:
+        ValueError: its node affinity cannot be read.
+    """
+    spec = item.spec
+    required = spec.node_affinity.required if spec.node_affinity is not None else None
+    return PersistentVolume(
+        name=item.metadata.name,
+        storage_class=spec.storage_class_name or "",
+        node_affinity=None if required is None else node_selector_terms(required),
+        local=spec.local is not None or spec.host_path is not None,
+        csi_driver=spec.csi.driver if spec.csi is not None else "",
+        csi_handle=spec.csi.volume_handle if spec.csi is not None else "",
+        labels={k: v for k, v in (item.metadata.labels or {}).items() if k in _TOPOLOGY_LABELS},
+    )
+
+
+def storage_class(item: api_types.StorageClass) -> StorageClass:
+    """The storage class."""
+    return StorageClass(
+        name=item.metadata.name,
+        provisioner=item.provisioner,
+        waits_for_consumer=item.volume_binding_mode == "WaitForFirstConsumer",
+        topologies=tuple(map(_topology, item.allowed_topologies or ())) or None,
+    )
+
+
+def _topology(term: api_types.TopologyTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        tuple(
+            Requirement(each.key, Operator.IN, tuple(each.values or ()))
+            for each in term.match_label_expressions or ()
+        )
+    )
+
+
+def csi_node(item: api_types.CSINode) -> CSINode:
+    """The attach limits of a node; a driver without a count has no limit."""
+    limits = {
+        driver.name: driver.allocatable.count
+        for driver in item.spec.drivers or ()
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+    return CSINode(item.metadata.name, limits)

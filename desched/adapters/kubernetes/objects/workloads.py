@@ -1,0 +1,169 @@
+"""The controllers that own pods, and whether a rollout or an autoscaler is at work on them."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.objects.annotations import relevant
+from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
+from desched.adapters.kubernetes.objects.jobs import survives_disruption
+from desched.adapters.kubernetes.objects.selectors import lenient_label_selector
+from desched.model.cluster import Owner, Workload
+from desched.model.selectors import LabelSelector
+
+_DEFAULT_REPLICAS = 1
+_UNDERSTOOD_OWNERS = frozenset({"Deployment", "CronJob"})
+
+
+class Controllers(NamedTuple):
+    """The lists that workloads are made from."""
+
+    deployments: list[api_types.Deployment]
+    replica_sets: list[api_types.ReplicaSet]
+    stateful_sets: list[api_types.StatefulSet]
+    jobs: list[api_types.Job]
+
+
+def workloads_by_controller(
+    controllers: Controllers, scaling: Mapping[Target, Scaling]
+) -> Mapping[str, Workload]:
+    """Workloads by the uid of the controller that pods name as their owner.
+
+    A ReplicaSet leads to its Deployment; a ReplicaSet or a Job of any other owner is left out, as
+    not understood.
+    """
+    build = _Builder(scaling)
+    deployment_by_uid = {
+        item.metadata.uid: build.deployment(item) for item in controllers.deployments
+    }
+    found = {item.metadata.uid: build.stateful_set(item) for item in controllers.stateful_sets}
+    for item in controllers.replica_sets:
+        owner = controller_of(item.metadata)
+        workload = None
+        if owner is None:
+            workload = build.replica_set(item)
+        elif owner.kind == "Deployment":
+            workload = deployment_by_uid.get(owner.uid)
+        if workload is not None:
+            found[item.metadata.uid] = workload
+    for job in controllers.jobs:
+        owner = controller_of(job.metadata)
+        if owner is None or owner.kind == "CronJob":
+            found[job.metadata.uid] = build.job(job)
+    return found
+
+
+def owners_by_controller(controllers: Controllers) -> Mapping[str, Owner]:
+    """The owners of ReplicaSets and Jobs that are not understood, by the uid of the owned."""
+    owned = [item.metadata for item in controllers.replica_sets]
+    owned += [item.metadata for item in controllers.jobs]
+    return {
+        metadata.uid: Owner(owner.kind, owner.name, owner.uid, owner.api_version)
+        for metadata in owned
+        if (owner := controller_of(metadata)) is not None and owner.kind not in _UNDERSTOOD_OWNERS
+    }
+
+
+def selectors_by_controller(controllers: Controllers) -> Mapping[str, LabelSelector]:
+    """Selectors of ReplicaSets and StatefulSets with pods; the scheduler spreads by them."""
+    stateful_sets = [(item.metadata, item.spec.selector) for item in controllers.stateful_sets]
+    replica_sets = [
+        (item.metadata, item.spec.selector)
+        for item in controllers.replica_sets
+        if item.spec.replicas != 0 or item.status.replicas  # not the revisions kept for a rollback
+    ]
+    found = {
+        metadata.uid: lenient_label_selector(selector)
+        for metadata, selector in stateful_sets + replica_sets
+    }
+    return {uid: selector for uid, selector in found.items() if selector is not None}
+
+
+class _Builder:
+    """Makes workloads, with what their autoscalers say of them."""
+
+    def __init__(self, scaling: Mapping[Target, Scaling]) -> None:
+        self._scaling = scaling
+
+    def deployment(self, item: api_types.Deployment) -> Workload:
+        status = item.status
+        return replace(
+            self._workload("Deployment", item.metadata, item.spec.replicas),
+            # One that is not available was not Ready for its minReadySeconds.
+            ready_replicas=min(status.ready_replicas or 0, status.available_replicas or 0),
+            rolling_out=_is_deploying(item),
+        )
+
+    def replica_set(self, item: api_types.ReplicaSet) -> Workload:
+        return replace(
+            self._workload("ReplicaSet", item.metadata, item.spec.replicas),
+            ready_replicas=item.status.ready_replicas or 0,
+            rolling_out=_is_unseen(item.metadata, item.status.observed_generation),
+        )
+
+    def stateful_set(self, item: api_types.StatefulSet) -> Workload:
+        return replace(
+            self._workload("StatefulSet", item.metadata, item.spec.replicas),
+            ready_replicas=item.status.ready_replicas or 0,
+            rolling_out=_is_updating(item),
+        )
+
+    def job(self, item: api_types.Job) -> Workload:
+        return replace(
+            self._workload("Job", item.metadata, item.spec.parallelism),
+            ready_replicas=item.status.ready,
+            survives_disruption=survives_disruption(item.spec.pod_failure_policy),
+        )
+
+    def _workload(self, kind: str, metadata: api_types.Metadata, replicas: int | None) -> Workload:
+        scaling = self._scaling.get((kind, metadata.namespace, metadata.name))
+        return Workload(
+            kind=kind,
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            desired_replicas=_DEFAULT_REPLICAS if replicas is None else replicas,
+            annotations=relevant(metadata.annotations),
+            scaling=scaling is not None and scaling.under_way,
+            autoscaler=scaling.autoscaler if scaling is not None else None,
+        )
+
+
+def controller_of(metadata: api_types.Metadata) -> api_types.OwnerReference | None:
+    """The reference to the one owner that controls the object."""
+    return next((owner for owner in metadata.owner_references or () if owner.controller), None)
+
+
+def _is_unseen(metadata: api_types.Metadata, observed_generation: int | None) -> bool:
+    """Whether the controller has yet to look at the last edit."""
+    return (observed_generation or 0) < (metadata.generation or 0)
+
+
+def _is_deploying(item: api_types.Deployment) -> bool:
+    """Whether `kubectl rollout status` would wait for more than that replicas are available."""
+    status = item.status
+    replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas
+    updated = status.updated_replicas or 0
+    return (
+        _is_unseen(item.metadata, status.observed_generation)
+        or updated < replicas
+        or (status.replicas or 0) > updated
+    )
+
+
+def _is_updating(item: api_types.StatefulSet) -> bool:
+    """Whether `kubectl rollout status` would wait for more than that replicas are Ready.
+
+    Or an eviction would change the revision.
+    """
+    status = item.status
+    replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas
+    if _is_unseen(item.metadata, status.observed_generation):
+        return True
+    strategy = item.spec.update_strategy or api_types.UpdateStrategy()
+    rolling_update = strategy.rolling_update or api_types.RollingUpdate()
+    if strategy.type == "OnDelete" or rolling_update.partition:
+        return (status.updated_replicas or 0) < replicas - (rolling_update.partition or 0)
+    return status.update_revision != status.current_revision

@@ -1,0 +1,227 @@
+"""Memory in a ConfigMap, where people and other instances see it, and write it too."""
+
+import math
+from collections.abc import Callable
+from http import HTTPStatus
+
+import msgspec
+
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.access import (
+    CREATE_MEMORY,
+    GET_MEMORY,
+    PATCH_MEMORY,
+    Access,
+)
+from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
+from desched.errors import (
+    MemoryConflict,
+    MemoryRefused,
+    ObservationError,
+    ObservationSource,
+    StopActing,
+)
+from desched.model.memory import Memory
+from desched.model.stored_memory import Recollection, decoded, encoded, set_aside
+
+CONFIG_MAP = "desched-memory"
+MEMORY_KEY = "memory.json"
+SET_ASIDE_KEY = "set-aside.json"
+DEADLINE_SECONDS = 10.0
+"""For one request with all its retries."""
+
+_DONE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
+_REFUSED = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+    }
+)
+"""Answers after which nothing is stored, and trying again does not help."""
+
+
+class _Metadata(api_types.Wire):
+    resource_version: str
+
+
+class _ConfigMap(api_types.Wire):
+    kind: str
+    metadata: _Metadata
+    data: api_types.Strings = None
+
+
+class KubernetesMemoryStore:
+    """The MemoryStore on one ConfigMap; each write holds for the version that was read only.
+
+    `seconds_left` is for how long this process may act: a write does not last longer.
+    """
+
+    def __init__(
+        self,
+        connection: KubernetesConnection,
+        namespace: str,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
+        seconds_left: Callable[[], float] = lambda: math.inf,
+    ) -> None:
+        self._connection = connection
+        self._namespace = namespace
+        self._deadline_seconds = deadline_seconds
+        self._seconds_left = seconds_left
+        self._version = ""
+        self._unusable = ""
+        self.place = f"ConfigMap {namespace}/{CONFIG_MAP}"
+
+    def load(self) -> Recollection:
+        """What is remembered now; nothing, with a problem, if it cannot be used.
+
+        Raises:
+            ObservationError: it could not be read in time.
+        """
+        answer = self._connection.get(self._path, deadline_seconds=self._deadline_seconds)
+        if answer.status == HTTPStatus.NOT_FOUND and status_of(answer.body) is not None:
+            self._version = self._unusable = ""
+            return Recollection()
+        found = self._read(answer)
+        text = (found.data or {}).get(MEMORY_KEY)
+        recollection = Recollection() if text is None else decoded(text)
+        self._version = found.metadata.resource_version
+        self._unusable = text or "" if recollection.problem else ""
+        if not recollection.problem:
+            return recollection
+        return Recollection(
+            problem=f"The memory in {self.place} cannot be used: {recollection.problem}. Pauses "
+            "and cool-downs in it do not hold; everything rests for a while instead. The next "
+            f"write keeps it under {SET_ASIDE_KEY} and begins a new one; look at it with `kubectl "
+            f"-n {self._namespace} get configmap {CONFIG_MAP} -o yaml`, and pause again what "
+            "should rest."
+        )
+
+    def save(self, memory: Memory) -> None:
+        """Store it in place of what this store loaded or saved last, else as the first one.
+
+        Raises:
+            MemoryConflict: somebody else wrote meanwhile; nothing is stored.
+            MemoryRefused: nothing is stored until a person grants or creates something.
+            StopActing: whether it is stored is not known; the next load tells.
+        """
+        data = {MEMORY_KEY: encoded(memory).decode()}
+        if self._unusable:
+            data[SET_ASIDE_KEY] = set_aside(self._unusable)
+        try:
+            answer = self._change(data) if self._version else self._create(data)
+        except ObservationError as error:
+            raise StopActing(f"Whether {self.place} was written is not known. {error}") from error
+        self._version = self._stored(answer)
+        self._unusable = ""
+
+    @property
+    def _path(self) -> str:
+        return GET_MEMORY.path(self._namespace, CONFIG_MAP)
+
+    def _read(self, answer: Answer) -> _ConfigMap:
+        match answer.status:
+            case HTTPStatus.OK:
+                found = _config_map(answer)
+                if found is not None:
+                    return found
+                why = "the answer is no ConfigMap"
+            case HTTPStatus.UNAUTHORIZED:
+                why = "the credentials are not accepted (401); renew them"
+            case HTTPStatus.FORBIDDEN:
+                why = self._grant(GET_MEMORY)
+            case _:
+                why = f"status {answer.status}: {_message(answer)}"
+        raise ObservationError(
+            ObservationSource.CLUSTER, f"The memory in {self.place} could not be read: {why}."
+        )
+
+    def _create(self, data: dict[str, str]) -> Answer:
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "namespace": self._namespace,
+                "name": CONFIG_MAP,
+                "labels": {"app.kubernetes.io/name": "desched"},
+            },
+            "data": data,
+        }
+        return self._connection.post(
+            CREATE_MEMORY.path(self._namespace), body, deadline_seconds=self._write_seconds
+        )
+
+    def _change(self, data: dict[str, str]) -> Answer:
+        """Changes these keys alone, so that what others keep on the object stays."""
+        body = {"metadata": {"resourceVersion": self._version}, "data": data}
+        return self._connection.patch(self._path, body, deadline_seconds=self._write_seconds)
+
+    @property
+    def _write_seconds(self) -> float:
+        return min(self._deadline_seconds, self._seconds_left())
+
+    def _stored(self, answer: Answer) -> str:
+        """The version that was stored."""
+        if answer.status not in _DONE:
+            raise self._not_stored(answer)
+        found = _config_map(answer)
+        if found is None:
+            raise StopActing(
+                f"Whether {self.place} was written is not known: the answer is no ConfigMap."
+            )
+        return found.metadata.resource_version
+
+    def _not_stored(self, answer: Answer) -> StopActing:
+        from_server = status_of(answer.body) is not None
+        deleted = answer.status == HTTPStatus.NOT_FOUND and self._version
+        if from_server and (deleted or answer.status == HTTPStatus.CONFLICT):
+            return MemoryConflict(
+                f"Somebody else changed {self.place} since it was read; nothing was written."
+            )
+        if from_server and answer.status in _REFUSED:
+            return MemoryRefused(
+                f"The memory in {self.place} was not written: {self._why_refused(answer)}."
+            )
+        return StopActing(
+            f"Whether {self.place} was written is not known: the API server answered "
+            f"{answer.status}: {_message(answer)}."
+        )
+
+    def _why_refused(self, answer: Answer) -> str:
+        match answer.status:
+            case HTTPStatus.FORBIDDEN:
+                what = PATCH_MEMORY if self._version else CREATE_MEMORY
+                return f"{self._grant(what)}. The server says: {_message(answer)}"
+            case HTTPStatus.NOT_FOUND:
+                return (
+                    f"there is no namespace {self._namespace}; create it with `kubectl create "
+                    f"namespace {self._namespace}`, or name another with --state-namespace"
+                )
+            case _:
+                return f"status {answer.status}: {_message(answer)}"
+
+    def _grant(self, what: Access) -> str:
+        return (
+            f"the account may not {what} in namespace {self._namespace} (403); grant it, as the "
+            "Role in deploy/ does"
+        )
+
+
+def _config_map(answer: Answer) -> _ConfigMap | None:
+    try:
+        found = msgspec.json.decode(answer.body, type=_ConfigMap)
+    except UNDECODABLE:
+        return None
+    return found if found.kind == "ConfigMap" and found.metadata.resource_version else None
+
+
+def _message(answer: Answer) -> str:
+    """What the server says about it, if it says so in its own form."""
+    status = status_of(answer.body)
+    if status is None:
+        return "an answer that no API server gives"
+    return (status.message or "no message").rstrip(".")

@@ -1,0 +1,159 @@
+"""What a workload can bear, by its budget, its replicas, its rollout and its autoscaler."""
+
+from datetime import timedelta
+
+from desched.model.cluster import Pod, Workload
+from desched.model.plan import RefusalReason
+from desched.planning.eligibility.context import Finding, Surroundings
+
+SETTLING = timedelta(minutes=5)
+"""After an autoscaler changed the number of replicas, their load takes this long to settle."""
+
+_ENDING_KINDS = frozenset({"Job"})
+"""Kinds whose pods run to an end and are not waited for to become Ready."""
+
+
+def replicas_to_spare(pod: Pod, around: Surroundings) -> int | None:
+    """How many Ready replicas the workload of the pod can do without at one time.
+
+    Half of the desired ones stay, at least one, and as many as the policy's minReplicas. None where
+    something else decides: a PodDisruptionBudget, or the kind of the workload.
+    """
+    workload = around.cluster.workload_of(pod)
+    if workload is None or not _needs_replicas(workload) or around.cluster.budgets_of(pod):
+        return None
+    if workload.desired_replicas <= 1:
+        return 1 if _may_be_away(pod, around) else 0
+    asked_for = around.consent_of(pod).asks
+    least = 1 if asked_for else max(1, around.protections.min_replicas)
+    kept = max(least, workload.desired_replicas // 2)
+    return max(0, _ready(workload, around) - kept)
+
+
+def min_replicas(pod: Pod, around: Surroundings) -> Finding:
+    """Workloads that are smaller than the policy asks for."""
+    workload, least = around.cluster.workload_of(pod), around.protections.min_replicas
+    if workload is not None and workload.desired_replicas < least:
+        detail = f"{workload} wants {workload.desired_replicas}, the policy asks for {least}"
+        return RefusalReason.TOO_FEW_REPLICAS, detail
+    return None
+
+
+def job(pod: Pod, around: Surroundings) -> Finding:
+    """Jobs that would count the eviction as a failure of their own."""
+    workload = around.cluster.workload_of(pod)
+    if workload is not None and not workload.survives_disruption:
+        return RefusalReason.JOB_COUNTS_EVICTION, str(workload)
+    return None
+
+
+def rollout(pod: Pod, around: Surroundings) -> Finding:
+    """Workloads that are replacing their pods by themselves."""
+    workload = around.cluster.workload_of(pod)
+    if workload is not None and workload.rolling_out:
+        return RefusalReason.ROLLOUT_UNDER_WAY, str(workload)
+    return None
+
+
+def scaling(pod: Pod, around: Surroundings) -> Finding:
+    """Workloads whose autoscaler is at work or has just been."""
+    workload = around.cluster.workload_of(pod)
+    if workload is None:
+        return None
+    if workload.scaling:
+        return RefusalReason.SCALING_UNDER_WAY, str(workload)
+    scaler = workload.autoscaler
+    if scaler is None:
+        return None
+    # Zero desired replicas are an autoscaler that has not measured yet.
+    if scaler.desired_replicas not in {0, scaler.current_replicas}:
+        change = f"from {scaler.current_replicas} to {scaler.desired_replicas} replicas"
+        return RefusalReason.SCALING_UNDER_WAY, f"{workload}, {change}"
+    if scaler.last_scaled_at is not None and around.now - scaler.last_scaled_at < SETTLING:
+        ago_seconds = (around.now - scaler.last_scaled_at).total_seconds()
+        return RefusalReason.SCALING_UNDER_WAY, f"{workload}, scaled {ago_seconds:.0f} s ago"
+    return None
+
+
+def autoscaler_at_maximum(pod: Pod, around: Surroundings) -> Finding:
+    """Workloads that need more replicas than they may have."""
+    workload = around.cluster.workload_of(pod)
+    scaler = workload.autoscaler if workload else None
+    if scaler and scaler.above_target and scaler.current_replicas >= scaler.max_replicas:
+        detail = f"{workload} has its maximum of {scaler.max_replicas} and is above its target"
+        return RefusalReason.AUTOSCALER_AT_MAXIMUM, detail
+    return None
+
+
+def recently_evicted(pod: Pod, around: Surroundings) -> Finding:
+    """Workloads with an eviction that the measurements have not fully seen."""
+    workload = around.cluster.workload_of(pod)
+    evicted_at = around.recently_evicted.get(workload.uid) if workload else None
+    if evicted_at is not None:
+        ago_seconds = (around.now - evicted_at).total_seconds()
+        return RefusalReason.EVICTED_RECENTLY, f"{workload}, {ago_seconds:.0f} s ago"
+    return None
+
+
+def missing_budget(pod: Pod, around: Surroundings) -> Finding:
+    """Pods without a PodDisruptionBudget, where the policy or the kind of workload needs one."""
+    if around.cluster.budgets_of(pod):
+        return None
+    workload = around.cluster.workload_of(pod)
+    if workload is not None and not workload.sized:
+        detail = f"without one, how many replicas {workload} needs is not known"
+        return RefusalReason.WITHOUT_BUDGET, detail
+    return (RefusalReason.WITHOUT_BUDGET, "") if around.protections.pods_without_budget else None
+
+
+def budgets(pod: Pod, around: Surroundings) -> Finding:
+    """PodDisruptionBudgets: head-room, known for sure, in the only one that covers the pod."""
+    found = around.cluster.budgets_of(pod)
+    if not found:
+        return None
+    if len(found) > 1:
+        return RefusalReason.SEVERAL_BUDGETS, ", ".join(sorted(str(b) for b in found))
+    budget = found[0]
+    if not budget.up_to_date:
+        return RefusalReason.BUDGET_NOT_CURRENT, str(budget)
+    if budget.disruptions_allowed <= 0:
+        return RefusalReason.BUDGET_EXHAUSTED, f"{budget} allows 0 disruptions"
+    return None
+
+
+def single_replica(pod: Pod, around: Surroundings) -> Finding:
+    """The only replica of a workload; a budget does not make a second one of it."""
+    workload = around.cluster.workload_of(pod)
+    if workload is None or not _needs_replicas(workload) or workload.desired_replicas > 1:
+        return None
+    return None if _may_be_away(pod, around) else (RefusalReason.SINGLE_REPLICA, str(workload))
+
+
+def availability(pod: Pod, around: Surroundings) -> Finding:
+    """Without a budget all desired replicas are Ready before a move, and enough after it."""
+    spare = replicas_to_spare(pod, around)
+    workload = around.cluster.workload_of(pod)
+    if workload is None or spare is None:
+        return None
+    ready, desired = _ready(workload, around), workload.desired_replicas
+    if ready < desired:
+        return RefusalReason.REPLICAS_NOT_READY, f"{workload} has {ready} of {desired} Ready"
+    if not spare:
+        least = around.protections.min_replicas
+        detail = f"{workload} would have {ready - 1} Ready, the policy asks for {least}"
+        return RefusalReason.TOO_FEW_REPLICAS, detail
+    return None
+
+
+def _needs_replicas(workload: Workload) -> bool:
+    return workload.sized and workload.kind not in _ENDING_KINDS
+
+
+def _may_be_away(pod: Pod, around: Surroundings) -> bool:
+    return not around.protections.single_replicas or around.consent_of(pod).asks
+
+
+def _ready(workload: Workload, around: Surroundings) -> int:
+    if workload.ready_replicas is not None:
+        return workload.ready_replicas
+    return around.ready_pods.get(workload.uid, 0)

@@ -1,0 +1,143 @@
+"""What eligibility rules hold a pod against, and what such a rule is."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import TypeVar
+
+import msgspec
+
+from desched.model.cluster import ClusterState, Pod, Workload
+from desched.model.memory import CoolDown, Memory
+from desched.model.plan import RefusalReason
+from desched.model.snapshot import Snapshot
+from desched.planning.eligibility.annotations import Consent, consent_of
+from desched.planning.eligibility.controllers import with_declared_workloads
+from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.policy import Policy, Protections
+from desched.policy.resolution.priority import resolve_threshold
+from desched.ports import FreshLook
+
+T = TypeVar("T")
+
+
+class Surroundings(msgspec.Struct, frozen=True, dict=True):
+    """What the rules hold a pod against.
+
+    `priority_threshold` is the policy's, resolved against the cluster's PriorityClasses.
+    """
+
+    cluster: ClusterState
+    policy: Policy
+    memory: Memory
+    book: UsageBook
+    priority_threshold: int | None
+    now: datetime
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime, book: UsageBook
+    ) -> "Surroundings":
+        """The context of one cycle.
+
+        Raises:
+            ConfigurationError: the policy names a PriorityClass that the cluster does not have.
+        """
+        threshold = resolve_threshold(policy, snapshot.cluster.priority_classes)
+        kinds = policy.protections.understood_owner_kinds
+        cluster = with_declared_workloads(snapshot.cluster, kinds)
+        return cls(cluster, policy, memory, book, threshold, now)
+
+    @property
+    def protections(self) -> Protections:
+        """What the policy protects."""
+        return self.policy.protections
+
+    def consent_of(self, pod: Pod) -> Consent:
+        """What the annotations of the pod and its workload say."""
+        return consent_of(pod, self.cluster.workload_of(pod))
+
+    def with_fresh(self, look: FreshLook, now: datetime) -> "Surroundings":
+        """The same for this one pod, by its objects as they are now.
+
+        Of other pods only desched's own are kept: how many replicas are Ready is for the workload's
+        status to say. Budgets count what earlier evictions of the plan have taken by themselves.
+        """
+        seen, owner = self.cluster, look.pod.owner
+        workloads, owners = dict(seen.workloads), dict(seen.controller_owners)
+        if owner is not None:
+            workload = look.workload or self._declared(look)
+            _put(workloads, owner.uid, workload)
+            _put(owners, owner.uid, look.controller_owner)
+        node = look.node
+        cluster = msgspec.structs.replace(
+            seen,
+            nodes=tuple(node if node and n.name == node.name else n for n in seen.nodes),
+            pods=(look.pod, *(pod for pod in self._own_pods if pod.uid != look.pod.uid)),
+            workloads=workloads,
+            controller_owners=owners,
+            budgets=look.budgets,
+        )
+        return msgspec.structs.replace(self, cluster=cluster, now=now)
+
+    def _declared(self, look: FreshLook) -> Workload | None:
+        """The workload that the policy declares the pod's controller to be, if it still is one.
+
+        Nothing of it can be read, so its size is that of the plan.
+        """
+        owner = look.controller_owner or look.pod.owner
+        known = self.cluster.workload_of(look.pod)
+        if known is None or owner is None or known.sized or known.uid != owner.uid:
+            return None
+        return known
+
+    @cached_property
+    def _own_pods(self) -> tuple[Pod, ...]:
+        own = self.cluster.own_pod
+        where = (own.namespace, own.name) if own else None
+        return tuple(pod for pod in self.cluster.pods if (pod.namespace, pod.name) == where)
+
+    @cached_property
+    def recently_evicted(self) -> Mapping[str, datetime]:
+        """Workloads with an eviction that the windows have not fully seen, and when it was."""
+        return {r.workload_uid: r.evicted_at for r in self.memory.evictions}
+
+    @cached_property
+    def in_flight(self) -> Counter[str]:
+        """How many evictions of each workload are under way."""
+        return Counter(record.workload_uid for record in self.memory.in_flight)
+
+    @cached_property
+    def cool_downs(self) -> Mapping[str, CoolDown]:
+        """Cool-downs by the workload's uid, also those that are over."""
+        return {rest.workload_uid: rest for rest in self.memory.cool_downs}
+
+    @cached_property
+    def ready_pods(self) -> Mapping[str, int]:
+        """How many Ready pods each workload has, for those whose controller does not tell."""
+        return Counter(
+            workload.uid
+            for pod in self.cluster.pods
+            if pod.ready and not pod.deleting and not pod.finished
+            if (workload := self.cluster.workload_of(pod)) is not None
+        )
+
+    @cached_property
+    def nodes_by_label(self) -> Mapping[tuple[str, str], int]:
+        """How many nodes carry each label with each value."""
+        return Counter(label for node in self.cluster.nodes for label in node.labels.items())
+
+
+def _put(values: dict[str, T], key: str, value: T | None) -> None:
+    """Set the value, or remove it if there is none."""
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
+
+
+Finding = tuple[RefusalReason, str] | None
+"""Why a pod must stay, with what was found; None if the rule has nothing against a move."""
+
+Rule = Callable[[Pod, Surroundings], Finding]

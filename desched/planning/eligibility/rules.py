@@ -1,0 +1,210 @@
+"""Which pods may be moved at all: ordered rules, the first refusal wins.
+
+What is never evicted comes first, then what the policy protects, then what has to wait. The rules
+marked with `_lifted` do not hold for a pod whose annotations ask for a move (`consent`).
+"""
+
+from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod
+from desched.model.plan import RefusalReason
+from desched.planning.eligibility import availability, pod_groups, recent_moves, volumes
+from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
+from desched.planning.eligibility.context import Finding, Rule, Surroundings
+from desched.planning.eligibility.controllers import kind_of, top_owner
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+SOURCE_ANNOTATION = "kubernetes.io/config.source"
+
+SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease", "desched-system"})
+"""The cluster's own machinery and desched itself; a policy has to include them by name."""
+
+
+def refuse(pod: Pod, around: Surroundings) -> Finding:
+    """Why the pod must stay, None if it may be moved."""
+    for rule in RULES:
+        finding = rule(pod, around)
+        if finding is not None:
+            return finding
+    return None
+
+
+def _lifted(rule: Rule) -> Rule:
+    """The rule, unless annotations ask for a move."""
+
+    def lifted(pod: Pod, around: Surroundings) -> Finding:
+        finding = rule(pod, around)
+        return None if finding is None or around.consent_of(pod).asks else finding
+
+    return lifted
+
+
+# Never, whatever the policy says.
+
+
+def _kubelet_owned(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+    if MIRROR_ANNOTATION in pod.annotations or (pod.owner and pod.owner.kind == "Node"):
+        return RefusalReason.MIRROR_POD, ""
+    if pod.annotations.get(SOURCE_ANNOTATION, "api") != "api":
+        return RefusalReason.STATIC_POD, ""
+    return None
+
+
+def _daemonset(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+    if pod.owner and pod.owner.kind == "DaemonSet":
+        return RefusalReason.DAEMONSET_POD, ""
+    return None
+
+
+def _state(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+    if pod.deleting:
+        return RefusalReason.TERMINATING, ""
+    if pod.phase != "Running":
+        return RefusalReason.NOT_RUNNING, pod.phase
+    if not pod.ready:
+        return RefusalReason.NOT_READY, ""
+    return None
+
+
+def _opted_out(pod: Pod, around: Surroundings) -> Finding:
+    consent = around.consent_of(pod)
+    return (RefusalReason.OPTED_OUT, consent.detail) if consent.forbids else None
+
+
+def _owner(pod: Pod, around: Surroundings) -> Finding:
+    owner = top_owner(pod, around.cluster)
+    if owner is None:
+        return RefusalReason.BARE_POD, ""
+    if around.cluster.workload_of(pod) is None:
+        return RefusalReason.OWNER_NOT_UNDERSTOOD, f"{kind_of(owner)} {owner.name}"
+    return None
+
+
+# By policy.
+
+
+def _critical(pod: Pod, around: Surroundings) -> Finding:
+    if around.protections.system_critical and pod.priority >= SYSTEM_CRITICAL_PRIORITY:
+        return RefusalReason.SYSTEM_CRITICAL, f"priority {pod.priority}"
+    return None
+
+
+def _priority(pod: Pod, around: Surroundings) -> Finding:
+    threshold = around.priority_threshold
+    if threshold is not None and pod.priority >= threshold:
+        return RefusalReason.PRIORITY_THRESHOLD, f"priority {pod.priority}, threshold {threshold}"
+    return None
+
+
+def _namespace(pod: Pod, around: Surroundings) -> Finding:
+    included = around.protections.included_namespaces
+    excluded = pod.namespace in around.protections.excluded_namespaces
+    if excluded or (included and pod.namespace not in included):
+        return RefusalReason.NAMESPACE_EXCLUDED, pod.namespace
+    if pod.namespace in SYSTEM_NAMESPACES and not included:
+        return RefusalReason.SYSTEM_NAMESPACE, pod.namespace
+    selector = around.protections.namespace_labels
+    labels = around.cluster.namespaces.get(pod.namespace, {})
+    if selector is not None and not selector.matches(labels):
+        return RefusalReason.NAMESPACE_NOT_SELECTED, pod.namespace
+    return None
+
+
+def _labels(pod: Pod, around: Surroundings) -> Finding:
+    selector = around.protections.labels
+    if selector is not None and not selector.matches(pod.labels):
+        return RefusalReason.LABELS_NOT_SELECTED, ""
+    return None
+
+
+def _resource_claims(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+    # Whether another node has such a device free is not evaluated.
+    return (RefusalReason.RESOURCE_CLAIMS, "") if pod.has_resource_claims else None
+
+
+def _preference(pod: Pod, around: Surroundings) -> Finding:
+    if (
+        around.protections.prefer_no_eviction_is_mandatory
+        and PREFER_NO_EVICTION_ANNOTATION in pod.annotations
+        and not around.consent_of(pod).outranks
+    ):
+        return RefusalReason.PREFERS_NO_EVICTION, PREFER_NO_EVICTION_ANNOTATION
+    return None
+
+
+def _min_age(pod: Pod, around: Surroundings) -> Finding:
+    least_seconds = around.protections.min_pod_age_seconds
+    if not least_seconds:
+        return None
+    if pod.started_at is None:
+        return RefusalReason.TOO_YOUNG, "its start time is not known"
+    age_seconds = (around.now - pod.started_at).total_seconds()
+    if age_seconds < least_seconds:
+        return RefusalReason.TOO_YOUNG, f"{age_seconds:.0f} s old, minPodAge {least_seconds} s"
+    return None
+
+
+def _grace_period(pod: Pod, around: Surroundings) -> Finding:
+    longest_seconds = around.protections.max_grace_period_seconds
+    if pod.grace_period_seconds > longest_seconds:
+        detail = f"{pod.grace_period_seconds} s, maxGracePeriod {longest_seconds} s"
+        return RefusalReason.LONG_GRACE_PERIOD, detail
+    return None
+
+
+# For now.
+
+
+def _resize(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+    return (RefusalReason.RESIZE_UNDER_WAY, "") if pod.resizing else None
+
+
+def _seen_by_windows(pod: Pod, around: Surroundings) -> Finding:
+    window_seconds = around.book.longest_window_seconds
+    if around.book.seen_share(pod, window_seconds) < 1.0:
+        return RefusalReason.TOO_YOUNG, f"runs for less than the longest window, {window_seconds} s"
+    return None
+
+
+def _usage(pod: Pod, around: Surroundings) -> Finding:
+    for resource in around.book.windows:
+        if not around.book.measured(pod, resource):
+            return RefusalReason.USAGE_UNKNOWN, f"no {resource.value} usage measured"
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    _kubelet_owned,
+    _daemonset,
+    recent_moves.desched_itself,
+    _state,
+    _opted_out,
+    _owner,
+    _critical,
+    _lifted(_priority),
+    _namespace,
+    _labels,
+    _lifted(volumes.claims),
+    volumes.node_bound_volumes,
+    _lifted(volumes.disk_storage),
+    _lifted(volumes.host_paths),
+    _resource_claims,
+    pod_groups.grouped,
+    _lifted(availability.min_replicas),
+    _min_age,
+    _grace_period,
+    _preference,
+    availability.job,
+    availability.rollout,
+    availability.scaling,
+    availability.autoscaler_at_maximum,
+    _resize,
+    recent_moves.paused,
+    recent_moves.in_flight,
+    recent_moves.cooling_down,
+    availability.missing_budget,
+    availability.budgets,
+    availability.single_replica,
+    availability.availability,
+    availability.recently_evicted,
+    _seen_by_windows,
+    _usage,
+)

@@ -1,0 +1,128 @@
+"""Volumes that keep a pod where it is: claims, node-bound volumes, and storage of the node itself.
+
+Storage of a node comes in four classes. An emptyDir in memory holds nothing that outlives the
+process, and is ignored. A hostPath to what every Linux node has, or to device drivers where the pod
+also requests a device (so that it only fits where the driver is), does not tie it down. Any other
+hostPath may hold data of this node, and only an annotation lets it go. An emptyDir on disk is lost
+with the pod, which the policy may accept.
+"""
+
+import posixpath
+from fnmatch import fnmatchcase
+
+from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
+from desched.model.plan import RefusalReason
+from desched.model.selectors import NodeSelectorTerm, Operator
+from desched.planning.eligibility.context import Finding, Surroundings
+
+CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
+HOSTNAME_KEYS = frozenset({"kubernetes.io/hostname", "metadata.name"})
+
+SAME_ON_EVERY_NODE = ("/sys", "/proc", "/etc/localtime", "/usr/share/zoneinfo")
+"""Directories and files, with all under them, that every Linux node has alike."""
+
+DRIVER_PATHS = (
+    "/dev/accel*",
+    "/dev/aperture_devices*",
+    "/dev/dmabuf_import_helper",
+    "/dev/dri*",
+    "/dev/infiniband*",
+    "/dev/kfd",
+    "/dev/nvidia*",
+    "/dev/vfio*",
+    "/home/kubernetes/bin/*",
+    "/run/nvidia*",
+    "/run/tcpx*",
+    "/usr/local/nvidia*",
+    "/var/run/nvidia*",
+)
+"""Devices, their drivers and their runtimes, as patterns; `*` stands for slashes too."""
+
+
+def claims(pod: Pod, around: Surroundings) -> Finding:
+    """PersistentVolumeClaims that the policy protects, all of them or those of some classes."""
+    if not around.protections.pvc_pods:
+        return None
+    protected = around.protections.protected_storage_classes
+    for volume in pod.volumes:
+        if volume.kind not in CLAIMS:
+            continue
+        claim = around.cluster.claims.get((pod.namespace, volume.claim))
+        # A claim that is not there, or has no class, might be of a protected one.
+        if not protected or claim is None or claim.storage_class in {"", *protected}:
+            return RefusalReason.PVC_POD, volume.claim
+    return None
+
+
+def node_bound_volumes(pod: Pod, around: Surroundings) -> Finding:
+    """Volumes that no other node can reach, or of which that is not known."""
+    for volume in pod.volumes:
+        if volume.kind in CLAIMS:
+            found = _node_bound(pod, volume, around)
+            if found:
+                return RefusalReason.NODE_BOUND_VOLUME, f"claim {volume.claim}: {found}"
+    return None
+
+
+def disk_storage(pod: Pod, around: Surroundings) -> Finding:
+    """An emptyDir on disk, which is lost with the pod."""
+    if around.protections.local_storage and any(
+        volume.kind is VolumeKind.EMPTY_DIR and not volume.in_memory for volume in pod.volumes
+    ):
+        return RefusalReason.LOCAL_STORAGE, VolumeKind.EMPTY_DIR.value
+    return None
+
+
+def host_paths(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+    """A hostPath that other nodes may not have, or not with the same in it."""
+    for volume in pod.volumes:
+        if volume.kind is not VolumeKind.HOST_PATH:
+            continue
+        path = posixpath.normpath(volume.path)
+        if any(path == same or path.startswith(f"{same}/") for same in SAME_ON_EVERY_NODE):
+            continue
+        if not any(fnmatchcase(path, pattern) for pattern in DRIVER_PATHS):
+            return RefusalReason.HOST_PATH, volume.path
+        if not _requests_a_device(pod):
+            return RefusalReason.HOST_PATH, f"{volume.path}, and it requests no device"
+    return None
+
+
+def _requests_a_device(pod: Pod) -> bool:
+    return any("/" in name for name, _ in pod.scheduling.requests.extended)
+
+
+def _node_bound(pod: Pod, volume: PodVolume, around: Surroundings) -> str:
+    """How the claim binds the pod to its node, empty if it does not."""
+    claim = around.cluster.claims.get((pod.namespace, volume.claim))
+    if claim is None:
+        return "it was not found"
+    if not claim.volume:
+        return "it is not bound to a volume"
+    persistent = around.cluster.volumes.get(claim.volume)
+    if persistent is None:
+        return f"its volume {claim.volume} was not found"
+    if persistent.local:
+        return f"its volume {claim.volume} is on a node's own disk"
+    if _is_bound_to_one_node(persistent, around):
+        return f"its volume {claim.volume} is bound to a node"
+    return ""
+
+
+def _is_bound_to_one_node(volume: PersistentVolume, around: Surroundings) -> bool:
+    return volume.node_affinity is not None and all(
+        _names_one_node(term, around) for term in volume.node_affinity
+    )
+
+
+def _names_one_node(term: NodeSelectorTerm, around: Surroundings) -> bool:
+    """Whether the term asks for a hostname, or for a label that at most one node carries."""
+    return any(
+        requirement.operator is Operator.IN
+        and (
+            requirement.key in HOSTNAME_KEYS
+            or sum(around.nodes_by_label[requirement.key, value] for value in requirement.values)
+            <= 1
+        )
+        for requirement in (*term.fields, *term.labels)
+    )

@@ -1,0 +1,184 @@
+"""All filters in the scheduler's order, over the pods and requests as a plan leaves them so far."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from desched.model.cluster import ClusterState, Pod, SchedulingClass
+from desched.planning.kube_scheduler.filters.host_ports import PortFilter
+from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
+from desched.planning.kube_scheduler.filters.pod_affinity import AffinityFilter
+from desched.planning.kube_scheduler.filters.resources import FreeRequests
+from desched.planning.kube_scheduler.filters.topology_spread import SpreadFilter
+from desched.planning.kube_scheduler.filters.volumes import VolumeFilter
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns
+from desched.planning.kube_scheduler.pod_index import Census, PodIndex
+
+# The scheduler's own words, as `kubectl describe` shows them; others are beside their filter.
+NO_PORT = "node(s) didn't have free ports for the requested pod ports"
+USED_CLAIM = (
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+)
+TOO_MANY_VOLUMES = "node(s) exceed max volume count"
+NO_VOLUME = "node(s) didn't match PersistentVolume's node affinity"
+NO_ZONE = "node(s) had no available volume zone"
+NO_SPREAD = "node(s) didn't match pod topology spread constraints"
+NO_AFFINITY = "node(s) didn't match pod affinity rules"
+NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+NO_EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+Reasons = Callable[[Mask], Mapping[str, int]]
+Verdicts = tuple[tuple[str, Mask], ...]
+"""Filters that look at volumes and other pods: the reason of each, and who passes."""
+
+
+class FilterChain:
+    """Where pods pass the filters; `requests` and `census` change with what a plan decides."""
+
+    def __init__(self, cluster: ClusterState, columns: NodeColumns) -> None:
+        self._columns = columns
+        self.index = index = PodIndex(cluster, columns)
+        self.requests = FreeRequests(columns, index)
+        self.census = Census(index)
+        self._nodes = NodeFilter(columns)
+        self._ports = PortFilter(columns, index)
+        self._volumes = VolumeFilter(cluster, columns, index)
+        self._spread = SpreadFilter(columns, self._nodes)
+        self._affinity = AffinityFilter(cluster, columns, index)
+        self._excluded: dict[int, tuple[SchedulingClass, Counter[str]]] = {}
+
+    def copy(self) -> "FilterChain":
+        """A chain whose requests and pods change alone; what never changes is shared."""
+        copied = object.__new__(FilterChain)
+        copied.__dict__.update(self.__dict__)
+        copied.requests = self.requests.copy()
+        copied.census = self.census.copy()
+        return copied
+
+    def add(self, pod: Pod, position: int) -> None:
+        """Count the pod as being on the node."""
+        self._change(pod, position, 1)
+
+    def remove(self, pod: Pod, position: int) -> None:
+        """Count the pod as having left the node."""
+        self._change(pod, position, -1)
+
+    def _change(self, pod: Pod, position: int, sign: int) -> None:
+        self.requests.change(position, pod.scheduling.requests, -sign)
+        self.census.change(pod, position, sign)
+        self._affinity.learn(pod)
+        self._excluded = {}  # a new one, for copies share it as long as they are alike
+
+    def admits(self, pod: Pod, position: int) -> bool:
+        """Whether a node itself lets such pods in, whatever is free on it."""
+        return bool(self._nodes.verdict(pod.scheduling).passing[position])
+
+    def passing(self, pod: Pod) -> Mask:
+        """Nodes that let a further such pod in; a fresh array."""
+        return self._judge(pod, self.requests.enough(pod.scheduling.requests), self.census.copy)[0]
+
+    def passing_beside(self, pod: Pod, source: int) -> Mask:
+        """Nodes that let the pod's replacement in while the pod itself is being deleted."""
+        enough = self.requests.enough(pod.scheduling.requests)
+        return self._judge(pod, enough, partial(self.census.with_deleting, pod, source))[0]
+
+    def passing_again(self, pod: Pod, source: int) -> tuple[Mask, Verdicts]:
+        """Nodes that let the pod in once it has left the source, and what `excluded` asks for."""
+        requests = pod.scheduling.requests
+        enough = self.requests.enough(requests)
+        if not enough[source] and self.requests.holds(source, requests):
+            enough = enough.copy()
+            enough[source] = True
+        return self._judge(pod, enough, partial(self.census.without, pod, source))
+
+    def excluded(self, pod: Pod, source: int, verdicts: Verdicts) -> Mapping[str, int]:
+        """How many nodes fail first in which filter once the pod has left the source.
+
+        A node may lack several resources; one that passes all filters is not counted.
+        """
+        scheduling, requests = pod.scheduling, pod.scheduling.requests
+        enough = self.requests.enough(requests)
+        passing = self._nodes.verdict(scheduling).passing
+        returns = passing[source] and not enough[source] and self.requests.holds(source, requests)
+        if verdicts:
+            if returns:
+                enough = enough.copy()
+                enough[source] = True
+            others = [(mask, _plainly(reason)) for reason, mask in verdicts]
+            return self._first_failing(scheduling, enough, others)
+        found = self._by_itself(scheduling, enough)
+        if returns:
+            return found - Counter(self.requests.lacking_at(source, requests))
+        return found
+
+    def _by_itself(self, scheduling: SchedulingClass, enough: Mask) -> Counter[str]:
+        """As far as no volume and no other pod matters; kept, so not to be changed."""
+        known = self._excluded.get(id(scheduling))
+        if known is None:
+            found = self._first_failing(scheduling, enough, ())
+            # With the class itself in the entry, its id cannot come to mean another one.
+            known = self._excluded[id(scheduling)] = (scheduling, found)
+        return known[1]
+
+    def _first_failing(
+        self,
+        scheduling: SchedulingClass,
+        enough: Mask,
+        others: Sequence[tuple[Mask, Reasons]],
+    ) -> Counter[str]:
+        verdict = self._nodes.verdict(scheduling)
+        found, passing = Counter(verdict.excluded), verdict.passing
+        before = int(bool(scheduling.host_ports))  # ports come before requests
+        lacking = partial(self.requests.lacking, scheduling.requests)
+        steps: list[tuple[Mask, Reasons]] = [(enough, lacking)]
+        for mask, reasons in (*others[:before], *steps, *others[before:]):
+            failing = passing & ~mask
+            if failing.any():
+                found.update(reasons(failing))
+                passing = passing & mask
+        return found
+
+    def _judge(self, pod: Pod, enough: Mask, census: Callable[[], Census]) -> tuple[Mask, Verdicts]:
+        passing = self._nodes.verdict(pod.scheduling).passing & enough
+        if pod.gated:
+            passing[:] = False
+        verdicts: Verdicts = ()
+        if pod.scheduling.host_ports or np.count_nonzero(passing):  # ports come before requests
+            verdicts = tuple(self._by_pods(pod, census))
+        for _, mask in verdicts:
+            passing &= mask
+        return passing, verdicts
+
+    def _by_pods(self, pod: Pod, changed: Callable[[], Census]) -> Iterator[tuple[str, Mask]]:
+        """The filters that look at volumes and other pods, as far as they concern the pod.
+
+        The census is made only if one of them does, for most pods have none.
+        """
+        scheduling = pod.scheduling
+        hard = any(constraint.hard for constraint in scheduling.spread)
+        avoided = self._affinity.concerns(pod)
+        near, apart = scheduling.pod_affinity, scheduling.pod_anti_affinity
+        if not (hard or avoided or near or apart or pod.volumes or scheduling.host_ports):
+            return
+        census = changed()
+        if scheduling.host_ports:
+            yield NO_PORT, self._ports.free(pod, census)
+        if pod.volumes:
+            yield USED_CLAIM, self._volumes.unused(pod, census)
+            yield TOO_MANY_VOLUMES, self._volumes.attachable(pod, census)
+            yield NO_VOLUME, self._volumes.reachable(pod)
+            yield NO_ZONE, self._volumes.in_zone(pod)
+        if hard:
+            yield NO_SPREAD, self._spread.even(pod, census)
+        if near:
+            yield NO_AFFINITY, self._affinity.near(pod, census)
+        if apart:
+            yield NO_ANTI_AFFINITY, self._affinity.apart(pod, census)
+        if avoided:
+            yield NO_EXISTING_ANTI_AFFINITY, self._affinity.welcome(pod, census)
+
+
+def _plainly(reason: str) -> Reasons:
+    return lambda failing: {reason: int(np.count_nonzero(failing))}

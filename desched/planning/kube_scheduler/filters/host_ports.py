@@ -1,0 +1,51 @@
+"""Host ports: one pod of a node may have each."""
+
+from functools import cached_property
+
+import numpy as np
+
+from desched.model.cluster import Pod
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns, Positions
+from desched.planning.kube_scheduler.pod_index import Census, PodIndex
+
+ANY_ADDRESS = frozenset({"", "0.0.0.0"})  # noqa: S104  (compared, not bound)
+
+
+class PortFilter:
+    """Plugin NodePorts."""
+
+    def __init__(self, columns: NodeColumns, index: PodIndex) -> None:
+        self._columns = columns
+        self._index = index
+
+    @cached_property
+    def _by_port(self) -> dict[tuple[str, int], dict[str, Positions]]:
+        found: dict[tuple[str, int], dict[str, list[int]]] = {}
+        for pod, position in self._index.residents:
+            for port in pod.scheduling.host_ports:
+                by_address = found.setdefault((port.protocol, port.port), {})
+                by_address.setdefault(port.address, []).append(position)
+        return {
+            port: {address: np.array(where, dtype=np.intp) for address, where in taken.items()}
+            for port, taken in found.items()
+        }
+
+    def free(self, pod: Pod, census: Census) -> Mask:
+        """Nodes on which no other pod has one of the pod's ports."""
+        taken = np.zeros(len(self._columns), dtype=np.int64)
+        for wanted in pod.scheduling.host_ports:
+            by_address = self._by_port.get((wanted.protocol, wanted.port), {})
+            for address, positions in by_address.items():
+                if _overlap(wanted.address, address):
+                    taken += np.bincount(positions, minlength=len(self._columns))
+            for change in census.changes:
+                for port in change.pod.scheduling.host_ports:
+                    same = (port.protocol, port.port) == (wanted.protocol, wanted.port)
+                    if same and _overlap(wanted.address, port.address):
+                        taken[change.position] += change.sign
+        mask: Mask = taken <= 0
+        return mask
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or one in ANY_ADDRESS or other in ANY_ADDRESS

@@ -1,0 +1,127 @@
+"""What a node itself says of a pod: cordon, taints, labels, name."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from desched.model.cluster import Effect, SchedulingClass, Taint, Toleration
+from desched.model.selectors import NodeSelectorTerm
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns
+
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
+"""Who tolerates this taint may go to a cordoned node, even before the taint has followed."""
+
+CORDONED = "node(s) were unschedulable"
+NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
+
+Selection = tuple[tuple[tuple[str, str], ...], tuple[NodeSelectorTerm, ...] | None]
+
+
+class NodeVerdict(msgspec.Struct, frozen=True):
+    """Nodes that let a pod in by what they are, and how many of the others fail first by what."""
+
+    passing: Mask
+    excluded: Mapping[str, int]
+
+
+class NodeFilter:
+    """Plugins NodeUnschedulable, TaintToleration and NodeAffinity; nothing here ever changes."""
+
+    def __init__(self, columns: NodeColumns) -> None:
+        self._columns = columns
+        self._cordoned = columns.where(lambda node: node.unschedulable)
+        self._by_taints: dict[tuple[Taint, ...], list[int]] = {}
+        for i, node in enumerate(columns.nodes):
+            hard = tuple(t for t in node.taints if t.effect != Effect.PREFER_NO_SCHEDULE)
+            self._by_taints.setdefault(hard, []).append(i)
+        self._tolerated: dict[tuple[Toleration, ...], Mask] = {}
+        self._selected: dict[Selection, Mask] = {}
+        self._verdicts: dict[tuple[tuple[Toleration, ...], Selection], NodeVerdict] = {}
+        self._by_class: dict[int, tuple[SchedulingClass, NodeVerdict]] = {}
+
+    def verdict(self, scheduling: SchedulingClass) -> NodeVerdict:
+        """All three filters; not to be changed."""
+        known = self._by_class.get(id(scheduling))
+        if known is None:
+            key = (scheduling.tolerations, _selection(scheduling))
+            found = self._verdicts.get(key)
+            if found is None:
+                found = self._verdicts[key] = self._judge(scheduling)
+            # With the class itself in the entry, its id cannot come to mean another one.
+            known = self._by_class[id(scheduling)] = (scheduling, found)
+        return known[1]
+
+    def _judge(self, scheduling: SchedulingClass) -> NodeVerdict:
+        uncordoned, tolerated = self.uncordoned(scheduling), self.tolerated(scheduling)
+        passing = uncordoned & tolerated & self.selected(scheduling)
+        excluded = Counter(self._untolerated(scheduling, uncordoned & ~tolerated))
+        excluded[CORDONED] += int(np.count_nonzero(~uncordoned))
+        excluded[NOT_SELECTED] += int(np.count_nonzero(uncordoned & tolerated & ~passing))
+        return NodeVerdict(passing, excluded)
+
+    def uncordoned(self, scheduling: SchedulingClass) -> Mask:
+        """Nodes that are not cordoned for such pods."""
+        if _tolerates(scheduling.tolerations, UNSCHEDULABLE):
+            return self._columns.all()
+        return ~self._cordoned
+
+    def tolerated(self, scheduling: SchedulingClass) -> Mask:
+        """Nodes whose hard taints such pods tolerate; not to be changed."""
+        mask = self._tolerated.get(scheduling.tolerations)
+        if mask is None:
+            mask = self._tolerated[scheduling.tolerations] = self._columns.none()
+            for taints, positions in self._by_taints.items():
+                if _first_untolerated(scheduling.tolerations, taints) is None:
+                    mask[positions] = True
+        return mask
+
+    def selected(self, scheduling: SchedulingClass) -> Mask:
+        """Nodes that the node selector and the required affinity select; not to be changed."""
+        key = _selection(scheduling)
+        mask = self._selected.get(key)
+        if mask is None:
+            mask = self._selected[key] = self._select(scheduling)
+        return mask
+
+    def _select(self, scheduling: SchedulingClass) -> Mask:
+        mask = self._columns.all()
+        if scheduling.node_selector:
+            wanted = scheduling.node_selector
+            mask &= self._columns.where(
+                lambda node: all(node.labels.get(key) == value for key, value in wanted)
+            )
+        if scheduling.required_node_affinity is not None:
+            mask &= matching(self._columns, scheduling.required_node_affinity)
+        return mask
+
+    def _untolerated(self, scheduling: SchedulingClass, failing: Mask) -> Mapping[str, int]:
+        """How many of the failing nodes have which taint in the way."""
+        found: Counter[str] = Counter()
+        for taints, positions in self._by_taints.items():
+            taint = _first_untolerated(scheduling.tolerations, taints)
+            if taint is not None:
+                value = f": {taint.value}" if taint.value else ""
+                text = f"node(s) had untolerated taint {{{taint.key}{value}}}"
+                found[text] += int(np.count_nonzero(failing[positions]))
+        return found
+
+
+def _selection(scheduling: SchedulingClass) -> Selection:
+    return scheduling.node_selector, scheduling.required_node_affinity
+
+
+def matching(columns: NodeColumns, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
+    """Nodes that one of the terms selects."""
+    return columns.where(lambda node: any(t.matches(node.name, node.labels) for t in terms))
+
+
+def _tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+def _first_untolerated(
+    tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]
+) -> Taint | None:
+    return next((taint for taint in taints if not _tolerates(tolerations, taint)), None)

@@ -1,0 +1,136 @@
+"""Required affinity and anti-affinity between pods, in both directions."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
+from desched.model.selectors import LabelSelector
+from desched.planning.kube_scheduler.label_index import BySelector
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns, Positions
+from desched.planning.kube_scheduler.pod_index import Census, PodIndex, PodMatch
+
+
+class _Carried(msgspec.Struct, frozen=True):
+    """An anti-affinity term of existing pods of one namespace, and the nodes of those pods."""
+
+    term: PodAffinityTerm
+    namespace: str
+    wanted: PodMatch
+    positions: Positions
+
+
+class AffinityFilter:
+    """Plugin InterPodAffinity, its required part; pods that are being deleted count."""
+
+    def __init__(self, cluster: ClusterState, columns: NodeColumns, index: PodIndex) -> None:
+        self._cluster = cluster
+        self._columns = columns
+        self._index = index
+        self._resolved: dict[tuple[PodAffinityTerm, str], PodMatch] = {}
+        self._known: set[tuple[PodAffinityTerm, str]] = set()
+        self._carried: BySelector[_Carried] = BySelector()
+        self._learn_residents()
+
+    def near(self, pod: Pod, census: Census) -> Mask:
+        """Nodes whose domains have pods that the affinity terms ask for, all terms in one pod.
+
+        The first pod of a group that asks for itself may go wherever the labels are.
+        """
+        terms = pod.scheduling.pod_affinity
+        wanted = tuple(self.wanted(term, pod.namespace) for term in terms)
+        labelled, near, anywhere = self._columns.all(), self._columns.all(), False
+        for term in terms:
+            domains = self._columns.domains(term.topology_key)
+            counts = census.tally(wanted, domains)
+            labelled &= domains.labelled
+            near &= counts[domains.of] > 0
+            anywhere = anywhere or bool(counts.any())
+        if not anywhere and all(each.matches(pod) for each in wanted):
+            return labelled
+        return labelled & near
+
+    def apart(self, pod: Pod, census: Census) -> Mask:
+        """Nodes whose domains have none of the pods that the anti-affinity terms avoid."""
+        mask = self._columns.all()
+        for term in pod.scheduling.pod_anti_affinity:
+            domains = self._columns.domains(term.topology_key)
+            wanted = self.wanted(term, pod.namespace)
+            if term.namespace_selector is not None and term.namespace_selector.matches({}):
+                # Since 1.34 the scheduler takes such a selector for one of all namespaces when it
+                # compares with existing pods (interpodaffinity.mergeAffinityTermNamespaces…).
+                wanted = PodMatch(None, wanted.selector)
+            mask &= census.tally((wanted,), domains)[domains.of] <= 0
+        return mask
+
+    def welcome(self, pod: Pod, census: Census) -> Mask:
+        """Nodes whose domains have no pod with an anti-affinity against this one."""
+        mask = self._columns.all()
+        for carried in self._terms_about(pod):
+            domains = self._columns.domains(carried.term.topology_key)
+            counts = domains.tally(carried.positions)
+            for change in census.avoiding(carried.term, carried.namespace):
+                domain = domains.of[change.position]
+                if domain >= 0:
+                    counts[domain] += change.sign
+            mask &= counts[domains.of] <= 0
+        return mask
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether any other pod may have an anti-affinity against this one."""
+        return bool(self._terms_about(pod))
+
+    def learn(self, pod: Pod) -> None:
+        """Know the terms of a pod that is to be put somewhere, though it may be nowhere yet."""
+        for term in pod.scheduling.pod_anti_affinity:
+            self._learn(term, pod.namespace, ())
+
+    def wanted(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
+        """The pods that a term means when a pod of this namespace carries it."""
+        key = (term, namespace)
+        found = self._resolved.get(key)
+        if found is None:
+            found = self._resolved[key] = self._resolve(term, namespace)
+        return found
+
+    def _resolve(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
+        if term.selector is None:
+            return PodMatch(frozenset(), LabelSelector())
+        if term.namespace_selector is None:
+            return PodMatch(frozenset(term.namespaces or (namespace,)), term.selector)
+        if not term.namespace_selector.requirements:
+            return PodMatch(None, term.selector)
+        selected = {
+            name
+            for name, labels in self._cluster.namespaces.items()
+            if term.namespace_selector.matches(labels)
+        }
+        return PodMatch(frozenset(selected | set(term.namespaces)), term.selector)
+
+    # One entry for each term and namespace, found by a label that it asks for, so that a pod is not
+    # compared with the terms of all others.
+
+    def _terms_about(self, pod: Pod) -> list[_Carried]:
+        found = self._carried.about(pod.labels)
+        return [carried for carried in found if carried.wanted.matches(pod)]
+
+    def _learn_residents(self) -> None:
+        by_class: dict[tuple[int, str], tuple[Pod, list[int]]] = {}
+        for pod, position in self._index.residents_of(lambda s: s.pod_anti_affinity):
+            key = (id(pod.scheduling), pod.namespace)
+            by_class.setdefault(key, (pod, []))[1].append(position)
+        by_term: dict[tuple[PodAffinityTerm, str], list[int]] = {}
+        for pod, positions in by_class.values():
+            for term in pod.scheduling.pod_anti_affinity:
+                by_term.setdefault((term, pod.namespace), []).extend(positions)
+        for (term, namespace), found in by_term.items():
+            self._learn(term, namespace, found)
+
+    def _learn(self, term: PodAffinityTerm, namespace: str, positions: Sequence[int]) -> None:
+        if (term, namespace) in self._known:
+            return
+        self._known.add((term, namespace))
+        wanted = self.wanted(term, namespace)
+        where = np.array(positions, dtype=np.intp)
+        self._carried.add(wanted.selector, _Carried(term, namespace, wanted, where))

@@ -1,0 +1,102 @@
+"""Requested resources: what of each node is still free."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from desched.model.resources import Amounts
+from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeColumns
+from desched.planning.kube_scheduler.pod_index import PodIndex
+
+_BASIC = ("cpu", "memory", "ephemeral-storage", "pods")
+_LACKING = {"pods": "Too many pods"}
+
+
+class FreeRequests:
+    """Plugin NodeResourcesFit: allocatable and free amounts, one row for each basic resource.
+
+    Pods that are being deleted hold their requests until they are gone.
+    """
+
+    def __init__(self, columns: NodeColumns, index: PodIndex) -> None:
+        self._columns = columns
+        rows = [basic(node.allocatable) for node in columns.nodes]
+        self.allocatable = np.array(rows, dtype=np.int64).reshape(len(rows), len(_BASIC)).T.copy()
+        self.free = self.allocatable.copy()
+        self._extended: dict[str, Counts] = {}
+        for i, node in enumerate(columns.nodes):
+            for name, count in node.allocatable.extended:
+                column = self._extended.setdefault(name, np.zeros(len(rows), dtype=np.int64))
+                column[i] += count
+        self._enough: dict[Amounts, Mask] = {}
+        self.free -= index.totals(lambda scheduling: basic(scheduling.requests)).T
+        for pod, i in index.residents_of(lambda scheduling: scheduling.requests.extended):
+            self._add_extended(i, pod.scheduling.requests, -1)
+
+    def copy(self) -> "FreeRequests":
+        """Free amounts that change alone."""
+        copied = object.__new__(FreeRequests)
+        copied.__dict__.update(self.__dict__)
+        copied.free = self.free.copy()
+        copied._extended = {name: column.copy() for name, column in self._extended.items()}
+        return copied
+
+    def change(self, position: int, requests: Amounts, sign: int) -> None:
+        """Take so much of the node (sign -1), or give it back (1)."""
+        self._enough = {}  # a new one, for copies share it as long as they are alike
+        for row, amount in enumerate(basic(requests)):
+            self.free[row][position] += sign * amount
+        self._add_extended(position, requests, sign)
+
+    def _add_extended(self, position: int, requests: Amounts, sign: int) -> None:
+        for name, count in requests.extended:
+            if name in self._extended:
+                self._extended[name][position] += sign * count
+
+    def enough(self, requests: Amounts) -> Mask:
+        """Nodes with so much left; not to be changed, for it is kept until the next change."""
+        mask = self._enough.get(requests)
+        if mask is None:
+            mask = self._columns.all()
+            for _, free, amount in self._asked(requests):
+                mask &= free >= amount
+            self._enough[requests] = mask
+        return mask
+
+    def holds(self, position: int, requests: Amounts) -> bool:
+        """Whether a pod of these requests that is on the node could come back to it."""
+        return all(free[position] >= 0 for _, free, _ in self._asked(requests))
+
+    def _free_of(self, name: str) -> Counts:
+        column = self._extended.get(name)
+        return np.full(len(self._columns), -1, dtype=np.int64) if column is None else column
+
+    def lacking(self, requests: Amounts, failing: Mask) -> Mapping[str, int]:
+        """How many of the failing nodes lack which resource; one may lack several."""
+        return {
+            reason: int(np.count_nonzero(failing & (free < amount)))
+            for reason, free, amount in self._asked(requests)
+        }
+
+    def lacking_at(self, position: int, requests: Amounts) -> list[str]:
+        """What the node lacks."""
+        return [reason for reason, free, amount in self._asked(requests) if free[position] < amount]
+
+    def _asked(self, requests: Amounts) -> Iterator[tuple[str, Counts, int]]:
+        """The reason, the free column and the amount of each requested resource."""
+        for name, free, amount in zip(_BASIC, self.free, basic(requests), strict=True):
+            if amount:
+                yield _LACKING.get(name, f"Insufficient {name}"), free, amount
+        for name, count in requests.extended:
+            if count:
+                yield f"Insufficient {name}", self._free_of(name), count
+
+
+def basic(amounts: Amounts) -> tuple[int, int, int, int]:
+    """The amounts that every node has, in the order of the rows of `free`."""
+    return (
+        amounts.cpu_millicores,
+        amounts.memory_bytes,
+        amounts.ephemeral_storage_bytes,
+        amounts.pods,
+    )

@@ -1,0 +1,75 @@
+"""Topology spread: the constraints that forbid (DoNotSchedule)."""
+
+import msgspec
+
+from desched.model.cluster import Pod, SpreadConstraint
+from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
+from desched.planning.kube_scheduler.node_arrays import Counts, Domains, Mask, NodeColumns
+from desched.planning.kube_scheduler.pod_index import Census, PodMatch
+
+
+class SpreadFilter:
+    """Plugin PodTopologySpread; pods that are being deleted do not count."""
+
+    def __init__(self, columns: NodeColumns, nodes: NodeFilter) -> None:
+        self._columns = columns
+        self._nodes = nodes
+
+    def even(self, pod: Pod, census: Census) -> Mask:
+        """Nodes where the pod would not skew its constraints further than they allow."""
+        hard = [constraint for constraint in pod.scheduling.spread if constraint.hard]
+        mask = self._columns.all()
+        for constraint in hard:
+            mask &= self._columns.domains(constraint.topology_key).labelled
+        labelled = mask.copy()
+        for constraint in hard:
+            selector = selector_for(pod, constraint)
+            eligible = self._eligible(pod, constraint, labelled)
+            domains = self._columns.domains(constraint.topology_key)
+            counts = _count(pod, selector, census, domains, eligible)
+            own = int(selector is not None and selector.matches(pod.labels))
+            least = _least(counts, domains, eligible, constraint.min_domains)
+            mask &= counts[domains.of] + own - least <= constraint.max_skew
+        return mask
+
+    def _eligible(self, pod: Pod, constraint: SpreadConstraint, labelled: Mask) -> Mask:
+        """Nodes whose pods and domains count."""
+        mask = labelled
+        if constraint.honors_affinity:
+            mask = mask & self._nodes.selected(pod.scheduling)
+        if constraint.honors_taints:
+            mask = mask & self._nodes.tolerated(pod.scheduling)
+        return mask
+
+
+def selector_for(pod: Pod, constraint: SpreadConstraint) -> LabelSelector | None:
+    """The pods that count for this pod; None is no pod."""
+    if constraint.selector is None:
+        return None
+    own = tuple(
+        Requirement(key, Operator.IN, (pod.labels[key],))
+        for key in constraint.match_label_keys
+        if key in pod.labels
+    )
+    return msgspec.structs.replace(
+        constraint.selector, requirements=(*constraint.selector.requirements, *own)
+    )
+
+
+def _count(
+    pod: Pod, selector: LabelSelector | None, census: Census, domains: Domains, eligible: Mask
+) -> Counts:
+    """Matching pods by domain; an empty selector counts none, though it matches the pod itself."""
+    if selector is None or not selector.requirements:
+        return domains.tally(eligible.nonzero()[0][:0])
+    wanted = (PodMatch(frozenset({pod.namespace}), selector),)
+    return census.tally(wanted, domains, among=eligible, terminating=False)
+
+
+def _least(counts: Counts, domains: Domains, eligible: Mask, min_domains: int) -> int:
+    """The count of the emptiest eligible domain, 0 if there are too few of them."""
+    present = domains.tally(eligible.nonzero()[0]) > 0
+    if present.sum() < max(min_domains, 1):
+        return 0
+    return int(counts[present].min())

@@ -1,0 +1,227 @@
+"""Volumes: from where they can be reached, who else has them, and how many a node can attach."""
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from desched.model.cluster import ClusterState, Node, PersistentVolume, Pod, PodVolume, VolumeKind
+from desched.planning.kube_scheduler.filters.node_constraints import matching
+from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeColumns
+from desched.planning.kube_scheduler.pod_index import Census, PodIndex
+
+ZONE_LABELS = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Labels of volumes that say where they are, and the label of a node that may answer instead."""
+
+NO_LIMIT = 2**31
+_CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
+
+Handle = tuple[str, str]
+"""A CSI driver and its name for a volume."""
+
+ClaimKey = tuple[str, str]
+"""A claim's namespace and name."""
+
+
+class VolumeFilter:
+    """Plugins VolumeBinding, VolumeZone, NodeVolumeLimits and, for claims, VolumeRestrictions.
+
+    A claim that is not bound fits wherever its class makes volumes, if that waits for the first
+    consumer; claims and volumes that are not known fit nowhere. The replacement of a pod gets new
+    ephemeral claims.
+    """
+
+    def __init__(self, cluster: ClusterState, columns: NodeColumns, index: PodIndex) -> None:
+        self._cluster = cluster
+        self._columns = columns
+        self._index = index
+        self._reachable: dict[str, Mask] = {}
+        self._limits_of: dict[str, Counts] = {}
+
+    def reachable(self, pod: Pod) -> Mask:
+        """Nodes that every volume can be reached from, or be made for."""
+        mask = self._columns.all()
+        for volume in pod.volumes:
+            if volume.kind in _CLAIMS:
+                bound = self._bound(pod, volume)
+                replaced = volume.kind is VolumeKind.EPHEMERAL_CLAIM and bool(pod.node)
+                if bound is None or (replaced and bound.node_affinity is not None):
+                    mask &= self._made_for(pod, volume, bound)
+                else:
+                    mask &= self._places(bound)
+        return mask
+
+    def in_zone(self, pod: Pod) -> Mask:
+        """Nodes of the zones and regions that the volumes' labels name.
+
+        As in the scheduler, nodes without any zone or region label have all volumes.
+        """
+        mask = self._columns.all()
+        for volume in pod.volumes:
+            bound = self._bound(pod, volume) if volume.kind is VolumeKind.CLAIM else None
+            zones = _zones(bound) if bound else {}
+            if zones:
+                mask &= np.array([_is_in(node, zones) for node in self._columns.nodes], dtype=bool)
+        return mask
+
+    def unused(self, pod: Pod, census: Census) -> Mask:
+        """All nodes, or none while another pod has a claim that is for one pod only."""
+        users = {claim: self._users[claim] for claim in self._for_one_pod(pod)}
+        for change in census.changes if users else ():
+            for claim in users.keys() & self._for_one_pod(change.pod):
+                users[claim] += change.sign
+        taken = any(count > 0 for count in users.values())
+        return self._columns.none() if taken else self._columns.all()
+
+    def attachable(self, pod: Pod, census: Census) -> Mask:
+        """Nodes that can attach what they have not attached of the pod's volumes."""
+        mask = self._columns.all()
+        by_driver: dict[str, set[Handle]] = {}
+        for handle in self._handles(pod):
+            by_driver.setdefault(handle[0], set()).add(handle)
+        by_driver = {driver: found for driver, found in by_driver.items() if self._limited(driver)}
+        if not by_driver:
+            return mask
+        moved = self._moved(census)
+        for driver, handles in by_driver.items():
+            new = np.full(len(self._columns), len(handles), dtype=np.int64)
+            for handle in handles:
+                new[list(self._holding(handle, moved))] -= 1
+            mask &= (new == 0) | (self._count(driver, moved) + new <= self._limits(driver))
+        return mask
+
+    def _places(self, volume: PersistentVolume) -> Mask:
+        mask = self._reachable.get(volume.name)
+        if mask is None:
+            terms = volume.node_affinity
+            mask = self._columns.all() if terms is None else matching(self._columns, terms)
+            self._reachable[volume.name] = mask
+        return mask
+
+    def _bound(self, pod: Pod, volume: PodVolume) -> PersistentVolume | None:
+        claim = self._cluster.claims.get((pod.namespace, volume.claim))
+        return self._cluster.volumes.get(claim.volume) if claim else None
+
+    def _made_for(self, pod: Pod, volume: PodVolume, before: PersistentVolume | None) -> Mask:
+        """Nodes for which a volume can be made; `before` is what a new one takes the place of."""
+        claim = self._cluster.claims.get((pod.namespace, volume.claim))
+        made = self._cluster.storage_classes.get(claim.storage_class) if claim else None
+        if claim is None or made is None or not made.waits_for_consumer:
+            return self._columns.none()
+        if claim.volume and before is None:
+            return self._columns.none()
+        if made.topologies is None:
+            return self._columns.all()
+        return matching(self._columns, made.topologies)
+
+    def _for_one_pod(self, pod: Pod) -> set[ClaimKey]:
+        names = {v.claim for v in pod.volumes if v.kind is VolumeKind.CLAIM}
+        found = (self._cluster.claims.get((pod.namespace, name)) for name in names)
+        return {(claim.namespace, claim.name) for claim in found if claim and claim.for_one_pod}
+
+    @cached_property
+    def _users(self) -> Counter[ClaimKey]:
+        """How many pods have each claim that is for one pod only; those being deleted count."""
+        return Counter(
+            claim
+            for pod, _ in self._index.residents
+            if pod.volumes
+            for claim in self._for_one_pod(pod)
+        )
+
+    # Attached volumes: how many pods hold each volume on each node. A volume counts once.
+
+    def _handles(self, pod: Pod) -> set[Handle]:
+        found = set()
+        for volume in pod.volumes:
+            claim = self._cluster.claims.get((pod.namespace, volume.claim))
+            if volume.kind not in _CLAIMS or claim is None:
+                continue
+            bound = self._cluster.volumes.get(claim.volume)
+            made = self._cluster.storage_classes.get(claim.storage_class)
+            if bound is not None and bound.csi_driver and bound.csi_handle:
+                found.add((bound.csi_driver, bound.csi_handle))
+            elif bound is None and made is not None:
+                found.add((made.provisioner, f"{pod.namespace}/{claim.name}"))
+        return found
+
+    @cached_property
+    def _holders(self) -> dict[Handle, Counter[int]]:
+        found: dict[Handle, Counter[int]] = {}
+        for pod, position in self._index.residents:
+            if pod.volumes:
+                for handle in self._handles(pod):
+                    found.setdefault(handle, Counter())[position] += 1
+        return found
+
+    @cached_property
+    def _attached(self) -> dict[str, Counts]:
+        found: dict[str, Counts] = {}
+        for (driver, _), holders in self._holders.items():
+            if driver not in found:
+                found[driver] = np.zeros(len(self._columns), dtype=np.int64)
+            found[driver][list(holders)] += 1
+        return found
+
+    def _moved(self, census: Census) -> dict[Handle, Counter[int]]:
+        found: dict[Handle, Counter[int]] = {}
+        for change in census.changes:
+            for handle in self._handles(change.pod):
+                found.setdefault(handle, Counter())[change.position] += change.sign
+        return found
+
+    def _holding(self, handle: Handle, moved: Mapping[Handle, Counter[int]]) -> set[int]:
+        """Nodes that have the volume attached."""
+        before, change = self._holders.get(handle, _NOWHERE), moved.get(handle, _NOWHERE)
+        return {i for i in before | change if before[i] + change[i] > 0}
+
+    def _count(self, driver: str, moved: Mapping[Handle, Counter[int]]) -> Counts:
+        """How many volumes of the driver each node has attached."""
+        nothing = np.zeros(len(self._columns), dtype=np.int64)
+        count = self._attached.get(driver, nothing).copy()
+        for handle in moved:
+            if handle[0] == driver:
+                count[list(self._holders.get(handle, _NOWHERE))] -= 1
+                count[list(self._holding(handle, moved))] += 1
+        return count
+
+    def _limited(self, driver: str) -> bool:
+        return any(driver in node.attach_limits for node in self._cluster.csi_nodes.values())
+
+    def _limits(self, driver: str) -> Counts:
+        found = self._limits_of.get(driver)
+        if found is None:
+            nodes = (self._cluster.csi_nodes.get(name) for name in self._columns.names)
+            limits = [
+                node.attach_limits.get(driver, NO_LIMIT) if node else NO_LIMIT for node in nodes
+            ]
+            found = self._limits_of[driver] = np.array(limits, dtype=np.int64)
+        return found
+
+
+_NOWHERE: Counter[int] = Counter()
+
+
+def _zones(volume: PersistentVolume) -> dict[str, set[str]]:
+    """The values of each zone label; a label with an empty part says nothing."""
+    found = {}
+    for key in ZONE_LABELS:
+        values = {value.strip() for value in volume.labels.get(key, "").split("__")}
+        if "" not in values:
+            found[key] = values
+    return found
+
+
+def _is_in(node: Node, zones: Mapping[str, set[str]]) -> bool:
+    if not any(key in node.labels for key in ZONE_LABELS):
+        return True
+    return all(
+        node.labels.get(key, node.labels.get(ZONE_LABELS[key])) in values
+        for key, values in zones.items()
+    )

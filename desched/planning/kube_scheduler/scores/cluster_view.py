@@ -1,0 +1,267 @@
+"""The cluster as kube-scheduler will see it when the replacement of an evicted pod is placed.
+
+A view is a value: `moved` gives the view that a further move leaves. Where a replacement lands is
+known as probabilities only, so a view holds several equally likely alternatives (rows) of what the
+moves so far have led to, and every question about it is answered for each of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from desched.model.cluster import STEERING_TAINT, ClusterState, Pod, Service, Toleration
+from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
+from desched.planning.kube_scheduler.label_index import ByLabels
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns
+from desched.planning.kube_scheduler.pod_index import PodIndex, PodMatch
+from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL, NodeFacts
+from desched.planning.kube_scheduler.scores.plugins import Capacity, Floats, Ints
+from desched.planning.kube_scheduler.scores.pod_counts import CarriedTerm, PodCounts, carried_terms
+from desched.planning.kube_scheduler.scores.requested import Requested, requested_amounts
+from desched.policy.policy import SchedulerRules
+
+ALTERNATIVES = (31, 23, 17, 11, 7, 5, 3, 2, 1)
+"""Primes, so that every step through the quantiles reaches all of them."""
+CELLS = 4096
+"""Alternatives times nodes: large clusters get fewer, for there a move changes less."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Departure(msgspec.Struct, frozen=True):
+    """A pod that leaves its node: terminating at once, `gone` when it holds nothing any more."""
+
+    pod: Pod
+    source: int
+    gone: bool
+
+
+class _Move(msgspec.Struct, frozen=True):
+    """A departure whose replacement is on `placed`, one node for each alternative (or nowhere)."""
+
+    departure: Departure
+    placed: NDArray[np.intp] | None
+
+
+class _Attraction(msgspec.Struct, frozen=True):
+    """The terms of existing pods that are about a pod, and the weights by topology key and node."""
+
+    terms: tuple[CarriedTerm, ...]
+    weights: Mapping[str, Ints]
+
+
+class SchedulerView:
+    """Requests and pod counts of every node, in the order of `names`.
+
+    `steered` marks the nodes that have desched's own soft taint. `placed` is where each alternative
+    has the last replacement, None before any. `index` is of the same cluster, if there is one
+    already.
+    """
+
+    def __init__(
+        self, cluster: ClusterState, rules: SchedulerRules, index: PodIndex | None = None
+    ) -> None:
+        index = index or PodIndex(cluster, NodeColumns(cluster.nodes))
+        self.cluster = cluster
+        self.rules = rules
+        self.columns = index.columns
+        self.names = self.columns.names
+        self.nodes = NodeFilter(self.columns)
+        self.facts = NodeFacts(self.columns)
+        self.steered = self.facts.steered
+        self._taints_added: Ints | None = None
+        self._counts = PodCounts(cluster, index)
+        self._alternatives = next(
+            (a for a in ALTERNATIVES if a * len(self.names) <= CELLS), ALTERNATIVES[-1]
+        )
+        self._attracting: dict[tuple[str, Labels], _Attraction] = {}
+        self.capacity = Capacity.of_nodes(np.array(self.facts.allocatable))
+        totals = self._counts.index.totals(requested_amounts)
+        self._requested = Requested.of(totals, self.capacity)
+        self._moves: ByLabels[_Move] = ByLabels()
+        self.placed: NDArray[np.intp] | None = None
+        self._carrying: dict[CarriedTerm, tuple[_Move, ...]] = {}
+
+    def with_steered(self, steered: Mask) -> "SchedulerView":
+        """The view once exactly these nodes have desched's own soft taint."""
+        following = object.__new__(SchedulerView)
+        following.__dict__.update(self.__dict__)
+        following.steered = steered
+        added = steered.astype(np.int64) - self.facts.steered
+        following._taints_added = added if added.any() else None
+        return following
+
+    def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Ints:
+        """How many PreferNoSchedule taints of each node are not tolerated by then."""
+        counts = self.facts.soft_taints(tolerations)
+        if self._taints_added is None or any(t.tolerates(STEERING_TAINT) for t in tolerations):
+            return counts
+        return counts + self._taints_added
+
+    def moved(self, departure: Departure, landing: Floats) -> "SchedulerView":
+        """The view once this pod leaves and its replacement has landed.
+
+        Args:
+            departure: the pod, not yet part of a move.
+            landing: probabilities, one row for all alternatives or one for each; all zero when the
+                replacement lands nowhere.
+        """
+        following = object.__new__(SchedulerView)
+        following.__dict__.update(self.__dict__)
+        requested = self._requested.in_alternatives(self._alternatives)
+        if departure.gone:
+            requested = requested.having(departure.pod.scheduling, departure.source, -1)
+        placed = self._place(landing) if np.count_nonzero(landing) else None
+        if placed is not None:
+            requested = requested.having(departure.pod.scheduling, placed)
+        following._requested = requested
+        move = _Move(departure, placed)
+        following._moves = self._moves.having(departure.pod.labels, move)
+        following.placed = placed
+        if carried := carried_terms(departure.pod):
+            following._carrying = dict(self._carrying)
+            for term in carried:  # a pod may carry one twice, and then it counts twice
+                following._carrying[term] = (*following._carrying.get(term, ()), move)
+        return following
+
+    def _place(self, landing: Floats) -> NDArray[np.intp]:
+        """A node for each alternative, so that together they are as likely as the landing says.
+
+        Alternatives take evenly spaced quantiles, in another order for each move, so that all
+        combinations of landings occur. One in which nothing fits lands as the others do.
+        """
+        if self._alternatives == 1:
+            likeliest: NDArray[np.intp] = landing.argmax(axis=1)
+            return likeliest
+        step = len(self._moves.entries) % max(self._alternatives - 1, 1) + 1
+        quantiles = np.arange(self._alternatives) * step % self._alternatives / self._alternatives
+        rows = np.broadcast_to(landing, (self._alternatives, landing.shape[-1]))
+        rows = np.where(rows.any(axis=-1, keepdims=True), rows, landing.mean(axis=0))
+        order = np.argsort(-rows, axis=-1, kind="stable")
+        reached = np.cumsum(np.take_along_axis(rows, order, axis=-1), axis=-1)
+        past = (reached <= quantiles[:, None] + 1e-9).sum(axis=-1)
+        last = (rows > 0).sum(axis=-1) - 1
+        chosen: NDArray[np.intp] = np.take_along_axis(
+            order, np.minimum(past, last)[:, None], axis=-1
+        )[:, 0]
+        return chosen
+
+    def requested(self, leaving: Departure) -> Requested:
+        """What every node has been asked for, without a pod that is gone by then."""
+        if not leaving.gone:
+            return self._requested
+        return self._requested.having(leaving.pod.scheduling, leaving.source, -1)
+
+    def fits(self, leaving: Departure) -> Mask:
+        """Nodes with enough CPU and memory in any alternative, shape (alternatives or 1, nodes).
+
+        Pods that earlier moves have evicted still hold theirs, until they are gone.
+        """
+        amounts = self.requested(leaving).amounts
+        own = requested_amounts(leaving.pod.scheduling)
+        fits: Mask = np.ones((len(amounts), len(self.names)), dtype=bool)
+        for resource, allocatable in enumerate(self.capacity.allocatable):
+            if own[resource]:
+                fits &= amounts[:, resource] + own[resource] <= allocatable
+        return fits
+
+    def matching(self, wanted: PodMatch, leaving: Departure, *, terminating: bool) -> Ints:
+        """How many pods that match each node has.
+
+        Args:
+            wanted: what the pods have to match.
+            leaving: the pod whose replacement is to be placed.
+            terminating: whether pods that are being deleted count.
+        """
+        counts = self._counts.per_node(wanted, terminating=terminating)
+        moves = (*self._moves.selected(wanted.selector), _Move(leaving, None))
+        changes = [move for move in moves if wanted.matches(move.departure.pod)]
+        return self._changed(counts, changes, 1, leaves=not terminating)
+
+    def attraction(self, leaving: Departure) -> dict[str, Ints]:
+        """The weights by which pods that are there draw the pod, by topology key and node."""
+        pod = leaving.pod
+        key = (pod.namespace, tuple(sorted(pod.labels.items())))
+        at_start = self._attracting.get(key)
+        if at_start is None:
+            at_start = self._attracting[key] = self._attraction_at_start(pod)
+        found, own = dict(at_start.weights), carried_terms(pod)
+        for carried in at_start.terms:
+            moves = [*self._carrying.get(carried, ())]
+            moves += [_Move(leaving, None)] * own.count(carried)
+            sums = found[carried.term.topology_key]
+            found[carried.term.topology_key] = self._changed(
+                sums, moves, carried.weight, leaves=False
+            )
+        return found
+
+    def _attraction_at_start(self, pod: Pod) -> _Attraction:
+        weights: dict[str, Ints] = {}
+        terms = tuple(self._counts.about(pod))
+        for carried in terms:
+            topology = carried.term.topology_key
+            counts = carried.weight * self._counts.carried[carried]
+            weights[topology] = weights.get(topology, 0) + counts
+        return _Attraction(terms, weights)
+
+    def preference(self, leaving: Departure) -> dict[str, Ints]:
+        """The weights by which the pod's own terms draw it, by topology key and node."""
+        found: dict[str, Ints] = {}
+        for term in leaving.pod.scheduling.preferred_pod_affinity:
+            match = self._counts.match(CarriedTerm(leaving.pod.namespace, term, term.weight))
+            if match is not None:
+                counts = self.matching(match, leaving, terminating=True)
+                topology = term.topology_key
+                found[topology] = found.get(topology, 0) + term.weight * counts
+        return found
+
+    def _changed(self, counts: Ints, moves: Sequence[_Move], weight: int, *, leaves: bool) -> Ints:
+        """The counts after the moves; `leaves` counts terminating pods out."""
+        placed = [move.placed for move in moves if move.placed is not None]
+        left = [move.departure.source for move in moves if leaves or move.departure.gone]
+        if placed:
+            counts = np.broadcast_to(counts, (self._alternatives, len(self.names))).copy()
+            np.add.at(counts, (np.arange(self._alternatives), np.array(placed)), weight)
+        if left:
+            counts = counts.copy()
+            np.subtract.at(counts.T, left, weight)
+        return counts
+
+    def services_about(self, pod: Pod) -> list[Service]:
+        """The Services that select the pod."""
+        asked = [(pod.namespace, label) for label in pod.labels.items()]
+        return [s for key in asked for s in self._services.get(key, ()) if _selects(s, pod)]
+
+    @cached_property
+    def _services(self) -> Mapping[tuple[str, tuple[str, str]], list[Service]]:
+        """By namespace and one of the labels that each selects."""
+        found: dict[tuple[str, tuple[str, str]], list[Service]] = {}
+        for service in self.cluster.services:
+            if service.selector:
+                label = next(iter(service.selector.items()))
+                found.setdefault((service.namespace, label), []).append(service)
+        return found
+
+    def unfamiliar(self, pod: Pod) -> Mask:
+        """Nodes of an architecture on which none of the pod's workload has run."""
+        if len(self.facts.distinct_architectures) == 1:
+            return self.columns.none()
+        known = self._architectures.get(pod.owner.uid, frozenset()) if pod.owner else frozenset()
+        here = self.columns.nodes[self.columns.index[pod.node]].labels.get(ARCHITECTURE_LABEL, "")
+        return np.array([a not in known and a != here for a in self.facts.architectures], bool)
+
+    @cached_property
+    def _architectures(self) -> Mapping[str, frozenset[str]]:
+        """By the uid of a controller, the architectures that its pods run on."""
+        found: dict[str, set[str]] = {}
+        for pod, i in self._counts.residents:
+            if pod.owner:
+                found.setdefault(pod.owner.uid, set()).add(self.facts.architectures[i])
+        return {uid: frozenset(architectures) for uid, architectures in found.items()}
+
+
+def _selects(service: Service, pod: Pod) -> bool:
+    return all(pod.labels.get(key) == value for key, value in service.selector.items())

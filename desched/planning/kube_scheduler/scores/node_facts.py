@@ -1,0 +1,122 @@
+"""What the scheduler's scores read off nodes alone; no pod that moves changes it.
+
+Everything is computed once for each distinct demand, and must not be changed by who asks.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from desched.model.cluster import Effect, Taint, Toleration
+from desched.model.selectors import NodeSelectorTerm
+from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeColumns, Positions
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+ARCHITECTURE_LABEL = "kubernetes.io/arch"
+
+WeightedTerms = tuple[tuple[int, NodeSelectorTerm], ...]
+
+
+class NodeFacts:
+    """Sizes, soft taints, preferred labels, images and architectures of all nodes."""
+
+    def __init__(self, columns: NodeColumns) -> None:
+        self._columns = columns
+        self._soft_taints: dict[tuple[Toleration, ...], Counts] = {}
+        self._preferred: dict[WeightedTerms, Counts] = {}
+        self._image_bytes: dict[tuple[str, ...], Counts] = {}
+
+    @cached_property
+    def allocatable(self) -> tuple[Counts, Counts]:
+        """Millicores of CPU, and bytes of memory."""
+        amounts = [node.allocatable for node in self._columns.nodes]
+        return (
+            np.array([each.cpu_millicores for each in amounts], dtype=np.int64),
+            np.array([each.memory_bytes for each in amounts], dtype=np.int64),
+        )
+
+    def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Counts:
+        """How many PreferNoSchedule taints of each node are not tolerated."""
+        return _kept(self._soft_taints, tolerations, lambda: self._untolerated(tolerations))
+
+    @cached_property
+    def steered(self) -> Mask:
+        """Nodes that have desched's own soft taint."""
+        return self._columns.where(lambda node: node.avoided and node.steered_until is not None)
+
+    @cached_property
+    def _by_soft_taints(self) -> dict[tuple[Taint, ...], list[int]]:
+        found: dict[tuple[Taint, ...], list[int]] = {}
+        for i, node in enumerate(self._columns.nodes):
+            if soft := tuple(t for t in node.taints if t.effect == Effect.PREFER_NO_SCHEDULE):
+                found.setdefault(soft, []).append(i)
+        return found
+
+    def _untolerated(self, tolerations: tuple[Toleration, ...]) -> Counts:
+        counts = np.zeros(len(self._columns), dtype=np.int64)
+        for taints, positions in self._by_soft_taints.items():
+            counts[positions] = sum(
+                not any(toleration.tolerates(taint) for toleration in tolerations)
+                for taint in taints
+            )
+        return counts
+
+    def preferred(self, terms: WeightedTerms) -> Counts:
+        """The sum of the weights of the preferred terms that each node matches."""
+        return _kept(
+            self._preferred,
+            terms,
+            lambda: np.array(
+                [
+                    sum(weight for weight, term in terms if term.matches(node.name, node.labels))
+                    for node in self._columns.nodes
+                ],
+                dtype=np.int64,
+            ),
+        )
+
+    def image_bytes(self, images: tuple[str, ...]) -> Counts:
+        """What each node has of the images, scaled by the share of the nodes that have them."""
+        return _kept(self._image_bytes, images, lambda: self._bytes_of(images))
+
+    def _bytes_of(self, images: tuple[str, ...]) -> Counts:
+        total = np.zeros(len(self._columns), dtype=np.int64)
+        for where, sizes in (self._images[i] for i in images if i in self._images):
+            total[where] += (sizes * (len(where) / len(self._columns))).astype(np.int64)
+        return total
+
+    @cached_property
+    def _images(self) -> dict[str, tuple[Positions, Counts]]:
+        """By name, the nodes that have the image and how large it is there."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for i, node in enumerate(self._columns.nodes):
+            for name, size in node.images.items():
+                found.setdefault(name, []).append((i, size))
+        return {
+            name: (
+                np.array([i for i, _ in entries], dtype=np.intp),
+                np.array([size for _, size in entries], dtype=np.int64),
+            )
+            for name, entries in found.items()
+        }
+
+    @cached_property
+    def architectures(self) -> tuple[str, ...]:
+        """The architecture of each node; empty where it does not tell."""
+        return tuple(n.labels.get(ARCHITECTURE_LABEL, "") for n in self._columns.nodes)
+
+    @cached_property
+    def distinct_architectures(self) -> frozenset[str]:
+        """The architectures that there are."""
+        return frozenset(self.architectures)
+
+
+def _kept(known: dict[K, V], key: K, compute: Callable[[], V]) -> V:
+    found = known.get(key)
+    if found is None:
+        found = known[key] = compute()
+    return found

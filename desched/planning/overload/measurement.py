@@ -1,0 +1,115 @@
+"""The load of one node over each window, corrected for what the windows have not seen."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from desched.model.cluster import Node, Pod
+from desched.model.load import ClusterLoad, Measured, Unknown, UnknownReason
+from desched.model.resources import Resource
+from desched.planning.overload.departed_load import Departures
+from desched.planning.overload.node_load import Basis, NodeLoad
+from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.policy import ResourceRule
+
+RESOURCE_ORDER = tuple(Resource)
+
+
+def measure(
+    node: Node, rules: Sequence[ResourceRule], book: UsageBook, departures: Departures
+) -> tuple[NodeLoad, ...] | Unknown:
+    """The load of each watched resource in the order of relief, or why it is not known."""
+    snapshot = book.snapshot
+    pods = snapshot.cluster.pods_by_node.get(node.name, ())
+    loads = snapshot.load.nodes.get(node.name, {})
+    found: list[NodeLoad] = []
+    for rule in sorted(rules, key=lambda rule: RESOURCE_ORDER.index(rule.resource)):
+        resource = rule.resource
+        if resource is Resource.PODS:
+            if node.allocatable.pods <= 0:
+                return Unknown(UnknownReason.ABSENT, "the node allows no pods")
+            ratio = sum(not pod.deleting for pod in pods) / node.allocatable.pods
+            basis = Basis(float(node.allocatable.pods), (ratio,))
+            found.append(NodeLoad(rule, ((0, ratio),), (basis,), ratio))
+            continue
+        load = loads.get(resource, Unknown(UnknownReason.ABSENT, f"no {resource.value} load"))
+        if isinstance(load, Unknown):
+            return load
+        bases = _bases(node, resource, load, pods, book)
+        if isinstance(bases, Unknown):
+            return bases
+        # An arrival is charged against the smaller base, so that it counts more.
+        arrived = _Arrivals(node, resource, book, bases[-1].denominator)
+        further = _further_highest(node, rule, snapshot.load, arrived)
+        found.append(
+            NodeLoad(
+                rule,
+                tuple((level.window_seconds, level.ratio) for level in load.levels),
+                departures.leave(node.name, resource, bases),
+                max(_highest(bases) + arrived.unseen_in(rule.windows_seconds[-1]), further or 0.0),
+                receives=further is not None,
+            )
+        )
+    return tuple(found)
+
+
+def _bases(
+    node: Node, resource: Resource, load: Measured, pods: tuple[Pod, ...], book: UsageBook
+) -> tuple[Basis, ...] | Unknown:
+    ratios = tuple(level.ratio for level in load.levels)
+    if resource is Resource.CPU:
+        if node.capacity.cpu_millicores <= 0:
+            return Unknown(UnknownReason.ABSENT, "the node states no CPU capacity")
+        return (Basis(float(node.capacity.cpu_millicores), ratios),)
+    if min(node.capacity.memory_bytes, node.allocatable.memory_bytes) <= 0:
+        return Unknown(UnknownReason.ABSENT, "the node states no memory capacity")
+    # fsum, here and below: the order of the pods must not decide anything.
+    seen = book.snapshot.load.pods
+    usages = (seen.get((pod.namespace, pod.name)) for pod in pods)
+    of_pods = [usage.memory_bytes for usage in usages if usage and usage.memory_bytes]
+    sums = [math.fsum(by_window) for by_window in zip(*of_pods, strict=True)] or [0.0] * len(ratios)
+    allocatable = float(node.allocatable.memory_bytes)
+    return (
+        Basis(float(node.capacity.memory_bytes), ratios),
+        Basis(allocatable, tuple(sums[i] / allocatable for i in range(len(ratios)))),
+    )
+
+
+def _highest(bases: tuple[Basis, ...]) -> float:
+    return max(max(basis.ratios) for basis in bases)
+
+
+def _further_highest(
+    node: Node, rule: ResourceRule, load: ClusterLoad, arrived: "_Arrivals"
+) -> float | None:
+    """The highest of the destination windows, 0 if there are none, None if one is not known."""
+    if not rule.destination_windows:
+        return 0.0
+    known = load.destination_ratios.get(node.name, {}).get(rule.resource, ())
+    ratios = [ratio for ratio in known if ratio is not None]
+    if len(ratios) < len(rule.destination_windows):
+        return None
+    return max(
+        # A maximum has seen a pod as soon as the shortest window has.
+        ratio + arrived.unseen_in(rule.windows_seconds[0] if w.quantile == 1 else w.window_seconds)
+        for w, ratio in zip(rule.destination_windows, ratios, strict=True)
+    )
+
+
+class _Arrivals(NamedTuple):
+    """Pods that have come to a node and that its windows do not fully show."""
+
+    node: Node
+    resource: Resource
+    book: UsageBook
+    denominator: float
+
+    def unseen_in(self, window_seconds: int) -> float:
+        """Their usage times the unseen share of a window, as a share of the node."""
+        book = self.book
+        unseen = math.fsum(
+            book.expected(pod, self.resource) * (1.0 - share)
+            for pod in book.young_by_node.get(self.node.name, ())
+            if not pod.deleting and (share := book.seen_share(pod, window_seconds)) < 1.0
+        )
+        return unseen / self.denominator

@@ -1,0 +1,100 @@
+"""Whether a node has been overloaded for long enough, by what Prometheus still knows of it.
+
+Not by what desched remembers, so that a dry run, a restart and a new leader agree.
+"""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from desched.model.plan import ResourcePressure
+from desched.model.resources import Resource
+from desched.planning.overload.node_load import NodeLoadState
+from desched.planning.overload.pod_usage import UsageBook
+
+SUSTAINED_SHARE = 0.8
+"""Of the points of the history that must be above the target, so that one dip is no new start."""
+
+_POD_STEPS = 10
+_MINUTE_SECONDS = 60
+
+Points = tuple[float | None, ...]
+
+
+def not_sustained(state: NodeLoadState, book: UsageBook) -> str:
+    """How long an overloaded node has been hot, where that is not long enough; else empty.
+
+    It is long enough if one of its overloaded resources has been above its target for that long. A
+    point without data counts against it, and so does a history that begins later.
+    """
+    sustained_seconds = book.policy.sustained_seconds
+    if not sustained_seconds:
+        return ""
+    found = [_lasted(_points(state, pressure, book), pressure) for pressure in state.hot]
+    if any(lasted.enough for lasted in found):
+        return ""
+    return max(found, key=lambda lasted: lasted.hot).sentence(sustained_seconds)
+
+
+class _Lasted(NamedTuple):
+    """How many of the points of a history were hot, and how many not known."""
+
+    points: int
+    hot: int
+    unknown: int
+    begins: bool
+
+    @property
+    def enough(self) -> bool:
+        return self.begins and self.hot >= SUSTAINED_SHARE * self.points
+
+    def sentence(self, sustained_seconds: int) -> str:
+        if self.unknown == self.points:
+            return "no history of its load is known"
+        text = f"hot for {_of(self.hot / self.points, sustained_seconds)}"
+        if not self.unknown:
+            return text
+        return f"{text}, without data for {_of(self.unknown / self.points, sustained_seconds)}"
+
+
+def _lasted(points: Points, pressure: ResourcePressure) -> _Lasted:
+    hot = sum(ratio is not None and ratio > pressure.trigger_ratio for ratio in points)
+    unknown = sum(ratio is None for ratio in points)
+    return _Lasted(max(1, len(points)), hot, unknown, bool(points) and points[0] is not None)
+
+
+def _points(state: NodeLoadState, pressure: ResourcePressure, book: UsageBook) -> Points:
+    """The resource's load at each point, oldest first; None before the node was there."""
+    resource = pressure.resource
+    if resource is Resource.PODS:
+        return _pod_counts(state, book)
+    history = book.snapshot.load.history.get(state.node.name, {}).get(resource)
+    if history is None:
+        return (None,) * (_POD_STEPS + 1)
+    # Memory may stand higher by what its pods use of the allocatable; it is taken to have done so.
+    first_window, as_asked = pressure.measured[0]
+    source = next(s for s in state.sources if s.resource is resource)
+    above = max(0.0, max(basis.ratios[0] for basis in source.bases) - as_asked)
+    age_seconds = (book.now - state.node.created_at).total_seconds()
+    last = len(history.ratios) - 1
+    return tuple(
+        None
+        if ratio is None or (last - i) * history.step_seconds + first_window > age_seconds
+        else ratio + above
+        for i, ratio in enumerate(history.ratios)
+    )
+
+
+def _pod_counts(state: NodeLoadState, book: UsageBook) -> Points:
+    """At least so many pods were there; of those that have left since nothing is known."""
+    pods = book.snapshot.cluster.pods_by_node.get(state.node.name, ())
+    began = [pod.started_at or pod.created_at for pod in pods if not pod.deleting]
+    step = timedelta(seconds=book.policy.sustained_seconds / _POD_STEPS)
+    times = [book.now - step * i for i in reversed(range(_POD_STEPS + 1))]
+    return tuple(sum(at <= t for at in began) / state.node.allocatable.pods for t in times)
+
+
+def _of(share: float, seconds: int) -> str:
+    """Such as `4 of 10 minutes`."""
+    if seconds % _MINUTE_SECONDS:
+        return f"{share * seconds:.0f} of {seconds} seconds"
+    return f"{share * seconds / _MINUTE_SECONDS:.0f} of {seconds // _MINUTE_SECONDS} minutes"

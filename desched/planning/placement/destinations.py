@@ -1,0 +1,258 @@
+"""Where the pods of a plan may go: room under the ceilings, and where the scheduler will put them.
+
+A move needs a place, and it has to be likely that its pod lands where that helps. Each accepted
+move takes its room and changes what the scheduler sees, so that moves are judged one after the
+other on the state that the earlier ones leave.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from desched.model.cluster import Pod
+from desched.model.plan import LandingChance, RefusalReason
+from desched.model.resources import Resource
+from desched.planning.kube_scheduler.node_arrays import Mask
+from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.placement.landing_criterion import Criterion
+from desched.planning.placement.landing_feedback import Caution
+from desched.planning.placement.landing_forecast import Landing, after, forecast
+from desched.planning.placement.late_landings import Delay, PlannedMove, delays, with_delays
+from desched.planning.placement.room import Room
+from desched.planning.placement.steering import Check, Steerable, relied_on, steer
+
+NAMED_SHARE = 0.9
+"""A plan names the likeliest nodes, as many as hold this share of the probability."""
+
+MOST_NAMED = 5
+
+IF_LATE = (
+    "the soft taints for it may send replacements of earlier moves, as long as these have not "
+    "landed, to where they would do harm"
+)
+
+IF_EARLIER_LATE = (
+    "soft taints of this plan may send replacements of earlier moves, as long as these have not "
+    "landed, to where it may meet them and do harm"
+)
+
+Denial = tuple[RefusalReason, str]
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a pod is expected, and the probability of a landing that does not help.
+
+    `count` is the number of nodes where it fits under the ceiling. `view` is how the scheduler sees
+    the cluster then, `bad` the nodes as `Landing.risk` takes them, and `steered` names the nodes
+    whose soft taints make the risk bearable.
+    """
+
+    landing: Landing
+    expected_node: str
+    risk: float
+    count: int
+    view: SchedulerView
+    bad: Mask
+    steered: tuple[str, ...] = ()
+
+    @property
+    def likely(self) -> tuple[LandingChance, ...]:
+        """The likeliest nodes with their probabilities."""
+        chances = self.landing.chances(NAMED_SHARE, MOST_NAMED)
+        return tuple(LandingChance(node, probability) for node, probability in chances)
+
+
+_History = tuple[int, str]
+"""The pods that have moved in their order: the number of a shorter such history, and one more."""
+
+_Question = tuple[int, str, tuple[float, ...]]
+"""The number of a history; the pod that is asked about, and what it is charged."""
+
+
+class Places:
+    """Room and the scheduler's view of it, with what the moves so far have changed.
+
+    `most_risk` is the highest bearable probability of a landing that does not help. `within` are
+    the nodes that may have soft taints, none by default. `caution` is what came of earlier moves.
+    """
+
+    def __init__(
+        self,
+        room: Room,
+        view: SchedulerView,
+        most_risk: float,
+        within: Steerable | None = None,
+        caution: Caution | None = None,
+    ) -> None:
+        none = room.columns.none()
+        self.room = room
+        self._within = within or Steerable(none, none)
+        self._view = view.with_steered(self._within.steered)
+        self._most_risk = most_risk
+        self._caution = caution or Caution()
+        self._moves: tuple[PlannedMove, ...] = ()
+        self._known_delays: tuple[Delay, ...] | None = None
+        self._gone = 0
+        self._histories: dict[_History, int] = {}
+        self._denials: dict[_Question, Denial] = {}
+        self._steps = Counter[str]()
+
+    @property
+    def steps(self) -> int:
+        """How often places were copied, looked for or taken, and moves forecast again.
+
+        All copies count together.
+
+        It measures how long planning has taken, but the same on every machine.
+        """
+        return self._steps.total()
+
+    def copy(self) -> "Places":
+        """A trial that can be thrown away."""
+        trial = object.__new__(Places)
+        trial.__dict__.update(self.__dict__)
+        trial.room = self.room.copy()
+        trial._steps["copy"] += 1
+        return trial
+
+    def without_limits(self) -> "Places":
+        """The same places if a destination could await any number of replacements."""
+        unlimited = self.copy()
+        caution = msgspec.structs.replace(self._caution, most_awaited=None)
+        unlimited.__dict__.update(_caution=caution, _denials={})
+        return unlimited
+
+    def find(self, pod: Pod, charge: Mapping[Resource, float]) -> Place | Denial:
+        """Where the pod would go as things stand now, or why it should stay.
+
+        What is denied after some moves stays denied after the same ones, so all copies remember it.
+        """
+        self._steps["find"] += 1
+        question = self._gone, pod.uid, tuple(charge.values())
+        denial = self._denials.get(question)
+        if denial is not None:
+            return denial
+        found = self._find(pod, charge)
+        if not isinstance(found, Place):
+            self._denials[question] = found
+        return found
+
+    def _find(self, pod: Pod, charge: Mapping[Resource, float]) -> Place | Denial:
+        fit = self.room.fit(pod, pod.node, charge)
+        if not fit.under_ceiling.any():
+            if fit.requests.any():
+                return RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation
+            return RefusalReason.NO_NODE_FITS, fit.explanation
+        successor = self.room.successor(pod)
+        if successor is not None:
+            return RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for such room"
+        criterion = Criterion(
+            pod,
+            charge,
+            self.room,
+            fit,
+            self.room.harmed(fit.loads, self._within.margin_ratio),
+            self._caution.crowded_nodes(self.room.columns),
+            self._bearable(pod),
+        )
+        return self._place(forecast(pod, self.room, self._view), criterion)
+
+    def _place(self, landing: Landing, criterion: Criterion) -> Place | Denial:
+        """Where the pod would go, with further soft taints if there have to be any."""
+        view, bad = self._view, criterion.bad
+        risk = landing.risk(bad)
+        if not criterion.bears(risk, landing):
+            found = self._steer(landing, view, bad, criterion.is_harmless)
+            if found is None:
+                return RefusalReason.LANDING_RISK, self._explain(landing, criterion)
+            view, landing = found, landing.seen_by(found)
+            risk = landing.risk(bad)
+        expected, crowded = criterion.expected(landing), ""
+        avoided = bad | criterion.crowded
+        if criterion.crowded[expected]:
+            crowded = self._caution.crowded(landing.names[expected])
+            found = self._steer(landing, view, avoided, criterion.is_bearable)
+            if found is None:
+                return RefusalReason.LIMIT_IN_FLIGHT, crowded
+            view, landing = found, landing.seen_by(found)
+            risk, expected = landing.risk(bad), criterion.expected(landing)
+        move = PlannedMove.considered(landing, view, bad, criterion.charge)
+        later = (delay.followed_by(move) for delay in self._delays(view))
+        if not all(delay.lands_well(self.room, self._bearable) for delay in later):
+            if crowded:
+                return RefusalReason.LIMIT_IN_FLIGHT, crowded
+            return RefusalReason.LANDING_RISK, IF_EARLIER_LATE if view is self._view else IF_LATE
+        return Place(
+            landing,
+            landing.names[expected],
+            risk,
+            int(np.count_nonzero(criterion.fit.under_ceiling)),
+            view,
+            bad,
+            relied_on(landing, view, avoided, criterion.is_bearable),
+        )
+
+    def take(self, place: Place, pod: Pod, charge: Mapping[Resource, float]) -> None:
+        """Count the pod as evicted, and its replacement as expected.
+
+        The place is the one that was found for it as things stand now.
+        """
+        self._steps["take"] += 1
+        following, expected = after(place.view, place.landing), place.expected_node
+        self.room.reserve(expected, pod, charge, leaving=pod)
+        if place.landing.any_fit:
+            self.room.charge(place.landing.probabilities, charge, besides=expected)
+        else:
+            self.room.expect(place.landing.probabilities, charge, expected, following.placed)
+        move = PlannedMove.considered(place.landing, place.view, place.bad, charge)
+        moves = (*self._moves, move.taken(expected, following.placed))
+        if place.view is not self._view:
+            moves = with_delays(moves, place.view, self.room)
+        self._moves, self._known_delays = moves, None
+        self._view = following
+        self._caution = self._caution.awaiting(expected)
+        gone = self._gone, pod.uid
+        self._gone = self._histories.setdefault(gone, len(self._histories) + 1)
+
+    def _bearable(self, pod: Pod) -> float:
+        """The highest bearable risk of the pod's landing, less what its pool is distrusted by."""
+        return self._most_risk - self._caution.surcharges.get(pod.node, 0.0)
+
+    def _delays(self, view: SchedulerView) -> tuple[Delay, ...]:
+        """How replacements of the moves so far may be late for the taints of the view."""
+        if view is not self._view:
+            self._steps["forecast"] += len(self._moves)
+            return delays(self._moves, view)
+        if self._known_delays is None:
+            self._known_delays = delays(self._moves, view)
+            self._steps["forecast"] += sum(len(delay.late) for delay in self._known_delays)
+        return self._known_delays
+
+    def _steer(
+        self, landing: Landing, view: SchedulerView, avoided: Mask, is_enough: Check
+    ) -> SchedulerView | None:
+        """The view with soft taints that make this landing bearable, if there may be such."""
+        if not self._within.is_on or landing.any_fit:
+            return None
+        return steer(landing, view, avoided, self._within, is_enough)
+
+    def _explain(self, landing: Landing, criterion: Criterion) -> str:
+        pod, bad = criterion.pod, criterion.bad
+        back = float(landing.probabilities[landing.departure.source])
+        alone, encounter = landing.risk_alone(bad), landing.risk_of_encounter(bad)
+        found = (
+            f"{back:.0%} likely to come back to {pod.node} and {max(0.0, alone - back):.0%} to "
+            "land where it would do harm"
+        )
+        if encounter > alone:
+            found += f", {encounter:.0%} to land with earlier moves on a node that cannot bear all"
+        if self._within.is_on:
+            found += f"; soft taints on at most {self._within.most} nodes cannot keep it from that"
+        else:
+            found += "; keeping it away from there with a soft taint would help"
+        surcharge = self._caution.surcharges.get(pod.node, 0.0)
+        if surcharge:
+            found += f"; landings from its pool went worse than forecast lately (+{surcharge:.0%})"
+        return found

@@ -1,0 +1,74 @@
+"""What an eviction costs, as one number: 1 for the disruption, and bounded surcharges.
+
+docs/selection.md has the table with reasons. Because every surcharge is bounded, one fair move
+beats many tiny ones, and enough tiny ones still give way to a pod that matters much.
+"""
+
+import math
+from datetime import datetime
+
+from desched.model.cluster import Pod, Workload
+from desched.planning.eligibility.annotations import (
+    EVICTION_COST_ANNOTATION,
+    PREFER_NO_EVICTION_ANNOTATION,
+)
+
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+
+EVICTION = 1.0
+MOST_FOR_PRIORITY = 3.0
+MOST_FOR_PREFERENCE = 2.0
+MOST_FOR_SHARE = 0.5
+MOST_FOR_YOUTH = 0.5
+FOR_QOS = {"Guaranteed": 0.5, "Burstable": 0.25, "BestEffort": 0.0}
+
+SETTLED_AFTER_SECONDS = 24 * 3600
+"""A pod that has run for a day has shown its whole daily rhythm."""
+
+_DIGITS_PER_UNIT = 3  # a priority of 1,000 costs 1, of a million 2, of a milliard 3
+_COST_DIGITS_PER_UNIT = 2  # a deletion cost of 100 costs 1, of 10,000 and above 2
+_LARGEST_INT32 = 2**31 - 1
+
+
+def cost(pod: Pod, workload: Workload | None, now: datetime) -> float:
+    """What the eviction of this pod costs: from 1 to 7.5.
+
+    Args:
+        pod: a pod that may be moved.
+        workload: its controller, None if it is not understood.
+        now: the time of the decision.
+    """
+    return (
+        EVICTION
+        + _of_priority(pod.priority)
+        + _of_preference(pod)
+        + FOR_QOS.get(pod.qos, max(FOR_QOS.values()))
+        + MOST_FOR_SHARE / max(1, workload.desired_replicas if workload else 1)
+        + _of_youth(pod, now)
+    )
+
+
+def _of_priority(priority: int) -> float:
+    return min(MOST_FOR_PRIORITY, math.log10(1 + max(0, priority)) / _DIGITS_PER_UNIT)
+
+
+def _of_preference(pod: Pod) -> float:
+    if not pod.annotations:
+        return 0.0
+    if PREFER_NO_EVICTION_ANNOTATION in pod.annotations:
+        return MOST_FOR_PREFERENCE
+    asked = max(_stated(pod, DELETION_COST_ANNOTATION), _stated(pod, EVICTION_COST_ANNOTATION))
+    return min(MOST_FOR_PREFERENCE, math.log10(1 + asked) / _COST_DIGITS_PER_UNIT)
+
+
+def _stated(pod: Pod, annotation: str) -> int:
+    try:
+        value = int(pod.annotations.get(annotation, "0"))
+    except ValueError:
+        return 0  # the controllers that read these ignore such a value too
+    return min(max(0, value), _LARGEST_INT32)
+
+
+def _of_youth(pod: Pod, now: datetime) -> float:
+    age_seconds = (now - (pod.started_at or pod.created_at)).total_seconds()
+    return MOST_FOR_YOUTH * min(1.0, max(0.0, 1.0 - age_seconds / SETTLED_AFTER_SECONDS))

@@ -1,0 +1,96 @@
+"""How far an overloaded node is above its stop lines, and what its pods can take off it."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from desched.model.cluster import Pod
+from desched.model.plan import ResourceRelief
+from desched.model.resources import Resource
+from desched.planning.overload.node_load import NodeLoadState, SourceLoad
+from desched.planning.selection.set_cover import Floats
+
+RELIEF_TOLERANCE_RATIO = 0.005
+"""Half a point of capacity: measured load is no more exact, so no pod is moved for less."""
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A pod that may be moved.
+
+    `usage` has one value for each window of a resource, `charge` what a destination is charged,
+    `cost` what its eviction costs (see `desched.planning.cost`).
+    """
+
+    pod: Pod
+    usage: Mapping[Resource, tuple[float, ...]]
+    charge: Mapping[Resource, float]
+    cost: float = 1.0
+
+
+class Excess:
+    """The excess of one node in all its overloaded resources, memory first."""
+
+    def __init__(self, state: NodeLoadState) -> None:
+        hot = {p.resource for p in state.verdict.pressures if p.overloaded}
+        self._loads: tuple[SourceLoad, ...] = tuple(s for s in state.sources if s.resource in hot)
+        self._at_start = {load.resource: self._over(load, load.nothing) for load in self._loads}
+
+    def left(self, gone: Sequence[Candidate]) -> float:
+        """The share of the excess that is left without these pods: 1 is all of it, 0 none."""
+        return max((self._share_left(load, gone) for load in self._loads), default=0.0)
+
+    def clears(self, gone: Sequence[Candidate]) -> bool:
+        """Whether the node is at its stop lines without these pods."""
+        return all(
+            self._over(load, _sum(load, gone)) <= RELIEF_TOLERANCE_RATIO for load in self._loads
+        )
+
+    def relief(self, candidate: Candidate) -> tuple[ResourceRelief, ...]:
+        """What the pod takes off the node, as shares of its capacity."""
+        return tuple(
+            ResourceRelief(
+                load.resource,
+                self._over(load, load.nothing) - self._over(load, _sum(load, (candidate,))),
+            )
+            for load in self._loads
+        )
+
+    def shares(self, candidates: Sequence[Candidate]) -> tuple[Floats, tuple[tuple[int, ...], ...]]:
+        """What each pod covers of each need, and which needs are a resource's.
+
+        A need is what has to go for a resource to be at its stop line in one window; 1.0 is all of
+        it. Pods are rows, needs are columns. A resource that is there already has no needs.
+        """
+        columns: list[Floats] = []
+        choices: list[tuple[int, ...]] = []
+        for load in self._loads:
+            line = load.lines.stop_ratio + RELIEF_TOLERANCE_RATIO
+            needs = [
+                max((basis.ratios[i] - line) * basis.denominator for basis in load.bases)
+                for i in range(len(load.nothing))
+            ]
+            if min(needs) <= 0:
+                continue
+            choices.append(tuple(range(len(columns), len(columns) + len(needs))))
+            used = np.array([c.usage[load.resource] for c in candidates], dtype=float)
+            used = used.reshape(len(candidates), len(needs))
+            columns.extend(used[:, i] / need for i, need in enumerate(needs))
+        table = np.stack(columns, axis=1) if columns else np.zeros((len(candidates), 0))
+        return table, tuple(choices)
+
+    def _share_left(self, load: SourceLoad, gone: Sequence[Candidate]) -> float:
+        start = max(self._at_start[load.resource], RELIEF_TOLERANCE_RATIO)
+        return max(0.0, self._over(load, _sum(load, gone))) / start
+
+    @staticmethod
+    def _over(load: SourceLoad, removed: Sequence[float]) -> float:
+        return load.lowest_without(removed) - load.lines.stop_ratio
+
+
+def _sum(load: SourceLoad, gone: Sequence[Candidate]) -> tuple[float, ...]:
+    total = load.nothing
+    for candidate in gone:
+        usage = candidate.usage[load.resource]
+        total = tuple(a + b for a, b in zip(total, usage, strict=True))
+    return total

@@ -1,0 +1,100 @@
+"""The part of LoadAware's arguments that says where load comes from."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from desched.policy.document.values import Section, refusal
+from desched.policy.wording import quoted
+
+
+def _metrics_type(value: object) -> str:
+    if value is None:
+        raise refusal(
+            "is null, so there is no load to act on; "
+            'write "prometheus", and the URL of your Prometheus as metrics.address'
+        )
+    text = value.lower() if isinstance(value, str) else ""
+    if text == "prometheus":
+        return "prometheus"
+    if text == "prometheus_adaptor":
+        raise refusal(
+            f"found {quoted(value)}, which reads the custom metrics API; desched does not: write "
+            '"type: prometheus" and as metrics.address the URL of the Prometheus behind the adapter'
+        )
+    raise refusal(f'found {quoted(value)}, allowed is "prometheus"')
+
+
+class Queries(Section):
+    """Own PromQL in place of the built-in queries.
+
+    `{window}` stands for the window, such as `5m`.
+    """
+
+    node_cpu: str | None = Field(
+        default=None,
+        alias="nodeCPU",
+        min_length=1,
+        description="CPU use of each node as a share of its capacity, 0 to 1.",
+        examples=["avg_over_time(node:cpu_utilisation:ratio[{window}])"],
+    )
+    node_memory: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Memory use of each node as a share of its capacity, 0 to 1.",
+        examples=["avg_over_time(node:memory_utilisation:ratio[{window}])"],
+    )
+    pod_cpu: str | None = Field(
+        default=None,
+        alias="podCPU",
+        min_length=1,
+        description="CPU use of each pod in cores, with the labels `namespace` and `pod`.",
+        examples=["avg_over_time(pod:cpu_usage:cores[{window}])"],
+    )
+    pod_memory: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Memory use of each pod in bytes, with the labels `namespace` and `pod`.",
+        examples=["avg_over_time(pod:memory_working_set:bytes[{window}])"],
+    )
+    node_cpu_destination: str | None = Field(
+        default=None,
+        alias="nodeCPUDestination",
+        min_length=1,
+        description="CPU by which a destination is judged, as a share of capacity, for one window "
+        "in `destinationWindows`; such as a recorded percentile.",
+        examples=["quantile_over_time(0.95, node:cpu_utilisation:ratio[{window}])"],
+    )
+    node_memory_destination: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Memory by which a destination is judged, as `nodeCPUDestination`.",
+        examples=["quantile_over_time(0.95, node:memory_utilisation:ratio[{window}])"],
+    )
+
+
+class Metrics(Section):
+    """Where load comes from."""
+
+    type: Annotated[
+        Literal["prometheus"],
+        BeforeValidator(_metrics_type),
+        WithJsonSchema({"type": "string", "enum": ["prometheus", "Prometheus"]}),
+    ] = Field(description="`prometheus`; upper and lower case are the same.")
+    address: str | None = Field(
+        default=None,
+        description="URL of Prometheus, or of what speaks its API (Thanos, Mimir, …). May be left "
+        "out where `--prometheus-url` gives it. Credentials never belong here.",
+        examples=["http://prometheus-server.kube-system.svc.cluster.local:80"],
+    )
+    queries: Queries | None = Field(
+        default=None,
+        description="Own PromQL in place of built-in queries.",
+        examples=[{"nodeCPU": "avg_over_time(node:cpu_utilisation:ratio[{window}])"}],
+    )
+    matchers: dict[str, str] | None = Field(
+        default=None,
+        description="Labels and their values, put into every built-in query; needed where one "
+        "Prometheus holds several clusters.",
+        examples=[{"cluster": "prod-eu1"}],
+    )

@@ -1,0 +1,213 @@
+"""Says what is wrong with a policy: one line for each problem, with file, line and key."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from desched.errors import ConfigurationError
+from desched.model.text import on_one_line
+from desched.policy.document.sections import keys, places_of, sections_at
+from desched.policy.document.upstream_plugins import PEER_KEYS
+from desched.policy.document.values import REFUSAL
+from desched.policy.reading.yaml_source import KeyPath, YamlDocument
+from desched.policy.wording import did_you_mean, quoted
+
+MOST_SHOWN = 30
+FEW_KEYS = 8
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_/-]+")
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What is wrong, or worth knowing, at a key."""
+
+    path: KeyPath
+    text: str
+
+
+class Notes:
+    """Collects what is wrong and what is worth knowing while a policy is resolved."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+
+    def refuse(self, path: KeyPath, text: str) -> None:
+        """Note a problem; the policy will be refused when all have been collected."""
+        self.problems.append(Problem(path, text))
+
+    def warn(self, path: KeyPath, text: str) -> None:
+        """Note something that the policy's author may not expect."""
+        self.warnings.append(Problem(path, text))
+
+
+def key_path(path: KeyPath) -> str:
+    """A path as people write it: `profiles[0].pluginConfig[1].args.duration`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            word = part if _PLAIN_KEY.fullmatch(part) else quoted(part)
+            text += f".{word}" if text else word
+    return text
+
+
+class Locator(msgspec.Struct, frozen=True):
+    """Knows where in which file a policy's keys stand; `base` is where the policy begins."""
+
+    document: YamlDocument
+    base: KeyPath = ()
+
+    def lines(self, problems: Iterable[Problem]) -> tuple[str, ...]:
+        """The problems as lines, in the order of the file, none of them twice."""
+        placed = sorted(
+            (
+                self.document.line_of((*self.base, *problem.path)),
+                key_path(problem.path),
+                problem.text,
+            )
+            for problem in problems
+        )
+        return tuple(
+            f"{self.document.source}:{line}: {on_one_line(f'{path}: {text}' if path else text)}"
+            for line, path, text in dict.fromkeys(placed)
+        )
+
+    def place(self, path: KeyPath) -> str:
+        """Where a key stands, as `FILE:LINE: key.path`."""
+        line = self.document.line_of((*self.base, *path))
+        return f"{self.document.source}:{line}: {key_path(path)}"
+
+    def refuse(self, problems: Iterable[Problem]) -> ConfigurationError:
+        """The error that lists them."""
+        lines = self.lines(problems)
+        more = len(lines) - MOST_SHOWN
+        rest = (f"… and {more} more problems.",) if more > 0 else ()
+        return ConfigurationError("\n".join((*lines[:MOST_SHOWN], *rest)))
+
+
+def schema_problems(error: ValidationError, value: object) -> tuple[Problem, ...]:
+    """The problems that pydantic found in the value, in our words."""
+    found = [(details, _sentence(details)) for details in error.errors(include_url=False)]
+    misspelt = [(d["loc"][:-1], text) for d, text in found if d["type"] == "extra_forbidden"]
+    return tuple(
+        Problem(_path_in(value, details["loc"]), text)
+        for details, text in found
+        if not (details["type"] == "missing" and _is_meant(details["loc"], misspelt))
+    )
+
+
+def _is_meant(missing: KeyPath, misspelt: Iterable[tuple[KeyPath, str]]) -> bool:
+    """Whether a key is missing only because it is misspelt, which is said already."""
+    section, ending = missing[:-1], did_you_mean(missing[-1], [str(missing[-1])])
+    return any(where == section and text.endswith(ending) for where, text in misspelt)
+
+
+def _path_in(value: object, location: KeyPath) -> KeyPath:
+    """The location without the steps that stand in no document: which alternative was chosen."""
+    path: list[str | int] = []
+    for position, part in enumerate(location, start=1):
+        if isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        elif isinstance(value, dict) and (part in value or position == len(location)):
+            value = value.get(part)  # only the last step can be a key that is missing
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _sentence(details: ErrorDetails) -> str:
+    kind, found, location = details["type"], details["input"], details["loc"]
+    if kind == REFUSAL:
+        return _ended(details["msg"])
+    if kind == "extra_forbidden":
+        return _unknown_key(location)
+    if kind == "missing":
+        return _missing(location)
+    if kind in {"enum", "literal_error"}:
+        return _not_one_of(found, str(details.get("ctx", {}).get("expected", "")))
+    allowed = _ALLOWED.get(kind)
+    if allowed is None:
+        return f"found {quoted(found)}: {details['msg']}."
+    text = f"found {quoted(found)}, allowed is {allowed(details.get('ctx', {}))}"
+    if kind in {"float_type", "int_type"} and isinstance(found, str) and _is_number(found):
+        text += "; write the number without quotes"
+    return f"{text}."
+
+
+def _always(text: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda _context: text
+
+
+_ALLOWED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "bool_type": _always("true or false"),
+    "int_type": _always("a whole number"),
+    "int_from_float": _always("a whole number"),
+    "float_type": _always("a number"),
+    "finite_number": _always("a finite number"),
+    "string_type": _always("a text; quote it if it looks like a number or a yes"),
+    "string_too_short": _always("a text that is not empty"),
+    "tuple_type": _always("a list"),
+    "too_short": _always("a list of at least one"),
+    "dict_type": _always("a mapping"),
+    "model_type": _always("a mapping"),
+    "model_attributes_type": _always("a mapping"),
+    "greater_than_equal": lambda context: f"{context['ge']:.0f} or more",
+    "less_than_equal": lambda context: f"at most {context['le']:.0f}",
+}
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().removeprefix("-").replace(".", "", 1).isdigit()
+
+
+def _not_one_of(found: object, expected: str) -> str:
+    options = [option.strip("' ") for option in expected.replace("' or '", "', '").split(",")]
+    allowed = ", ".join(options)
+    return _ended(f"found {quoted(found)}, allowed is {allowed}{did_you_mean(found, options)}")
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith("?") else f"{sentence}."
+
+
+def _unknown_key(location: KeyPath) -> str:
+    key = str(location[-1])
+    sections = sections_at(location[:-1])
+    known = [name for section in sections for name in keys(section)]
+    nouns = {section.key_noun for section in sections} or {"key"}
+    suggestion = did_you_mean(key, known)
+    if key in PEER_KEYS:
+        return f"{PEER_KEYS[key]}."
+    homes = places_of(key)
+    if homes:
+        return f"does not belong here; it is a key of {' and of '.join(homes)}."
+    # A close guess is worth more than a long list.
+    allowed = (
+        f", allowed are {', '.join(known)}" if len(known) <= FEW_KEYS or not suggestion else ""
+    )
+    return _ended(f"unknown {min(nouns)}{allowed}{suggestion}")
+
+
+_TO_WRITE = {
+    "type": '"type: prometheus"',
+    "metrics": '"metrics: {type: prometheus, address: URL}"',
+    "thresholds": 'for example "thresholds: {cpu: 30, memory: 30}"',
+    "targetThresholds": 'for example "targetThresholds: {cpu: 80, memory: 85}"',
+    "args": '"args:" with the thresholds and metrics of LoadAware',
+    "profiles": '"profiles:" with one that enables LoadAware, as policies/cautious.yaml does',
+}
+
+
+def _missing(location: KeyPath) -> str:
+    key = str(location[-1])
+    if key in _TO_WRITE:
+        return f"is missing; write {_TO_WRITE[key]}."
+    fields = [keys(section).get(key) for section in sections_at(location[:-1])]
+    meaning = next((field.description for field in fields if field and field.description), "")
+    return f"is missing: {meaning[:1].lower()}{meaning[1:]}" if meaning else "is missing."

@@ -1,0 +1,234 @@
+"""YAML text as plain values, with the line of every key: what error messages point to.
+
+Only what JSON can say is understood: no tags, no merge keys, no dates. Keys are texts as written.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+import yaml
+
+from desched.errors import ConfigurationError
+from desched.model.text import on_one_line
+from desched.policy.wording import quoted
+
+LARGEST_TEXT = 1024 * 1024
+"""Bytes; a ConfigMap holds no more."""
+DEEPEST_NESTING = 32
+MOST_VALUES = 20_000
+"""Values in one file, those that aliases repeat counted each time."""
+
+type_tag = "tag:yaml.org,2002:{}".format
+_LONGEST_NUMBER = 40
+
+KeyPath = tuple[str | int, ...]
+
+
+def complaint(source: str, line: int, text: str) -> ConfigurationError:
+    """The error that says where in a file something is wrong, on one line."""
+    return ConfigurationError(f"{source}:{line}: {on_one_line(text)}")
+
+
+class YamlDocument(msgspec.Struct, frozen=True):
+    """One document of a file.
+
+    `lines` has the line, counted from 1, of every key and list item. `texts` has for every text
+    that is a block (`|`) the line on which its content begins.
+    """
+
+    source: str
+    value: object
+    lines: Mapping[KeyPath, int]
+    texts: Mapping[KeyPath, int]
+
+    def line_of(self, path: KeyPath) -> int:
+        """The line of the key, or of its closest parent that stands in the document."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def read_documents(
+    text: str, source: str, *, first_line: int = 1, keeps_lines: bool = True
+) -> tuple[YamlDocument, ...]:
+    """The documents in a text that are not empty.
+
+    Args:
+        text: the YAML.
+        source: the name of the file that holds it.
+        first_line: where the text begins in that file.
+        keeps_lines: whether a line of the text is one of the file; not so in a quoted text.
+
+    Raises:
+        ConfigurationError: it is too large, not YAML, or more than JSON could say.
+    """
+    if len(text.encode(errors="replace")) > LARGEST_TEXT:
+        raise complaint(
+            source,
+            first_line,
+            "the file is larger than 1 MiB, which no policy needs; check that it is the right one.",
+        )
+    try:
+        documents = [
+            _Reader(source, first_line, keeps_lines=keeps_lines).document(root)
+            for root in yaml.compose_all(text, Loader=_BoundedLoader)
+        ]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = first_line + (mark.line if mark and keeps_lines else 0)
+        problem = " ".join(filter(None, (error.context, error.problem)))
+        raise complaint(source, line, f"this is not valid YAML: {problem}.") from error
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        reason = getattr(error, "reason", None) or str(error).splitlines()[0]
+        raise complaint(source, first_line, f"this is not valid YAML: {reason}.") from error
+    return tuple(document for document in documents if document.value is not None)
+
+
+class _BoundedLoader(yaml.SafeLoader):
+    """A composer that ends at deep nesting, and at more than any policy holds."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+        self._nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._depth += 1
+        self._nodes += 1
+        if self._depth > DEEPEST_NESTING:
+            raise self._refusal(f"it is nested deeper than {DEEPEST_NESTING} levels")
+        if self._nodes > 2 * MOST_VALUES:  # each value may have a key
+            raise self._refusal(f"it holds more than {MOST_VALUES} values")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def _refusal(self, problem: str) -> yaml.MarkedYAMLError:
+        return yaml.composer.ComposerError(None, None, problem, self.get_mark())
+
+
+class _Reader:
+    """Turns one composed document into plain values."""
+
+    def __init__(self, source: str, first_line: int, *, keeps_lines: bool) -> None:
+        self._source = source
+        self._keeps_lines = keeps_lines
+        self._first_line = first_line
+        self._lines: dict[KeyPath, int] = {}
+        self._texts: dict[KeyPath, int] = {}
+        self._values = 0
+
+    def document(self, root: yaml.Node) -> YamlDocument:
+        self._lines[()] = self._line(root)
+        return YamlDocument(self._source, self._read(root, ()), self._lines, self._texts)
+
+    def _line(self, node: yaml.Node) -> int:
+        return self._first_line + (int(node.start_mark.line) if self._keeps_lines else 0)
+
+    def _refuse(self, node: yaml.Node, problem: str) -> ConfigurationError:
+        return complaint(self._source, self._line(node), problem)
+
+    def _read(self, node: yaml.Node, path: KeyPath) -> object:
+        self._values += 1
+        if self._values > MOST_VALUES or len(path) > DEEPEST_NESTING:
+            raise self._refuse(
+                node,
+                f"the document holds more than {MOST_VALUES} values or {DEEPEST_NESTING} levels, "
+                "counting what its aliases repeat; write it without aliases.",
+            )
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return self._sequence(node, path)
+        if not isinstance(node, yaml.ScalarNode):  # pragma: no cover  (there are no other kinds)
+            raise self._refuse(node, "this kind of value is not understood.")
+        if node.style == "|":
+            self._texts[path] = self._line(node) + 1
+        return self._scalar(node)
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, object]:
+        self._check_tag(node, "map")
+        found: dict[str, object] = {}
+        for key, below in self._keys(node):
+            child = (*path, key.value)
+            if key.value in found:
+                raise self._refuse(
+                    key,
+                    f'the key "{key.value}" stands here a second time, the first is in line '
+                    f"{self._lines[child]}; remove one of them.",
+                )
+            self._lines[child] = self._line(key)
+            found[key.value] = self._read(below, child)
+        return found
+
+    def _keys(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+        for key, below in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self._refuse(key, "a key must be a text, not a list or a mapping.")
+            if key.tag == type_tag("merge"):
+                raise self._refuse(key, 'merge keys ("<<") are not supported; write the keys out.')
+            self._check_text(key)
+            yield key, below
+
+    def _sequence(self, node: yaml.SequenceNode, path: KeyPath) -> list[object]:
+        self._check_tag(node, "seq")
+        items: Sequence[yaml.Node] = node.value
+        for index, item in enumerate(items):
+            self._lines[*path, index] = self._line(item)
+        return [self._read(item, (*path, index)) for index, item in enumerate(items)]
+
+    def _scalar(self, node: yaml.ScalarNode) -> object:
+        self._check_text(node)
+        text = str(node.value)
+        name = str(node.tag).removeprefix(type_tag(""))
+        if name in {"str", "timestamp", "value"}:
+            return text
+        if name not in _SCALARS or len(text) > _LONGEST_NUMBER:
+            raise self._refuse(
+                node, f"the value {quoted(text)} cannot have the tag {quoted(node.tag)}; quote it."
+            )
+        try:
+            return _SCALARS[name](text)
+        except (ValueError, KeyError) as error:
+            raise self._refuse(node, f'"{text}" cannot be read as {name}; quote it.') from error
+
+    def _check_tag(self, node: yaml.Node, name: str) -> None:
+        if node.tag != type_tag(name):
+            raise self._refuse(node, f"the tag {quoted(node.tag)} is not supported; remove it.")
+
+    def _check_text(self, node: yaml.ScalarNode) -> None:
+        if not str(node.value).isascii():
+            try:
+                str(node.value).encode()
+            except UnicodeEncodeError as error:
+                raise self._refuse(node, "a text holds half of a surrogate pair.") from error
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}[
+        text.lower()
+    ]
+
+
+def _null(_text: str) -> None:
+    return None
+
+
+def _integer(text: str) -> int:
+    digits = text.replace("_", "")
+    if digits.lstrip("+-").startswith("0") and digits.lstrip("+-0").isdigit():
+        return int(digits, 8)  # YAML 1.1: 0644 is octal
+    return int(digits, 0)
+
+
+def _float(text: str) -> float:
+    plain = text.replace("_", "").lower()
+    return float({".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}.get(plain, plain))
+
+
+_SCALARS: Mapping[str, Callable[[str], object]] = {
+    "bool": _boolean,
+    "int": _integer,
+    "float": _float,
+    "null": _null,
+}

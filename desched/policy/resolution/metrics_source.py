@@ -1,0 +1,87 @@
+"""Where load comes from: the address, own queries and matchers of LoadAware."""
+
+import re
+from urllib.parse import urlsplit
+
+from desched.policy.document.metrics import Metrics, Queries
+from desched.policy.document.sections import keys
+from desched.policy.policy import MetricsSource
+from desched.policy.reading.problems import Notes
+from desched.policy.reading.yaml_source import KeyPath
+
+WINDOW_PLACEHOLDER = "{window}"
+_LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_NOT_NAMES = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\{[^{}]*\}|\[[^\[\]]*\]')
+_RECORDED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*:[a-zA-Z0-9_:]+")
+"""Prometheus keeps colons in metric names for recording rules."""
+
+
+def metrics_source(metrics: Metrics, path: KeyPath, notes: Notes) -> MetricsSource:
+    """The source as the adapter needs it; what is wrong with it is noted."""
+    problem = _address_problem(metrics.address or "")
+    if problem:
+        notes.refuse((*path, "address"), problem)
+    return MetricsSource(
+        address=metrics.address or "",
+        matchers=_matchers(metrics, (*path, "matchers"), notes),
+        queries=_queries(metrics.queries, (*path, "queries"), notes),
+    )
+
+
+def _address_problem(address: str) -> str:
+    """What is wrong with the URL, empty if nothing is; none at all is fine."""
+    example = 'write for example "http://prometheus-server.monitoring.svc:80"'
+    if not address:
+        return ""
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host, parts = None, urlsplit("")
+    found = re.split("[?#]", address)[0][:80]  # what follows may be a token
+    if "@" in address:  # also where a special character in the password makes it no URL
+        return (
+            "holds a user name or password; everyone who may read the ConfigMap could read it: "
+            "remove it here and give credentials to desched by environment or file."
+        )
+    if parts.scheme not in {"http", "https"} or not host or re.search(r"\s", address):
+        return f'found "{found}", which is not an http or https URL; {example}.'
+    if parts.query or parts.fragment:
+        return f'found "{found}", a URL without "?" and "#" is allowed; {example}.'
+    return ""
+
+
+def _matchers(metrics: Metrics, path: KeyPath, notes: Notes) -> dict[str, str]:
+    matchers = dict(sorted((metrics.matchers or {}).items()))
+    for label in matchers:
+        if not _LABEL_NAME.fullmatch(label) or label == "__name__":
+            notes.refuse(
+                (*path, label),
+                "is not the name of a label; letters, digits and underscores are allowed.",
+            )
+    return matchers
+
+
+def _queries(section: Queries | None, path: KeyPath, notes: Notes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, name in zip(keys(Queries), Queries.model_fields, strict=True):
+        query: str | None = getattr(section, name, None)
+        if query is None:
+            continue
+        found[name] = query
+        if WINDOW_PLACEHOLDER in query:
+            continue
+        if _RECORDED.search(_NOT_NAMES.sub(" ", query)):
+            notes.warn(
+                (*path, key),
+                f"has no {WINDOW_PLACEHOLDER}, so the recorded value is read as it is for every "
+                "window.",
+            )
+        else:
+            notes.refuse(
+                (*path, key),
+                f'has no {WINDOW_PLACEHOLDER}; write it in place of the range, as in "rate('
+                f'some_counter[{WINDOW_PLACEHOLDER}])" or "avg_over_time(some_gauge['
+                f'{WINDOW_PLACEHOLDER}])". Only a recording rule may do without.',
+            )
+    return found

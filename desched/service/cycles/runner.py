@@ -1,0 +1,70 @@
+"""Runs one cycle: the policy and the memory as they are now, the five words, and the report."""
+
+from collections.abc import Callable
+
+from desched.cycle import CycleContext, run_cycle
+from desched.errors import ConfigurationError
+from desched.model.plan import HoldReason
+from desched.model.report import CycleReport
+from desched.policy.policy import Policy
+from desched.ports import World
+from desched.service.inputs.policy_file import PolicyFile, PolicyReading
+from desched.service.inputs.state_keeper import KeptMemory
+
+ReportSink = Callable[[CycleReport], None]
+PolicyListener = Callable[[PolicyReading], None]
+
+
+class CycleRunner:
+    """Cycles, one after the other; each hands its memory to the next.
+
+    `context` is what their reports say, numbered from 1 on.
+    """
+
+    def __init__(
+        self, world: World, policy_file: PolicyFile, memory: KeptMemory, context: CycleContext
+    ) -> None:
+        self._world = world
+        self._policy_file = policy_file
+        self._memory = memory
+        self._context = context._replace(number=0)
+        self._sinks: tuple[ReportSink, ...] = ()
+        self._listeners: tuple[PolicyListener, ...] = ()
+
+    def report_to(self, *sinks: ReportSink) -> None:
+        """Hand each report also to these."""
+        self._sinks += sinks
+
+    def tell_policy_to(self, *listeners: PolicyListener) -> None:
+        """Hand each reading of the policy file also to these, news or not."""
+        self._listeners += listeners
+
+    def run(self) -> CycleReport:
+        """Run the next cycle.
+
+        Raises:
+            ObservationError: the cluster or its load could not be read.
+            ConfigurationError: there is no policy that can be used.
+        """
+        self._context = self._context._replace(number=self._context.number + 1)
+        reading = self._policy_file.read()
+        try:
+            report = self._run_by(reading.policy)
+        except ConfigurationError as error:
+            reading = self._policy_file.refuse(reading.policy, error)
+            report = self._run_by(reading.policy)
+        finally:
+            reading = self._policy_file.tell(reading)
+            for listen in self._listeners:
+                listen(reading)
+        self._policy_file.accept(reading)
+        for sink in self._sinks:
+            sink(report)
+        return report
+
+    def _run_by(self, policy: Policy) -> CycleReport:
+        memory = self._memory.load(policy)
+        report, memory = run_cycle(self._world, policy, memory, self._context, self._memory.write)
+        if report.plan.hold is not HoldReason.CLOCKS_DIFFER:  # it would forget by the wrong time
+            self._memory.write_last(memory)
+        return report

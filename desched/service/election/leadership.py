@@ -1,0 +1,259 @@
+"""One of several replicas acts: the one that holds the lease, and only while that is certain.
+
+Why no two may act at once: a renewal that began at S keeps the fence open until S + renew deadline
+and is stored no earlier than S. Others wait until they have seen that very record, unchanged, for
+the lease's duration, which is longer; and they replace that record only, so that a renewal in
+between makes them fail. No clock is compared with another one.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from socket import gethostname
+from threading import Event, Thread
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from desched.errors import LeaseError
+from desched.ports import Lease, LeaseRecord
+from desched.service.election.lease_watch import LeaseWatch
+from desched.service.process.clock import seconds_since_boot
+
+JITTER_RATIO = 0.2
+"""By how much a pause may be shorter than the retry period, so that replicas do not march in step.
+
+It is never longer, for a released lease is to be taken over within one retry period.
+"""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class LeaseTiming:
+    """When a lease is renewed, when its holder gives up, and when others may take it over.
+
+    Raises:
+        ValueError: not duration > renew deadline > retry period > 0, on which safety rests.
+    """
+
+    duration_seconds: int = 15
+    renew_deadline_seconds: float = 10.0
+    retry_period_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not (
+            self.duration_seconds > self.renew_deadline_seconds > self.retry_period_seconds > 0
+        ):
+            raise ValueError(f"not duration > renew deadline > retry period > 0: {self}")
+
+    @property
+    def request_seconds(self) -> float:
+        """The most that one request should take, so that one failed renewal loses nothing."""
+        return (self.renew_deadline_seconds - self.retry_period_seconds) / 3
+
+
+class LeadershipChange(NamedTuple):
+    """This replica may act from now on, or no longer; `why` is empty when it may."""
+
+    leading: bool
+    holder: str
+    transitions: int
+    why: str = ""
+
+
+class _Tenure(NamedTuple):
+    """From when until when this replica may act, in seconds of its own clock."""
+
+    begins: float
+    ends: float
+    transitions: int
+
+    def covers(self, seconds: float) -> bool:
+        return self.begins <= seconds < self.ends
+
+
+def own_identity(pod_name: str | None) -> str:
+    """A name for this process that no other has, nor the same container after a restart."""
+    return f"{pod_name or gethostname()}_{secrets.token_hex(4)}"
+
+
+class Leadership:
+    """Contends for the lease, and says at any moment whether this replica may act.
+
+    One thread calls `step` or `run`; the questions may be asked from any. `seconds` must go on
+    while the process or the machine stands still; `now` is written down for people; `random` draws
+    from [0, 1).
+    """
+
+    def __init__(
+        self,
+        lease: Lease,
+        identity: str,
+        timing: LeaseTiming,
+        *,
+        now: Callable[[], datetime],
+        random: Callable[[], float],
+        seconds: Callable[[], float] = seconds_since_boot,
+    ) -> None:
+        self.identity = identity
+        self._lease = lease
+        self._timing = timing
+        self._seconds = seconds
+        self._now = now
+        self._random = random
+        self._stop = Event()
+        self._listeners: tuple[Callable[[LeadershipChange], None], ...] = ()
+        self._tenure: _Tenure | None = None  # one assignment, so readers need no lock
+        self._watch = LeaseWatch(identity, timing.duration_seconds, seconds)
+        self._trouble = "the lease has not been asked for yet"
+        self._told_leading = False
+        self._told_trouble = ""
+
+    # Questions
+
+    def may_act(self) -> bool:
+        """Whether a write may begin now; to be asked before each one."""
+        return self.seconds_left() > 0
+
+    def seconds_left(self) -> float:
+        """For how long writes may still be made if the lease is not renewed; 0 if not now."""
+        tenure = self._tenure
+        now = self._seconds()  # after the tenure is read: a pause in between must count
+        return tenure.ends - now if tenure is not None and tenure.covers(now) else 0.0
+
+    @property
+    def transitions(self) -> int:
+        """How often the lease had changed hands when it was last seen."""
+        return self._watch.record.transitions
+
+    @property
+    def holder(self) -> str:
+        """Who held the lease when it was last seen; empty if nobody did."""
+        return self._watch.record.holder
+
+    def why_not(self) -> str | None:
+        """Why this replica may not act, as the end of a sentence; None if it may."""
+        return None if self.may_act() else self._trouble or "the lease was not renewed in time"
+
+    def tell(self, *listeners: Callable[[LeadershipChange], None]) -> None:
+        """Tell these, in the contending thread, whenever leadership is gained or lost."""
+        self._listeners += listeners
+
+    # Contending
+
+    @contextmanager
+    def contended(self) -> Iterator[None]:
+        """Contend in a thread of its own meanwhile, and release the lease at the end.
+
+        Whatever acts must have ended by then.
+        """
+        thread = Thread(target=self.run, name="leadership", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.stop()
+            thread.join(self._timing.renew_deadline_seconds)
+
+    def stop(self) -> None:
+        """Ask `run` to release the lease and return."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Contend until stopped, then release the lease."""
+        while not self._stop.is_set():
+            self.step()
+            jitter = 1 - JITTER_RATIO * self._random()
+            self._stop.wait(self._timing.retry_period_seconds * jitter)
+        self.release()
+
+    def step(self) -> None:
+        """Try once to acquire or to renew; whatever goes wrong is a renewal that failed."""
+        try:
+            self._tell_change()  # a pause may have outlasted the tenure
+            self._trouble = self._attempt()
+            self._told_trouble = ""
+            self._tell_change()
+        except LeaseError as error:
+            self._failed(str(error))
+        except Exception as error:  # noqa: BLE001  (the thread must live as long as the process)
+            _log.exception(
+                "leadership.crashed", meaning="this is a bug in desched; please report it"
+            )
+            self._failed(f"{type(error).__name__}: {error}")
+
+    def release(self) -> None:
+        """Act no more, and let another replica take over at once if the lease is still ours.
+
+        A lease that may stand for one deleted under its holder is left to expire.
+        """
+        self._tenure = None
+        self._trouble = "desched is stopping"
+        try:
+            self._tell_change()
+            if self._seconds() < self._watch.not_before:
+                return
+            found = self._lease.read()
+            if found is not None and found.holder == self.identity:
+                self._lease.replace(msgspec.structs.replace(found, holder=""))
+        except Exception as error:  # noqa: BLE001  (nothing is lost but the time until it expires)
+            _log.warning("leadership.not_released", why=str(error))
+
+    def _attempt(self) -> str:
+        """Read the lease and take it if it is ours or free; says why not, empty if it is ours."""
+        began_at = self._seconds()
+        found = self._lease.read()
+        self._watch.look(found)
+        if found is None:
+            stored = self._lease.create(self._claim(None))
+        elif self._watch.is_free(found):
+            stored = self._lease.replace(self._claim(found))
+        else:
+            self._tenure = None
+            return f"{found.holder} holds the lease"
+        if stored is None or stored.holder != self.identity:
+            return "another writer of the lease was faster"
+        self._watch.look(stored)
+        ends = began_at + self._timing.renew_deadline_seconds
+        self._tenure = _Tenure(self._watch.not_before, ends, stored.transitions)
+        if self._seconds() < self._watch.not_before:
+            return "there was no lease; one that was deleted may still have a holder that acts"
+        return ""
+
+    def _claim(self, found: LeaseRecord | None) -> LeaseRecord:
+        now = self._now()
+        renews = found is not None and found.holder == self.identity
+        return LeaseRecord(
+            holder=self.identity,
+            duration_seconds=self._timing.duration_seconds,
+            transitions=0 if found is None else found.transitions + (not renews),
+            acquired_at=found.acquired_at if found is not None and renews else now,
+            renewed_at=now,
+            version="" if found is None else found.version,
+        )
+
+    # Telling
+
+    def _failed(self, why: str) -> None:
+        self._trouble = why
+        log = _log.debug if why == self._told_trouble else _log.warning
+        self._told_trouble = why
+        log("leadership.renewal_failed", why=why)
+
+    def _tell_change(self) -> None:
+        why = self.why_not()
+        if (why is None) is self._told_leading:
+            return
+        self._told_leading = why is None
+        change = LeadershipChange(why is None, self.holder, self.transitions, why or "")
+        if change.leading:
+            _log.info("leadership.gained", holder=change.holder, transitions=change.transitions)
+        else:
+            log = _log.info if self._stop.is_set() else _log.warning
+            log("leadership.lost", holder=change.holder, why=change.why)
+        for listen in self._listeners:
+            listen(change)

@@ -1,0 +1,179 @@
+"""One port for the probes, the scraper and people: /healthz, /readyz, /metrics and /status."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from desched.errors import ConfigurationError
+from desched.service.process.health import Health
+
+MOST_REQUESTS_AT_ONCE = 16
+SLOWEST_REQUEST_SECONDS = 10.0
+_STOP_POLL_SECONDS = 0.05
+_HIGHEST_PORT = 65_535
+_TEXT = "text/plain; charset=utf-8"
+_JSON = "application/json"
+
+
+class ListenAddress(NamedTuple):
+    """Where to listen; an empty host is every address, IPv4 and IPv6."""
+
+    host: str
+    port: int
+
+
+class Answer(NamedTuple):
+    """What a path answers."""
+
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+
+
+def listen_address(text: str) -> ListenAddress:
+    """The address in `host:port`, `:port` or `[ipv6]:port`.
+
+    Raises:
+        ConfigurationError: it is none of these.
+    """
+    host, colon, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if (
+        not colon
+        or not port.isdecimal()
+        or int(port) > _HIGHEST_PORT
+        or (":" in host and not bracketed)
+    ):
+        raise ConfigurationError(
+            f'--listen-address (DESCHED_LISTEN_ADDRESS): "{text}" is not of the form host:port, '
+            "such as :10258 for all addresses or 127.0.0.1:10258 for this machine only."
+        )
+    return ListenAddress(host.strip("[]"), int(port))
+
+
+@contextmanager
+def served(
+    address: ListenAddress,
+    health: Health,
+    exposition: Callable[[], bytes],
+    status: Callable[[], bytes] | None = None,
+) -> Iterator[ListenAddress]:
+    """Answer at the address while the context lasts, and give the port that was bound.
+
+    `exposition` makes the text of /metrics, `status` the JSON of /status; without it there is none.
+
+    Raises:
+        ConfigurationError: the address cannot be bound.
+    """
+    try:
+        server = _Server(address, _answers(health, exposition, status))
+    except OSError as error:
+        where = f"{address.host}:{address.port}"
+        raise ConfigurationError(
+            f"Cannot listen on {where} ({error.strerror or error}); choose another address or port "
+            "with --listen-address, or end what listens there."
+        ) from error
+    thread = threading.Thread(
+        target=server.serve_forever, args=(_STOP_POLL_SECONDS,), name="endpoints", daemon=True
+    )
+    thread.start()
+    try:
+        yield ListenAddress(address.host, server.server_address[1])
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _answers(
+    health: Health, exposition: Callable[[], bytes], status: Callable[[], bytes] | None
+) -> dict[str, Callable[[], Answer]]:
+    answers = {
+        "/healthz": lambda: _probe(health.why_not_alive()),
+        "/readyz": lambda: _probe(health.why_not_ready()),
+        "/metrics": lambda: Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, exposition()),
+    }
+    if status is not None:
+        answers["/status"] = lambda: Answer(HTTPStatus.OK, _JSON, status())
+    return answers
+
+
+def _probe(problem: str | None) -> Answer:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
+    return Answer(status, _TEXT, f"{problem or 'ok'}\n".encode())
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = MOST_REQUESTS_AT_ONCE
+    block_on_close = False  # a client that reads slowly must not hold up the end
+
+    def __init__(self, address: ListenAddress, answers: dict[str, Callable[[], Answer]]) -> None:
+        self._answers = answers
+        self._slots = threading.BoundedSemaphore(MOST_REQUESTS_AT_ONCE)
+        every_address = not address.host and socket.has_dualstack_ipv6()
+        self.address_family = (
+            socket.AF_INET6 if every_address or ":" in address.host else socket.AF_INET
+        )
+        super().__init__(("::" if every_address else address.host, address.port), _Handler)
+
+    def answer(self, path: str) -> Answer:
+        """What the path answers."""
+        answer = self._answers.get(path)
+        return answer() if answer is not None else _not_found(self._answers)
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._slots.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a client that goes away in the middle is not worth a line in the log."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = SLOWEST_REQUEST_SECONDS
+    server: _Server
+
+    def do_GET(self) -> None:
+        self._send(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._send(with_body=False)
+
+    def _send(self, *, with_body: bool) -> None:
+        answer = self.server.answer(self.path.partition("?")[0])
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        if with_body:
+            self.wfile.write(answer.body)
+
+    def version_string(self) -> str:
+        return "desched"
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: probes and scrapes would drown the log."""
+
+
+def _not_found(there: Iterable[str]) -> Answer:
+    return Answer(HTTPStatus.NOT_FOUND, _TEXT, f"there are {', '.join(there)}\n".encode())

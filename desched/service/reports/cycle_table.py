@@ -1,0 +1,153 @@
+"""The report as a person reads it in a terminal: what is hot, what moves, what stays and why."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from desched.model.load import UnknownReason
+from desched.model.plan import NodeReason, NodeVerdict, PlannedEviction, Refusal, RefusalReason
+from desched.model.report import CycleReport, CycleResult, Mode, Outcome
+from desched.service.reports.earlier_moves import print_earlier_moves
+from desched.service.reports.formatting import count, percent, plain
+from desched.service.reports.grouped_list import Member, block, groups
+from desched.service.reports.node_table import RESOURCE_NAMES, print_nodes
+from desched.service.reports.reason_texts import OTHER_DESCHEDULERS, sentence_of, summary_of, told
+from desched.service.reports.soft_taints import print_soft_taints
+
+MODE_NAMES = {Mode.DRY_RUN: "dry run", Mode.EVICT: "evicting"}
+
+
+def print_report(report: CycleReport, console: Console, *, single: bool = False) -> None:
+    """Print the whole report; it needs no colour and 80 columns are enough.
+
+    `single` is a cycle that no other follows.
+    """
+    _print_header(report, console)
+    print_nodes(report, console)
+    _print_node_reasons(report.plan.nodes, console)
+    _print_evictions(report, console)
+    print_soft_taints(report, console)
+    _print_refusals(report.plan.refusals, console)
+    print_earlier_moves(report, console)
+    _print_warnings(report, console)
+    for line in summary_of(report, single=single).splitlines():
+        console.print(Text(plain(line), style="bold"))
+
+
+# --- header -----------------------------------------------------------------------------------
+
+
+def _print_header(report: CycleReport, console: Console) -> None:
+    seen = report.observed
+    console.print(
+        Text(f"desched · {MODE_NAMES[report.mode]} · {plain(report.target)}", style="bold")
+    )
+    console.print(
+        Text(f"cycle {report.cycle} at {report.started_at:%Y-%m-%d %H:%M:%S} UTC"),
+        Text(f"· policy {plain(report.policy)}"),
+    )
+    unresolved = (
+        f", {seen.unresolved_series} series of no known node" if seen.unresolved_series else ""
+    )
+    console.print(
+        Text(
+            f"{count(seen.nodes, 'node')}, {count(seen.pods, 'pod')}, "
+            f"{seen.pods_measured} measured{unresolved}"
+        )
+    )
+    console.print()
+
+
+# --- nodes that are left alone ----------------------------------------------------------------
+
+
+def _print_node_reasons(verdicts: Iterable[NodeVerdict], console: Console) -> None:
+    by_reason: dict[tuple[type, NodeReason | UnknownReason], list[Member]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.reason is not None:
+            by_reason[type(verdict.reason), verdict.reason].append(
+                Member(verdict.node, verdict.detail)
+            )
+    if by_reason:
+        console.print(Text("\nNodes with a reason to be left alone:", style="bold"))
+        console.print(groups([(reason, nodes) for (_, reason), nodes in by_reason.items()]))
+    console.print()
+
+
+# --- evictions --------------------------------------------------------------------------------
+
+
+def _print_evictions(report: CycleReport, console: Console) -> None:
+    evictions = report.plan.evictions
+    if not evictions:
+        return
+    verb = "Would evict" if report.mode is Mode.DRY_RUN else "Evicting"
+    console.print(Text(f"{verb} {count(len(evictions), 'pod')}:", style="bold"))
+    outcomes = {outcome.pod: outcome for outcome in report.outcomes}
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", width=4)
+    table.add_column(overflow="fold")
+    for number, eviction in enumerate(evictions, 1):
+        lines = [*_move_lines(eviction), *_outcome_lines(outcomes.get(eviction.pod))]
+        title = Text(plain(str(eviction.pod)), style="bold")
+        table.add_row(Text(f"{number}."), block(title, lines))
+    console.print(table)
+    console.print()
+
+
+def _move_lines(eviction: PlannedEviction) -> Iterable[str]:
+    relief = " and ".join(
+        f"{percent(part.ratio)} points of {RESOURCE_NAMES[part.resource]}"
+        for part in eviction.relief
+    )
+    yield f"of {eviction.workload}, priority {eviction.priority}, cost {eviction.cost:.1f}"
+    yield (
+        f"{eviction.node} → {eviction.expected_node} (expected; "
+        f"{count(eviction.places, 'node has', 'nodes have')} room), takes {relief} away"
+    )
+    yield f"because {eviction.reason}"
+    if eviction.steered:
+        yield f"kept off {', '.join(eviction.steered)} by soft taints"
+    if eviction.scheduler:
+        yield f"placed by {plain(eviction.scheduler)}, perhaps on any other node where it fits"
+
+
+def _outcome_lines(outcome: Outcome | None) -> Iterable[str]:
+    if outcome is None:
+        return
+    yield f"{outcome.verdict}: {sentence_of(outcome.verdict)}"
+    if outcome.refusal is not None:
+        yield f"{outcome.refusal}: {sentence_of(outcome.refusal)}"
+    if outcome.detail:
+        yield outcome.detail
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+
+def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
+    if not refusals:
+        return
+    stay = count(len(refusals), "pod on overloaded nodes stays", "pods on overloaded nodes stay")
+    console.print(Text(f"{stay}:", style="bold"))
+    by_reason: dict[RefusalReason, list[Member]] = defaultdict(list)
+    for refusal in refusals:
+        by_reason[refusal.reason].append(Member(str(refusal.pod), refusal.detail))
+    console.print(groups(sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))))
+    console.print()
+
+
+# --- warnings ---------------------------------------------------------------------------------
+
+
+def _print_warnings(report: CycleReport, console: Console) -> None:
+    """What a person should know beside the plan; the summary tells of a plan that has to wait."""
+    if report.other_deschedulers:
+        others = ", ".join(report.other_deschedulers)
+        console.print(Text(plain(OTHER_DESCHEDULERS.format(others=others)), style="yellow"))
+    if report.not_acting is not None and report.result is not CycleResult.STANDING_BY:
+        why = told(report.not_acting, report.not_acting_detail)
+        console.print(Text(plain(f"Nothing may be evicted now: {why}"), style="yellow"))

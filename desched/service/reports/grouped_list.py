@@ -1,0 +1,54 @@
+"""Things with a reason in common, told together: how many, why, and the first of them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from desched.service.reports.formatting import plain
+from desched.service.reports.reason_texts import Reason, sentence_of
+
+MOST_EXAMPLES = 10
+
+
+class Member(NamedTuple):
+    """One of a group; `detail` is what is particular to it."""
+
+    name: str
+    detail: str = ""
+
+
+def groups(by_reason: Iterable[tuple[Reason, Sequence[Member]]]) -> Table:
+    """Each reason with its sentence, how many it concerns, and the first of them."""
+    return counted((f"{reason}: {sentence_of(reason)}", members) for reason, members in by_reason)
+
+
+def counted(by_title: Iterable[tuple[str, Sequence[Member]]]) -> Table:
+    """Each title with how many it concerns, and the first of them."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", width=4)
+    table.add_column(overflow="fold")
+    for title, members in by_title:
+        more = len(members) - MOST_EXAMPLES
+        lines = [
+            *_by_detail(members[:MOST_EXAMPLES]),
+            *([f"… and {more} more"] if more > 0 else []),
+        ]
+        table.add_row(str(len(members)), block(Text(plain(title)), lines))
+    return table
+
+
+def block(title: Text, lines: Iterable[str]) -> Text:
+    """A title with lines under it, indented."""
+    return Text("\n").join([title, *(Text(f"  {plain(line)}", style="dim") for line in lines)])
+
+
+def _by_detail(members: Iterable[Member]) -> Iterable[str]:
+    """The names of those that share a detail on one line with it."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for member in members:
+        names[member.detail].append(member.name)
+    for detail, alike in names.items():
+        yield ", ".join(alike) + (f" ({detail})" if detail else "")

@@ -1,0 +1,110 @@
+"""The nodes of a report as a table, hottest first."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure
+from desched.model.report import CycleReport
+from desched.model.resources import Resource
+from desched.service.reports.formatting import duration, percent, plain
+
+MOST_NODES = 20
+COLUMN_ORDER = (Resource.CPU, Resource.MEMORY, Resource.PODS)
+RESOURCE_NAMES = {Resource.CPU: "CPU", Resource.MEMORY: "Memory", Resource.PODS: "Pods"}
+CLASS_STYLES = {
+    NodeClass.OVERLOADED: "bold red",
+    NodeClass.BALANCED: "",
+    NodeClass.UNDERLOADED: "green",
+    NodeClass.UNKNOWN: "yellow",
+    NodeClass.OUT_OF_SCOPE: "dim",
+}
+
+
+def print_nodes(report: CycleReport, console: Console) -> None:
+    """Print each node with its levels now, its limits and its levels after the plan.
+
+    In a large cluster only the overloaded nodes and the expected destinations are shown, and the
+    others are counted.
+    """
+    shown, left = _choose_nodes(report)
+    resources = [r for r in COLUMN_ORDER if any(_pressure(verdict, r) for verdict in shown)]
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("Node", overflow="fold")
+    table.add_column("State")
+    for resource in resources:
+        heading = f"{RESOURCE_NAMES[resource]} % {_windows(shown, resource)}".rstrip()
+        table.add_column(heading, justify="right")
+        table.add_column("limit/stop", justify="right")
+        table.add_column("after", justify="right")
+    for verdict in shown:
+        cells = [cell for r in resources for cell in _cells(_pressure(verdict, r))]
+        table.add_row(
+            Text(plain(verdict.node)),
+            Text(verdict.node_class.replace("_", " "), style=CLASS_STYLES[verdict.node_class]),
+            *cells,
+        )
+    console.print(table)
+    if left:
+        kinds = Counter(verdict.node_class.replace("_", " ") for verdict in left)
+        console.print(
+            Text("… and " + ", ".join(f"{n} more {kind}" for kind, n in sorted(kinds.items())))
+        )
+
+
+def _choose_nodes(report: CycleReport) -> tuple[Sequence[NodeVerdict], Sequence[NodeVerdict]]:
+    """Which nodes to show, hottest first, and the rest."""
+    hottest = sorted(report.plan.nodes, key=lambda verdict: (-_excess(verdict), verdict.node))
+    if len(hottest) <= MOST_NODES:
+        return hottest, ()
+    goals = {eviction.expected_node for eviction in report.plan.evictions}
+    interesting = [
+        verdict
+        for verdict in hottest
+        if verdict.node_class is NodeClass.OVERLOADED or verdict.node in goals
+    ]
+    shown = interesting[:MOST_NODES] or hottest[:MOST_NODES]
+    names = {verdict.node for verdict in shown}
+    return shown, [verdict for verdict in hottest if verdict.node not in names]
+
+
+def _line(ratio: float) -> str:
+    return percent(ratio).removesuffix(".0")
+
+
+def _excess(verdict: NodeVerdict) -> float:
+    """How far the resource that is worst off is above its line; without numbers, last."""
+    return max(
+        (pressure.lowest_ratio - pressure.trigger_ratio for pressure in verdict.pressures),
+        default=float("-inf"),
+    )
+
+
+def _pressure(verdict: NodeVerdict, resource: Resource) -> ResourcePressure | None:
+    return next((p for p in verdict.pressures if p.resource is resource), None)
+
+
+def _windows(verdicts: Iterable[NodeVerdict], resource: Resource) -> str:
+    """The windows of the levels in a cell, as `5m/15m`."""
+    for verdict in verdicts:
+        pressure = _pressure(verdict, resource)
+        if pressure and pressure.measured:
+            return "/".join(duration(window) for window, _ in pressure.measured)
+    return ""
+
+
+def _cells(pressure: ResourcePressure | None) -> tuple[Text, Text, Text]:
+    """The levels now, the lines where overload begins and relief ends, the level after the plan."""
+    if pressure is None:
+        return Text("?"), Text(""), Text("")
+    levels = [ratio for _, ratio in pressure.measured] or [pressure.highest_ratio]
+    after = "" if pressure.after_ratio is None else percent(pressure.after_ratio)
+    style = CLASS_STYLES[NodeClass.OVERLOADED] if pressure.overloaded else ""
+    return (
+        Text("/".join(percent(ratio) for ratio in levels), style=style),
+        Text(f"{_line(pressure.trigger_ratio)}/{_line(pressure.stop_ratio)}"),
+        Text(after),
+    )

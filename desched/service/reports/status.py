@@ -1,0 +1,234 @@
+"""How things stand, for a person who asks: what desched did last, what rests, what is under way."""
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, assert_never
+
+import msgspec
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from desched.model.memory import CoolDown, EvictionRecord, LastCycle, Memory, NodeRounds, Pause
+from desched.planning.placement.forecast_trust import forecast_quality
+from desched.ports import LeaseRecord
+from desched.service.reports.formatting import count, percent, plain
+from desched.service.reports.rendering import TABLE_COLUMNS, ReportFormat, json_text
+from desched.service.reports.times import moment
+
+STATUS_VERSION = "desched.io/status/v1"
+
+MOST_LINES = 10
+"""Of a kind; the rest is counted, and JSON has them all."""
+
+MODE_NAMES = {"dry_run": "a dry run", "evict": "evicting"}
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What was found when a person asked.
+
+    `memory` is None if there is none, or if `problem` says that it cannot be used. `lease` is None
+    if there is none, or if `lease_problem` says that it could not be read.
+    """
+
+    asked_at: datetime
+    target: str
+    place: str
+    memory: Memory | None
+    problem: str = ""
+    lease: LeaseRecord | None = None
+    lease_problem: str = ""
+
+
+class Section(NamedTuple):
+    """A heading with what there is to say under it."""
+
+    title: str
+    lines: Sequence[str]
+
+
+def render_standing(
+    standing: Standing,
+    format: ReportFormat,  # noqa: A002  (its own word)
+) -> str:
+    """How things stand in one of the formats, ending in a newline.
+
+    JSON and YAML have the same structure, with all fields of the memory; times are in ISO 8601.
+    """
+    match format:
+        case "json":
+            return json_text(_document(standing))
+        case "yaml":
+            return yaml.safe_dump(_document(standing), sort_keys=False)
+        case "table":
+            console = Console(file=io.StringIO(), width=TABLE_COLUMNS, color_system=None)
+            with console.capture() as capture:
+                print_standing(standing, console)
+            return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+        case _:
+            assert_never(format)
+
+
+def _document(standing: Standing) -> object:
+    memory = standing.memory
+    quality = forecast_quality(memory, standing.asked_at) if memory else None
+    return {
+        "version": STATUS_VERSION,
+        **{name: _plain(getattr(standing, name)) for name in standing.__struct_fields__},
+        "forecast_quality": quality._asdict() if quality else None,
+    }
+
+
+def _plain(value: object) -> object:
+    """The value without structs, with their defaults too: what is stored leaves them out."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return msgspec.to_builtins(value)
+
+
+def print_standing(standing: Standing, console: Console) -> None:
+    """Print how things stand; it needs no colour and 80 columns are enough."""
+    console.print(Text(f"desched · status · {plain(standing.target)}", style="bold"))
+    console.print(Text(f"{plain(standing.place)} at {standing.asked_at:%Y-%m-%d %H:%M:%S} UTC"))
+    console.print()
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for title, lines in sections(standing):
+        mark = "•" if len(lines) > 1 else ""
+        for number, line in enumerate(lines):
+            heading = Text("" if number else title, style="bold")
+            table.add_row(heading, mark, Text(plain(line)))
+    console.print(table)
+
+
+def sections(standing: Standing) -> Iterator[Section]:
+    """What there is to say, the most urgent first; nothing in it is neutralised yet."""
+    memory, now = standing.memory, standing.asked_at
+    if standing.problem:
+        yield Section("PROBLEM", [standing.problem])
+    yield Section("leader", [_leader(standing)])
+    if memory is None:
+        if not standing.problem:
+            yield Section("memory", [f"There is none yet in {standing.place}."])
+        return
+    yield Section("last cycle", list(_last_cycle(memory.last_cycle, now)))
+    yield Section("pauses", _listed((pause_line(p, now) for p in memory.pauses), "none"))
+    yield Section("in flight", _listed((_flight(r, now) for r in memory.in_flight), "no eviction"))
+    resting = sorted((c for c in memory.cool_downs if now < c.until), key=lambda c: c.until)
+    yield Section("cool-downs", _listed((_cool_down(c, now) for c in resting), "none"))
+    yield Section("parked nodes", _listed(_parked(memory.nodes, now), "none"))
+    yield Section("forecasts", [_forecasts(memory, now)])
+
+
+def pause_line(pause: Pause, now: datetime) -> str:
+    """A pause with its end, who began it and why."""
+    why = f": {pause.why}" if pause.why else ""
+    return f"{pause} {_end(pause, now)} ({pause_origin(pause, now)}){why}"
+
+
+def pause_origin(pause: Pause, now: datetime) -> str:
+    """Who began a pause, and when."""
+    by = f"by {pause.by}" if pause.by else "by itself"
+    return f"begun {by} {moment(pause.since, now)}"
+
+
+def _end(pause: Pause, now: datetime) -> str:
+    if pause.until is None:
+        return "until it is resumed"
+    if pause.lasts(now):
+        return f"ends {moment(pause.until, now)}"
+    if pause.by:
+        return f"ended {moment(pause.until, now)}"
+    return f"was over {moment(pause.until, now)}; a single move tries it out before others follow"
+
+
+def _leader(standing: Standing) -> str:
+    lease, now = standing.lease, standing.asked_at
+    if standing.lease_problem:
+        return f"not known: {standing.lease_problem}"
+    if lease is None:
+        return "no leader election"
+    if not lease.holder:
+        return "nobody; the last one has released the Lease"
+    if lease.renewed_at is None:
+        return lease.holder
+    renewed = f"{lease.holder}, renewed {moment(lease.renewed_at, now)}"
+    if now - lease.renewed_at > timedelta(seconds=2 * lease.duration_seconds):
+        return f"{renewed}, which is too long: nobody acts, or clocks differ"
+    return renewed
+
+
+def _last_cycle(cycle: LastCycle | None, now: datetime) -> Iterator[str]:
+    if cycle is None:
+        yield "none yet"
+        return
+    mode = MODE_NAMES.get(cycle.mode, cycle.mode)
+    yield f"{moment(cycle.at, now)} by {cycle.instance}, {mode}: {cycle.result}"
+    if cycle.evicted:
+        yield f"evicted {count(cycle.evicted, 'pod')}"
+    if cycle.not_acting:
+        yield f"not acting: {cycle.not_acting}"
+    if cycle.overloaded:
+        names = ", ".join(cycle.overloaded[:MOST_LINES])
+        more = len(cycle.overloaded) - MOST_LINES
+        further = f" and {more} more" if more > 0 else ""
+        yield f"{count(len(cycle.overloaded), 'node is', 'nodes are')} overloaded: {names}{further}"
+    else:
+        yield "no node is overloaded"
+
+
+def _flight(record: EvictionRecord, now: datetime) -> str:
+    if record.left_at is None:
+        where = f"is leaving {record.node}, asked {moment(record.evicted_at, now)}"
+    else:
+        where = f"left {record.node} {moment(record.left_at, now)}"
+    if record.replacement is not None:
+        on = f" on {record.landed_on}" if record.landed_on else ""
+        then = f"replaced by {record.replacement}{on}"
+    else:
+        then = f"expected on {record.expected_node}"
+    until = f"; judged {_by(record.judged_by, now)}" if record.judged_by else ""
+    probe = " (tries out whether a pause can end)" if record.probe else ""
+    workload = f" of {record.workload}" if record.workload else ""
+    return f"{record.pod}{workload} {where}, {then}{until}{probe}"
+
+
+def _by(at: datetime, now: datetime) -> str:
+    return f"at the latest {moment(at, now)}" if at > now else f"since {moment(at, now)}"
+
+
+def _cool_down(rest: CoolDown, now: datetime) -> str:
+    after = f" after {rest.result.value}" if rest.result else ""
+    again = f", level {rest.level}" if rest.level else ""
+    return f"{rest.workload} ends {moment(rest.until, now)}{after}{again}"
+
+
+def _parked(nodes: Iterable[NodeRounds], now: datetime) -> Iterator[str]:
+    for node in nodes:
+        if node.parked_until is not None and now < node.parked_until:
+            rounds = count(node.rounds, "round")
+            yield f"{node.node} ends {moment(node.parked_until, now)}: {rounds} did not relieve it"
+
+
+def _forecasts(memory: Memory, now: datetime) -> str:
+    quality = forecast_quality(memory, now)
+    if quality is None:
+        return "no landing in the last 24 h"
+    return (
+        f"{count(quality.checks, 'landing')} in the last 24 h: {percent(quality.hit_rate)} % where "
+        f"expected (forecast {percent(quality.expected_hit_rate)} %), "
+        f"{percent(quality.bad_rate)} % bad (forecast {percent(quality.expected_bad_rate)} %)"
+    )
+
+
+def _listed(lines: Iterable[str], nothing: str) -> list[str]:
+    found = list(lines)
+    more = len(found) - MOST_LINES
+    further = [f"… and {more} more; --output json has all"] if more > 0 else []
+    return [*found[:MOST_LINES], *further] or [nothing]

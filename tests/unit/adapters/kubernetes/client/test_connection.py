@@ -1,0 +1,298 @@
+"""Requests end in time, are repeated only where that may help, and tell no secrets."""
+
+from collections.abc import Callable
+from threading import Event
+from time import monotonic
+
+import pytest
+
+from desched.adapters.kubernetes.client import connection as connection_module
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount
+from desched.errors import ConfigurationError, ObservationError
+from tests.unit.adapters.kubernetes.fake_api_server import (
+    FakeApiServer,
+    Reply,
+    account,
+    connection_to,
+    status,
+)
+
+
+def replies(*sequence: Reply):
+    """Each in turn, the last one for ever."""
+    left = list(sequence)
+    return lambda _: left.pop(0) if len(left) > 1 else left[0]
+
+
+def test_an_answer_brings_status_body_and_the_token_was_sent(server: FakeApiServer) -> None:
+    server.answer = replies(Reply(200, {"a": 1}))
+
+    answer = connection_to(server).get("/api/v1/pods", {"limit": "5"})
+
+    assert (answer.status, answer.body) == (200, b'{"a": 1}')
+    assert server.requests[0].headers["Authorization"] == "Bearer secret-token"
+    assert server.requests[0].query == {"limit": "5"}
+
+
+def recording(waited: list[float]) -> Callable[[float], bool]:
+    """Pauses that take no time; one of zero only asks whether to stop."""
+
+    def wait(seconds: float) -> bool:
+        if seconds:
+            waited.append(seconds)
+        return False
+
+    return wait
+
+
+def test_throttling_is_waited_out_for_as_long_as_the_server_asks(server: FakeApiServer) -> None:
+    server.answer = replies(Reply(429, headers={"Retry-After": "7"}), Reply(200, {}))
+    waited: list[float] = []
+
+    answer = connection_to(server, recording(waited)).get("/x")
+
+    assert answer.status == 200
+    assert waited == [7.0]
+
+
+def test_no_wait_goes_beyond_the_deadline(server: FakeApiServer) -> None:
+    server.answer = replies(Reply(429, headers={"Retry-After": "3600"}))
+    waited: list[float] = []
+
+    answer = connection_to(server, recording(waited)).get("/x")
+
+    assert (answer.status, answer.retry_after_seconds) == (429, 3600.0)
+    assert waited == []
+
+
+@pytest.mark.parametrize("text", ["Wed, 21 Oct 2026 07:28:00 GMT", "-5", "nan", "", "1e9"])
+def test_a_retry_after_that_is_no_number_of_seconds_is_not_followed(
+    server: FakeApiServer, text: str
+) -> None:
+    server.answer = replies(Reply(429, headers={"Retry-After": text}), Reply(200, {}))
+    waited: list[float] = []
+
+    connection_to(server, recording(waited)).get("/x")
+
+    assert waited == [connection_module.PAUSES_SECONDS[0]]
+
+
+@pytest.mark.parametrize("code", [500, 502, 503, 504])
+def test_a_server_error_is_tried_a_few_times_and_then_returned(
+    server: FakeApiServer, code: int
+) -> None:
+    server.answer = replies(Reply(code))
+
+    assert connection_to(server).get("/x").status == code
+    assert len(server.requests) == 1 + len(connection_module.PAUSES_SECONDS)
+
+
+@pytest.mark.parametrize("code", [302, 400, 403, 404, 410])
+def test_an_answer_that_will_not_change_is_not_asked_for_again(
+    server: FakeApiServer, code: int
+) -> None:
+    server.answer = replies(Reply(code, headers={"Location": "/elsewhere"}))
+
+    assert connection_to(server).get("/x").status == code
+    assert server.paths() == ["/x"]
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(server: FakeApiServer) -> None:
+    server.answer = replies(Reply(200, {}, cut_off=True), Reply(200, {"whole": True}))
+
+    assert connection_to(server).get("/x").body == b'{"whole": true}'
+
+
+def test_a_write_is_sent_once_whatever_comes_back(server: FakeApiServer) -> None:
+    server.answer = replies(Reply(503))
+    assert connection_to(server).post("/x", {"a": 1}).status == 503
+
+    server.answer = replies(Reply(200, {}, cut_off=True))
+    with pytest.raises(ObservationError, match="broke off"):
+        connection_to(server).post("/x", {"a": 1})
+    assert [request.body for request in server.requests] == [{"a": 1}, {"a": 1}]
+
+
+def test_a_slow_drip_ends_at_the_deadline_although_every_read_is_quick(
+    server: FakeApiServer,
+) -> None:
+    gate, sent = Event(), []
+
+    def drip() -> None:
+        sent.append(1)
+        gate.wait(0.02)
+
+    server.answer = replies(Reply(chunks=(b"x",) * 500, drip=drip))
+    began = monotonic()
+
+    with pytest.raises(ObservationError, match="the deadline passed"):
+        connection_to(server).get("/x", deadline_seconds=0.3)
+
+    assert monotonic() - began > 0.2
+    assert len(sent) < 500
+    gate.set()
+
+
+def test_a_server_that_never_answers_ends_at_the_deadline(server: FakeApiServer) -> None:
+    gate, answered = Event(), []
+
+    def silence(_: object) -> Reply:
+        gate.wait(60)
+        answered.append(1)
+        return Reply(200, {})
+
+    server.answer = silence
+    with pytest.raises(ObservationError, match="the deadline passed"):
+        connection_to(server).get("/x", deadline_seconds=0.3)
+    assert answered == []
+    gate.set()
+
+
+def test_an_answer_without_end_is_given_up(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "LONGEST_BODY_BYTES", 1 << 20)
+    server.answer = replies(Reply(chunks=(b"x" * (1 << 20),) * 3))
+
+    with pytest.raises(ObservationError, match="larger than 1 MiB"):
+        connection_to(server).get("/x")
+    assert len(server.requests) == 1
+
+
+def test_a_request_to_stop_ends_the_waiting(server: FakeApiServer) -> None:
+    server.answer = replies(Reply(503))
+
+    with pytest.raises(ObservationError, match="desched is stopping"):
+        connection_to(server, lambda _: True).get("/x")
+
+
+def test_a_refused_connection_says_what_to_check() -> None:
+    with FakeApiServer() as server:
+        gone = connection_to(server)
+
+    with pytest.raises(ObservationError, match=r"GET /x completely.*kubectl get --raw /readyz"):
+        gone.get("/x")
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 422, 502])
+def test_what_a_server_repeats_of_the_token_is_not_passed_on(
+    server: FakeApiServer, code: int
+) -> None:
+    server.answer = lambda request: status(code, f"who is {request.headers['Authorization']}?")
+
+    answer = connection_to(server).post("/x", {})
+    assert b"who is ***?" in answer.body
+
+
+def test_a_token_that_no_header_can_hold_is_told_without_its_text() -> None:
+    connection = KubernetesConnection(lambda: account("http://127.0.0.1:1", "Bearer secret\ntoken"))
+
+    with pytest.raises(ObservationError, match="characters that no token has") as caught:
+        connection.get("/x")
+    assert "secret" not in str(caught.value)
+
+
+def test_no_error_tells_the_token(server: FakeApiServer) -> None:
+    server.answer = replies(Reply(200, {}, cut_off=True))
+
+    with pytest.raises(ObservationError) as caught:
+        connection_to(server).post("/x", {})
+
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "secret-token" not in f"{error} {error!r}"
+        error = error.__cause__
+
+
+WRITE = {"a": 1}
+REQUESTS = {
+    "GET": lambda connection: connection.get("/x"),
+    "POST": lambda connection: connection.post("/x", WRITE),
+    "PATCH": lambda connection: connection.patch("/x", WRITE),
+}
+
+
+@pytest.mark.parametrize("method", REQUESTS)
+def test_credentials_are_read_again_when_they_are_no_longer_accepted(
+    server: FakeApiServer, method: str
+) -> None:
+    tokens = iter(["Bearer old", "Bearer new"])
+    server.answer = lambda request: (
+        Reply(200, {}) if request.headers["Authorization"] == "Bearer new" else status(401, "no")
+    )
+    connection = KubernetesConnection(lambda: account(server.url, next(tokens)), lambda _: False)
+
+    assert REQUESTS[method](connection).status == 200
+    assert connection.token() == "new"
+    assert [(r.method, r.body) for r in server.requests] == [
+        (method, None if method == "GET" else WRITE)
+    ] * 2
+
+
+@pytest.mark.parametrize("method", REQUESTS)
+def test_a_401_that_stays_is_returned_after_one_renewal(server: FakeApiServer, method: str) -> None:
+    server.answer = replies(status(401, "no"))
+
+    assert REQUESTS[method](connection_to(server)).status == 401
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+def test_a_write_with_renewed_credentials_is_sent_once_too(
+    server: FakeApiServer, method: str
+) -> None:
+    server.answer = replies(status(401, "no"), Reply(503), Reply(200, {}))
+
+    assert REQUESTS[method](connection_to(server)).status == 503
+    assert len(server.requests) == 2
+
+
+def test_a_write_does_not_begin_again_when_renewing_took_all_of_its_time(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answer = replies(status(401, "no"), Reply(200, {}))
+    seconds = 0.0
+
+    def find() -> ClusterAccount:
+        nonlocal seconds
+        seconds += 60
+        return account(server.url)
+
+    monkeypatch.setattr(connection_module, "monotonic", lambda: seconds)
+    connection = KubernetesConnection(find, lambda _: False)
+    assert connection.post("/x", WRITE, deadline_seconds=30).status == 401
+    assert len(server.requests) == 1
+
+
+def test_credentials_that_cannot_be_renewed_skip_the_cycle_only(server: FakeApiServer) -> None:
+    server.answer = replies(status(401, "no"))
+    accounts = iter([account(server.url)])
+
+    def find():
+        for found in accounts:
+            return found
+        raise ConfigurationError("The credential plugin failed.")
+
+    connection = KubernetesConnection(find, lambda _: False)
+    with pytest.raises(ObservationError, match="The credential plugin failed"):
+        connection.get("/x")
+
+
+def test_the_librarys_hook_for_rotated_tokens_is_asked_before_each_request(
+    server: FakeApiServer,
+) -> None:
+    server.answer = replies(Reply(200, {}))
+    rotating = account(server.url)
+    tokens = iter(["bearer one\n", "bearer two\n"])
+
+    def rotate(configuration) -> None:
+        configuration.api_key["BearerToken"] = next(tokens)
+
+    rotating.configuration.refresh_api_key_hook = rotate
+    connection = KubernetesConnection(lambda: rotating, lambda _: False)
+    connection.get("/x")
+    connection.get("/x")
+
+    sent = [request.headers["Authorization"] for request in server.requests]
+    assert sent == ["bearer one", "bearer two"]

@@ -1,0 +1,96 @@
+"""Whatever a server sends is either understood or an ObservationError, never a crash."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.decoding import Decoder
+from desched.adapters.kubernetes.objects import budgets
+from desched.adapters.kubernetes.objects.nodes import node
+from desched.adapters.kubernetes.objects.pods import PodBuilder
+from desched.errors import ObservationError
+from tests.unit.adapters.kubernetes import manifests
+
+RICH_POD = manifests.pod(
+    affinity={
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
+                ]
+            }
+        },
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+            ],
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}}
+            ],
+        },
+    },
+    topologySpreadConstraints=[
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    ],
+    initContainers=[{"name": "i", "resources": {"requests": {"cpu": "1"}}}],
+    resources={"requests": {"cpu": "1"}},
+    overhead={"cpu": "1m"},
+    nodeSelector={"a": "b"},
+)
+WRONG = (None, [], {}, 7, -1.5, "x", True, [None], {"x": None})
+
+Path = tuple[str | int, ...]
+
+
+def paths(tree: Any, here: Path = ()) -> Iterator[Path]:
+    if here:
+        yield here
+    if isinstance(tree, dict | list):
+        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from paths(value, (*here, key))
+
+
+def changed(tree: Any, path: Path, value: object) -> Any:
+    found = copy.deepcopy(tree)
+    parent = found
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("document", "kind", "build"),
+    [
+        (RICH_POD, api_types.Pod, PodBuilder().pod),
+        (manifests.node(), api_types.Node, node),
+        (
+            manifests.budget({"matchExpressions": [{"key": "a", "operator": "Exists"}]}),
+            api_types.PodDisruptionBudget,
+            budgets.budget,
+        ),
+    ],
+)
+def test_any_part_may_be_missing_or_of_another_shape(
+    document: manifests.Object, kind: type[Any], build: Callable[[Any], object]
+) -> None:
+    decoder = Decoder(kind, build)
+    understood = 0
+    for path in paths(document):
+        for value in WRONG:
+            body = msgspec.json.encode(changed(document, path, value))
+            with suppress(ObservationError):
+                decoder.one(body)
+                understood += 1
+    assert understood
+
+
+def test_an_empty_page_has_no_values_and_ends_the_list() -> None:
+    page = Decoder(api_types.Node, node).page(b'{"items": null, "metadata": {"continue": null}}')
+
+    assert (page.values, page.continue_token) == ([], "")

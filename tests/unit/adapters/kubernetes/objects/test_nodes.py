@@ -1,0 +1,104 @@
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.objects.nodes import node
+from desched.model.cluster import Node, Taint
+from desched.model.resources import Amounts
+from tests.unit.adapters.kubernetes import manifests
+
+GI = 2**30
+
+
+def built(document: manifests.Object) -> Node:
+    return node(msgspec.json.decode(msgspec.json.encode(document), type=api_types.Node))
+
+
+def test_a_realistic_node_comes_out_whole() -> None:
+    assert built(manifests.node()) == Node(
+        name="te1",
+        uid="uid-te1",
+        created_at=datetime(2026, 1, 10, 8, tzinfo=UTC),
+        labels={"kubernetes.io/os": "linux"},
+        capacity=Amounts(cpu_millicores=4000, memory_bytes=16 * GI, pods=110),
+        allocatable=Amounts(cpu_millicores=3920, memory_bytes=16 * GI, pods=110),
+        addresses=("10.0.0.7", "te1"),
+        images={
+            "registry.example/web@sha256:4f53": 120_000_000,
+            "registry.example/web:1": 120_000_000,
+        },
+    )
+
+
+def test_nodes_share_the_names_of_their_images() -> None:
+    one, other = (built(manifests.node(name)).images for name in ("te1", "te2"))
+
+    assert all(a is b for a, b in zip(one, other, strict=True))
+
+
+def test_images_without_names_or_size_are_no_error() -> None:
+    document = manifests.node()
+    document["status"]["images"] = [{"names": None, "sizeBytes": 5}, {"names": ["a:1"]}]
+
+    assert built(document).images == {"a:1": 0}
+
+
+def test_a_node_on_its_way_out_says_so() -> None:
+    document = manifests.node()
+    document["metadata"]["deletionTimestamp"] = manifests.CREATED
+    document["spec"] = {
+        "unschedulable": True,
+        "taints": [
+            {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+            {"key": "gpu", "value": "yes", "effect": "NoExecute"},
+        ],
+    }
+    found = built(document)
+
+    assert found.deleting
+    assert found.unschedulable
+    assert found.taints == (
+        Taint("node.kubernetes.io/unschedulable", "NoSchedule"),
+        Taint("gpu", "NoExecute", "yes"),
+    )
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [None, [], [{"type": "Ready", "status": "Unknown"}], [{"type": "Ready", "status": "False"}]],
+)
+def test_a_node_is_ready_only_if_its_condition_is_true(conditions: object) -> None:
+    document = manifests.node()
+    document["status"]["conditions"] = conditions
+
+    assert not built(document).ready
+
+
+def test_a_new_node_without_status_has_nothing_to_offer() -> None:
+    found = built({"metadata": manifests.metadata("new", "")})
+
+    assert (found.ready, found.capacity, found.allocatable) == (False, Amounts(), Amounts())
+
+
+@pytest.mark.parametrize(
+    ("info", "label", "expected"),
+    [("windows", "linux", "windows"), (None, "windows", "windows"), (None, "", "linux")],
+)
+def test_the_operating_system_is_the_kubelets_word_else_the_labels(
+    info: str | None, label: str, expected: str
+) -> None:
+    document = manifests.node()
+    document["status"]["nodeInfo"] = {"operatingSystem": info}
+    document["metadata"]["labels"] = {"kubernetes.io/os": label}
+
+    assert built(document).operating_system == expected
+
+
+def test_a_quantity_that_is_none_is_an_error() -> None:
+    document = manifests.node()
+    document["status"]["allocatable"]["memory"] = "lots"
+
+    with pytest.raises(ValueError, match="lots"):
+        built(document)

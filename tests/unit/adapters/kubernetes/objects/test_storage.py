@@ -1,0 +1,195 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.objects import budgets, storage
+from desched.model.cluster import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodDisruptionBudget,
+    Service,
+    StorageClass,
+)
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from tests.unit.adapters.kubernetes import manifests
+
+
+def budget(selector: dict[str, Any] | None, **status: int) -> PodDisruptionBudget:
+    return budgets.budget(
+        msgspec.convert(manifests.budget(selector, **status), api_types.PodDisruptionBudget)
+    )
+
+
+def test_a_budget_without_a_selector_covers_nothing_and_an_empty_one_everything() -> None:
+    assert budget(None).selector is None
+    assert budget({}).selector == LabelSelector()
+    assert budget({"matchLabels": None, "matchExpressions": None}).selector == LabelSelector()
+
+
+def test_a_budgets_selector_is_the_conjunction_of_labels_and_expressions() -> None:
+    selector = {
+        "matchLabels": {"app": "web"},
+        "matchExpressions": [
+            {"key": "tier", "operator": "In", "values": ["front", "back"]},
+            {"key": "canary", "operator": "DoesNotExist"},
+        ],
+    }
+
+    assert budget(selector) == PodDisruptionBudget(
+        "shop",
+        "web",
+        LabelSelector(
+            (
+                Requirement("app", Operator.IN, ("web",)),
+                Requirement("tier", Operator.IN, ("front", "back")),
+                Requirement("canary", Operator.DOES_NOT_EXIST),
+            )
+        ),
+        disruptions_allowed=2,
+    )
+
+
+def test_a_budget_that_its_controller_has_not_seen_is_not_up_to_date() -> None:
+    assert not budget({}, observedGeneration=0).up_to_date
+    assert budget({}, observedGeneration=1).up_to_date
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("AlwaysAllow", True), ("IfHealthyBudget", False), (None, False)]
+)
+def test_a_budget_may_always_allow_pods_that_are_not_healthy(
+    policy: str | None, *, expected: bool
+) -> None:
+    document = manifests.budget({})
+    document["spec"]["unhealthyPodEvictionPolicy"] = policy
+
+    found = budgets.budget(msgspec.convert(document, api_types.PodDisruptionBudget))
+
+    assert found.always_allows_unhealthy is expected
+
+
+def test_a_budget_with_an_operator_that_is_not_known_is_an_error() -> None:
+    with pytest.raises(ValueError, match="Like"):
+        budget({"matchExpressions": [{"key": "a", "operator": "Like"}]})
+
+
+def test_claims_name_their_class_and_volume_and_whether_they_are_for_one_pod() -> None:
+    bound = {
+        "metadata": manifests.metadata("data"),
+        "spec": {"storageClassName": "fast", "volumeName": "pv-1"},
+    }
+    fresh = {"metadata": manifests.metadata("data"), "spec": {"storageClassName": None}}
+    alone = {"metadata": manifests.metadata("data"), "spec": {"accessModes": ["ReadWriteOncePod"]}}
+
+    assert storage.claim(
+        msgspec.convert(bound, api_types.PersistentVolumeClaim)
+    ) == PersistentVolumeClaim("shop", "data", "fast", "pv-1")
+    assert storage.claim(
+        msgspec.convert(fresh, api_types.PersistentVolumeClaim)
+    ) == PersistentVolumeClaim("shop", "data")
+    assert storage.claim(msgspec.convert(alone, api_types.PersistentVolumeClaim)).for_one_pod
+
+
+@pytest.mark.parametrize("source", ["local", "hostPath"])
+def test_a_volume_on_a_nodes_own_disk_is_local(source: str) -> None:
+    zone = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    document = {
+        "metadata": manifests.metadata("pv-1", ""),
+        "spec": {
+            "storageClassName": "disk",
+            source: {"path": "/mnt"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [zone]}},
+        },
+    }
+
+    assert storage.volume(
+        msgspec.convert(document, api_types.PersistentVolume)
+    ) == PersistentVolume(
+        "pv-1",
+        "disk",
+        (NodeSelectorTerm((Requirement("zone", Operator.IN, ("a",)),)),),
+        local=True,
+    )
+
+
+def test_a_network_volume_can_be_reached_from_every_node() -> None:
+    document = {
+        "metadata": manifests.metadata(
+            "pv-1", "", labels={"topology.kubernetes.io/zone": "a__b", "team": "shop"}
+        ),
+        "spec": {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "v"}, "nodeAffinity": None},
+    }
+
+    assert storage.volume(
+        msgspec.convert(document, api_types.PersistentVolume)
+    ) == PersistentVolume(
+        "pv-1",
+        csi_driver="ebs.csi.aws.com",
+        csi_handle="v",
+        labels={"topology.kubernetes.io/zone": "a__b"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "waits"), [("WaitForFirstConsumer", True), ("Immediate", False), (None, False)]
+)
+def test_a_storage_class_says_whether_volumes_wait_for_their_pod(
+    mode: str | None, *, waits: bool
+) -> None:
+    document = {
+        "metadata": manifests.metadata("fast", ""),
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": mode,
+    }
+
+    assert storage.storage_class(msgspec.convert(document, api_types.StorageClass)) == StorageClass(
+        "fast", "ebs.csi.aws.com", waits
+    )
+
+
+def test_a_storage_class_may_name_where_its_volumes_can_be_made() -> None:
+    in_zone = {"key": "zone", "values": ["a", "b"]}
+    document = {
+        "metadata": manifests.metadata("fast", ""),
+        "provisioner": "ebs.csi.aws.com",
+        "allowedTopologies": [{"matchLabelExpressions": [in_zone]}, {}],
+    }
+
+    found = storage.storage_class(msgspec.convert(document, api_types.StorageClass))
+    assert found.topologies == (
+        NodeSelectorTerm((Requirement("zone", Operator.IN, ("a", "b")),)),
+        NodeSelectorTerm(),
+    )
+
+
+def test_a_driver_without_a_count_has_no_limit() -> None:
+    document = {
+        "metadata": manifests.metadata("te1", ""),
+        "spec": {
+            "drivers": [
+                {"name": "ebs", "nodeID": "i", "allocatable": {"count": 25}},
+                {"name": "nfs", "nodeID": "i", "allocatable": None},
+                {"name": "efs", "nodeID": "i", "allocatable": {}},
+            ]
+        },
+    }
+
+    assert storage.csi_node(msgspec.convert(document, api_types.CSINode)) == CSINode(
+        "te1", {"ebs": 25}
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "selector"), [({"selector": {"app": "web"}}, {"app": "web"}), ({}, {})]
+)
+def test_a_service_has_a_selector_or_selects_nothing(
+    spec: dict[str, Any], selector: dict[str, str]
+) -> None:
+    document = {"metadata": manifests.metadata("web"), "spec": spec}
+
+    found = budgets.service(msgspec.convert(document, api_types.Service))
+
+    assert found == Service("shop", "web", selector)

@@ -1,0 +1,327 @@
+"""Lists in pages, and every way in which one can fail."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from desched.adapters.kubernetes.client.access import REQUIRED_ACCESS
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.errors import ObservationError, ObservationSource
+from desched.model.cluster import ClusterState
+from tests.unit.adapters.kubernetes import manifests
+from tests.unit.adapters.kubernetes.fake_api_server import (
+    NO_SUCH_PATH,
+    FakeApiServer,
+    Reply,
+    Request,
+    api_groups,
+    connection_to,
+    status,
+)
+
+PODS = "/api/v1/pods"
+AUTOSCALERS = "/apis/autoscaling/v2/horizontalpodautoscalers"
+CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
+STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
+
+
+def reader_of(server: FakeApiServer, **settings: float) -> KubernetesReader:
+    return KubernetesReader(connection_to(server), page_size=2, **settings)
+
+
+def failure(server: FakeApiServer, **settings: float) -> str:
+    with pytest.raises(ObservationError) as caught:
+        reader_of(server, **settings).read_cluster()
+    assert caught.value.source is ObservationSource.CLUSTER
+    return str(caught.value)
+
+
+def paged(server: FakeApiServer, path: str, items: list[manifests.Object]) -> None:
+    """Serves pages of as many as are asked for; the continue token is the next index."""
+
+    def answer(request: Request) -> Reply | None:
+        if request.path != path:
+            return None
+        first, limit = int(request.query.get("continue", "0")), int(request.query["limit"])
+        following = first + limit
+        metadata = {"continue": str(following)} if following < len(items) else {}
+        return Reply(body={"metadata": metadata, "items": items[first:following]})
+
+    server.answer = answer
+
+
+def test_everything_is_read_and_joined(server: FakeApiServer) -> None:
+    named = {"metadata": manifests.metadata("x", "")}
+    server.lists = {
+        "/api/v1/nodes": [manifests.node()],
+        PODS: [manifests.pod()],
+        "/api/v1/namespaces": [
+            {"metadata": manifests.metadata("shop", "", labels={"team": "shop"})}
+        ],
+        "/api/v1/persistentvolumeclaims": [
+            {"metadata": manifests.metadata("data"), "spec": {"volumeName": "pv-1"}}
+        ],
+        "/api/v1/persistentvolumes": [{"metadata": manifests.metadata("pv-1", ""), "spec": {}}],
+        "/api/v1/services": [{"metadata": manifests.metadata("web"), "spec": {}}],
+        "/apis/apps/v1/replicasets": [
+            manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
+        ],
+        "/apis/apps/v1/deployments": [manifests.deployment()],
+        "/apis/apps/v1/statefulsets": [manifests.stateful_set()],
+        "/apis/batch/v1/jobs": [manifests.job()],
+        AUTOSCALERS: [manifests.autoscaler(3, 5)],
+        BUDGETS: [manifests.budget({"matchLabels": {"app": "web"}})],
+        "/apis/scheduling.k8s.io/v1/priorityclasses": [named | {"value": -7}],
+        STORAGE_CLASSES: [named | {"provisioner": "p"}],
+        CSI_NODES: [named | {"spec": {"drivers": None}}],
+    }
+
+    cluster = reader_of(server).read_cluster()
+
+    (pod,) = cluster.pods
+    workload = cluster.workload_of(pod)
+    assert workload is not None
+    assert (workload.kind, workload.name, workload.scaling) == ("Deployment", "web", True)
+    assert [str(budget) for budget in cluster.budgets_of(pod)] == ["shop/web"]
+    assert cluster.node_by_name["te1"].allocatable.cpu_millicores == 3920
+    assert cluster.namespaces == {"shop": {"team": "shop"}}
+    assert cluster.priority_classes == {"x": -7}
+    assert cluster.claims["shop", "data"].volume == "pv-1"
+    assert set(cluster.volumes) == {"pv-1"}
+    assert set(cluster.storage_classes) == set(cluster.csi_nodes) == {"x"}
+    assert [service.name for service in cluster.services] == ["web"]
+    assert set(cluster.workloads) == {"uid-web-5d4", "uid-db", "uid-sums"}
+    assert set(cluster.controller_selectors) == {"uid-web-5d4", "uid-db"}
+    assert cluster.server_version == "v1.36.3"
+
+
+def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiServer) -> None:
+    reader_of(server).read_cluster()
+
+    declared = [access.path() for access in REQUIRED_ACCESS if access.verb == "list"]
+    assert sorted(server.paths()) == sorted([*declared, "/version"])
+
+
+def test_lists_of_null_are_empty(server: FakeApiServer) -> None:
+    server.date = "Fri, 01 May 2026 12:00:00 GMT"
+    noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+    assert reader_of(server).read_cluster() == ClusterState(
+        (), (), server_version="v1.36.3", server_times=(noon, noon)
+    )
+
+
+@pytest.mark.parametrize(("count", "requests"), [(0, 1), (2, 1), (3, 2), (5, 3)])
+def test_a_long_list_comes_in_pages(server: FakeApiServer, count: int, requests: int) -> None:
+    paged(server, PODS, [manifests.pod(f"web-{number}") for number in range(count)])
+
+    cluster = reader_of(server).read_cluster()
+
+    assert [pod.name for pod in cluster.pods] == [f"web-{number}" for number in range(count)]
+    assert server.paths().count(PODS) == requests
+
+
+def expiring(server: FakeApiServer, times: int) -> None:
+    paged(server, PODS, [manifests.pod(f"web-{number}") for number in range(3)])
+    pages = server.answer
+    left = [status(410, "The provided continue parameter is too old")] * times
+
+    def answer(request: Request) -> Reply | None:
+        if left and "continue" in request.query:
+            return left.pop()
+        return pages(request)
+
+    server.answer = answer
+
+
+def test_an_expired_list_is_read_again_from_its_start(server: FakeApiServer) -> None:
+    expiring(server, times=1)
+
+    cluster = reader_of(server).read_cluster()
+
+    assert [pod.name for pod in cluster.pods] == ["web-0", "web-1", "web-2"]
+    assert server.paths().count(PODS) == 4
+
+
+def test_a_list_that_expires_twice_is_given_up(server: FakeApiServer) -> None:
+    expiring(server, times=2)
+
+    assert failure(server).startswith("The list of pods expired twice")
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (400, "The pods could not be read: status 400: so it is."),
+        (401, "credentials are not accepted (401)"),
+        (403, "the account may not list pods (403); grant it, as the ClusterRole in deploy/ does"),
+        (404, "the server does not have that kind (404)"),
+        (410, "status 410: so it is."),
+        (429, "throttling (429)"),
+        (503, "status 503: so it is."),
+    ],
+)
+def test_a_refused_list_says_what_to_do(server: FakeApiServer, code: int, sentence: str) -> None:
+    server.answer = lambda request: status(code, "so it is") if request.path == PODS else None
+
+    assert sentence in failure(server)
+
+
+def test_a_refusal_names_the_api_group(server: FakeApiServer) -> None:
+    server.answer = lambda request: status(403, "no") if request.path == BUDGETS else None
+
+    assert "may not list poddisruptionbudgets in group policy (403)" in failure(server)
+
+
+def test_a_cluster_may_lack_what_is_an_add_on(server: FakeApiServer) -> None:
+    add_ons = dict.fromkeys([AUTOSCALERS, CSI_NODES, STORAGE_CLASSES], NO_SUCH_PATH)
+    replies = {**add_ons, "/apis": api_groups("apps", "policy")}
+    server.answer = lambda request: replies.get(request.path)
+
+    assert reader_of(server).read_cluster().nodes == ()
+
+
+@pytest.mark.parametrize("path", [AUTOSCALERS, CSI_NODES, STORAGE_CLASSES])
+@pytest.mark.parametrize(
+    "said",
+    [NO_SUCH_PATH, Reply(404, b"<html>"), status(404, "not found")],  # the last of a version
+)
+def test_what_the_server_has_is_never_taken_for_absent(
+    server: FakeApiServer, path: str, said: Reply
+) -> None:
+    replies = {path: said, "/apis": api_groups("apps", "autoscaling", "policy", "storage.k8s.io")}
+    server.answer = lambda request: replies.get(request.path)
+
+    assert "does not have that kind (404)" in failure(server)
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        (NO_SUCH_PATH, "does not have that kind (404)"),
+        (status(403, "no"), "does not have that kind (404)"),
+        (Reply(body=b"<html>"), "The APIGroupList without a name cannot be read"),
+        (Reply(body={"kind": "APIGroupList", "groups": None}), "APIGroupList without a name"),
+        (Reply(body={"groups": []}), "APIGroupList without a name"),
+    ],
+)
+def test_without_the_servers_own_word_nothing_is_absent(
+    server: FakeApiServer, groups: Reply, sentence: str
+) -> None:
+    replies = {AUTOSCALERS: NO_SUCH_PATH, "/apis": groups}
+    server.answer = lambda request: replies.get(request.path)
+
+    assert sentence in failure(server)
+
+
+def test_a_list_that_is_gone_after_its_first_page_is_not_absent(server: FakeApiServer) -> None:
+    paged(server, AUTOSCALERS, [manifests.autoscaler(3, 3) for _ in range(3)])
+    pages = server.answer
+
+    def answer(request: Request) -> Reply | None:
+        if request.path == "/apis":
+            return api_groups("autoscaling")
+        return NO_SUCH_PATH if "continue" in request.query else pages(request)
+
+    server.answer = answer
+
+    assert "horizontalpodautoscalers could not be read" in failure(server)
+
+
+def test_budgets_that_cannot_be_seen_are_never_taken_for_none(server: FakeApiServer) -> None:
+    replies = {BUDGETS: NO_SUCH_PATH, "/apis": api_groups("apps")}
+    server.answer = lambda request: replies.get(request.path)
+
+    assert "poddisruptionbudgets could not be read" in failure(server)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"<html>", b"[]", b"{}", b"\xff"),
+        *(b'{"items": 5}', b'{"items": [', b'{"kind": "Status"}'),
+        b'{"items": [], "metadata": {"remainingItemCount": 3}}',
+    ],
+)
+def test_an_answer_that_is_no_whole_list_is_an_error(server: FakeApiServer, body: bytes) -> None:
+    server.answer = lambda request: Reply(body=body) if request.path == PODS else None
+
+    assert failure(server).startswith("The list of Pods cannot be read (")
+
+
+def test_an_unreadable_object_is_named_with_its_field(server: FakeApiServer) -> None:
+    bad = manifests.pod("web-2", nodeName=7)
+    server.lists[PODS] = [manifests.pod(), bad]
+
+    sentence = failure(server)
+
+    assert sentence.startswith("The Pod shop/web-2 cannot be read (")
+    assert "$.spec.nodeName" in sentence
+    assert "nothing is evicted" in sentence
+
+
+@pytest.mark.parametrize("text", ["lots", "1Qi", "x" * 100])
+def test_an_unreadable_quantity_is_named_with_its_pod(server: FakeApiServer, text: str) -> None:
+    bad = manifests.pod("web-2", overhead={"cpu": text})
+    server.lists[PODS] = [manifests.pod(), bad]
+
+    assert failure(server).startswith("The Pod shop/web-2 cannot be read (")
+
+
+def test_an_unreadable_metric_is_named_with_its_autoscaler(server: FakeApiServer) -> None:
+    bad = manifests.autoscaler(3, 3, metrics=[{"pods": {"target": {"averageValue": "lots"}}}])
+    bad["status"]["currentMetrics"] = [{"pods": {"current": {"averageValue": "1"}}}]
+    server.lists[AUTOSCALERS] = [bad]
+
+    assert failure(server).startswith("The HorizontalPodAutoscaler shop/web cannot be read (")
+
+
+def test_an_object_without_a_name_is_an_error_too(server: FakeApiServer) -> None:
+    server.lists["/api/v1/nodes"] = [{"metadata": {}}]
+
+    assert failure(server).startswith("The Node without a name cannot be read (")
+
+
+def test_all_lists_together_have_a_deadline(server: FakeApiServer) -> None:
+    sentence = failure(server, cluster_deadline_seconds=0.0)
+
+    assert "took too long and was given up at `list nodes`" in sentence
+    assert server.requests == []
+
+
+def test_a_server_whose_lists_never_end_is_given_up(server: FakeApiServer) -> None:
+    endless = Reply(body={"metadata": {"continue": "more"}, "items": []})
+    server.answer = lambda _: endless
+
+    sentence = failure(server, cluster_deadline_seconds=0.3)
+
+    assert "given up at `list nodes`" in sentence or "the deadline passed" in sentence
+
+
+def test_a_server_that_hides_its_version_is_read_all_the_same(server: FakeApiServer) -> None:
+    server.answer = lambda request: status(403, "no") if request.path == "/version" else None
+
+    assert reader_of(server).read_cluster().server_version == ""
+
+
+def test_the_servers_clock_is_read_from_its_answers(server: FakeApiServer) -> None:
+    dates = [f"Fri, 01 May 2026 12:00:{second:02d} GMT" for second in (7, 5, 9)]
+
+    def answer(_: Request) -> None:
+        server.date = dates.pop() if len(dates) > 1 else dates[0]
+
+    server.answer = answer
+    cluster = reader_of(server).read_cluster()
+
+    noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    assert cluster.server_times == (noon + timedelta(seconds=5), noon + timedelta(seconds=9))
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Fri, 99 May 2026 12:00:00 GMT"])
+def test_a_server_that_does_not_tell_its_time_is_not_believed(
+    server: FakeApiServer, date: str
+) -> None:
+    server.date = date
+
+    assert failure(server).startswith("No answer of the API server tells its time")

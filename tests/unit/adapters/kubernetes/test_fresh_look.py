@@ -1,0 +1,249 @@
+"""One pod just before its eviction: few requests, each about one object or one namespace."""
+
+import pytest
+
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.errors import ObservationError
+from desched.model.cluster import Owner, PodRef
+from desched.ports import FreshLook
+from tests.unit.adapters.kubernetes import manifests
+from tests.unit.adapters.kubernetes.fake_api_server import (
+    NO_SUCH_PATH,
+    FakeApiServer,
+    Reply,
+    Request,
+    api_groups,
+    connection_to,
+    status,
+)
+
+REF = PodRef("shop", "web-1", "an-older-uid")
+POD = "/api/v1/namespaces/shop/pods/web-1"
+NODE = "/api/v1/nodes?te1"
+APPS = "/apis/apps/v1/namespaces/shop"
+REPLICA_SET = f"{APPS}/replicasets?web-5d4"
+DEPLOYMENT = f"{APPS}/deployments?web"
+JOB = "/apis/batch/v1/namespaces/shop/jobs?sums"
+AUTOSCALERS = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers"
+BUDGETS = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets"
+
+
+def asked_for(request: Request) -> str:
+    """The path, and after a question mark the name that a list is narrowed to."""
+    field, _, name = request.query.get("fieldSelector", "").partition("=")
+    assert field in {"", "metadata.name"}
+    return f"{request.path}?{name}" if name else request.path
+
+
+class Shop:
+    """What the server has, by what is asked for."""
+
+    def __init__(self, server: FakeApiServer) -> None:
+        self.server = server
+        self.objects = {
+            POD: manifests.pod(),
+            NODE: manifests.node(),
+            REPLICA_SET: manifests.replica_set(owned_by=manifests.owner("Deployment", "web")),
+            DEPLOYMENT: manifests.deployment(),
+        }
+        server.lists = {
+            AUTOSCALERS: [manifests.autoscaler(3, 5)],
+            BUDGETS: [manifests.budget({"matchLabels": {"app": "web"}})],
+        }
+        server.answer = self.answer
+
+    def answer(self, request: Request) -> Reply | None:
+        if request.path in self.server.lists:
+            return None
+        wanted = asked_for(request)
+        found = self.objects.get(wanted)
+        if "?" in wanted:
+            return Reply(body={"metadata": {}, "items": [found] if found else []})
+        return status(404, "not found") if found is None else Reply(body=found)
+
+    def asked(self) -> list[str]:
+        """What has been asked for, in this order."""
+        return [asked_for(request) for request in self.server.requests]
+
+    def owned_by(self, kind: str, name: str) -> None:
+        """The pod's controller is another one."""
+        self.objects[POD]["metadata"]["ownerReferences"] = [manifests.owner(kind, name)]
+
+    def look(self, deadline_seconds: float = 30.0) -> FreshLook | None:
+        connection = connection_to(self.server)
+        return KubernetesReader(connection, deadline_seconds=deadline_seconds).read_around(REF)
+
+    def seen(self) -> FreshLook:
+        look = self.look()
+        assert look is not None
+        return look
+
+
+@pytest.fixture
+def shop(server: FakeApiServer) -> Shop:
+    return Shop(server)
+
+
+def test_a_pod_comes_with_its_node_its_deployment_and_the_budgets_of_its_namespace(
+    shop: Shop,
+) -> None:
+    look = shop.seen()
+
+    assert (look.pod.uid, look.pod.node) == ("uid-web-1", "te1")
+    assert look.node is not None
+    assert (look.node.name, look.node.allocatable.cpu_millicores) == ("te1", 3920)
+    assert look.workload is not None
+    assert str(look.workload) == "Deployment shop/web"
+    assert (look.workload.ready_replicas, look.workload.scaling) == (3, True)
+    assert [str(budget) for budget in look.charged] == ["shop/web"]
+
+
+def test_what_protects_the_pod_is_read_last_and_nothing_is_asked_of_the_whole_cluster(
+    shop: Shop,
+) -> None:
+    shop.look()
+
+    assert shop.asked() == [POD, NODE, REPLICA_SET, DEPLOYMENT, AUTOSCALERS, BUDGETS]
+
+
+def test_a_pod_that_is_gone_costs_one_request(shop: Shop) -> None:
+    del shop.objects[POD]
+
+    assert shop.look() is None
+    assert shop.asked() == [POD]
+
+
+def test_a_proxy_does_not_know_that_a_pod_is_gone(shop: Shop) -> None:
+    shop.server.answer = lambda _: Reply(404, b"<html>")
+
+    with pytest.raises(ObservationError, match="pods could not be read"):
+        shop.look()
+
+
+def test_a_proxy_does_not_know_that_there_are_no_autoscalers(shop: Shop) -> None:
+    del shop.server.lists[AUTOSCALERS]
+    replies = {AUTOSCALERS: NO_SUCH_PATH, "/apis": api_groups("autoscaling")}
+    shop.server.answer = lambda request: replies.get(request.path) or shop.answer(request)
+
+    with pytest.raises(ObservationError, match="horizontalpodautoscalers could not be read"):
+        shop.look()
+
+
+def test_a_stateful_set_is_the_workload_itself(shop: Shop) -> None:
+    shop.owned_by("StatefulSet", "db")
+    shop.objects[f"{APPS}/statefulsets?db"] = manifests.stateful_set()
+
+    workload = shop.seen().workload
+
+    assert workload is not None
+    assert (str(workload), workload.rolling_out) == ("StatefulSet shop/db", False)
+
+
+def test_a_job_is_the_workload_itself(shop: Shop) -> None:
+    shop.owned_by("Job", "sums")
+    shop.objects[JOB] = manifests.job()
+
+    workload = shop.seen().workload
+
+    assert workload is not None
+    assert (str(workload), workload.survives_disruption) == ("Job shop/sums", False)
+
+
+def test_a_controller_that_is_not_understood_is_named_and_is_no_workload(shop: Shop) -> None:
+    shop.objects[REPLICA_SET] = manifests.replica_set(owned_by=manifests.owner("Rollout", "web"))
+
+    look = shop.seen()
+
+    assert look.workload is None
+    assert look.controller_owner == Owner("Rollout", "web", "uid-web", "apps/v1")
+    assert DEPLOYMENT not in shop.asked()
+
+
+def test_of_an_unknown_kind_of_controller_nothing_is_asked(shop: Shop) -> None:
+    shop.owned_by("Carousel", "web")
+
+    assert shop.seen().workload is None
+    assert shop.asked() == [POD, NODE, AUTOSCALERS, BUDGETS]
+
+
+def test_a_bare_pod_has_no_workload(shop: Shop) -> None:
+    shop.objects[POD]["metadata"]["ownerReferences"] = []
+
+    assert shop.seen().workload is None
+
+
+@pytest.mark.parametrize("path", [REPLICA_SET, DEPLOYMENT])
+def test_a_controller_that_is_gone_leaves_no_workload(shop: Shop, path: str) -> None:
+    del shop.objects[path]
+
+    assert shop.seen().workload is None
+
+
+@pytest.mark.parametrize("path", [REPLICA_SET, DEPLOYMENT])
+def test_a_later_controller_of_the_same_name_is_not_the_pods(shop: Shop, path: str) -> None:
+    shop.objects[path]["metadata"]["uid"] = "a-later-one"
+
+    assert shop.seen().workload is None
+
+
+def test_a_node_that_is_gone_is_none(shop: Shop) -> None:
+    del shop.objects[NODE]
+
+    assert shop.seen().node is None
+
+
+def test_a_pod_without_a_node_is_not_asked_for_one(shop: Shop) -> None:
+    shop.objects[POD] = manifests.pod(nodeName=None)
+
+    assert shop.seen().node is None
+    assert NODE not in shop.asked()
+
+
+def test_a_cluster_without_autoscalers_is_read_all_the_same(shop: Shop) -> None:
+    del shop.server.lists[AUTOSCALERS]
+    replies = {AUTOSCALERS: NO_SUCH_PATH, "/apis": api_groups("apps", "policy")}
+    shop.server.answer = lambda request: replies.get(request.path) or shop.answer(request)
+
+    workload = shop.seen().workload
+
+    assert workload is not None
+    assert workload.autoscaler is None
+
+
+def test_budgets_that_cannot_be_seen_are_never_taken_for_none(shop: Shop) -> None:
+    del shop.server.lists[BUDGETS]
+
+    with pytest.raises(ObservationError, match="poddisruptionbudgets could not be read"):
+        shop.look()
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        (POD, "get pods"),
+        (NODE, "list nodes"),
+        (REPLICA_SET, "list replicasets in group apps"),
+        (DEPLOYMENT, "list deployments in group apps"),
+        (AUTOSCALERS, "list horizontalpodautoscalers in group autoscaling"),
+        (BUDGETS, "list poddisruptionbudgets in group policy"),
+    ],
+)
+def test_what_may_not_be_read_is_named(shop: Shop, path: str, what: str) -> None:
+    shop.server.answer = lambda request: (
+        status(403, "no") if asked_for(request) == path else shop.answer(request)
+    )
+
+    with pytest.raises(ObservationError, match=rf"may not {what} \(403\)"):
+        shop.look()
+
+
+def test_a_pod_that_cannot_be_understood_is_an_error(shop: Shop) -> None:
+    shop.objects[POD] = {"kind": "Pod"}
+
+    with pytest.raises(ObservationError, match="The Pod without a name cannot be read"):
+        shop.look()
+
+
+def test_the_whole_look_has_one_deadline(shop: Shop) -> None:
+    with pytest.raises(ObservationError, match="given up at `get pods`"):
+        shop.look(deadline_seconds=0.0)

@@ -1,0 +1,422 @@
+"""What the client makes of a server's answers, over real HTTP."""
+
+import gzip
+import json
+import socket
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from pathlib import Path
+from threading import Event
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from pydantic import SecretStr
+
+from desched.adapters.prometheus import session
+from desched.adapters.prometheus.answers import Series
+from desched.adapters.prometheus.client import PrometheusClient
+from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.session import PrometheusSession
+from desched.errors import ObservationError, ObservationSource
+from tests.unit.adapters.prometheus.fake_server import (
+    EVALUATED_AT,
+    Asked,
+    FakePrometheus,
+    Reply,
+    refusal,
+    vector,
+)
+
+pauses: list[float] = []
+
+
+def pause(seconds: float) -> bool:
+    """Takes no time; one of zero only asks whether to stop."""
+    if seconds:
+        pauses.append(seconds)
+    return False
+
+
+def client(fake: FakePrometheus, **settings: Any) -> PrometheusClient:
+    pauses.clear()
+    connection = PrometheusConnection(**({"url": fake.url} | settings))
+    return PrometheusClient(connection, pause)
+
+
+def failure(fake: FakePrometheus, **settings: Any) -> str:
+    with pytest.raises(ObservationError) as raised:
+        client(fake, **settings).query("up")
+    assert raised.value.source is ObservationSource.PROMETHEUS
+    return str(raised.value)
+
+
+def test_an_instant_vector_becomes_series(fake: FakePrometheus) -> None:
+    fake.replies(vector(({"node": "a"}, 0.5)))
+
+    answer = client(fake).query("up")
+
+    assert answer.series == (Series({"node": "a"}, 0.5, EVALUATED_AT),)
+    assert fake.asked[0].path == "/api/v1/query"
+    assert fake.asked[0].query == "up"
+
+
+def test_a_url_with_a_path_such_as_the_service_proxy_is_kept(fake: FakePrometheus) -> None:
+    path = "/api/v1/namespaces/mon/services/http:prom:80/proxy"
+
+    client(fake, url=f"{fake.url}{path}/").query("up")
+
+    assert fake.asked[0].path == f"{path}/api/v1/query"
+
+
+def test_one_connection_serves_all_queries(fake: FakePrometheus) -> None:
+    asking = client(fake)
+    for _ in range(3):
+        asking.query("up")
+
+    assert len({asked.peer for asked in fake.asked}) == 1
+
+
+def test_compressed_answers_are_read(fake: FakePrometheus) -> None:
+    plain = vector(({}, 1.0))
+    fake.replies(
+        Reply(gzip.compress(plain.body), headers={**plain.headers, "Content-Encoding": "gzip"})
+    )
+
+    assert len(client(fake).query("up").series) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"bearer_token": SecretStr("t0ken\n")}, "Bearer t0ken"),
+        ({"token_provider": lambda: "fresh"}, "Bearer fresh"),
+        ({"username": "me", "password": SecretStr("pw")}, "Basic bWU6cHc="),
+        ({}, None),
+    ],
+)
+def test_credentials_are_sent(
+    fake: FakePrometheus, settings: dict[str, Any], expected: str | None
+) -> None:
+    client(fake, headers={"X-Scope-OrgID": "team"}, **settings).query("up")
+
+    assert fake.asked[0].headers.get("Authorization") == expected
+    assert fake.asked[0].headers["X-Scope-OrgID"] == "team"
+
+
+def test_a_user_in_the_url_is_sent_as_basic_credentials(fake: FakePrometheus) -> None:
+    client(fake, url=fake.url.replace("//", "//me:pw@")).query("up")
+
+    assert fake.asked[0].headers["Authorization"] == "Basic bWU6cHc="
+
+
+def test_a_rotated_token_file_is_read_again(fake: FakePrometheus, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    asking = client(fake, bearer_token_file=token)
+    asking.query("up")
+    token.write_text("new\n")
+    asking.query("up")
+
+    assert [a.headers["Authorization"] for a in fake.asked] == ["Bearer old", "Bearer new"]
+
+
+def test_a_token_file_that_is_gone_is_said(fake: FakePrometheus, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    asking = client(fake, bearer_token_file=token)
+    token.unlink()
+
+    with pytest.raises(ObservationError, match="cannot be read from"):
+        asking.query("up")
+
+
+@pytest.mark.parametrize("token", ["two\nlines", "tökén"])
+def test_what_cannot_be_a_token_is_not_sent_and_not_printed(
+    fake: FakePrometheus, token: str
+) -> None:
+    sentence = failure(fake, token_provider=lambda: token)
+
+    assert "characters that no token has" in sentence
+    assert token not in sentence
+    assert fake.asked == []
+
+
+def test_an_empty_token_file_is_said(fake: FakePrometheus, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("\n")
+
+    assert "is empty" in failure(fake, bearer_token_file=token)
+
+
+def test_certificates_and_their_check_are_handed_to_the_transport(tmp_path: Path) -> None:
+    ca, cert, key = (tmp_path / name for name in ("ca.pem", "cert.pem", "key.pem"))
+    for path in (ca, cert, key):
+        path.touch()
+    secured = PrometheusConnection(
+        url="https://prometheus.example", ca_file=ca, client_cert_file=cert, client_key_file=key
+    )
+    unchecked = PrometheusConnection(url="https://prometheus.example", insecure_skip_verify=True)
+
+    with PrometheusSession(secured, lambda _: False, print) as strict:
+        assert strict.verify == str(ca)
+        assert strict.cert == (str(cert), str(key))
+    with PrometheusSession(unchecked, lambda _: False, print) as lenient:
+        assert lenient.verify is False
+
+
+def test_a_certificate_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.touch()
+    connection = PrometheusConnection(url="https://127.0.0.1:1", ca_file=ca)
+    ca.unlink()
+
+    with pytest.raises(ObservationError, match=str(ca)):
+        PrometheusClient(connection, lambda _: False).query("up")
+
+
+def test_warnings_and_marks_of_partial_data_are_kept(fake: FakePrometheus) -> None:
+    fake.replies(
+        vector(
+            warnings=["store-1 is down"],
+            infos=["PromQL info: metric might not be a counter", "one shard missing"],
+            isPartial=True,
+        )
+    )
+
+    assert client(fake).query("up").warnings == (
+        "store-1 is down",
+        "one shard missing",
+        "the answer is marked as partial",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (refusal(401), "HTTP 401.; check the token or the password"),
+        (refusal(403, message="services is forbidden"), "HTTP 403.*: services is forbidden"),
+        (refusal(404), "HTTP 404.; check its path"),
+        (refusal(400, error="1:5: parse error"), "check metrics.queries: 1:5: parse error"),
+        (refusal(200, error="query timed out"), "error instead of data: query timed out"),
+        (
+            Reply(b"<html>Sign in</html>", headers={"Content-Type": "text/html"}),
+            "something else than query results .text/html., perhaps a login page",
+        ),
+        (Reply(b'{"status": "success", "data": {"resul'), "something else than query results"),
+        (Reply(b'["no", "object"]'), "something else than query results"),
+        (Reply(b'{"status": "success"}'), "error instead of data"),
+        (
+            Reply(b'{"status":"success","data":{"resultType":"matrix","result":[]}}'),
+            "answered with a matrix; a query must give an instant vector",
+        ),
+        (
+            Reply(b'{"status":"success","data":{"resultType":"vector","result":[7]}}'),
+            "samples that are not understood",
+        ),
+        (
+            Reply(
+                b'{"status":"success","data":{"resultType":"vector",'
+                b'"result":[{"metric":{},"value":[1e300,"1"]}]}}'
+            ),
+            "samples that are not understood",
+        ),
+        (
+            Reply(b'{"status":"success","data":{"result":' + b"[" * 100_000),
+            "something else than query results",
+        ),
+        (
+            Reply(b"", 302, {"Location": "https://login.example/?next=/"}),
+            "redirects elsewhere .HTTP 302.",
+        ),
+    ],
+)
+def test_an_answer_without_data_says_what_to_check(
+    fake: FakePrometheus, reply: Reply, sentence: str
+) -> None:
+    fake.replies(reply)
+
+    with pytest.raises(ObservationError, match=sentence) as raised:
+        client(fake).query("up")
+
+    assert str(raised.value).startswith(f"Prometheus at {fake.url} ")
+    assert len(fake.asked) == 1
+
+
+SECRET = "s3cr3t/pass+word=="  # noqa: S105  (what must not show up anywhere)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"bearer_token": SecretStr(SECRET)},
+        {"username": "me", "password": SecretStr(SECRET)},
+        {"headers": {"X-Api-Key": SECRET}},
+        {"headers": {"Cookie": f"session={SECRET}"}},
+    ],
+)
+def test_what_a_server_repeats_of_the_credentials_is_not_passed_on(
+    fake: FakePrometheus, settings: dict[str, Any]
+) -> None:
+    def echo(status: int) -> Callable[[Asked], Reply]:
+        def answer(asked: Asked) -> Reply:
+            sent = " ".join(asked.headers.values())
+            words = f"who is {sent} or {SECRET} or {quote(SECRET, safe='')}?"
+            kind = {"Content-Type": f"text/html; {sent}"}
+            if status == 204:
+                return Reply(b"", 200, kind)
+            return Reply(json.dumps({"status": "error", "error": words}).encode(), status, kind)
+
+        return answer
+
+    encoded = b64encode(SECRET.encode()).decode()
+    for status in (200, 204, 400, 401, 500):
+        fake.answer = echo(status)
+        sentence = failure(fake, **settings)
+        assert "***" in sentence
+        for form in (
+            SECRET,
+            quote(SECRET, safe=""),
+            encoded,
+            b64encode(b"me:" + SECRET.encode()).decode(),
+        ):
+            assert form not in sentence, sentence
+
+
+def test_warnings_do_not_repeat_the_credentials(fake: FakePrometheus) -> None:
+    fake.replies(vector(warnings=[f"store of {SECRET} is down"]))
+
+    warnings = client(fake, bearer_token=SecretStr(SECRET)).query("up").warnings
+    assert warnings == ("store of *** is down",)
+
+
+def test_redirects_do_not_take_credentials_elsewhere(fake: FakePrometheus) -> None:
+    with FakePrometheus() as elsewhere:
+        fake.replies(Reply(b"", 307, {"Location": f"{elsewhere.url}/api/v1/query"}))
+
+        assert "redirects elsewhere" in failure(fake, bearer_token=SecretStr("x"))
+        assert elsewhere.asked == []
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_passing_failure_is_asked_again(fake: FakePrometheus, status: int) -> None:
+    fake.replies(refusal(status), refusal(status), vector(({}, 1.0)))
+
+    assert len(client(fake).query("up").series) == 1
+    assert pauses == [0.5, 1.0]
+
+
+def test_a_lasting_failure_is_given_up(fake: FakePrometheus) -> None:
+    unavailable = refusal(503, error="starting up")
+    fake.replies(unavailable._replace(headers={"Retry-After": "3600", **unavailable.headers}))
+
+    assert failure(fake).endswith("failed (HTTP 503), also when asked again: starting up.")
+    assert len(fake.asked) == 4
+    assert pauses == [0.5, 1.0, 2.0]
+
+
+def test_nothing_is_asked_again_once_desched_is_stopping(fake: FakePrometheus) -> None:
+    fake.replies(refusal(503))
+    stopping = PrometheusClient(PrometheusConnection(url=fake.url), lambda seconds: seconds > 0)
+
+    with pytest.raises(ObservationError, match="desched is stopping"):
+        stopping.query("up")
+    assert len(fake.asked) == 1
+
+
+def test_nothing_is_asked_at_all_after_that(fake: FakePrometheus) -> None:
+    stopping = PrometheusClient(PrometheusConnection(url=fake.url), lambda _: True)
+
+    with pytest.raises(ObservationError, match="desched is stopping"):
+        stopping.query("up")
+    assert not fake.asked
+
+
+def test_no_pause_goes_beyond_the_deadline(fake: FakePrometheus) -> None:
+    fake.replies(refusal(503))
+    failure(fake, total_timeout_seconds=0.4)
+
+    assert pauses == []
+
+
+def drip(body: bytes) -> Iterator[bytes]:
+    """A body that comes in bytes so slowly that it never ends."""
+    pause = Event()
+    for byte in repeat(body[:1]):
+        pause.wait(0.02)
+        yield byte
+
+
+STALL_SECONDS = 30.0
+
+
+def stall() -> Iterator[bytes]:
+    yield b"{"
+    Event().wait(STALL_SECONDS)
+
+
+@pytest.mark.parametrize("chunks", [drip(b" "), stall()])
+def test_a_slow_answer_ends_at_the_deadline(fake: FakePrometheus, chunks: Iterator[bytes]) -> None:
+    fake.replies(Reply(b"", chunks=chunks))
+    began = time.monotonic()
+
+    assert "gave no complete answer within 0.3 s" in failure(fake, total_timeout_seconds=0.3)
+    assert time.monotonic() - began < STALL_SECONDS / 2
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(fake: FakePrometheus) -> None:
+    broken = Reply(b"", headers={"Content-Length": "1000"}, chunks=[b'{"status"'])
+    fake.replies(broken, vector(({}, 1.0)))
+
+    assert len(client(fake).query("up").series) == 1
+
+
+def test_an_answer_beyond_all_measure_is_not_taken_in(
+    fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LONGEST_BODY_BYTES", 2**20)
+    fake.replies(Reply(b"", chunks=repeat(b" " * 2**16)))
+
+    assert "larger than 1 MiB" in failure(fake)
+
+
+def test_nobody_there_says_so(fake: FakePrometheus) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://me:s3cret@127.0.0.1:{unused.getsockname()[1]}"
+        sentence = failure(fake, url=url)
+
+    assert "cannot be reached; check the address" in sentence
+    assert "s3cret" not in sentence
+
+
+def test_a_service_name_outside_the_cluster_says_how_to_reach_it(
+    fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_such_name(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_such_name)
+
+    assert "port-forward service/prom 9090:80" in failure(fake, url="http://prom.mon.svc:80")
+
+
+def test_a_query_too_long_for_a_url_is_refused_before_it_is_sent(fake: FakePrometheus) -> None:
+    with pytest.raises(ObservationError, match="recording rule"):
+        client(fake).query("up" + " or up" * 1000)
+    assert fake.asked == []
+
+
+def test_error_texts_of_others_are_cut_to_one_short_line(fake: FakePrometheus) -> None:
+    fake.replies(refusal(422, error="too\nmany\x1b[31m samples " + "x" * 1000))
+
+    assert "too many [31m samples xxx" in failure(fake)
+    assert len(failure(fake)) < 400
+
+
+def test_the_query_is_the_only_thing_sent(fake: FakePrometheus) -> None:
+    fake.answer = lambda asked: vector(({"asked": asked.query}, 1.0))
+
+    assert client(fake).query('a{b="ü & +"}').series[0].labels == {"asked": 'a{b="ü & +"}'}

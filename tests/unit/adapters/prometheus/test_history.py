@@ -1,0 +1,206 @@
+"""Range queries over real HTTP: how long nodes have been hot, and their longer times."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.reader import PrometheusLoadReader
+from desched.errors import ObservationError
+from desched.model.load import ClusterLoad, LoadHistory, LoadProblem
+from desched.model.resources import Resource
+from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
+from tests.unit.adapters.prometheus.fake_server import (
+    EVALUATED_AT,
+    Asked,
+    FakePrometheus,
+    Reply,
+    matrix,
+    refusal,
+    vector,
+)
+from tests.unit.adapters.prometheus.test_reader import WORLD, good, kind_of
+
+CPU, MEMORY = Resource.CPU, Resource.MEMORY
+Tracks = Sequence[tuple[Mapping[str, str], Sequence[float | None]]]
+N_A, N_B = {"node": "n-a"}, {"node": "n-b"}
+HOT = [0.9] * 11
+
+
+def policy(
+    *windows: DestinationWindow,
+    sustained_seconds: int = 600,
+    queries: Mapping[str, str] | None = None,
+    resources: Sequence[Resource] = (CPU,),
+) -> Policy:
+    rules = tuple(ResourceRule(r, 0.3, 0.8, 0.05, 0.1, (300, 900), windows) for r in resources)
+    metrics = MetricsSource("", {}, queries or {})
+    return Policy("test", "", "test", rules, metrics, sustained_seconds=sustained_seconds)
+
+
+def read(
+    fake: FakePrometheus, by: Policy, *tracks: tuple[Mapping[str, str], Sequence[float | None]]
+) -> ClusterLoad:
+    """Two nodes at half load, with these values of their history."""
+    instant = good("n-a", "n-b", own=[(N_A, 0.7), (N_B, 0.6)])
+
+    def answer(asked: Asked) -> Reply:
+        return matrix(asked, *tracks) if asked.path.endswith("/query_range") else instant(asked)
+
+    fake.answer = answer
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+    return reader.read_load(WORLD, by)
+
+
+def ranges(fake: FakePrometheus) -> list[Asked]:
+    return [asked for asked in fake.asked if asked.path.endswith("/query_range")]
+
+
+def test_one_range_query_over_the_shortest_window_tells_how_long_each_node_was_hot(
+    fake: FakePrometheus,
+) -> None:
+    load = read(fake, policy(), (N_A, HOT), (N_B, [0.1] * 11))
+
+    (asked,) = ranges(fake)
+    assert kind_of(asked.query) == "cpu"
+    assert "[300s]" in asked.query
+    assert asked.times == tuple(EVALUATED_AT - 600 + 60 * i for i in range(11))
+    assert load.history == {
+        "n-a": {CPU: LoadHistory(60, tuple(HOT))},
+        "n-b": {CPU: LoadHistory(60, (0.1,) * 11)},
+    }
+
+
+def test_each_measured_resource_is_asked_once(fake: FakePrometheus) -> None:
+    read(fake, policy(resources=(CPU, MEMORY)))
+
+    assert [kind_of(asked.query) for asked in ranges(fake)] == ["cpu"]
+    # There is no source for memory in this world, so there is nothing to ask.
+    own = {"node_memory": "own_metric[{window}]"}
+    fake.asked.clear()
+    read(fake, policy(resources=(CPU, MEMORY), queries=own))
+    assert [kind_of(asked.query) for asked in ranges(fake)] == ["cpu", "own"]
+
+
+def test_without_a_time_to_last_no_history_is_asked_for(fake: FakePrometheus) -> None:
+    assert read(fake, policy(sustained_seconds=0)).history == {}
+    assert ranges(fake) == []
+
+
+def test_an_own_query_has_a_history_as_well(fake: FakePrometheus) -> None:
+    load = read(fake, policy(queries={"node_cpu": "own_metric[{window}]"}), (N_A, HOT))
+
+    assert [asked.query for asked in ranges(fake)] == ["own_metric[300s]"]
+    assert load.history["n-a"][CPU].ratios == tuple(HOT)
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), 5.0, -1.0])
+def test_a_point_that_is_missing_or_not_possible_is_not_known(
+    fake: FakePrometheus, value: float | None
+) -> None:
+    load = read(fake, policy(), (N_A, [0.9, value, *HOT[2:]]))
+
+    assert load.history["n-a"][CPU].ratios == (0.9, None, *HOT[2:])
+
+
+def test_small_excursions_of_extrapolation_are_cut_off(fake: FakePrometheus) -> None:
+    load = read(fake, policy(), (N_A, [1.02, -0.001, *HOT[2:]]))
+
+    assert load.history["n-a"][CPU].ratios[:2] == (1.0, 0.0)
+
+
+def test_of_several_series_of_a_node_the_lowest_counts_at_each_point(fake: FakePrometheus) -> None:
+    old = ({**N_A, "pod": "exporter-1"}, [0.9, 0.9, 0.9, *[None] * 8])
+    new = ({**N_A, "pod": "exporter-2"}, [None, 0.85, 0.95, *[0.9] * 8])
+
+    load = read(fake, policy(), old, new)
+
+    assert load.history["n-a"][CPU].ratios == (0.9, 0.85, 0.9, *[0.9] * 8)
+
+
+def test_series_of_no_node_are_left_out(fake: FakePrometheus) -> None:
+    assert read(fake, policy(), ({"node": "elsewhere"}, HOT)).history == {}
+
+
+def test_a_range_query_that_prometheus_refuses_ends_the_cycle(fake: FakePrometheus) -> None:
+    instant = good("n-a")
+    fake.answer = lambda asked: (
+        refusal(422, error="too many samples") if asked.times else instant(asked)
+    )
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+
+    with pytest.raises(ObservationError, match=r"HTTP 422.*too many samples"):
+        reader.read_load(WORLD, policy())
+
+
+def test_an_instant_vector_is_no_answer_to_a_range_query(fake: FakePrometheus) -> None:
+    fake.answer = lambda _: vector((N_A, 0.5))
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+
+    with pytest.raises(ObservationError, match="answered with a vector; a range query must"):
+        reader.read_load(WORLD, policy())
+
+
+def test_a_warning_of_a_range_query_is_a_problem(fake: FakePrometheus) -> None:
+    instant = good("n-a")
+    partial = b'{"status":"success","data":{"resultType":"matrix","result":[]},"warnings":["x"]}'
+    fake.answer = lambda asked: Reply(partial) if asked.times else instant(asked)
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+
+    assert [p for p, _ in reader.read_load(WORLD, policy()).problems] == [LoadProblem.PARTIAL_DATA]
+
+
+def test_a_destination_window_is_looked_at_in_steps_of_the_shortest_window(
+    fake: FakePrometheus,
+) -> None:
+    by = policy(DestinationWindow(3600, 1.0), DestinationWindow(3600), sustained_seconds=0)
+    hour = [0.2] * 12 + [0.85]
+
+    load = read(fake, by, (N_A, hour))
+
+    (asked,) = ranges(fake)
+    assert asked.times == tuple(EVALUATED_AT - 3600 + 300 * i for i in range(13))
+    maximum, mean = load.destination_ratios["n-a"][CPU]
+    assert maximum == 0.85
+    assert mean == pytest.approx(0.25)
+    assert "n-b" not in load.destination_ratios
+
+
+def test_a_long_destination_window_is_looked_at_in_at_most_sixty_steps(
+    fake: FakePrometheus,
+) -> None:
+    read(fake, policy(DestinationWindow(86_400, 0.95), sustained_seconds=0))
+
+    assert [len(asked.times) for asked in ranges(fake)] == [61]
+
+
+def test_a_destination_window_with_gaps_is_not_known(fake: FakePrometheus) -> None:
+    by = policy(DestinationWindow(3600, 1.0), sustained_seconds=0)
+
+    assert "n-a" in read(fake, by, (N_A, [*[0.2] * 11, None, None])).destination_ratios
+    assert read(fake, by, (N_A, [*[0.2] * 10, *[None] * 3])).destination_ratios == {}
+
+
+def test_a_recorded_statistic_is_read_by_an_instant_query(fake: FakePrometheus) -> None:
+    own = {"node_cpu_destination": "own_metric:p95[{window}]"}
+    by = policy(DestinationWindow(3600, 0.95), sustained_seconds=0, queries=own)
+
+    load = read(fake, by)
+
+    assert ranges(fake) == []
+    assert "own_metric:p95[3600s]" in {asked.query for asked in fake.asked}
+    assert load.destination_ratios == {"n-a": {CPU: (0.7,)}, "n-b": {CPU: (0.6,)}}
+
+
+def test_throttled_pods_are_those_that_exist_and_that_the_query_names(
+    fake: FakePrometheus,
+) -> None:
+    named = [({"namespace": "apps", "pod": name}, 0.4) for name in ("web", "gone")]
+    fake.answer = good("n-a", throttled=named)
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+
+    load = reader.read_load(WORLD, policy(sustained_seconds=0))
+
+    assert load.throttled == {("apps", "web")}
+    (asked,) = (a.query for a in fake.asked if kind_of(a.query) == "throttled")
+    assert asked.endswith("> 0.25")

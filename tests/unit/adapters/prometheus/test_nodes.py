@@ -1,0 +1,125 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from desched.adapters.prometheus.nodes import NodeIndex
+from tests.unit.adapters.prometheus.worlds import cluster, node, pod
+
+WORLD = cluster(
+    node("n-a", "10.0.0.1", "n-a.internal"),
+    node("n-b", "10.0.0.2", "fd00::2", labels={"kubernetes.io/hostname": "host-b"}),
+    node("10.0.0.3", "10.0.0.3"),
+    pods=(pod("mon", "ne-b", "n-b"), pod("mon", "pending"), pod("mon", "lost", "n-gone")),
+)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"node": "n-a", "instance": "10.0.0.2:9100"}, "n-a"),
+        ({"instance": "n-b", "namespace": "mon", "pod": "ne-x"}, "n-b"),
+        ({"instance": "10.0.0.3"}, "10.0.0.3"),
+        ({"instance": "10.0.0.1:9100", "namespace": "mon", "pod": "ne-b"}, "n-b"),
+        ({"nodename": "n-a.internal", "instance": "10.0.0.2:9100"}, "n-a"),
+        ({"hostname": "host-b"}, "n-b"),
+        ({"Hostname": "n-a"}, "n-a"),
+        ({"instance": "10.0.0.1:9100"}, "n-a"),
+        ({"instance": "[fd00::2]:9100"}, "n-b"),
+        ({"instance": "n-a:9100"}, "n-a"),
+        ({"instance": "10.0.0.1:9100", "namespace": "mon", "pod": "pending"}, "n-a"),
+    ],
+)
+def test_a_series_belongs_to_the_node_that_its_labels_name(
+    labels: dict[str, str], expected: str
+) -> None:
+    assert NodeIndex(WORLD).resolve(labels) == expected
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        {"instance": "10.9.9.9:9100"},
+        {"instance": "[broken:9100"},
+        {"namespace": "mon", "pod": "lost"},
+        {"node": "", "instance": "", "namespace": "", "pod": ""},
+    ],
+)
+def test_a_series_that_names_no_node_belongs_to_none(labels: dict[str, str]) -> None:
+    assert NodeIndex(WORLD).resolve(labels) is None
+
+
+def test_a_node_label_of_another_cluster_is_not_overruled_by_an_address() -> None:
+    assert NodeIndex(WORLD).resolve({"node": "foreign", "instance": "10.0.0.1:9100"}) is None
+
+
+def test_an_address_that_two_nodes_claim_belongs_to_neither() -> None:
+    index = NodeIndex(cluster(node("a", "10.0.0.1"), node("b", "10.0.0.1")))
+
+    assert index.resolve({"instance": "10.0.0.1:9100"}) is None
+
+
+def test_a_reported_name_comes_before_the_address() -> None:
+    index = NodeIndex(WORLD)
+    series = {"instance": "10.0.0.1:9100"}
+    assert index.would_need_names(series)
+
+    index.learn_names([{**series, "nodename": "host-b"}])
+
+    assert index.resolve(series) == "n-b"
+    assert not index.would_need_names(series)
+
+
+def test_an_instance_that_reports_two_names_has_none() -> None:
+    index = NodeIndex(WORLD)
+    index.learn_names([{"instance": "x:1", "nodename": name} for name in ("n-a", "n-b", "n-a")])
+
+    assert index.resolve({"instance": "x:1"}) is None
+
+
+def test_only_a_named_and_unknown_exporter_is_gone() -> None:
+    index = NodeIndex(WORLD)
+
+    assert index.exporter_is_gone({"namespace": "mon", "pod": "old"})
+    assert not index.exporter_is_gone({"namespace": "mon", "pod": "ne-b"})
+    assert not index.exporter_is_gone({"namespace": "mon"})
+    assert not index.exporter_is_gone({})
+
+
+WORDS = st.sampled_from(
+    ["", "n-a", "n-b", "10.0.0.1", "10.0.0.1:9100", "10.0.0.2:9100", "host-b", "mon", "ne-b", "?"]
+)
+LABELS = st.dictionaries(
+    st.sampled_from(["node", "instance", "namespace", "pod", "nodename", "hostname"]), WORDS
+)
+
+
+@given(LABELS)
+def test_a_series_never_belongs_to_a_node_that_does_not_exist(labels: dict[str, str]) -> None:
+    assert NodeIndex(WORLD).resolve(labels) in {None, *WORLD.node_by_name}
+
+
+@given(LABELS, st.sampled_from(["n-a", "n-b"]))
+def test_a_node_label_that_names_a_node_decides(labels: dict[str, str], name: str) -> None:
+    assert NodeIndex(WORLD).resolve({**labels, "node": name}) == name
+
+
+@given(LABELS, st.randoms(use_true_random=False))
+def test_the_order_of_nodes_and_pods_does_not_matter(
+    labels: dict[str, str], chance: random.Random
+) -> None:
+    nodes, pods = list(WORLD.nodes), list(WORLD.pods)
+    chance.shuffle(nodes)
+    chance.shuffle(pods)
+    shuffled = NodeIndex(cluster(*nodes, pods=tuple(pods)))
+
+    assert shuffled.resolve(labels) == NodeIndex(WORLD).resolve(labels)
+
+
+@given(LABELS)
+def test_labels_without_a_value_say_nothing(labels: dict[str, str]) -> None:
+    said = {name: value for name, value in labels.items() if value}
+
+    assert NodeIndex(WORLD).resolve(labels) == NodeIndex(WORLD).resolve(said)

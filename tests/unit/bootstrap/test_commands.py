@@ -1,0 +1,144 @@
+"""The commands for people, to the last request."""
+
+import io
+import json
+
+import pytest
+import yaml
+
+from desched.bootstrap import commands
+from desched.bootstrap.commands import run_command
+from desched.errors import ConfigurationError, ObservationError
+from desched.settings import load_settings
+from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, Reply, status
+
+
+@pytest.fixture
+def server():
+    with FakeApiServer() as fake:
+        yield fake
+
+
+@pytest.fixture
+def settings(server, tmp_path):
+    """Of a person whose kubeconfig leads to the fake."""
+    kubeconfig = tmp_path / "config"
+    context = {"cluster": "lab", "user": "admin@lab", "namespace": "elsewhere"}
+    kubeconfig.write_text(
+        yaml.safe_dump(
+            {
+                "kind": "Config",
+                "clusters": [{"name": "lab", "cluster": {"server": server.url}}],
+                "users": [{"name": "admin@lab", "user": {"token": "s3cr3t"}}],
+                "contexts": [{"name": "lab", "context": context}],
+                "current-context": "lab",
+            }
+        )
+    )
+    return load_settings({"kubeconfig": str(kubeconfig)})
+
+
+def run(name, settings, flags=None):
+    stdout, stderr = io.StringIO(), io.StringIO()
+    run_command(name, settings, flags or {}, stdout, stderr)
+    return stdout.getvalue()
+
+
+def answering(**replies: Reply):
+    return lambda request: replies[request.method]
+
+
+STORED = Reply(201, {"kind": "ConfigMap", "metadata": {"resourceVersion": "1"}})
+
+
+def test_a_pause_from_a_laptop_is_written_where_the_service_looks_and_signed(
+    server, settings, mocker
+):
+    mocker.patch.object(commands, "getuser", autospec=True, return_value="alice")
+    server.answer = answering(GET=status(404, "none"), POST=STORED)
+    assert run("pause", settings).startswith("Paused everything")
+    written = server.requests[-1]
+    assert written.path == "/api/v1/namespaces/desched-system/configmaps"
+    stored = json.loads(written.body["data"]["memory.json"])
+    (paused,) = stored["memory"]["pauses"]
+    assert paused["by"] == "alice as admin@lab"
+    assert "s3cr3t" not in json.dumps(written.body)
+
+
+def test_where_nobody_has_a_name_a_pause_is_still_a_persons(server, settings, mocker):
+    mocker.patch.object(commands, "getuser", autospec=True, side_effect=KeyError("uid 65532"))
+    server.answer = answering(GET=status(404, "none"), POST=STORED)
+    run("pause", settings)
+    stored = json.loads(server.requests[-1].body["data"]["memory.json"])
+    assert stored["memory"]["pauses"][0]["by"] == "somebody as admin@lab"
+
+
+def test_the_namespace_of_the_state_may_be_named(server, settings):
+    server.answer = answering(GET=status(404, "none"), POST=STORED)
+    run("pause", settings.model_copy(update={"state_namespace": "ops"}))
+    assert {"/namespaces/ops/" in path for path in server.paths()} == {True}
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (status(404, 'namespaces "desched-system" not found'), "kubectl create namespace"),
+        (status(403, "no"), "may not create configmaps.*grant it"),
+    ],
+)
+def test_a_pause_that_may_not_be_written_says_what_to_do(server, settings, reply, said):
+    server.answer = answering(GET=status(404, "none"), POST=reply)
+    with pytest.raises(ConfigurationError, match=said):
+        run("pause", settings)
+
+
+def test_a_pause_that_may_not_have_been_written_says_how_to_find_out(server, settings):
+    server.answer = answering(GET=status(404, "none"), POST=Reply(201, {}, cut_off=True))
+    with pytest.raises(ObservationError, match=r"not known.*`desched status`"):
+        run("pause", settings)
+
+
+def test_the_status_reads_the_memory_and_the_lease_and_writes_nothing(server, settings):
+    memory = '{"version":1,"memory":{"pauses":[{"scope":"pool","since":"2026-05-01T12:00:00Z",'
+    memory += '"until":null,"subject":"gpu","by":"alice"}]}}'
+    lease = {
+        "kind": "Lease",
+        "metadata": {"resourceVersion": "1"},
+        "spec": {"holderIdentity": "desched-1", "leaseDurationSeconds": 15},
+    }
+    found = Reply(
+        body={
+            "kind": "ConfigMap",
+            "metadata": {"resourceVersion": "1"},
+            "data": {"memory.json": memory},
+        }
+    )
+    server.answer = lambda r: Reply(body=lease) if "leases" in r.path else found
+    text = run("status", settings)
+    assert "pool gpu until it is resumed (begun by alice" in text
+    assert "desched-1" in text
+    assert 'context "lab"' in text
+    assert {request.method for request in server.requests} == {"GET"}
+    document = json.loads(run("status", settings.model_copy(update={"output": "json"})))
+    assert document["memory"]["pauses"][0]["subject"] == "gpu"
+    assert document["lease"]["holder"] == "desched-1"
+
+
+def test_without_a_lease_and_a_memory_the_status_says_so(server, settings):
+    server.answer = lambda _: status(404, "none")
+    text = run("status", settings)
+    assert "no leader election" in text
+    assert "There is none yet in ConfigMap desched-system/desched-memory." in text
+
+
+def test_a_lease_that_may_not_be_read_does_not_hide_the_rest(server, settings):
+    server.answer = lambda r: status(403 if "leases" in r.path else 404, "no")
+    text = run("status", settings)
+    assert "not known: " in text
+    assert "There is none yet" in text
+
+
+def test_a_memory_that_may_not_be_read_is_an_error(server, settings):
+    server.answer = lambda _: status(403, "no")
+    with pytest.raises(ObservationError, match="may not get configmaps"):
+        run("status", settings)

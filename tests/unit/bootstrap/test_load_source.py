@@ -1,0 +1,218 @@
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.service_proxy import ServiceProxy
+from desched.bootstrap.load_source import LoadSource, prometheus_connection, through_proxy
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.model.cluster import ClusterState
+from desched.settings import load_settings
+from desched.simulation.clock import VirtualClock
+from desched.simulation.demo import demo_policy
+
+IN_CLUSTER = "http://prometheus-server.monitoring.svc:80/prom"
+EXTERNAL = "https://prometheus.example.com"
+CLUSTER = ClusterState((), ())
+
+
+def policy_with(address):
+    policy = demo_policy()
+    return msgspec.structs.replace(
+        policy, metrics=msgspec.structs.replace(policy.metrics, address=address)
+    )
+
+
+@pytest.fixture
+def kubernetes(mocker):
+    connection = mocker.create_autospec(KubernetesConnection, instance=True)
+    connection.in_cluster = False
+    return connection
+
+
+@pytest.fixture
+def reader(mocker):
+    return mocker.patch("desched.bootstrap.load_source.PrometheusLoadReader", autospec=True)
+
+
+@pytest.fixture(autouse=True)
+def lookup(mocker):
+    """Name resolution on a laptop: names of the cluster are not known."""
+
+    def resolve(host, port):
+        if host.endswith(".svc"):
+            raise socket.gaierror
+        return [(host, port)]
+
+    return mocker.patch("socket.getaddrinfo", side_effect=resolve)
+
+
+@pytest.fixture(autouse=True)
+def proxy(mocker):
+    return mocker.patch(
+        "desched.bootstrap.load_source.service_proxy",
+        autospec=True,
+        return_value=ServiceProxy(
+            base_url="https://api:6443/api/v1/namespaces/monitoring/services/x/proxy",
+            ca_file=None,
+            client_cert_file=None,
+            client_key_file=None,
+            insecure_skip_verify=True,
+            token=lambda: "token",
+        ),
+    )
+
+
+def source(kubernetes, **flags):
+    return LoadSource(load_settings(flags), kubernetes, VirtualClock())
+
+
+def addresses(reader):
+    return [call.args[0].address for call in reader.call_args_list]
+
+
+def test_the_policy_says_where_prometheus_is(kubernetes, reader):
+    source(kubernetes).read_load(CLUSTER, policy_with(EXTERNAL))
+    assert addresses(reader) == [EXTERNAL]
+
+
+def test_the_setting_overrides_the_policy(kubernetes, reader):
+    settings = source(kubernetes, prometheus_url="http://127.0.0.1:9090")
+    settings.read_load(CLUSTER, policy_with(EXTERNAL))
+    assert addresses(reader) == ["http://127.0.0.1:9090"]
+
+
+def test_an_address_in_neither_is_a_sentence(kubernetes):
+    with pytest.raises(ConfigurationError, match=r"metrics\.address in the policy, or"):
+        source(kubernetes).read_load(CLUSTER, policy_with(""))
+
+
+def test_a_connection_lasts_until_the_address_changes(kubernetes, reader):
+    load = source(kubernetes)
+    load.read_load(CLUSTER, policy_with(EXTERNAL))
+    load.read_load(CLUSTER, policy_with(EXTERNAL))
+    assert reader.call_count == 1
+    load.read_load(CLUSTER, policy_with("https://other.example.com"))
+    assert addresses(reader) == [EXTERNAL, "https://other.example.com"]
+    reader.return_value.close.assert_called_once()
+
+
+def test_from_outside_a_service_is_reached_through_the_api_server(kubernetes, reader, proxy):
+    source(kubernetes).read_load(CLUSTER, policy_with(IN_CLUSTER))
+    assert addresses(reader) == [
+        "https://api:6443/api/v1/namespaces/monitoring/services/x/proxy/prom"
+    ]
+    connection = reader.call_args.args[0]
+    assert connection.token_provider() == "token"
+    assert connection.insecure_skip_verify
+    assert proxy.call_args.kwargs == {
+        "scheme": "http",
+        "namespace": "monitoring",
+        "service": "prometheus-server",
+        "port": 80,
+    }
+
+
+def test_where_the_proxy_does_not_help_the_port_forward_line_is_shown(kubernetes, reader):
+    reader.return_value.read_load.side_effect = ObservationError(
+        ObservationSource.PROMETHEUS, "Prometheus does not permit queries (HTTP 403)."
+    )
+    with pytest.raises(ObservationError) as caught:
+        source(kubernetes).read_load(CLUSTER, policy_with(IN_CLUSTER))
+    why, how = str(caught.value).splitlines()
+    assert "HTTP 403" in why
+    assert "services/proxy in namespace monitoring" in why
+    assert "kubectl --namespace monitoring port-forward service/prometheus-server 9090:80" in how
+    assert caught.value.source is ObservationSource.PROMETHEUS
+
+
+@pytest.mark.parametrize(
+    ("flags", "where"),
+    [
+        ({}, f"metrics.address in {demo_policy().source}"),
+        ({"prometheus_url": IN_CLUSTER}, "--prometheus-url (DESCHED_PROMETHEUS_URL)"),
+    ],
+)
+def test_a_service_that_does_not_exist_is_named_with_where_it_was_said(
+    kubernetes, reader, flags, where
+):
+    reader.return_value.read_load.side_effect = ObservationError(
+        ObservationSource.PROMETHEUS,
+        'Prometheus at x has no query API at this URL (HTTP 404); check its path: services "'
+        'prometheus-server" not found.',
+    )
+    with pytest.raises(ObservationError) as caught:
+        source(kubernetes, **flags).read_load(CLUSTER, policy_with(IN_CLUSTER))
+    assert str(caught.value) == (
+        f"There is no Service prometheus-server in namespace monitoring; correct {where}."
+    )
+
+
+def test_in_a_cluster_the_address_is_used_as_it_is(kubernetes, reader, lookup):
+    kubernetes.in_cluster = True
+    source(kubernetes).read_load(CLUSTER, policy_with(IN_CLUSTER))
+    assert addresses(reader) == [IN_CLUSTER]
+    lookup.assert_not_called()
+
+
+def test_a_name_that_resolves_from_here_needs_no_proxy(kubernetes, lookup):
+    lookup.side_effect = None
+    assert through_proxy(prometheus_connection(load_settings({}), IN_CLUSTER), kubernetes) is None
+
+
+def test_credentials_for_prometheus_do_not_go_through_the_api_server(kubernetes, monkeypatch):
+    monkeypatch.setenv("DESCHED_PROMETHEUS_BEARER_TOKEN", "s3cr3t")
+    settings = load_settings({"prometheus_allow_insecure_credentials": "true"})
+    with pytest.raises(ConfigurationError, match="port-forward") as caught:
+        through_proxy(prometheus_connection(settings, IN_CLUSTER), kubernetes)
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_all_that_the_settings_say_of_prometheus_arrives(tmp_path):
+    for name in ("token", "cert", "key", "ca", "headers"):
+        (tmp_path / name).write_text("X-Scope-OrgID=team-a\n")
+    settings = load_settings(
+        {
+            "prometheus_bearer_token_file": tmp_path / "token",
+            "prometheus_client_cert_file": tmp_path / "cert",
+            "prometheus_client_key_file": tmp_path / "key",
+            "prometheus_ca_file": tmp_path / "ca",
+            "prometheus_headers_file": tmp_path / "headers",
+            "prometheus_insecure_skip_verify": "true",
+            "prometheus_timeout": "7s",
+        }
+    )
+    connection = prometheus_connection(settings, EXTERNAL)
+    assert connection.bearer_token_file == tmp_path / "token"
+    assert connection.client_cert_file == tmp_path / "cert"
+    assert connection.client_key_file == tmp_path / "key"
+    assert connection.ca_file == tmp_path / "ca"
+    assert connection.headers == {"X-Scope-OrgID": "team-a"}
+    assert connection.insecure_skip_verify
+    assert connection.total_timeout_seconds == 7
+
+
+def test_the_password_may_be_in_a_file(tmp_path):
+    (tmp_path / "password").write_text("from-file\n")
+    settings = load_settings(
+        {"prometheus_username": "me", "prometheus_password_file": tmp_path / "password"}
+    )
+    connection = prometheus_connection(settings, EXTERNAL)
+    assert connection.basic_credentials == ("me", "from-file")
+
+
+@pytest.mark.parametrize("field", ["prometheus_password_file", "prometheus_headers_file"])
+def test_a_file_that_is_missing_is_named(field):
+    settings = load_settings({"prometheus_username": "me", field: Path("/no/such/file")})
+    with pytest.raises(ConfigurationError, match="/no/such/file, cannot be read"):
+        prometheus_connection(settings, EXTERNAL)
+
+
+def test_a_headers_file_that_is_none_is_refused_without_repeating_it(tmp_path):
+    (tmp_path / "headers").write_text("s3cr3t")
+    settings = load_settings({"prometheus_headers_file": tmp_path / "headers"})
+    with pytest.raises(ConfigurationError, match="must be like") as caught:
+        prometheus_connection(settings, EXTERNAL)
+    assert "s3cr3t" not in str(caught.value)

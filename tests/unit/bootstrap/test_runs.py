@@ -1,0 +1,284 @@
+import io
+import json
+import os
+import signal
+import threading
+import urllib.request
+
+import pytest
+import yaml
+
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.events import EventWriter
+from desched.bootstrap.runs import Ending, decide, run, schedule_of
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.model.report import Mode
+from desched.settings import load_settings
+from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore
+from desched.simulation.scenarios import published_scenario
+from tests.unit.service.inputs.test_policy_file import BAD, GOOD
+
+OUTSIDE = 'context "kind" (https://127.0.0.1:6443)'
+
+
+@pytest.mark.parametrize(
+    ("flags", "in_cluster", "mode"),
+    [
+        ({}, True, Mode.EVICT),
+        ({}, False, Mode.DRY_RUN),
+        ({"once": "true"}, False, Mode.DRY_RUN),
+        ({"once": "true"}, True, Mode.EVICT),
+        ({"evict": "true"}, False, Mode.EVICT),
+        ({"evict": "true"}, True, Mode.EVICT),
+        ({"dry_run": "true"}, True, Mode.DRY_RUN),
+        ({"dry_run": "true", "interval": "5m"}, True, Mode.DRY_RUN),
+        ({"dry_run": "true"}, False, Mode.DRY_RUN),
+    ],
+)
+def test_it_evicts_in_a_cluster_unless_told_not_to_and_outside_only_if_told_to(
+    flags, in_cluster, mode
+):
+    intent = decide(load_settings(flags), in_cluster=in_cluster, target=OUTSIDE)
+    assert intent.mode is mode
+    assert OUTSIDE in intent.notice
+
+
+def test_an_unasked_dry_run_says_which_flag_would_evict():
+    assert "--evict" in decide(load_settings({}), in_cluster=False, target=OUTSIDE).notice
+
+
+def test_the_schedule_is_every_five_minutes_unless_said_otherwise():
+    assert schedule_of(load_settings({})).text == "every 5m"
+    assert schedule_of(load_settings({"interval": "90s"})).text == "every 1m30s"
+    by_cron = load_settings({"cron": "0 2 * * 0", "timezone": "Europe/Berlin"})
+    assert schedule_of(by_cron).text == 'cron "0 2 * * 0" in Europe/Berlin'
+
+
+# --- whole runs against a simulated cluster ---------------------------------------------------
+
+
+@pytest.fixture
+def kubernetes(mocker):
+    connection = mocker.create_autospec(KubernetesConnection, instance=True)
+    connection.in_cluster, connection.target, connection.namespace = False, OUTSIDE, "desched"
+    mocker.patch("desched.bootstrap.runs.connect", return_value=connection)
+    return connection
+
+
+@pytest.fixture
+def events(mocker):
+    return mocker.patch(
+        "desched.bootstrap.runs.EventWriter",
+        return_value=mocker.create_autospec(EventWriter, instance=True),
+    ).return_value
+
+
+@pytest.fixture
+def simulation(mocker, kubernetes, events):
+    del kubernetes, events
+    simulation = published_scenario()
+    for name, part in (
+        ("KubernetesReader", simulation.cluster),
+        ("LoadSource", simulation.load),
+        ("KubernetesEvictor", simulation.evictor),
+        ("memory_store", SimulatedMemoryStore(SimulatedConfigMap())),
+    ):
+        mocker.patch(f"desched.bootstrap.process.{name}", return_value=part)
+    mocker.patch("desched.bootstrap.runs.contender", return_value=None)
+    return simulation
+
+
+@pytest.fixture
+def policy(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+class Stream(io.StringIO):
+    """A pipe; nobody watches it."""
+
+
+def started(policy, messages=None, **flags):
+    """Output and messages of a run with these flags; the log is among the messages."""
+    stdout, stderr = Stream(), messages or Stream()
+    run(load_settings({"policy": policy, "log_format": "json", **flags}), stdout, stderr)
+    return stdout.getvalue(), stderr.getvalue()
+
+
+def log_lines(messages):
+    return [json.loads(line) for line in messages.splitlines() if line.startswith("{")]
+
+
+def test_a_dry_run_prints_one_report_and_evicts_nothing(simulation, policy):
+    before = {pod.uid for pod in simulation.cluster.read_cluster().pods}
+    output, messages = started(policy, dry_run="true", output="json")
+    report = json.loads(output)
+    assert report["mode"] == "dry_run"
+    assert report["result"] == "planned"
+    assert report["target"] == OUTSIDE
+    assert OUTSIDE in messages
+    assert {pod.uid for pod in simulation.cluster.read_cluster().pods} == before
+
+
+@pytest.mark.usefixtures("simulation")
+def test_once_outside_a_cluster_does_not_evict_unless_told_to(policy):
+    output, _ = started(policy, once="true", output="json")
+    assert json.loads(output)["mode"] == "dry_run"
+    output, messages = started(policy, once="true", evict="true", output="json")
+    assert json.loads(output)["result"] == "evicted"
+    assert "Evicting pods in" in messages
+
+
+@pytest.mark.usefixtures("simulation")
+def test_a_table_is_what_a_single_run_prints_if_nothing_is_said(policy):
+    output, _ = started(policy, dry_run="true")
+    assert "te3" in output
+    assert not output.startswith("{")
+
+
+def test_a_bad_policy_is_refused_before_any_cluster_is_asked(kubernetes, policy):
+    policy.write_text(BAD)
+    with pytest.raises(ConfigurationError, match="targetTresholds"):
+        started(policy, dry_run="true")
+    kubernetes.get.assert_not_called()
+
+
+def test_a_single_cycle_that_cannot_observe_says_so(simulation, policy, mocker):
+    mocker.patch.object(
+        simulation.cluster,
+        "read_cluster",
+        side_effect=ObservationError(ObservationSource.CLUSTER, "The API server is away."),
+    )
+    with pytest.raises(ObservationError, match="The API server is away"):
+        started(policy, once="true")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_the_report_of_a_single_cycle_is_told_by_how_it_ended(
+    simulation, policy, mocker, number
+):
+    def interrupted():
+        os.kill(os.getpid(), number)
+        raise ObservationError(ObservationSource.CLUSTER, "desched is stopping.")
+
+    mocker.patch.object(simulation.cluster, "read_cluster", side_effect=interrupted)
+    stdout, stderr = Stream(), Stream()
+    ending = run(load_settings({"policy": policy, "dry_run": "true"}), stdout, stderr)
+    assert ending == Ending(cut_short_by=number)
+    assert stdout.getvalue() == ""
+    assert log_lines(stderr.getvalue()) == []
+    assert "a second signal ends at once" in stderr.getvalue()
+
+
+@pytest.mark.usefixtures("simulation")
+def test_a_single_cycle_that_can_judge_no_node_ends_as_one_that_saw_nothing(policy):
+    policy.write_text(GOOD.replace("    profiles:", "    nodeSelector: no=such\n    profiles:"))
+    settings = load_settings({"policy": policy, "dry_run": "true"})
+    assert run(settings, Stream(), Stream()) == Ending(load_unknown=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ({"cron": "* *"}, "--cron (DESCHED_CRON)"),
+        ({"cron": "@hourly", "timezone": "Mars"}, "--timezone (DESCHED_TIMEZONE)"),
+        ({"listen_address": "99999"}, "--listen-address (DESCHED_LISTEN_ADDRESS)"),
+    ],
+)
+def test_settings_of_no_use_are_refused_by_name_before_any_cluster_is_asked(
+    mocker, policy, flags, names
+):
+    connect = mocker.patch("desched.bootstrap.runs.connect", autospec=True)
+    with pytest.raises(ConfigurationError) as caught:
+        started(policy, **flags)
+    assert str(caught.value).startswith(names)
+    connect.assert_not_called()
+
+
+def test_a_quiet_service_outside_a_cluster_still_names_where_it_evicts(simulation, policy, mocker):
+    stop_after(simulation, mocker, looks=1)
+    _, messages = started(policy, evict="true", log_level="error", **SERVICE)
+    assert messages == f"desched: Evicting pods in {OUTSIDE}.\n"
+
+
+def test_on_a_terminal_the_table_replaces_the_line_of_the_log(simulation, policy, mocker):
+    mocker.patch.object(Stream, "isatty", return_value=True)
+    stop_after(simulation, mocker, looks=1)
+    output, messages = started(policy, log_format="console", **SERVICE)
+    assert "te3" in output
+    assert "cycle.completed" not in messages
+    assert messages.count(OUTSIDE) == 1
+
+
+def stop_after(simulation, mocker, looks, meanwhile=lambda _: None):
+    """Send SIGTERM when the cluster is looked at for the last time."""
+    read, count = simulation.cluster.read_cluster, iter(range(1, looks + 1))
+
+    def look():
+        number = next(count)
+        meanwhile(number)
+        if number == looks:
+            # To the main thread, which sleeps: another one would let it sleep on to its next look.
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+        return read()
+
+    mocker.patch.object(simulation.cluster, "read_cluster", side_effect=look)
+
+
+SERVICE = {"interval": "1s", "listen_address": "127.0.0.1:0"}
+
+
+def test_a_service_logs_each_cycle_and_ends_with_sigterm(simulation, policy, mocker):
+    stop_after(simulation, mocker, looks=2)
+    output, messages = started(policy, **SERVICE)
+    assert output == ""
+    lines = log_lines(messages)
+    names = [line["event"] for line in lines]
+    assert names[0] == "service.started"
+    assert names[-1] == "service.stopped"
+    assert names.count("cycle.completed") == 2
+    assert lines[0]["schedule"] == "every 1s"
+    assert lines[0]["mode"] == "dry_run"
+    assert "--evict was not given" in lines[0]["notice"]
+    assert len(lines) == len(messages.splitlines())
+
+
+def test_a_service_prints_reports_only_if_asked(simulation, policy, mocker):
+    stop_after(simulation, mocker, looks=2)
+    output, _ = started(policy, output="yaml", **SERVICE)
+    assert [report["cycle"] for report in yaml.safe_load_all(output)] == [1, 2]
+
+
+def test_a_service_shows_its_metrics_and_probes_while_it_runs(simulation, policy, mocker):
+    messages, seen = Stream(), {}
+
+    def ask(number):
+        if number < 2:
+            return
+        port = log_lines(messages.getvalue())[0]["port"]
+        for path in ("metrics", "healthz", "readyz"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+                seen[path] = answer.read().decode()
+
+    stop_after(simulation, mocker, looks=2, meanwhile=ask)
+    started(policy, messages, **SERVICE)
+    assert 'desched_cycles_total{mode="dry_run",result="held"} 1.0' in seen["metrics"]
+    assert 'desched_hold{reason="just_started"} 1.0' in seen["metrics"]
+    assert seen["healthz"] == seen["readyz"] == "ok\n"
+
+
+def test_a_bad_edit_leaves_an_event_on_the_pod_once_and_the_service_goes_on(
+    simulation, policy, events, mocker, monkeypatch
+):
+    monkeypatch.setenv("DESCHED_POD_NAME", "desched-0")
+    monkeypatch.setenv("DESCHED_POD_NAMESPACE", "operations")
+    stop_after(simulation, mocker, looks=3, meanwhile=lambda _: policy.write_text(BAD))
+    _, messages = started(policy, **SERVICE)
+    events.warn_on_self.assert_called_once()
+    pod, namespace, reason, note = events.warn_on_self.call_args.args
+    assert (pod, namespace, reason) == ("desched-0", "operations", "PolicyRefused")
+    assert "targetTresholds" in note
+    names = [line["event"] for line in log_lines(messages)]
+    assert names.count("policy.refused") == 1
+    assert names.count("cycle.completed") == 3

@@ -1,0 +1,108 @@
+"""What annotations on pod and workload say together."""
+
+import pytest
+
+from desched.planning.eligibility.annotations import (
+    DO_NOT_DISRUPT_ANNOTATION,
+    EVICT_ANNOTATION,
+    EVICTION_COST_ANNOTATION,
+    OWN_ANNOTATION,
+    PREEMPTABLE,
+    SAFE_TO_EVICT_ANNOTATION,
+    consent_of,
+)
+from tests.builders import pod, workload
+from tests.unit.planning.selection.candidate import Candidate
+
+FORBIDDING = [
+    (OWN_ANNOTATION, "false"),
+    (OWN_ANNOTATION, "maybe"),
+    (OWN_ANNOTATION, ""),
+    (EVICT_ANNOTATION, "false"),
+    (EVICT_ANNOTATION, "False"),
+    (SAFE_TO_EVICT_ANNOTATION, "false"),
+    (SAFE_TO_EVICT_ANNOTATION, "never"),
+    (DO_NOT_DISRUPT_ANNOTATION, "true"),
+    (DO_NOT_DISRUPT_ANNOTATION, "30m"),
+    (PREEMPTABLE, "false"),
+    (PREEMPTABLE, "no"),
+    (EVICTION_COST_ANNOTATION, "2147483647"),
+    (EVICTION_COST_ANNOTATION, "dear"),
+]
+SILENT = [
+    (SAFE_TO_EVICT_ANNOTATION, "true"),
+    (DO_NOT_DISRUPT_ANNOTATION, "false"),
+    (PREEMPTABLE, "true"),
+    (EVICTION_COST_ANNOTATION, "2147483646"),
+    (EVICTION_COST_ANNOTATION, "-5"),
+]
+ASKING = [
+    (OWN_ANNOTATION, "true"),
+    (OWN_ANNOTATION, "True"),
+    (EVICT_ANNOTATION, "true"),
+    (EVICT_ANNOTATION, ""),
+    (EVICT_ANNOTATION, "0"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), FORBIDDING)
+def test_a_pod_that_is_forbidden_to_move_stays_and_the_report_says_by_what(
+    key: str, value: str
+) -> None:
+    one = Candidate().annotate(key, value)
+    assert one.finding() == ("opted_out", f'{key}: "{value}" on the pod')
+
+
+@pytest.mark.parametrize(("key", "value"), FORBIDDING)
+def test_what_a_workload_forbids_holds_for_its_pods(key: str, value: str) -> None:
+    one = Candidate()
+    one.workload["annotations"] = {key: value}
+    assert one.finding() == ("opted_out", f'{key}: "{value}" on Deployment apps/web')
+
+
+@pytest.mark.parametrize(("key", "value"), SILENT)
+def test_a_permission_for_others_neither_forbids_nor_asks(key: str, value: str) -> None:
+    said = consent_of(pod("p", annotations={key: value}), None)
+    assert not said.asks
+    assert not said.forbids
+
+
+@pytest.mark.parametrize(("key", "value"), ASKING)
+def test_pod_or_workload_may_ask_for_a_move(key: str, value: str) -> None:
+    assert consent_of(pod("p", annotations={key: value}), None).asks
+    assert consent_of(pod("p"), workload("web", annotations={key: value})).asks
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [case for case in FORBIDDING if case[0] != OWN_ANNOTATION]
+)
+def test_of_the_fields_annotations_one_that_forbids_wins_over_one_that_asks(
+    key: str, value: str
+) -> None:
+    owner = workload("web", annotations={EVICT_ANNOTATION: "true"})
+    assert consent_of(pod("p", annotations={key: value}), owner).forbids
+
+
+@pytest.mark.parametrize("key", [OWN_ANNOTATION, EVICT_ANNOTATION])
+@pytest.mark.parametrize(("on_pod", "on_workload"), [("true", "false"), ("false", "true")])
+def test_where_pod_and_workload_disagree_the_one_that_forbids_wins(
+    key: str, on_pod: str, on_workload: str
+) -> None:
+    owner = workload("web", annotations={key: on_workload})
+    assert consent_of(pod("p", annotations={key: on_pod}), owner).forbids
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [case for case in FORBIDDING if case[0] != OWN_ANNOTATION]
+)
+def test_our_own_annotation_wins_over_all_others(key: str, value: str) -> None:
+    owner = workload("web", annotations={OWN_ANNOTATION: "true"})
+    assert consent_of(pod("p", annotations={key: value}), owner).asks
+    against = pod("p", annotations={EVICT_ANNOTATION: "true", OWN_ANNOTATION: "false"})
+    assert consent_of(against, None).forbids
+
+
+def test_volcanos_label_counts_where_the_pod_has_no_annotation_of_that_name() -> None:
+    assert consent_of(pod("p", labels={PREEMPTABLE: "false"}), None).forbids
+    both = pod("p", labels={PREEMPTABLE: "false"}, annotations={PREEMPTABLE: "true"})
+    assert not consent_of(both, None).forbids

@@ -1,0 +1,179 @@
+"""Which volumes keep a pod where it is."""
+
+import re
+
+import pytest
+
+from desched.model.cluster import PersistentVolume, PodVolume, VolumeKind
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+from desched.planning.eligibility.annotations import OWN_ANNOTATION
+from desched.planning.eligibility.volumes import DRIVER_PATHS, SAME_ON_EVERY_NODE
+from tests.builders import amounts, node
+from tests.repository import ROOT
+from tests.unit.planning.selection.candidate import Candidate
+
+DOCUMENT = ROOT / "docs" / "eligibility.md"
+KINDS = [VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM]
+
+
+def with_volume(volume: PersistentVolume | None, kind: VolumeKind = VolumeKind.CLAIM) -> Candidate:
+    one = Candidate(volumes=(PodVolume(kind, "data"),))
+    one.add_claim("data", volume, of="slow")
+    return one
+
+
+def bound_to(key: str, *values: str, operator: Operator = Operator.IN) -> PersistentVolume:
+    term = NodeSelectorTerm((Requirement(key, operator, values),))
+    return PersistentVolume("pv", node_affinity=(term,))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_claim_that_other_nodes_can_reach_does_not_keep_a_pod(kind: VolumeKind) -> None:
+    assert with_volume(PersistentVolume("pv"), kind).reason is None
+
+
+@pytest.mark.parametrize(
+    ("storage_class", "reason"), [("fast", "pvc_pod"), ("slow", None), ("", "pvc_pod")]
+)
+def test_claims_are_protected_by_storage_class_and_those_without_class_too(
+    storage_class: str, reason: str | None
+) -> None:
+    one = Candidate(volumes=(PodVolume(VolumeKind.CLAIM, "data"),))
+    one.add_claim("data", PersistentVolume("pv"), of=storage_class)
+    one.protections = {"pvc_pods": True, "protected_storage_classes": ("fast",)}
+    assert one.reason == reason
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "volume",
+    [
+        PersistentVolume("pv", local=True),
+        bound_to("kubernetes.io/hostname", "n1"),
+        bound_to("kubernetes.io/hostname", "n1", "n2"),
+        bound_to("topology.example.com/node", "n1"),
+        PersistentVolume(
+            "pv",
+            node_affinity=(
+                NodeSelectorTerm(fields=(Requirement("metadata.name", Operator.IN, ("n1",)),)),
+            ),
+        ),
+    ],
+)
+def test_a_node_bound_volume_keeps_its_pod_whatever_policy_and_annotations_say(
+    volume: PersistentVolume, kind: VolumeKind
+) -> None:
+    one = with_volume(volume, kind).annotate(OWN_ANNOTATION, "true")
+    one.nodes = tuple(
+        node(name, labels={"kubernetes.io/hostname": name, "topology.example.com/node": name})
+        for name in ("n1", "n2")
+    )
+    assert one.reason == "node_bound_volume"
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        bound_to("topology.kubernetes.io/zone", "a"),
+        bound_to("topology.kubernetes.io/zone", operator=Operator.EXISTS),
+        bound_to("kubernetes.io/hostname", "n1", operator=Operator.NOT_IN),
+    ],
+)
+def test_a_volume_of_a_zone_with_several_nodes_does_not_keep_a_pod(
+    volume: PersistentVolume,
+) -> None:
+    one = with_volume(volume)
+    one.nodes = tuple(
+        node(name, labels={"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "a"})
+        for name in ("n1", "n2")
+    )
+    assert one.reason is None
+
+
+def test_a_volume_with_one_alternative_that_is_not_node_bound_does_not_keep_a_pod() -> None:
+    terms = [bound_to("kubernetes.io/hostname", "n1"), bound_to("pool", "a")]
+    one = with_volume(
+        PersistentVolume("pv", node_affinity=tuple(t for v in terms for t in v.node_affinity or ()))
+    )
+    one.nodes = (node("n1", labels={"pool": "a"}), node("n2", labels={"pool": "a"}))
+    assert one.reason is None
+
+
+def test_a_claim_or_volume_that_is_not_known_keeps_its_pod() -> None:
+    unbound = with_volume(None)
+    assert "not bound" in unbound.detail
+    missing = Candidate(volumes=(PodVolume(VolumeKind.CLAIM, "data"),))
+    assert missing.finding() == ("node_bound_volume", "claim data: it was not found")
+    unseen = with_volume(PersistentVolume("pv"))
+    unseen.volumes = {}
+    assert "its volume pv was not found" in unseen.detail
+
+
+@pytest.mark.parametrize(
+    ("volume", "policy_opens", "asked", "reason"),
+    [
+        (PodVolume(VolumeKind.EMPTY_DIR, in_memory=True), False, False, None),
+        (PodVolume(VolumeKind.EMPTY_DIR), False, False, "local_storage"),
+        (PodVolume(VolumeKind.EMPTY_DIR), True, False, None),
+        (PodVolume(VolumeKind.EMPTY_DIR), False, True, None),
+        (PodVolume(VolumeKind.HOST_PATH, path="/data"), False, False, "host_path"),
+        (PodVolume(VolumeKind.HOST_PATH, path="/data"), True, False, "host_path"),
+        (PodVolume(VolumeKind.HOST_PATH, path="/data"), False, True, None),
+    ],
+)
+def test_storage_of_the_node_is_told_apart(
+    volume: PodVolume, reason: str | None, *, policy_opens: bool, asked: bool
+) -> None:
+    one = Candidate(volumes=(volume,))
+    one.protections["local_storage"] = not policy_opens
+    if asked:
+        one.annotate(OWN_ANNOTATION, "true")
+    assert one.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("path", "with_a_device", "reason"),
+    [
+        ("/sys", False, None),
+        ("/sys/fs/cgroup/", False, None),
+        ("/proc/sys", False, None),
+        ("/etc/localtime", False, None),
+        ("/system", False, "host_path"),
+        ("/sys/../var/lib/data", False, "host_path"),
+        ("", False, "host_path"),
+        ("/", False, "host_path"),
+        ("/dev", True, "host_path"),
+        ("/dev/sda", True, "host_path"),
+        ("/dev/nvidia0", True, None),
+        ("/dev/nvidia0", False, "host_path"),
+        ("/home/kubernetes/bin/nvidia/lib64", True, None),
+        ("/home/kubernetes/bin/../data", True, "host_path"),
+        ("/run/tcpx-daemon", True, None),
+        ("/usr/local/nvidia", True, None),
+        ("/var/run/nvidia-topologyd", True, None),
+        ("/var/lib/models", True, "host_path"),
+    ],
+)
+def test_paths_of_every_node_and_drivers_of_a_requested_device_do_not_keep_a_pod(
+    path: str, reason: str | None, *, with_a_device: bool
+) -> None:
+    devices = {"nvidia.com/gpu": 1} if with_a_device else {"hugepages-2Mi": 2**21}
+    one = Candidate(
+        volumes=(PodVolume(VolumeKind.HOST_PATH, path=path),), request=amounts(0.1, 0.1, **devices)
+    )
+    assert one.reason == reason
+
+
+def test_one_path_that_others_lack_among_several_keeps_a_pod() -> None:
+    paths = ("/sys", "/dev/nvidia0", "/cache")
+    one = Candidate(
+        request=amounts(0.1, 0.1, **{"nvidia.com/gpu": 1}),
+        volumes=tuple(PodVolume(VolumeKind.HOST_PATH, path=path) for path in paths),
+    )
+    assert one.finding() == ("host_path", "/cache")
+
+
+def test_the_documented_paths_are_those_of_the_rule() -> None:
+    text = DOCUMENT.read_text().partition("## Storage of the node")[2].partition("\n## ")[0]
+    documented = set(re.findall(r"`(/[^`]+)`", text))
+    assert documented == {*SAME_ON_EVERY_NODE, *DRIVER_PATHS}

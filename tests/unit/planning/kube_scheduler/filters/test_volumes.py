@@ -1,0 +1,181 @@
+"""On which nodes a pod fits because of its volumes."""
+
+import pytest
+
+from desched.model.cluster import (
+    ClusterState,
+    CSINode,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodVolume,
+    StorageClass,
+    VolumeKind,
+)
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+from desched.planning.placement.room import Room
+from tests.builders import node, pod
+
+ZONE = "topology.kubernetes.io/zone"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+
+NODES = (node("a", labels={ZONE: "a"}), node("b", labels={ZONE: "b"}), node("nowhere", labels={}))
+
+
+def with_claims(name: str, *claims: str, on: str = "") -> Pod:
+    return pod(name, on=on, volumes=tuple(PodVolume(VolumeKind.CLAIM, c) for c in claims))
+
+
+def claimed(*volumes: PersistentVolume) -> dict[str, object]:
+    """A claim of the same name for each volume."""
+    return {
+        "claims": {
+            ("apps", v.name): PersistentVolumeClaim("apps", v.name, "fast", v.name) for v in volumes
+        },
+        "volumes": {v.name: v for v in volumes},
+    }
+
+
+def room(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: object) -> Room:
+    return Room(ClusterState(nodes, pods, **cluster), {}, ())  # type: ignore[arg-type]
+
+
+def places(one: Pod, *others: Pod, **cluster: object) -> list[str]:
+    found = room(*others, **cluster)  # type: ignore[arg-type]
+    return [n for n, fits in zip(found.names, found.schedulable(one), strict=True) if fits]
+
+
+@pytest.mark.parametrize(
+    ("labels", "fits"),
+    [
+        ({}, ["a", "b", "nowhere"]),
+        ({ZONE: "a"}, ["a", "nowhere"]),
+        ({ZONE: "b__c"}, ["b", "nowhere"]),
+        ({ZONE: "a__b"}, ["a", "b", "nowhere"]),
+        ({BETA_ZONE: "a"}, ["a", "nowhere"]),
+        ({REGION: "x"}, ["nowhere"]),
+        ({ZONE: "a__"}, ["a", "b", "nowhere"]),
+    ],
+)
+def test_a_volume_of_a_zone_is_attached_there_or_where_no_zone_is_known(
+    labels: dict[str, str], fits: list[str]
+) -> None:
+    cluster = claimed(PersistentVolume("v", labels=labels))
+    assert places(with_claims("p", "v"), **cluster) == fits
+
+
+def test_a_claim_that_waits_for_its_consumer_fits_anywhere_and_another_unbound_one_nowhere() -> (
+    None
+):
+    claims = {("apps", "v"): PersistentVolumeClaim("apps", "v", "fast")}
+    waits = {"fast": StorageClass("fast", "csi.lab", waits_for_consumer=True)}
+    at_once = {"fast": StorageClass("fast", "csi.lab")}
+    one = with_claims("p", "v")
+    assert len(places(one, claims=claims, storage_classes=waits)) == 3
+    assert places(one, claims=claims, storage_classes=at_once) == []
+
+
+IN_A = NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("a",)),))
+IN_B = NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("b",)),))
+
+
+def test_a_claim_that_is_not_bound_fits_where_its_class_makes_volumes() -> None:
+    claims = {("apps", "v"): PersistentVolumeClaim("apps", "v", "fast")}
+    only_in_a = {
+        "fast": StorageClass("fast", "csi.lab", waits_for_consumer=True, topologies=(IN_A,))
+    }
+    assert places(with_claims("p", "v"), claims=claims, storage_classes=only_in_a) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("made", "bound_to", "fits"),
+    [
+        (StorageClass("fast", "csi.lab", waits_for_consumer=True), IN_A, ["a", "b", "nowhere"]),
+        (
+            StorageClass("fast", "csi.lab", waits_for_consumer=True, topologies=(IN_A, IN_B)),
+            IN_A,
+            ["a", "b"],
+        ),
+        (StorageClass("fast", "csi.lab"), IN_A, []),
+        (StorageClass("fast", "csi.lab"), None, ["a", "b", "nowhere"]),
+    ],
+)
+def test_a_replacement_gets_a_new_ephemeral_volume_where_its_class_makes_one(
+    made: StorageClass, bound_to: NodeSelectorTerm | None, fits: list[str]
+) -> None:
+    cluster = claimed(PersistentVolume("v", node_affinity=(bound_to,) if bound_to else None))
+    victim = pod("p", on="a", volumes=(PodVolume(VolumeKind.EPHEMERAL_CLAIM, "v"),))
+    found = room(victim, storage_classes={"fast": made}, **cluster)
+    feasible = found.feasible(victim, "a")
+    assert [n for n, fit in zip(found.names, feasible, strict=True) if fit] == fits
+
+
+def csi(name: str, handle: str = "") -> PersistentVolume:
+    return PersistentVolume(name, csi_driver="csi.lab", csi_handle=handle or name)
+
+
+def limits(**by_node: int) -> dict[str, CSINode]:
+    return {name: CSINode(name, {"csi.lab": limit}) for name, limit in by_node.items()}
+
+
+def test_a_node_attaches_no_more_volumes_of_a_driver_than_its_limit() -> None:
+    cluster = claimed(csi("v"), csi("w"), csi("x"))
+    cluster["csi_nodes"] = limits(a=1, b=2)
+    holders = [with_claims("h", "w", on="a"), with_claims("i", "w", on="b")]
+    assert places(with_claims("p", "v"), *holders, **cluster) == ["b", "nowhere"]
+    assert places(with_claims("p", "v", "x"), *holders, **cluster) == ["nowhere"]
+
+
+def test_a_volume_that_is_attached_already_counts_once() -> None:
+    cluster = claimed(csi("v"), csi("w", handle="v"))
+    cluster["csi_nodes"] = limits(a=1)
+    holders = [with_claims("h", "v", on="a"), with_claims("i", "v", on="a")]
+    assert places(with_claims("p", "w"), *holders, **cluster) == ["a", "b", "nowhere"]
+
+
+def test_a_volume_without_a_csi_handle_is_not_counted() -> None:
+    cluster = claimed(csi("v"), PersistentVolume("w"))
+    cluster["csi_nodes"] = limits(a=0)
+    assert "a" not in places(with_claims("p", "v"), **cluster)
+    assert "a" in places(with_claims("p", "w"), **cluster)
+
+
+def test_a_victims_volumes_leave_with_it_unless_another_pod_holds_them() -> None:
+    cluster = claimed(csi("v"), csi("w"))
+    cluster["csi_nodes"] = limits(a=1, b=1)
+    victim, other = with_claims("p", "v", on="a"), with_claims("q", "w", on="b")
+    found = room(victim, other, **cluster)  # type: ignore[arg-type]
+    assert found.feasible(victim, "a").tolist() == [True, False, True]
+    found.reserve("nowhere", victim, {}, leaving=victim)
+    assert found.feasible(other, "b").tolist() == [True, True, True]
+    shared = room(victim, with_claims("r", "v", on="a"), other, **cluster)  # type: ignore[arg-type]
+    shared.reserve("nowhere", victim, {}, leaving=victim)
+    assert shared.feasible(other, "b").tolist() == [False, True, True]
+
+
+def for_one_pod(name: str) -> dict[str, object]:
+    """A claim with the access mode ReadWriteOncePod, bound to a volume that every node reaches."""
+    cluster = claimed(PersistentVolume(name))
+    claim = PersistentVolumeClaim("apps", name, "fast", name, for_one_pod=True)
+    return cluster | {"claims": {("apps", name): claim}}
+
+
+def test_a_claim_for_one_pod_lets_no_second_pod_in_anywhere() -> None:
+    holder, other = with_claims("h", "v", on="a"), with_claims("p", "v")
+    assert places(other, **for_one_pod("v")) == ["a", "b", "nowhere"]
+    assert places(other, holder, **for_one_pod("v")) == []
+    assert len(places(other, holder, **claimed(PersistentVolume("v")))) == 3
+    victim = with_claims("q", "v", on="b")
+    found = room(holder, victim, **for_one_pod("v")).fit(victim, "b", {})  # type: ignore[arg-type]
+    assert "3 node has pod using PersistentVolumeClaim" in found.explanation
+
+
+def test_a_victim_with_a_claim_for_one_pod_is_replaced_when_it_is_gone() -> None:
+    victim = with_claims("p", "v", on="a")
+    found = room(victim, **for_one_pod("v"))  # type: ignore[arg-type]
+    assert not found.feasible_beside(victim, "a").any()
+    assert found.feasible(victim, "a").all()
+    found.reserve("b", victim, {}, leaving=victim)
+    assert not found.schedulable(with_claims("q", "v")).any()

@@ -1,0 +1,59 @@
+"""Each score counts as much as the policy says that it counts in the cluster's scheduler."""
+
+import numpy as np
+import pytest
+
+from desched.model.cluster import Effect, PodAffinityTerm, Taint
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
+from desched.planning.kube_scheduler.scores.cluster_view import Departure, SchedulerView
+from desched.planning.kube_scheduler.scores.total import plugin_scores
+from desched.policy.policy import SchedulerRules, ScoreWeights
+from tests.unit.planning.landing_cluster import by_label, cluster, having, node, pod
+
+HOSTNAME = "kubernetes.io/hostname"
+SSD = NodeSelectorTerm((Requirement("disk", Operator.IN, ("ssd",)),))
+OF_CACHE = PodAffinityTerm(HOSTNAME, by_label("app", "cache"), weight=50)
+PARTICULAR = having(
+    preferred_node_affinity=((10, SSD),), preferred_pod_affinity=(OF_CACHE,), images=("web:1",)
+)
+STATE = cluster(
+    [
+        node("a", disk="ssd"),
+        node("b", cores=8, taints=[Taint("batch", Effect.PREFER_NO_SCHEDULE)]),
+        node("c", images={"web:1": 900 * 2**20}),
+    ],
+    [
+        pod("web-1", "a", scheduling=PARTICULAR),
+        pod("web-2", "b", scheduling=PARTICULAR),
+        pod("cache-1", "c", app="cache"),
+    ],
+)
+PLUGINS = {
+    "taint_toleration": "TaintToleration",
+    "node_affinity": "NodeAffinity",
+    "pod_topology_spread": "PodTopologySpread",
+    "inter_pod_affinity": "InterPodAffinity",
+    "node_resources_fit": "NodeResourcesFit",
+    "node_resources_balanced_allocation": "NodeResourcesBalancedAllocation",
+    "image_locality": "ImageLocality",
+}
+
+
+def scores(**weights: int) -> dict[str, list[int]]:
+    view = SchedulerView(STATE, SchedulerRules(weights=ScoreWeights(**weights)))
+    leaving = Departure(STATE.pods[0], source=0, gone=False)
+    found = plugin_scores(leaving, view, np.ones(3, dtype=bool))
+    return {plugin: np.asarray(row).reshape(-1).tolist() for plugin, row in found.items()}
+
+
+def test_there_is_a_weight_for_each_score() -> None:
+    assert set(scores()) == set(PLUGINS.values())
+    assert set(PLUGINS) == set(ScoreWeights.__struct_fields__)
+
+
+@pytest.mark.parametrize(("weight", "plugin"), PLUGINS.items())
+def test_a_weight_counts_for_its_own_score_only(weight: str, plugin: str) -> None:
+    usual = getattr(ScoreWeights(), weight)
+    before, after = scores(), scores(**{weight: 10 * usual})
+    assert max(before[plugin]) > 0
+    assert after == before | {plugin: [10 * score for score in before[plugin]]}

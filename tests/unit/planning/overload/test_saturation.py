@@ -1,0 +1,126 @@
+"""Where most is hot, moves do not help; where CPU is used up, usage is not demand."""
+
+import msgspec
+import pytest
+
+from desched.model.load import PodUsage
+from desched.model.plan import HoldReason, Plan
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.policy import NodePool
+from tests.builders import NOW, load, node, planned, pod, policy, reasons, rule, selector, snapshot
+
+CPU_ONLY = policy(rule(Resource.CPU))
+
+
+def cluster(**cpu: float) -> Snapshot:
+    """Nodes of 4 cores at so much CPU; `n1` has two pods of half a core."""
+    return snapshot(
+        [node(name) for name in cpu],
+        [pod("a", on="n1"), pod("b", on="n1")],
+        load({name: (ratio, 0.1) for name, ratio in cpu.items()}, dict.fromkeys("ab", (0.5, 0.1))),
+    )
+
+
+def reason_of(plan: Plan, name: str) -> str | None:
+    found = next(v for v in plan.nodes if v.node == name).reason
+    return found.value if found else None
+
+
+def test_a_mean_above_the_stop_line_holds_the_cycle_with_the_numbers() -> None:
+    plan = planned(cluster(n1=0.9, n2=0.9, n3=0.5), CPU_ONLY)
+    assert plan.hold is HoldReason.CLUSTER_SATURATED
+    assert plan.hold_detail == "cpu 76.7% on average, above the stop line of 75.0%"
+    assert reasons(plan) == dict.fromkeys("ab", "cycle_held")
+
+
+def test_too_little_room_for_the_excess_holds_the_cycle_with_the_numbers() -> None:
+    plan = planned(cluster(n1=0.9, n2=0.66, n3=0.68), CPU_ONLY)
+    assert plan.hold is HoldReason.CLUSTER_SATURATED
+    assert plan.hold_detail == (
+        "cpu has room for 2.0% of the capacity under the ceilings, less than half of the 5.0% that "
+        "are too much"
+    )
+
+
+def test_room_for_half_of_the_excess_is_enough_to_act() -> None:
+    plan = planned(cluster(n1=0.9, n2=0.54, n3=0.7), CPU_ONLY)
+    assert plan.hold is None
+    assert plan.evictions
+
+
+def test_nodes_where_no_pod_may_go_have_no_room() -> None:
+    elsewhere = policy(rule(Resource.CPU), destination_selector=selector(pool="none"))
+    assert planned(cluster(n1=0.9, n2=0.1), elsewhere).hold is HoldReason.CLUSTER_SATURATED
+
+
+def test_the_mean_is_weighted_by_capacity() -> None:
+    small = snapshot(
+        [node("n1", cpu=2), node("n2", cpu=2), node("big", cpu=32)],
+        [pod("a", on="n1")],
+        load({"n1": (0.9, 0.1), "n2": (0.9, 0.1), "big": (0.5, 0.1)}, {"a": (0.4, 0.1)}),
+    )
+    assert planned(small, CPU_ONLY).hold is None
+
+
+def test_a_cool_cluster_is_never_held_for_it() -> None:
+    assert planned(cluster(n1=0.78, n2=0.78), CPU_ONLY).hold is None
+
+
+def test_a_saturated_pool_waits_while_another_is_relieved() -> None:
+    batch = NodePool("batch", selector(pool="batch"), CPU_ONLY.rules)
+    seen = snapshot(
+        [node("b1", labels={"pool": "batch"}), node("n1"), node("n2")],
+        [pod("x", on="b1"), pod("a", on="n1")],
+        load({"b1": (0.9, 0.1), "n1": (0.9, 0.1), "n2": (0.1, 0.1)}, dict.fromkeys("ax", (0.8, 0))),
+    )
+    plan = planned(seen, policy(rule(Resource.CPU), pools=(batch,)))
+    assert plan.hold is None
+    assert [e.pod.name for e in plan.evictions] == ["a"]
+    assert reason_of(plan, "b1") == "pool_saturated"
+    refusal = next(r for r in plan.refusals if r.pod.name == "x")
+    assert refusal.reason.value == "pool_saturated"
+    assert refusal.detail == "pool batch: cpu 90.0% on average, above the stop line of 75.0%"
+
+
+def demand(seen: Snapshot, name: str = "a") -> float:
+    one = next(p for p in seen.cluster.pods if p.name == name)
+    return UsageBook(seen, CPU_ONLY, NOW).demand(one, Resource.CPU)
+
+
+def test_a_pod_on_a_node_with_cpu_to_spare_is_charged_what_it_uses() -> None:
+    assert demand(cluster(n1=0.94, n2=0.1)) == 500
+
+
+def test_on_a_saturated_node_a_pod_is_charged_half_as_much_again() -> None:
+    assert demand(cluster(n1=0.95, n2=0.1)) == 750
+
+
+def throttled(seen: Snapshot, *names: str) -> Snapshot:
+    pods = frozenset(("apps", name) for name in names)
+    return msgspec.structs.replace(seen, load=msgspec.structs.replace(seen.load, throttled=pods))
+
+
+def test_a_throttled_pod_is_charged_half_as_much_again_where_its_siblings_are_throttled_too() -> (
+    None
+):
+    assert demand(throttled(cluster(n1=0.5, n2=0.1), "a", "b")) == 750
+
+
+@pytest.mark.parametrize(("sibling_cores", "charged"), [(0.9, 900), (0.2, 500)])
+def test_siblings_that_are_not_held_back_show_the_demand(
+    sibling_cores: float, charged: float
+) -> None:
+    seen = throttled(cluster(n1=0.5, n2=0.1), "a")
+    used = {**seen.load.pods, ("apps", "b"): PodUsage((sibling_cores * 1000,), (1.0,))}
+    seen = msgspec.structs.replace(seen, load=msgspec.structs.replace(seen.load, pods=used))
+    assert demand(seen) == charged
+
+
+def test_relief_counts_what_was_measured_although_the_destination_is_charged_more() -> None:
+    plan = planned(cluster(n1=0.96, n2=0.1), CPU_ONLY)
+    (first, *_) = plan.evictions
+    assert first.relief[0].ratio == pytest.approx(0.125)
+    after = next(v for v in plan.nodes if v.node == "n2").pressures[0].after_ratio
+    assert after == pytest.approx(0.1 + len(plan.evictions) * 0.1875)

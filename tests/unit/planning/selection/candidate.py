@@ -1,0 +1,99 @@
+"""One pod that may be moved, to spoil in one way or several, and what the rules say of it then."""
+
+from typing import Any
+
+import msgspec
+
+from desched.model.cluster import (
+    ClusterState,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodDisruptionBudget,
+)
+from desched.model.load import PodUsage
+from desched.model.memory import EvictionRecord, Memory, MoveResult
+from desched.model.snapshot import Snapshot
+from desched.planning.eligibility.context import Surroundings, surroundings
+from desched.planning.eligibility.rules import refuse
+from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.policy import EvictionLimits, Protections
+from tests.builders import GIB, NOW, load, node, pod, policy, workload
+
+
+class Candidate:
+    """A pod `web-1` of a Deployment of three Ready replicas; the parts are there to be changed."""
+
+    def __init__(self, **pod_fields: Any) -> None:
+        self.pod: dict[str, Any] = {"on": "n1", "annotations": {}, "volumes": ()} | pod_fields
+        self.workload: dict[str, Any] = {"replicas": 3}
+        self.protections: dict[str, Any] = {}
+        self.budgets: tuple[PodDisruptionBudget, ...] = ()
+        self.nodes: tuple[Node, ...] = (node("n1"), node("n2"))
+        self.claims: dict[str, PersistentVolumeClaim] = {}
+        self.volumes: dict[str, PersistentVolume] = {}
+        self.cluster: dict[str, Any] = {}
+        self.memory = Memory()
+        self.measured = True
+
+    def annotate(self, key: str, value: str) -> "Candidate":
+        self.pod["annotations"] = {key: value} | self.pod["annotations"]
+        return self
+
+    def add_volume(self, volume: object) -> "Candidate":
+        self.pod["volumes"] = (*self.pod["volumes"], volume)
+        return self
+
+    def add_claim(self, name: str, volume: PersistentVolume | None = None, of: str = "") -> None:
+        """A claim, bound to the volume (without one: not bound)."""
+        self.claims[name] = PersistentVolumeClaim("apps", name, of, volume.name if volume else "")
+        if volume is not None:
+            self.volumes[volume.name] = volume
+
+    def evict_before(self, result: MoveResult | None = MoveResult.LANDED_ELSEWHERE) -> None:
+        """Another pod of the workload has just been evicted; without a result it is under way."""
+        one = pod("web-0").ref
+        self.remember(evictions=(EvictionRecord(one, "n1", "uid-web", NOW, "n2", result=result),))
+
+    def remember(self, **parts: Any) -> None:
+        self.memory = msgspec.structs.replace(self.memory, **parts)
+
+    def surroundings(self) -> Surroundings:
+        one = pod("web-1", **self.pod)
+        usage = {(one.namespace, one.name): PodUsage((500.0,), (float(GIB),))}
+        owner = workload("web", **({"namespace": one.namespace} | self.workload))
+        state = ClusterState(
+            self.nodes,
+            (one,),
+            **(
+                {
+                    "workloads": {"uid-web": owner},
+                    "budgets": self.budgets,
+                    "claims": {(one.namespace, name): c for name, c in self.claims.items()},
+                    "volumes": self.volumes,
+                }
+                | self.cluster
+            ),
+        )
+        of_load = msgspec.structs.replace(load({}), pods=usage if self.measured else {})
+        seen = Snapshot(state, of_load, NOW)
+        chosen = policy(
+            protections=Protections(**self.protections), limits=EvictionLimits(in_flight_workload=1)
+        )
+        return surroundings(seen, chosen, self.memory, NOW, UsageBook(seen, chosen, NOW))
+
+    def finding(self) -> tuple[str, str] | None:
+        """Reason and detail of the refusal."""
+        around = self.surroundings()
+        found = refuse(around.cluster.pods[0], around)
+        return (found[0].value, found[1]) if found else None
+
+    @property
+    def reason(self) -> str | None:
+        found = self.finding()
+        return found[0] if found else None
+
+    @property
+    def detail(self) -> str:
+        found = self.finding()
+        return found[1] if found else ""

@@ -1,0 +1,143 @@
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from desched.cycle import CycleContext
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.model.memory import Memory, Pause, PauseScope
+from desched.model.plan import HoldReason
+from desched.model.report import CycleResult, Mode
+from desched.policy.loading import LoadedPolicy
+from desched.policy.policy import PriorityThreshold
+from desched.service.cycles.runner import CycleRunner
+from desched.service.inputs.policy_file import PolicyFile
+from desched.service.inputs.state_keeper import KeptMemory
+from desched.simulation.demo import demo_policy
+from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore
+from desched.simulation.scenarios import published_scenario
+
+POLICY = demo_policy()
+
+
+def with_unknown_class(policy):
+    return msgspec.structs.replace(
+        policy,
+        digest="with-unknown-class",
+        protections=msgspec.structs.replace(
+            policy.protections, priority_threshold=PriorityThreshold(class_name="no-such-class")
+        ),
+    )
+
+
+class Editor:
+    """A policy file in memory."""
+
+    def __init__(self, policy):
+        self.policy = policy
+
+    def load(self):
+        return LoadedPolicy(self.policy, ())
+
+
+@pytest.fixture
+def editor():
+    return Editor(POLICY)
+
+
+@pytest.fixture
+def simulation():
+    return published_scenario()
+
+
+def runner_for(simulation, editor, mode=Mode.EVICT):
+    world = simulation.world(acting=mode is Mode.EVICT)
+    memory = KeptMemory(SimulatedMemoryStore(SimulatedConfigMap()), world.clock, mode, Memory())
+    context = CycleContext(0, mode, "simulated")
+    return CycleRunner(world, PolicyFile(editor.load), memory, context)
+
+
+def test_a_report_goes_to_every_sink_and_cycles_are_numbered(simulation, editor):
+    first, second = [], []
+    runner = runner_for(simulation, editor, Mode.DRY_RUN)
+    runner.report_to(first.append, second.append)
+    reports = [runner.run(), runner.run()]
+    assert first == second == reports
+    assert [report.cycle for report in reports] == [1, 2]
+    assert {report.target for report in reports} == {"simulated"}
+
+
+def test_what_a_cycle_did_is_remembered_by_the_next_one(simulation, editor):
+    runner = runner_for(simulation, editor)
+    assert runner.run().result is CycleResult.EVICTED
+    simulation.clock.advance(60)
+    assert runner.run().outcomes == ()
+
+
+def test_a_first_policy_that_does_not_suit_the_cluster_is_refused(simulation, editor):
+    editor.policy = with_unknown_class(POLICY)
+    with pytest.raises(ConfigurationError, match="no-such-class"):
+        runner_for(simulation, editor, Mode.DRY_RUN).run()
+
+
+def test_a_later_one_gives_way_to_the_last_good_policy(simulation, editor):
+    told = []
+    runner = runner_for(simulation, editor, Mode.DRY_RUN)
+    runner.tell_policy_to(told.append)
+    runner.run()
+    editor.policy = with_unknown_class(POLICY)
+    assert runner.run().result is CycleResult.PLANNED
+    assert [bool(reading.problem) for reading in told] == [False, True]
+    assert told[1].news
+    assert told[1].policy == POLICY
+
+
+class Blind:
+    def read_cluster(self):
+        raise ObservationError(ObservationSource.CLUSTER, "The API server is away.")
+
+
+def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, editor):
+    told = []
+    world = simulation.world(acting=False)._replace(cluster=Blind())
+    memory = KeptMemory(None, world.clock, Mode.DRY_RUN, Memory())
+    context = CycleContext(0, Mode.DRY_RUN, "simulated")
+    runner = CycleRunner(world, PolicyFile(editor.load), memory, context)
+    runner.tell_policy_to(told.append)
+    runner.report_to(told.append)
+    with pytest.raises(ObservationError):
+        runner.run()
+    (reading,) = told
+    assert reading.policy == POLICY
+
+
+class ServerThatTellsItsTime:
+    """The simulated API server, with a clock that stands still."""
+
+    def __init__(self, simulation):
+        self._cluster = simulation.cluster
+        self._time = simulation.clock.now()
+
+    def read_cluster(self):
+        times = (self._time, self._time)
+        return msgspec.structs.replace(self._cluster.read_cluster(), server_times=times)
+
+    def read_around(self, ref):
+        return self._cluster.read_around(ref)
+
+
+def test_by_a_clock_that_is_off_nothing_that_is_remembered_is_forgotten(simulation, editor):
+    now = simulation.clock.now()
+    pause = Pause(PauseScope.EVERYTHING, now, now + timedelta(hours=1), by="jane")
+    store = SimulatedMemoryStore(SimulatedConfigMap())
+    store.save(Memory(pauses=(pause,)))
+    world = simulation.world(acting=True)._replace(cluster=ServerThatTellsItsTime(simulation))
+    runner = CycleRunner(
+        world,
+        PolicyFile(editor.load),
+        KeptMemory(store, world.clock, Mode.EVICT, Memory()),
+        CycleContext(0, Mode.EVICT, "simulated"),
+    )
+    simulation.clock.advance(7200.0)
+    assert runner.run().plan.hold is HoldReason.CLOCKS_DIFFER
+    assert store.load().memory == Memory(pauses=(pause,))

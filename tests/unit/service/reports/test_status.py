@@ -1,0 +1,278 @@
+"""What `desched status` says."""
+
+import json
+from datetime import timedelta
+
+import msgspec
+import pytest
+import yaml
+
+from desched.model.cluster import PodRef
+from desched.model.memory import (
+    CoolDown,
+    EvictionRecord,
+    ForecastCheck,
+    LastCycle,
+    Memory,
+    MoveResult,
+    NodeRounds,
+    Pause,
+    PauseScope,
+)
+from desched.ports import LeaseRecord
+from desched.service.reports.status import Standing, render_standing, sections
+from tests.builders import NOW
+
+MINUTE = timedelta(minutes=1)
+WEB = EvictionRecord(
+    PodRef("shop", "web-1", "uid-1"),
+    "n1",
+    "uid-web",
+    NOW - 5 * MINUTE,
+    "n2",
+    workload="Deployment shop/web",
+    judged_by=NOW + 6 * MINUTE,
+)
+
+
+def standing(memory: Memory | None, **fields) -> Standing:
+    return Standing(
+        NOW, 'context "prod"', "ConfigMap desched-system/desched-memory", memory, **fields
+    )
+
+
+def said(title: str, memory: Memory | None, **fields) -> list[str]:
+    (lines,) = [lines for name, lines in sections(standing(memory, **fields)) if name == title]
+    return list(lines)
+
+
+def changed(record: EvictionRecord, **fields) -> EvictionRecord:
+    return msgspec.structs.replace(record, **fields)
+
+
+# --- sections --------------------------------------------------------------------------------
+
+
+def test_before_the_first_cycle_it_says_that_there_is_no_memory():
+    titles = [title for title, _ in sections(standing(None))]
+    assert titles == ["leader", "memory"]
+    assert "none yet" in said("memory", None)[0]
+
+
+def test_a_memory_that_cannot_be_used_comes_first_and_is_not_called_absent():
+    found = list(sections(standing(None, problem="It is damaged.")))
+    assert found[0] == ("PROBLEM", ["It is damaged."])
+    assert [title for title, _ in found] == ["PROBLEM", "leader"]
+
+
+def test_where_nothing_rests_each_section_says_so():
+    lines = dict(sections(standing(Memory())))
+    assert lines["last cycle"] == ["none yet"]
+    for title in ("pauses", "cool-downs", "parked nodes"):
+        assert lines[title] == ["none"]
+    assert lines["in flight"] == ["no eviction"]
+    assert lines["forecasts"] == ["no landing in the last 24 h"]
+
+
+def test_the_last_cycle_says_when_who_what_and_why_it_does_not_act():
+    cycle = LastCycle(
+        NOW - 4 * MINUTE,
+        "desched-7f9-x",
+        "evict",
+        "standing_by",
+        tuple(f"n{i}" for i in range(12)),
+        evicted=1,
+        not_acting="everything is paused by alice",
+    )
+    assert said("last cycle", Memory(last_cycle=cycle)) == [
+        "4 min ago (11:56 UTC) by desched-7f9-x, evicting: standing_by",
+        "evicted 1 pod",
+        "not acting: everything is paused by alice",
+        "12 nodes are overloaded: n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more",
+    ]
+    calm = msgspec.structs.replace(cycle, overloaded=(), evicted=0, not_acting="")
+    assert said("last cycle", Memory(last_cycle=calm))[1:] == ["no node is overloaded"]
+
+
+@pytest.mark.parametrize(
+    ("pause", "line"),
+    [
+        (
+            Pause(PauseScope.EVERYTHING, NOW - MINUTE, None, why="storage work", by="alice"),
+            "everything until it is resumed (begun by alice 60 s ago (11:59 UTC)): storage work",
+        ),
+        (
+            Pause(PauseScope.WORKLOAD, NOW, NOW + 90 * MINUTE, "shop/web", by="alice"),
+            "workload shop/web ends in 1 h 30 min (13:30 UTC) (begun by alice 0 s ago (12:00 UTC))",
+        ),
+        (
+            Pause(PauseScope.POOL, NOW - 40 * MINUTE, NOW - 10 * MINUTE, "gpu", why="failures"),
+            (
+                "pool gpu was over 10 min ago (11:50 UTC); a single move tries it out before "
+                "others follow (begun by itself 40 min ago (11:20 UTC)): failures"
+            ),
+        ),
+    ],
+)
+def test_a_pause_says_until_when_by_whom_and_why(pause, line):
+    assert said("pauses", Memory(pauses=(pause,))) == [line]
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        (
+            WEB,
+            (
+                "is leaving n1, asked 5 min ago (11:55 UTC), expected on n2; judged at the latest "
+                "in 6 min (12:06 UTC)"
+            ),
+        ),
+        (
+            changed(WEB, left_at=NOW - 2 * MINUTE),
+            (
+                "left n1 2 min ago (11:58 UTC), expected on n2; judged at the latest in 6 min "
+                "(12:06 UTC)"
+            ),
+        ),
+        (
+            changed(
+                WEB,
+                left_at=NOW - 2 * MINUTE,
+                replacement=PodRef("shop", "web-2", "uid-2"),
+                landed_on="n3",
+                judged_by=None,
+                probe=True,
+            ),
+            (
+                "left n1 2 min ago (11:58 UTC), replaced by shop/web-2 on n3 (tries out whether a "
+                "pause can end)"
+            ),
+        ),
+    ],
+)
+def test_an_eviction_in_flight_says_where_it_is(record, line):
+    settled = changed(WEB, result=MoveResult.LANDED_AS_FORECAST)
+    lines = said("in flight", Memory(evictions=(settled, record)))
+    assert lines == [f"shop/web-1 of Deployment shop/web {line}"]
+
+
+def test_cool_downs_that_last_are_listed_by_their_end():
+    rests = (
+        CoolDown("1", "Deployment shop/a", NOW + 30 * MINUTE, 1, MoveResult.LANDED_HOT),
+        CoolDown("2", "Deployment shop/b", NOW + 10 * MINUTE),
+        CoolDown("3", "Deployment shop/c", NOW - MINUTE, 2),
+    )
+    assert said("cool-downs", Memory(cool_downs=rests)) == [
+        "Deployment shop/b ends in 10 min (12:10 UTC)",
+        "Deployment shop/a ends in 30 min (12:30 UTC) after landed_hot, level 1",
+    ]
+
+
+def test_only_nodes_that_are_parked_now_are_listed():
+    nodes = (
+        NodeRounds("n1", 2, NOW, NOW + 30 * MINUTE),
+        NodeRounds("n2", 1, NOW),
+        NodeRounds("n3", 2, NOW, NOW - MINUTE),
+    )
+    assert said("parked nodes", Memory(nodes=nodes)) == [
+        "n1 ends in 30 min (12:30 UTC): 2 rounds did not relieve it"
+    ]
+
+
+def test_forecasts_are_told_beside_what_came_of_them():
+    checks = tuple(
+        ForecastCheck(NOW - MINUTE, "", 0.1, bad=i == 0, probability=0.8, hit=i < 3)
+        for i in range(4)
+    )
+    assert said("forecasts", Memory(forecasts=checks)) == [
+        (
+            "4 landings in the last 24 h: 75.0 % where expected (forecast 80.0 %), 25.0 % bad "
+            "(forecast 10.0 %)"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({}, "no leader election"),
+        ({"lease_problem": "403"}, "not known: 403"),
+        ({"lease": LeaseRecord("", 15)}, "nobody; the last one has released the Lease"),
+        (
+            {"lease": LeaseRecord("a", 15, renewed_at=NOW - timedelta(seconds=3))},
+            "a, renewed 3 s ago (11:59 UTC)",
+        ),
+        (
+            {"lease": LeaseRecord("a", 15, renewed_at=NOW - 5 * MINUTE)},
+            "a, renewed 5 min ago (11:55 UTC), which is too long: nobody acts, or clocks differ",
+        ),
+    ],
+)
+def test_the_leader_is_named_if_there_is_one(fields, line):
+    assert said("leader", None, **fields) == [line]
+
+
+def test_long_lists_are_cut_and_counted():
+    rests = tuple(CoolDown(str(i), f"w{i}", NOW + (i + 1) * MINUTE) for i in range(13))
+    lines = said("cool-downs", Memory(cool_downs=rests))
+    assert len(lines) == 11
+    assert lines[-1] == "… and 3 more; --output json has all"
+
+
+# --- formats ---------------------------------------------------------------------------------
+
+BUSY = standing(
+    Memory(
+        evictions=(WEB,),
+        since=NOW,
+        pauses=(
+            Pause(PauseScope.EVERYTHING, NOW, None, why="\x1b[2Jgone\u202e\n", by="al\x07ice"),
+        ),
+        last_cycle=LastCycle(NOW, "desched-1", "evict", "held"),
+    ),
+    lease=LeaseRecord("desched-1", 15, renewed_at=NOW),
+)
+
+
+def test_a_table_moves_no_cursor_and_fits_a_terminal():
+    text = render_standing(BUSY, "table")
+    assert "\\x1b[2Jgone\\u202e\\n" in text
+    assert "al\\x07ice" in text
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert max(map(len, text.splitlines())) <= 100
+    assert text.startswith('desched · status · context "prod"\n')
+    assert "ConfigMap desched-system/desched-memory at 2026-05-01 12:00:00 UTC" in text
+
+
+def test_of_several_lines_each_has_a_mark():
+    rests = tuple(CoolDown(str(i), f"w{i}", NOW + MINUTE) for i in range(2))
+    text = render_standing(standing(Memory(cool_downs=rests)), "table")
+    assert text.count("•") == 2
+    assert "cool-downs   • w0 ends in" in text
+    assert "             • w1 ends in" in text
+
+
+def test_text_that_looks_like_markup_is_shown_as_it_is():
+    cycle = LastCycle(NOW, "desched-1", "evict", "held", not_acting="[bold]x[/bold] [/red]")
+    text = render_standing(standing(Memory(last_cycle=cycle)), "table")
+    assert "[bold]x[/bold] [/red]" in text
+
+
+def test_json_and_yaml_have_the_same_content_with_every_field():
+    document = json.loads(render_standing(BUSY, "json"))
+    assert yaml.safe_load(render_standing(BUSY, "yaml")) == document
+    assert document["version"] == "desched.io/status/v1"
+    assert document["asked_at"] == "2026-05-01T12:00:00Z"
+    assert document["lease"]["holder"] == "desched-1"
+    assert document["memory"]["cool_downs"] == []
+    (record,) = document["memory"]["evictions"]
+    assert record["pod"] == {"namespace": "shop", "name": "web-1", "uid": "uid-1"}
+    assert record["result"] is None
+    assert record["probe"] is False
+    assert document["forecast_quality"] is None
+
+
+def test_without_a_memory_json_says_null_and_why():
+    document = json.loads(render_standing(standing(None, problem="It is damaged."), "json"))
+    assert (document["memory"], document["problem"]) == (None, "It is damaged.")

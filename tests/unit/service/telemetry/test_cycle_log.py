@@ -1,0 +1,124 @@
+import msgspec
+from structlog.testing import capture_logs
+
+from desched.model.memory import MoveResult
+from desched.model.plan import HoldReason, NodeClass, NodeVerdict, RefusalReason
+from desched.model.report import CycleResult, EvictionVerdict, NotActing, Outcome, TaintChange
+from desched.service.telemetry.cycle_log import LONGEST_DETAIL, MOST_NAMES, essentials, log_cycle
+from tests.unit.service.reports import BACK, FOLLOWED_UP, HELD, REPORT, STARTED_AT, record
+
+
+def test_the_line_carries_the_essentials():
+    assert essentials(REPORT) == {
+        "cycle": 7,
+        "result": "evicted",
+        "mode": "evict",
+        "nodes": {"overloaded": 1, "underloaded": 1, "unknown": 1},
+        "planned": 1,
+        "verdicts": {"evicted": 1},
+        "refusals": {"bare_pod": 1, "not_needed": 2},
+        "duration_seconds": 1.235,
+        "observe_seconds": 1.0,
+        "plan_seconds": 0.2,
+        "overloaded": ["te3"],
+        "unknown": {"stale": ["te1"]},
+        "evictions": ["shop/web-1 from te3: cpu"],
+    }
+
+
+def test_a_hold_says_why():
+    line = essentials(HELD)
+    assert (line["hold"], line["hold_detail"]) == ("partial_data", "a shard is missing")
+
+
+def test_a_large_cluster_does_not_make_a_long_line():
+    nodes = tuple(NodeVerdict(f"node-{n}", NodeClass.OVERLOADED) for n in range(500))
+    plan = msgspec.structs.replace(REPORT.plan, nodes=nodes)
+    line = essentials(msgspec.structs.replace(REPORT, plan=plan))
+    assert line["nodes"] == {"overloaded": 500}
+    assert len(line["overloaded"]) == MOST_NAMES
+
+
+def test_earlier_moves_add_what_became_of_them_and_what_is_left_alone():
+    line = essentials(FOLLOWED_UP)
+    assert {key: line[key] for key in line.keys() - essentials(REPORT).keys()} == {
+        "settled": {"back_on_source": 1, "landed_as_forecast": 1},
+        "settled_moves": [
+            "shop/web-2 from te3: back_on_source on te3",
+            "shop/web-1 from te3: landed_as_forecast on te5",
+        ],
+        "in_flight": 1,
+        "cooling_down": 1,
+        "parked": ["te3"],
+        "paused": ["pool gpu"],
+        "awaiting_probe": ["everything"],
+    }
+
+
+def test_many_settled_moves_are_counted_and_the_failures_named():
+    landed = [record(f"web-{n}", MoveResult.LANDED_ELSEWHERE) for n in range(50)]
+    line = essentials(msgspec.structs.replace(REPORT, settled=(*landed, BACK)))
+    assert line["settled"] == {"back_on_source": 1, "landed_elsewhere": 50}
+    assert len(line["settled_moves"]) == MOST_NAMES
+    assert line["settled_moves"][0].startswith("shop/web-2 from te3: back_on_source")
+
+
+def test_why_nothing_may_be_evicted_is_told():
+    paused = msgspec.structs.replace(
+        REPORT,
+        result=CycleResult.STANDING_BY,
+        not_acting=NotActing.PAUSED,
+        not_acting_detail="by alice",
+    )
+    line = essentials(paused)
+    assert (line["not_acting"], line["not_acting_detail"]) == ("paused", "by alice")
+
+
+def test_what_was_planned_and_not_done_says_why():
+    outcomes = (
+        *REPORT.outcomes,
+        Outcome(BACK.pod, "te3", EvictionVerdict.UNREADABLE, STARTED_AT, "the deadline passed"),
+        Outcome(
+            BACK.pod,
+            "te3",
+            EvictionVerdict.NOT_CONFIRMED,
+            STARTED_AT,
+            refusal=RefusalReason.BUDGET_EXHAUSTED,
+        ),
+        Outcome(BACK.pod, "te3", EvictionVerdict.FORBIDDEN, STARTED_AT, "x" * 10_000),
+    )
+    taints = (
+        TaintChange("te3", tainted=True, why="hot"),
+        TaintChange("te4", tainted=True, why="hot", done=False, detail="status 403"),
+    )
+    line = essentials(msgspec.structs.replace(REPORT, outcomes=outcomes, taints=taints))
+    unreadable, not_confirmed, forbidden = line["outcomes"]
+    assert unreadable == "shop/web-2: unreadable: the deadline passed"
+    assert not_confirmed == "shop/web-2: not_confirmed: budget_exhausted"
+    assert len(forbidden) == LONGEST_DETAIL
+    assert line["taints_failed"] == ["te4: status 403"]
+
+    standing_by = msgspec.structs.replace(
+        REPORT, outcomes=outcomes, not_acting=NotActing.PAUSED, not_acting_detail="by alice"
+    )
+    assert "outcomes" not in essentials(standing_by)
+
+
+def test_other_deschedulers_are_named():
+    others = ("Volcano descheduler in volcano-system",)
+    line = essentials(msgspec.structs.replace(REPORT, other_deschedulers=others))
+    assert line["other_deschedulers"] == list(others)
+
+
+def test_it_is_one_line_for_each_cycle():
+    with capture_logs() as lines:
+        log_cycle(REPORT)
+    assert [(line["event"], line["log_level"]) for line in lines] == [("cycle.completed", "info")]
+
+
+def test_a_hold_is_a_warning_unless_it_passes_by_itself():
+    starting = msgspec.structs.replace(HELD.plan, hold=HoldReason.JUST_STARTED)
+    with capture_logs() as lines:
+        log_cycle(HELD)
+        log_cycle(msgspec.structs.replace(HELD, plan=starting))
+    assert [line["log_level"] for line in lines] == ["warning", "info"]

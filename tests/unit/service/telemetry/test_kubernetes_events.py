@@ -1,0 +1,129 @@
+from unittest.mock import create_autospec
+
+import msgspec
+import pytest
+
+from desched.adapters.kubernetes.events import EventWriter
+from desched.model.cluster import PodRef
+from desched.model.memory import Memory, MoveResult, Pause, PauseScope
+from desched.model.report import Mode, NotActing
+from desched.service.telemetry.kubernetes_events import Announcements, move_note
+from tests.unit.service.reports import (
+    BACK,
+    FOLLOWED_UP,
+    HOUR,
+    LANDED,
+    POOL_PAUSE,
+    REPORT,
+    STARTED_AT,
+    record,
+)
+
+OWN_POD = PodRef("desched-system", "desched-0")
+
+
+@pytest.fixture
+def writer():
+    return create_autospec(EventWriter, instance=True)
+
+
+@pytest.fixture
+def announcements(writer):
+    return Announcements(writer, OWN_POD)
+
+
+def moves(writer):
+    return [call.args[0].pod.name for call in writer.settled.call_args_list]
+
+
+def pauses(writer):
+    return [call.args for call in writer.warn_on_self.call_args_list]
+
+
+def paused(*pauses):
+    return msgspec.structs.replace(REPORT, memory=Memory(pauses=pauses))
+
+
+def settled(*records):
+    return msgspec.structs.replace(REPORT, settled=records)
+
+
+def test_each_settled_move_is_told_once_failures_first(announcements, writer):
+    announcements.tell(FOLLOWED_UP)
+    announcements.tell(REPORT)
+    assert moves(writer) == ["web-2", "web-1"]
+
+
+def test_a_move_that_is_judged_again_is_not_told_again(announcements, writer):
+    announcements.tell(settled(LANDED))
+    announcements.tell(settled(LANDED, BACK))
+    assert moves(writer) == ["web-1", "web-2"]
+
+
+def test_what_speaks_neither_for_nor_against_a_move_is_not_told(announcements, writer):
+    announcements.tell(settled(record("web-4", MoveResult.NOT_WANTED)))
+    assert moves(writer) == []
+
+
+@pytest.mark.parametrize("fields", [{"mode": Mode.DRY_RUN}, {"not_acting": NotActing.NOT_LEADING}])
+def test_only_the_instance_that_acts_tells(announcements, writer, fields):
+    announcements.tell(msgspec.structs.replace(FOLLOWED_UP, **fields))
+    assert moves(writer) == []
+    assert pauses(writer) == []
+
+
+def test_a_pause_that_began_by_itself_is_told_on_its_own_pod_once(announcements, writer):
+    announcements.tell(REPORT)
+    announcements.tell(paused(POOL_PAUSE))
+    announcements.tell(paused(POOL_PAUSE))
+    assert pauses(writer) == [
+        (
+            "desched-0",
+            "desched-system",
+            "Paused",
+            "Pool gpu is paused until 2026-03-04 13:00 UTC: moves of 2 workloads failed within 1h.",
+        )
+    ]
+
+
+def test_a_pause_that_is_renewed_is_told_again(announcements, writer):
+    announcements.tell(paused(POOL_PAUSE))
+    renewed = msgspec.structs.replace(POOL_PAUSE, until=STARTED_AT + 2 * HOUR, level=1)
+    announcements.tell(paused(renewed))
+    assert len(pauses(writer)) == 2
+
+
+def test_a_pause_from_before_the_start_or_by_a_person_is_not_told(announcements, writer):
+    before = msgspec.structs.replace(POOL_PAUSE, since=STARTED_AT - HOUR)
+    person = Pause(PauseScope.EVERYTHING, STARTED_AT, None, by="alice")
+    announcements.tell(paused(before, person))
+    assert pauses(writer) == []
+
+
+def test_outside_a_pod_pauses_have_no_place_to_be_told(writer):
+    Announcements(writer, None).tell(FOLLOWED_UP)
+    assert pauses(writer) == []
+    assert moves(writer) == ["web-2", "web-1"]
+
+
+def test_after_an_event_that_could_not_be_written_no_other_is_tried(announcements, writer):
+    writer.settled.return_value = False
+    announcements.tell(FOLLOWED_UP)
+    assert moves(writer) == ["web-2"]
+
+
+def test_a_note_is_one_sentence_with_the_names_in_it():
+    assert move_note(BACK) == (
+        "Evicted web-2 from te3 at 11:00 UTC: its replacement is on the very node that it was to "
+        "leave (web-12 on te3)."
+    )
+    assert move_note(record("web-4", MoveResult.STILL_PENDING)) == (
+        "Evicted web-4 from te3 at 11:00 UTC: no node has accepted its replacement in time."
+    )
+
+
+@pytest.mark.parametrize("result", MoveResult)
+def test_there_is_a_note_for_each_result(result):
+    note = move_note(record("web-4", result, landed_on="te5"))
+    assert note.count(".") == 1
+    assert note.endswith(" (it on te5).")

@@ -1,0 +1,215 @@
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from desched import __version__
+from desched.errors import ObservationSource
+from desched.model.memory import MoveResult
+from desched.model.plan import HoldReason
+from desched.model.report import Mode, NotActing
+from desched.policy.policy import MetricsSource, Policy
+from desched.service.inputs.policy_file import PolicyReading
+from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, SkippedTick
+from tests.unit.service.reports import FOLLOWED_UP, HELD, REPORT, STARTED_AT
+
+POLICY = Policy("policy.yaml", "digest-1", "default", (), MetricsSource(""))
+
+
+@pytest.fixture
+def metrics():
+    return ServiceMetrics(Mode.EVICT)
+
+
+def values(metrics, name):
+    """Values of a metric by the values of its labels."""
+    families = text_string_to_metric_families(metrics.exposition().decode())
+    return {
+        tuple(sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def test_counters_begin_at_zero_so_that_a_first_increase_shows(metrics):
+    cycles = values(metrics, "desched_cycles_total")
+    assert cycles["evict", "evicted"] == 0
+    assert cycles["evict", "crashed"] == 0
+    assert values(metrics, "desched_ticks_skipped_total") == {("cycle_running",): 0, ("missed",): 0}
+    assert values(metrics, "desched_observation_failures_total") == {
+        ("cluster",): 0,
+        ("prometheus",): 0,
+    }
+
+
+def test_a_completed_cycle_is_counted_and_shown(metrics):
+    metrics.cycle_completed(REPORT)
+    assert values(metrics, "desched_cycles_total")["evict", "evicted"] == 1
+    assert values(metrics, "desched_evictions_total") == {("evict", "shop", "evicted"): 1}
+    assert values(metrics, "desched_cycle_duration_seconds_count") == {(): 1}
+    assert values(metrics, "desched_last_success_timestamp_seconds") == {(): STARTED_AT.timestamp()}
+    nodes = values(metrics, "desched_nodes")
+    assert nodes["overloaded",] == nodes["underloaded",] == nodes["unknown",] == 1
+    assert nodes["balanced",] == 0
+    assert values(metrics, "desched_unknown_nodes")["stale",] == 1
+    assert values(metrics, "desched_unrelieved_nodes")["pool_saturated",] == 1
+    assert sum(values(metrics, "desched_unrelieved_nodes").values()) == 1
+    assert values(metrics, "desched_refusals")["not_needed",] == 2
+    assert values(metrics, "desched_node_load_ratio") == {
+        ("te3", "cpu"): 0.875,
+        ("te5", "cpu"): 0.1,
+    }
+    assert values(metrics, "desched_planned_evictions") == {("evict",): 1}
+    assert values(metrics, "desched_unresolved_series") == {(): 2}
+
+
+def test_a_hold_is_one_at_its_reason_only(metrics):
+    metrics.cycle_completed(HELD)
+    held = values(metrics, "desched_hold")
+    assert held["partial_data",] == 1
+    assert sum(held.values()) == 1
+    metrics.cycle_completed(REPORT)
+    assert sum(values(metrics, "desched_hold").values()) == 0
+
+
+def test_gauges_of_the_last_cycle_vanish_while_nothing_can_be_observed(metrics):
+    metrics.cycle_completed(REPORT)
+    metrics.observation_failed(ObservationSource.PROMETHEUS)
+    assert values(metrics, "desched_observation_failures_total")["prometheus",] == 1
+    assert values(metrics, "desched_cycles_total")["evict", "observation_failed"] == 1
+    assert values(metrics, "desched_nodes") == {}
+    assert values(metrics, "desched_node_load_ratio") == {}
+
+
+def test_a_crash_and_skipped_ticks_are_counted(metrics):
+    metrics.cycle_failed(FailedCycle.CRASHED)
+    metrics.tick_skipped(SkippedTick.CYCLE_RUNNING)
+    assert values(metrics, "desched_cycles_total")["evict", "crashed"] == 1
+    assert values(metrics, "desched_ticks_skipped_total")["cycle_running",] == 1
+
+
+def test_the_policy_in_force_is_named_and_a_refused_edit_shows(metrics):
+    metrics.policy_read(PolicyReading(POLICY))
+    assert values(metrics, "desched_policy_valid") == {(): 1}
+    metrics.policy_read(PolicyReading(POLICY, problem="policy.yaml:3: bad"))
+    assert values(metrics, "desched_policy_valid") == {(): 0}
+    assert values(metrics, "desched_policy_info") == {("digest-1", "policy.yaml"): 1}
+
+
+def test_the_mode_tells_a_dry_run_apart():
+    metrics = ServiceMetrics(Mode.DRY_RUN)
+    metrics.cycle_completed(REPORT)
+    assert values(metrics, "desched_planned_evictions") == {("dry_run",): 1}
+
+
+def test_the_build_and_the_process_are_described(metrics):
+    assert any(__version__ in labels for labels in values(metrics, "desched_build_info"))
+    assert values(metrics, "process_resident_memory_bytes")[()] > 0
+
+
+def test_no_series_of_creation_times_double_the_counters(metrics):
+    metrics.cycle_completed(REPORT)
+    assert b"_created" not in metrics.exposition()
+
+
+def test_two_services_in_one_process_share_nothing():
+    first, second = ServiceMetrics(Mode.EVICT), ServiceMetrics(Mode.EVICT)
+    first.cycle_completed(REPORT)
+    assert values(second, "desched_cycles_total")["evict", "evicted"] == 0
+
+
+def test_what_became_of_moves_is_counted_from_zero(metrics):
+    assert values(metrics, "desched_moves_total") == {(result.value,): 0 for result in MoveResult}
+    metrics.cycle_completed(FOLLOWED_UP)
+    metrics.cycle_completed(REPORT)
+    moves = values(metrics, "desched_moves_total")
+    assert moves["landed_as_forecast",] == moves["back_on_source",] == 1
+    assert sum(moves.values()) == 2
+
+
+def test_a_move_that_is_judged_again_is_counted_once(metrics):
+    metrics.cycle_completed(FOLLOWED_UP)
+    metrics.cycle_completed(FOLLOWED_UP)
+    assert sum(values(metrics, "desched_moves_total").values()) == 2
+
+
+@pytest.mark.parametrize("fields", [{"mode": Mode.DRY_RUN}, {"not_acting": NotActing.NOT_LEADING}])
+def test_moves_are_counted_by_the_instance_that_acts_only(metrics, fields):
+    metrics.cycle_completed(msgspec.structs.replace(FOLLOWED_UP, **fields))
+    assert sum(values(metrics, "desched_moves_total").values()) == 0
+
+
+def test_what_is_in_flight_and_left_alone_is_shown(metrics):
+    metrics.cycle_completed(FOLLOWED_UP)
+    assert values(metrics, "desched_evictions_in_flight") == {(): 1}
+    assert values(metrics, "desched_workloads_cooling_down") == {(): 1}
+    assert values(metrics, "desched_nodes_parked") == {(): 1}
+    assert values(metrics, "desched_paused") == {("workload",): 0, ("pool",): 1, ("everything",): 0}
+    assert values(metrics, "desched_memory_bytes")[()] > values_of(REPORT, "desched_memory_bytes")
+
+
+def values_of(report, name):
+    metrics = ServiceMetrics(Mode.EVICT)
+    metrics.cycle_completed(report)
+    return values(metrics, name)[()]
+
+
+def test_forecasts_are_shown_beside_landings_once_there_are_some(metrics):
+    metrics.cycle_completed(REPORT)
+    assert values(metrics, "desched_forecast_hit_ratio") == {}
+    metrics.cycle_completed(FOLLOWED_UP)
+    assert values(metrics, "desched_forecast_checks") == {(): 2}
+    assert values(metrics, "desched_forecast_hit_ratio") == {(): 0.5}
+    assert values(metrics, "desched_forecast_hit_expected_ratio") == {(): pytest.approx(0.7)}
+    assert values(metrics, "desched_forecast_bad_ratio") == {(): 0.5}
+    assert values(metrics, "desched_forecast_bad_expected_ratio") == {(): pytest.approx(0.1)}
+
+
+def test_why_nothing_may_be_evicted_is_one_at_its_reason_only(metrics):
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, not_acting=NotActing.OUTSIDE_WINDOW))
+    assert values(metrics, "desched_not_acting") == {
+        ("paused",): 0,
+        ("outside_window",): 1,
+        ("not_leading",): 0,
+        ("taint_stayed",): 0,
+    }
+
+
+def test_saturated_pools_are_counted_once_each_and_a_cluster_without_pools_is_one(metrics):
+    metrics.cycle_completed(REPORT)
+    assert values(metrics, "desched_saturated_pools") == {(): 1}
+    nodes = tuple(node for node in REPORT.plan.nodes if node.node != "te3")
+    cool = msgspec.structs.replace(REPORT.plan, nodes=nodes)
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, plan=cool))
+    assert values(metrics, "desched_saturated_pools") == {(): 0}
+    full = msgspec.structs.replace(cool, hold=HoldReason.CLUSTER_SATURATED)
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, plan=full))
+    assert values(metrics, "desched_saturated_pools") == {(): 1}
+
+
+def test_other_deschedulers_are_counted(metrics):
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, other_deschedulers=("a in b",)))
+    assert values(metrics, "desched_other_deschedulers") == {(): 1}
+
+
+def test_leadership_is_shown_only_where_there_is_an_election(metrics):
+    assert values(metrics, "desched_leader") == {}
+    assert values(metrics, "desched_leadership_changes_total") == {(): 0}
+    metrics.leadership_changed(leading=False)
+    assert values(metrics, "desched_leader") == {(): 0}
+    assert values(metrics, "desched_leadership_changes_total") == {(): 0}
+    metrics.leadership_changed(leading=True)
+    assert values(metrics, "desched_leader") == {(): 1}
+    assert values(metrics, "desched_leadership_changes_total") == {(): 1}
+
+
+def test_a_replica_that_may_act_no_more_does_not_go_on_showing_its_last_cycle(metrics):
+    metrics.leadership_changed(leading=True)
+    metrics.cycle_completed(FOLLOWED_UP)
+    metrics.leadership_changed(leading=False)
+    assert values(metrics, "desched_nodes") == values(metrics, "desched_nodes_parked") == {}
+
+
+def test_trouble_with_the_memory_is_counted(metrics):
+    metrics.memory_problem()
+    assert values(metrics, "desched_memory_problems_total") == {(): 1}

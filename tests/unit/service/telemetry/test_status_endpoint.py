@@ -1,0 +1,40 @@
+import json
+
+from desched.model.report import Mode
+from desched.service.telemetry.status_endpoint import StatusPage
+from tests.unit.service.reports import FOLLOWED_UP, REPORT
+
+
+def page():
+    return StatusPage("desched-0", Mode.EVICT)
+
+
+def test_before_the_first_cycle_it_says_who_it_is():
+    assert json.loads(page().document()) == {
+        "version": "desched.io/replica-status/v1",
+        "instance": "desched-0",
+        "mode": "evict",
+        "leading": None,
+        "last_cycle": None,
+        "memory": None,
+    }
+
+
+def test_it_says_whether_this_replica_may_act():
+    status = page()
+    status.leadership_changed(leading=False)
+    assert json.loads(status.document())["leading"] is False
+    status.leadership_changed(leading=True)
+    assert json.loads(status.document())["leading"] is True
+
+
+def test_it_shows_the_newest_cycle_and_what_is_remembered():
+    status = page()
+    status.cycle_completed(REPORT)
+    status.cycle_completed(FOLLOWED_UP)
+    document = json.loads(status.document())
+    assert document["last_cycle"]["result"] == "evicted"
+    assert document["last_cycle"]["started_at"] == "2026-03-04T12:00:00Z"
+    assert document["last_cycle"]["in_flight"] == 1
+    assert document["memory"]["nodes"][0]["node"] == "te3"
+    assert document["memory"]["evictions"][2]["result"] is None
