@@ -43,14 +43,18 @@ class Baseline:
         assert world.evictor is not None
         cluster = world.cluster.read_cluster()
         measured = _measurements(cluster, world.load.read_load(cluster, self.policy))
-        target = {rule.resource: rule.trigger_ratio for rule in self.policy.rules}
-        low = {r.resource: r.trigger_ratio - r.ceiling_margin_ratio for r in self.policy.rules}
+        target = {rule.resource: rule.target_ratio for rule in self.policy.rules}
+        low = {r.resource: r.target_ratio - r.ceiling_margin_ratio for r in self.policy.rules}
         loads = measured.nodes
         lows = [name for name, load in loads.items() if all(load[r] <= low[r] for r in RESOURCES)]
-        hot = [name for name, load in loads.items() if any(load[r] > target[r] for r in RESOURCES)]
+        overloaded = [
+            name for name, load in loads.items() if any(load[r] > target[r] for r in RESOURCES)
+        ]
         pool = {r: sum(target[r] - loads[name][r] for name in lows) for r in RESOURCES}
-        free = {node.name: _free(node, cluster) for node in cluster.nodes if node.name not in hot}
-        for name in sorted(hot, key=lambda name: -sum(loads[name].values())):
+        free = {
+            node.name: _free(node, cluster) for node in cluster.nodes if node.name not in overloaded
+        }
+        for name in sorted(overloaded, key=lambda name: -sum(loads[name].values())):
             load = loads[name]
             over = {r for r in RESOURCES if load[r] > target[r]}
             pods = [p for p in cluster.pods_by_node[name] if p.ready and not p.deleting]
@@ -58,7 +62,7 @@ class Baseline:
             for pod in self.order(pods, measured, over):
                 if all(load[r] <= target[r] for r in RESOURCES) or min(pool.values()) <= 0:
                     break
-                if not any(_fits(pod.scheduling.requests, room) for room in free.values()):
+                if not any(_fits(pod.scheduling.requests, free) for free in free.values()):
                     continue
                 world.evictor.evict(pod.ref, "baseline")
                 for resource, used in measured.pods[pod.uid].items():
@@ -105,5 +109,5 @@ def _free(node: Node, cluster: ClusterState) -> tuple[int, int]:
     )
 
 
-def _fits(requests: Amounts, room: tuple[int, int]) -> bool:
-    return requests.cpu_millicores <= room[0] and requests.memory_bytes <= room[1]
+def _fits(requests: Amounts, free: tuple[int, int]) -> bool:
+    return requests.cpu_millicores <= free[0] and requests.memory_bytes <= free[1]

@@ -27,11 +27,11 @@ from benchmarks.day import NODES, TARGET, Day, Floats, Regime, a_day
 from benchmarks.oracle import Oracle
 from benchmarks.trace import DEFAULT, SAMPLES, SECONDS_PER_SAMPLE, read_trace
 from desched import __version__
-from desched.cycle import CycleContext, run_cycle
+from desched.cycle import CycleInfo, run_cycle
 from desched.model.cluster import PodRef
-from desched.model.memory import Memory
 from desched.model.plan import NodeClass, NodeVerdict, Plan, PlannedEviction
 from desched.model.report import CycleReport, EvictionVerdict, Mode, TaintChange
+from desched.model.state import State
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy, Steering, SteeringRules
 from desched.ports import EvictionAnswer, Evictor
@@ -198,15 +198,15 @@ class _Desched:
     ) -> None:
         self._world = simulation.world(acting=True)._replace(evictor=evictor)
         self._policy = policy
-        self._memory = Memory()
+        self._state = State()
         self._number = 0
         self._tally = tally
         self._tainted: set[str] = set()
 
     def act(self) -> None:
         self._number += 1
-        context = CycleContext(self._number, Mode.EVICT, "closed loop")
-        report, self._memory = run_cycle(self._world, self._policy, self._memory, context)
+        info = CycleInfo(self._number, Mode.EVICT, "closed loop")
+        report, self._state = run_cycle(self._world, self._policy, self._state, info)
         _count_stays(report, self._tally.stays)
         self._tally.results.update(r.result for r in report.settled if r.result is not None)
         longest = max(self._tally.acting_seconds, report.duration_seconds)
@@ -229,7 +229,7 @@ def _count_stays(report: CycleReport, stays: Counter[str]) -> None:
     for refusal in report.plan.refusals:
         refused.setdefault(refusal.node, Counter())[refusal.reason] += 1
     for verdict in report.plan.nodes:
-        if any(level > p.trigger_ratio for p in verdict.pressures for _, level in p.measured):
+        if any(level > p.target_ratio for p in verdict.pressures for _, level in p.measured):
             why = _acted_on(verdict.node, report) or _left(verdict, report.plan)
             stays[why or _most_of(refused.get(verdict.node))] += 1
 

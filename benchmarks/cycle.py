@@ -23,8 +23,8 @@ from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.cycle import decide
-from desched.model.memory import Memory
 from desched.model.snapshot import Snapshot
+from desched.model.state import State
 from desched.policy.loading import parse_policy
 
 CASES = ((1_000, "fits"), (5_000, "fits"), (1_000, "nothing fits"), (5_000, "nothing fits"))
@@ -87,7 +87,7 @@ def measure(node_count: int, fits: str) -> None:
             load = load_reader.read_load(cluster, policy)
             now = datetime.now(UTC)
             observed = time.perf_counter()
-            plan = decide(Snapshot(cluster, load, now), policy, Memory())
+            plan = decide(Snapshot(cluster, load, now), policy, State())
             planning.append(time.perf_counter() - observed)
             observing.append(observed - began)
             evictions, refusals = len(plan.evictions), len(plan.refusals)

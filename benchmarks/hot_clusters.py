@@ -17,22 +17,22 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.load import ClusterLoad, Level, Measured, PodUsage
-from desched.model.memory import Memory
 from desched.model.plan import NodeClass
 from desched.model.resources import Amounts, Resource
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
-from desched.planning.eligibility.context import Surroundings
+from desched.model.state import State
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.placement.destinations import Places
+from desched.planning.placement.destinations import Destinations
+from desched.planning.placement.free_capacity import usage_of
 from desched.planning.placement.reservations import room_left
-from desched.planning.placement.room import usage_of
 from desched.planning.selection.eviction_cost import cost
 from desched.planning.selection.excess import Candidate
-from desched.planning.selection.limits import Allowance
-from desched.planning.selection.one_node import HotNode
+from desched.planning.selection.limits import EvictionQuota
+from desched.planning.selection.one_node import OverloadedNode
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, ResourceRule
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -60,7 +60,7 @@ class Shape:
     """
 
     nodes: int = 100
-    hot: int = 12
+    overloaded: int = 12
     pods: int = 16
     request_factor: tuple[float, float] = (0.5, 2.0)
     hot_load: tuple[float, float] = (0.82, 0.97)
@@ -80,9 +80,9 @@ class Instance:
     node and resource; `ceilings` is by resource.
     """
 
-    nodes: tuple[HotNode, ...]
-    places: Places
-    allowance: Allowance
+    nodes: tuple[OverloadedNode, ...]
+    destinations: Destinations
+    quota: EvictionQuota
     cluster: ClusterState
     free: Floats
     load: Floats
@@ -96,36 +96,36 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
         "benchmark",
         "benchmark",
         tuple(
-            ResourceRule(resource, 0.3, trigger, 0.05, 0.1, WINDOWS_SECONDS)
-            for resource, trigger in ((Resource.CPU, 0.8), (Resource.MEMORY, 0.85))
+            ResourceRule(resource, 0.3, target, 0.05, 0.1, WINDOWS_SECONDS)
+            for resource, target in ((Resource.CPU, 0.8), (Resource.MEMORY, 0.85))
         ),
         MetricsSource(""),
         limits=shape.limits,
     )
     snapshot = _snapshot(shape, trace, chance)
-    memory = Memory()
+    state = State()
     book = UsageBook(snapshot, policy, NOW)
-    around = Surroundings.of(snapshot, policy, memory, NOW, book)
-    pressure = classify(snapshot, policy, memory, book)
-    hot = sorted(
+    context = EligibilityContext.of(snapshot, policy, state, NOW, book)
+    pressure = classify(snapshot, policy, state, book)
+    overloaded = sorted(
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
     )
     nodes = tuple(
-        HotNode(
-            state,
+        OverloadedNode(
+            loaded,
             tuple(
                 Candidate(
                     pod,
                     {resource: book.measured(pod, resource) for resource in RESOURCES},
                     usage_of(pod, book),
-                    cost(pod, around.cluster.workload_of(pod), NOW),
+                    cost(pod, context.cluster.workload_of(pod), NOW),
                 )
                 for pod in sorted(
-                    snapshot.cluster.pods_by_node[state.node.name], key=lambda pod: pod.ref
+                    snapshot.cluster.pods_by_node[loaded.node.name], key=lambda pod: pod.ref
                 )
             ),
         )
-        for state in hot
+        for loaded in overloaded
     )
     free = np.array(
         [
@@ -146,13 +146,13 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
             for node in snapshot.cluster.nodes
         ]
     )
-    room = room_left(snapshot.cluster, policy, memory, pressure, book)
+    room = room_left(snapshot.cluster, policy, state, pressure, book)
     view = SchedulerView(snapshot.cluster, policy.scheduler, room.index)
     return Instance(
         nodes,
-        Places(room, view, shape.most_risk),
-        Allowance(policy.limits, len(snapshot.cluster.nodes), around.cluster),
-        around.cluster,
+        Destinations(room, view, shape.most_risk),
+        EvictionQuota(policy.limits, len(snapshot.cluster.nodes), context.cluster),
+        context.cluster,
         free,
         load,
         np.array([0.7, 0.75]),
@@ -174,8 +174,8 @@ def _snapshot(shape: Shape, trace: Floats, chance: np.random.Generator) -> Snaps
             i = n * shape.pods + p
             request = np.rint(half[n, p] * CAPACITY * drawn.request_factor[i]).astype(int)
             pods.append(drawn.pod(i, int(workload_of[i]), node.name, request))
-            cpu, memory = (now[n, p] * CAPACITY[None, :]).T
-            usage[pods[-1].namespace, pods[-1].name] = PodUsage(tuple(cpu), tuple(memory))
+            cpu, state = (now[n, p] * CAPACITY[None, :]).T
+            usage[pods[-1].namespace, pods[-1].name] = PodUsage(tuple(cpu), tuple(state))
         total = now[n].sum(axis=0)
         loads[node.name] = {
             resource: Measured(
@@ -209,11 +209,11 @@ def _usage(shape: Shape, trace: Floats, chance: np.random.Generator) -> tuple[Fl
     if shape.equal_pods:
         last, longer, median = (np.ones_like(a) for a in (last, longer, median))
     now = np.stack([last[machine], longer[machine]], axis=2)
-    hot = np.zeros(shape.nodes, dtype=bool)
-    hot[chance.choice(shape.nodes, shape.hot, replace=False)] = True
+    overloaded = np.zeros(shape.nodes, dtype=bool)
+    overloaded[chance.choice(shape.nodes, shape.overloaded, replace=False)] = True
     higher = np.array([0.0, 0.05])
     target = np.where(
-        hot[:, None],
+        overloaded[:, None],
         # Memory has a trigger that is higher by 0.05.
         np.minimum(chance.uniform(*shape.hot_load, (shape.nodes, 2)) + higher, 1.0),
         chance.uniform(*shape.cool_load, (shape.nodes, 2)),
@@ -221,7 +221,7 @@ def _usage(shape: Shape, trace: Floats, chance: np.random.Generator) -> tuple[Fl
     # Of the hot nodes a third is hot in both resources, and the others in one of them.
     kind = chance.integers(0, 3, shape.nodes)
     for resource in (0, 1):
-        mild = hot & (kind == resource)
+        mild = overloaded & (kind == resource)
         target[mild, resource] = chance.uniform(0.3, 0.6, int(mild.sum()))
     scale = target / now.min(axis=2).sum(axis=1)
     return now * scale[:, None, None, :], median[machine] * scale[:, None, :]
@@ -283,7 +283,7 @@ SMALL: dict[str, Shape] = {
     "few workloads, 1 of each": Shape(
         replicas=40, hot_load=(0.82, 0.88), limits=PER_CYCLE, budgets=False
     ),
-    "very hot": Shape(hot_load=(0.97, 1.0), hot=12),
+    "very hot": Shape(hot_load=(0.97, 1.0), overloaded=12),
     "hardly any room": Shape(cool_load=(0.55, 0.69)),
     "hardly any room, at any risk": Shape(cool_load=(0.55, 0.69), most_risk=1.0),
     "crumbs of room, at any risk": Shape(cool_load=(0.6, 0.69), most_risk=1.0),

@@ -20,9 +20,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from benchmarks.hot_clusters import CAPACITY, RESOURCES, Instance
-from desched.planning.placement.destinations import Place
+from desched.planning.placement.destinations import Destination
 from desched.planning.selection.excess import Candidate, Excess
-from desched.planning.selection.one_node import LEAST_RELIEF_SHARE, HotNode, Move, Trial
+from desched.planning.selection.one_node import LEAST_RELIEF_SHARE, Move, OverloadedNode, TrialMoves
 
 HOT_NODE_PRICE = 1_000.0
 """More than any cover costs: first relieve as many nodes as possible, then cheaply."""
@@ -62,13 +62,13 @@ class _Program:
         self.rows.append((list(terms), list(terms.values()), least, most))
 
     def solve(self, *, whole: bool, seconds: float) -> tuple[NDArray[np.float64], float]:
-        count = [len(columns) for columns, _, _, _ in self.rows]
+        count = [len(arrays) for arrays, _, _, _ in self.rows]
         matrix = csr_array(
             (
                 np.concatenate([values for _, values, _, _ in self.rows]),
                 (
                     np.repeat(np.arange(len(self.rows)), count),
-                    np.concatenate([columns for columns, _, _, _ in self.rows]),
+                    np.concatenate([arrays for arrays, _, _, _ in self.rows]),
                 ),
             ),
             shape=(len(self.rows), len(self.prices)),
@@ -91,7 +91,7 @@ class _Program:
 def optimum(
     instance: Instance,
     *,
-    places: bool = True,
+    destinations: bool = True,
     as_first_forecast: bool = False,
     whole: bool = True,
     seconds: float = 60.0,
@@ -100,7 +100,7 @@ def optimum(
 
     Args:
         instance: the choice to make.
-        places: whether every pod needs a place; without, the result is a lower bound.
+        destinations: whether every pod needs a place; without, the result is a lower bound.
         as_first_forecast: whether landing sets are those at the start of the plan.
         whole: whether pods are indivisible; without, it is the bound of the linear program.
         seconds: when to stop and report the gap.
@@ -109,20 +109,20 @@ def optimum(
     goes: list[list[int]] = []
     relieved: list[int] = []
     for node in instance.nodes:
-        shares, choices = Excess(node.state).shares(node.candidates)
+        shares, choices = Excess(node.loaded).shares(node.candidates)
         pods = [program.variable(candidate.cost) for candidate in node.candidates]
         for pod, candidate in zip(pods, node.candidates, strict=True):
             if not may_go(instance, node, candidate):
                 program.row({pod: 1.0}, 0.0, 0.0)
         done = program.variable(-HOT_NODE_PRICE)
-        for columns in choices:
-            in_window = [program.variable(0.0) for _ in columns]
+        for arrays in choices:
+            in_window = [program.variable(0.0) for _ in arrays]
             program.row({**dict.fromkeys(in_window, 1.0), done: -1.0}, 0.0, np.inf)
             # In whichever window: implied for whole pods, a much better bound for divided ones.
-            most = np.minimum(shares[:, list(columns)].max(axis=1), 1.0)
+            most = np.minimum(shares[:, list(arrays)].max(axis=1), 1.0)
             at_best = {pod: float(share) for pod, share in zip(pods, most, strict=True)}
             program.row({**at_best, done: -1.0}, 0.0, np.inf)
-            for column, chosen in zip(columns, in_window, strict=True):
+            for column, chosen in zip(arrays, in_window, strict=True):
                 covered = {
                     # Capped: whole pods cover no more than all, and divided ones must not.
                     pod: min(1.0, float(share))
@@ -133,10 +133,10 @@ def optimum(
         relieved.append(done)
     everyone = [pod for pods in goes for pod in pods]
     candidates = [candidate for node in instance.nodes for candidate in node.candidates]
-    for quota in instance.allowance.quotas([candidate.pod for candidate in candidates]):
+    for quota in instance.quota.quotas([candidate.pod for candidate in candidates]):
         terms = dict.fromkeys((everyone[i] for i in quota.members), 1.0)
         program.row(terms, -np.inf, quota.most)
-    if places:
+    if destinations:
         _add_places(program, instance, goes, as_first_forecast=as_first_forecast)
     found, gap = program.solve(whole=whole, seconds=seconds)
     return Optimum(
@@ -167,7 +167,7 @@ def replayed(instance: Instance, goes: frozenset[str], orders: int = 100) -> tup
 
 
 def _moved(instance: Instance, wanted: Sequence[Candidate]) -> tuple[int, float]:
-    trial = Trial(instance.places, instance.allowance)
+    trial = TrialMoves(instance.destinations, instance.quota)
     open_, gone = list(wanted), set[str]()
     while open_:
         denied = []
@@ -181,20 +181,22 @@ def _moved(instance: Instance, wanted: Sequence[Candidate]) -> tuple[int, float]
         if len(denied) == len(open_):
             break
         open_ = denied
-    hot, cost = 0, 0.0
+    overloaded, cost = 0, 0.0
     for node in instance.nodes:
         moved = [c for c in node.candidates if c.pod.uid in gone]
-        relieved = Excess(node.state).clears(moved)
-        hot += not relieved
+        relieved = Excess(node.loaded).clears(moved)
+        overloaded += not relieved
         cost += sum(c.cost for c in moved) if relieved else 0.0
-    return hot, cost
+    return overloaded, cost
 
 
-def may_go(instance: Instance, node: HotNode, candidate: Candidate) -> bool:
+def may_go(instance: Instance, node: OverloadedNode, candidate: Candidate) -> bool:
     """Whether the pod's move would help and its landing be bearable if it were the first one."""
-    shares, choices = Excess(node.state).shares((candidate,))
+    shares, choices = Excess(node.loaded).shares((candidate,))
     helps = not choices or float(shares.max()) >= LEAST_RELIEF_SHARE
-    return helps and isinstance(instance.places.find(candidate.pod, candidate.charge), Place)
+    return helps and isinstance(
+        instance.destinations.find(candidate.pod, candidate.charge), Destination
+    )
 
 
 def _add_places(
@@ -204,31 +206,31 @@ def _add_places(
     filled: list[dict[int, tuple[float, ...]]] = [{} for _ in instance.free]
     for node, pods in zip(instance.nodes, goes, strict=True):
         for candidate, pod in zip(node.candidates, pods, strict=True):
-            fit = instance.places.room.fit(candidate.pod, node.name, candidate.charge)
+            fit = instance.destinations.free.fit(candidate.pod, node.name, candidate.charge)
             requests = candidate.pod.scheduling.requests
             charge = [
                 candidate.charge[resource] / CAPACITY[r] for r, resource in enumerate(RESOURCES)
             ]
             landing_set = fit.under_ceiling
             if as_first_forecast:
-                found = instance.places.find(candidate.pod, candidate.charge)
-                probable = isinstance(found, Place) and found.landing.probabilities > 0
+                found = instance.destinations.find(candidate.pod, candidate.charge)
+                probable = isinstance(found, Destination) and found.landing.probabilities > 0
                 landing_set = landing_set & probable
             nodes = np.flatnonzero(landing_set)
             at = {program.variable(0.0, whole=False): int(d) for d in nodes}
-            for place, destination in at.items():
-                filled[destination][place] = (
+            for destination, destination in at.items():
+                filled[destination][destination] = (
                     requests.cpu_millicores / CAPACITY[0],
                     requests.memory_bytes / CAPACITY[1],
                     *charge,
                 )
             program.row({**dict.fromkeys(at, 1.0), pod: -1.0}, 0.0, 0.0)
-    for destination, places in enumerate(filled):
-        if not places:
+    for destination, destinations in enumerate(filled):
+        if not destinations:
             continue
         left = [
             *(instance.free[destination] / CAPACITY),
             *(instance.ceilings - instance.load[destination]),
         ]
         for column, most in enumerate(left):
-            program.row({p: amounts[column] for p, amounts in places.items()}, -np.inf, most)
+            program.row({p: amounts[column] for p, amounts in destinations.items()}, -np.inf, most)

@@ -24,22 +24,22 @@ from desched import __version__
 from desched.planning.selection.all_nodes import choose_moves
 from desched.planning.selection.excess import Candidate, Excess
 from desched.planning.selection.greedy import Choice
-from desched.planning.selection.one_node import HotNode, Trial, cheapest_pods
+from desched.planning.selection.one_node import OverloadedNode, TrialMoves, cheapest_pods
 
 SEEDS = 10
 RUNS = 5
 COST_TOLERANCE = 1e-6
-LARGE = Shape(nodes=5_000, hot=500, pods=30, limits=UNLIMITED, budgets=False)
+LARGE = Shape(nodes=5_000, overloaded=500, pods=30, limits=UNLIMITED, budgets=False)
 WHO = ("desched", "optimum", "replayed", "first", "priority", "biggest", "random")
 QOS_ORDER = ("BestEffort", "Burstable", "Guaranteed")
 
-Order = Callable[[HotNode, Candidate], tuple[float, ...]]
+Order = Callable[[OverloadedNode, Candidate], tuple[float, ...]]
 Outcome = tuple[int, float, int]
 """Nodes left hot, the cost of the pods that leave relieved nodes, and all evictions."""
 
 
 def _ours(case: Instance) -> Outcome:
-    return _outcome(choose_moves(case.nodes, case.places, case.allowance))
+    return _outcome(choose_moves(case.nodes, case.destinations, case.quota))
 
 
 def _outcome(choice: Choice) -> Outcome:
@@ -53,9 +53,9 @@ def _outcome(choice: Choice) -> Outcome:
 
 def _in_order(case: Instance, order: Order) -> Outcome:
     """Node by node, pods in this order until the node is relieved; the same places and limits."""
-    places, allowance, hot, cost, evictions = case.places, case.allowance, 0, 0.0, 0
+    destinations, quota, overloaded, cost, evictions = case.destinations, case.quota, 0, 0.0, 0
     for node in case.nodes:
-        trial, excess = Trial(places, allowance), Excess(node.state)
+        trial, excess = TrialMoves(destinations, quota), Excess(node.loaded)
         gone: list[Candidate] = []
         for candidate in sorted(node.candidates, key=lambda c: order(node, c)):
             if excess.clears(gone):
@@ -64,20 +64,20 @@ def _in_order(case: Instance, order: Order) -> Outcome:
             if not isinstance(move, tuple):
                 trial.take(move)
                 gone.append(candidate)
-        places, allowance = trial.places, trial.allowance or allowance
+        destinations, quota = trial.destinations, trial.quota or quota
         relieved = excess.clears(gone)
-        hot += not relieved
+        overloaded += not relieved
         cost += sum(c.cost for c in gone) if relieved else 0.0
         evictions += len(gone)
-    return hot, cost, evictions
+    return overloaded, cost, evictions
 
 
-def _by_priority(node: HotNode, candidate: Candidate) -> tuple[float, ...]:  # noqa: ARG001 (an Order)
+def _by_priority(node: OverloadedNode, candidate: Candidate) -> tuple[float, ...]:  # noqa: ARG001 (an Order)
     return candidate.pod.priority, QOS_ORDER.index(candidate.pod.qos)
 
 
-def _biggest(node: HotNode, candidate: Candidate) -> tuple[float, ...]:
-    return (-sum(relief.ratio for relief in Excess(node.state).relief(candidate)),)
+def _biggest(node: OverloadedNode, candidate: Candidate) -> tuple[float, ...]:
+    return (-sum(relief.ratio for relief in Excess(node.loaded).relief(candidate)),)
 
 
 def _random(seed: int) -> Order:
@@ -87,7 +87,7 @@ def _random(seed: int) -> Order:
 
 def _bound(case: Instance, ours: Outcome) -> Optimum:
     """The optimum; where places do not matter, the much faster program without them proves it."""
-    simple = optimum(case, places=False)
+    simple = optimum(case, destinations=False)
     return simple if simple.gap == 0 and _on_bound(ours, simple) else optimum(case)
 
 
@@ -112,7 +112,7 @@ def small(trace: Floats, seeds: int) -> None:
     )
     print(
         f"{'':<36}{'mean':>9}{'worst':>9}"
-        + f"{'cost':>8}{'hot':>6}" * len(WHO)
+        + f"{'cost':>8}{'overloaded':>6}" * len(WHO)
         + f"{'ms':>15}{'surpassed':>11}{'unbounded':>11}"
     )
     for name, shape in SMALL.items():
@@ -121,7 +121,7 @@ def small(trace: Floats, seeds: int) -> None:
         for seed in range(seeds):
             case = instance(shape, trace, np.random.default_rng(seed))
             began = time.perf_counter()
-            choice = choose_moves(case.nodes, case.places, case.allowance)
+            choice = choose_moves(case.nodes, case.destinations, case.quota)
             took.append(time.perf_counter() - began)
             ours = _outcome(choice)
             if not all(may_go(case, node, move.candidate) for node, move in choice.moves):
@@ -141,9 +141,9 @@ def small(trace: Floats, seeds: int) -> None:
                 "biggest": _in_order(case, _biggest),
                 "random": _in_order(case, _random(seed)),
             }
-            for who, (hot, cost, _) in found.items():
+            for who, (overloaded, cost, _) in found.items():
                 totals[who][0] += cost / seeds
-                totals[who][1] += hot
+                totals[who][1] += overloaded
         print(
             f"{name:<36}{statistics.mean(above or [0.0]):>9.2%}{max(above, default=0.0):>9.2%}"
             + "".join(f"{totals[who][0]:>8.1f}{totals[who][1]:>6.0f}" for who in WHO)
@@ -165,23 +165,23 @@ def large(trace: Floats) -> None:
         took.append(time.perf_counter() - began)
         busy.append(time.process_time() - began_busy)
         gc.enable()
-    linear = optimum(case, places=False, whole=False)
+    linear = optimum(case, destinations=False, whole=False)
     alone = [c.cost for node in case.nodes for c in cheapest_pods(node, None) or ()]
     print(
         f"\n{LARGE.nodes:,} nodes, {LARGE.nodes * LARGE.pods:,} pods, {len(case.nodes)} nodes hot, "
         f"no limit: {statistics.median(took):.2f} s, of which {statistics.median(busy):.2f} s on "
         f"the processor (medians of {RUNS})"
     )
-    print(f"{'':<44}{'hot left':>9}{'cost':>9}{'evictions':>11}")
+    print(f"{'':<44}{'overloaded left':>9}{'cost':>9}{'evictions':>11}")
     rows = {
         "desched": ours[-1],
         "first fit by priority (kubernetes-sigs)": _in_order(case, _by_priority),
         "biggest first (Volcano)": _in_order(case, _biggest),
         "random": _in_order(case, _random(1)),
     }
-    for name, (hot, cost, evictions) in rows.items():
-        print(f"{name:<44}{hot:>9}{cost:>9.0f}{evictions:>11}")
-    print(f"{'bound: each node alone, room everywhere':<44}{0:>9}{sum(alone):>9.0f}")
+    for name, (overloaded, cost, evictions) in rows.items():
+        print(f"{name:<44}{overloaded:>9}{cost:>9.0f}{evictions:>11}")
+    print(f"{'bound: each node alone, free everywhere':<44}{0:>9}{sum(alone):>9.0f}")
     print(f"{'bound: linear program, divisible pods':<44}{linear.hot_left:>9}{linear.cost:>9.0f}")
 
 

@@ -31,9 +31,11 @@ class SyntheticCluster:
 
     def __post_init__(self) -> None:
         chance = random.Random(self.seed)
-        hot = set(chance.sample(range(self.node_count), round(self.node_count * self.hot_share)))
+        overloaded = set(
+            chance.sample(range(self.node_count), round(self.node_count * self.hot_share))
+        )
         for i in range(self.node_count):
-            busy = chance.uniform(0.82, 0.95) if i in hot else chance.uniform(0.2, 0.6)
+            busy = chance.uniform(0.82, 0.95) if i in overloaded else chance.uniform(0.2, 0.6)
             shares = [chance.uniform(0.2, 1.8) for _ in range(self.pods_per_node)]
             scale = busy * NODE_CORES * 0.97 / sum(shares)
             self.pod_cores.extend(share * scale for share in shares)

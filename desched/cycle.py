@@ -12,7 +12,6 @@ from desched.eviction.cool_downs import refused
 from desched.eviction.executor import Acting, carry_out
 from desched.eviction.follow_up import follow_up
 from desched.eviction.steering import Steering
-from desched.model.memory import EvictionRecord, LastCycle, Memory
 from desched.model.plan import NodeClass, Plan, PlannedEviction
 from desched.model.report import (
     CycleReport,
@@ -24,8 +23,9 @@ from desched.model.report import (
     Outcome,
 )
 from desched.model.snapshot import Snapshot
+from desched.model.state import EvictionRecord, LastCycle, State
 from desched.planning.clocks import clocks_differ, lead_seconds
-from desched.planning.eligibility.context import Surroundings
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.other_deschedulers import other_deschedulers
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import make_plan
@@ -42,10 +42,10 @@ REFUSED = frozenset({EvictionVerdict.FORBIDDEN, EvictionVerdict.SEVERAL_BUDGETS}
 """After these asking again soon is of no use."""
 
 MOST_NAMES = 20
-"""Overloaded nodes beyond these are not named in the memory."""
+"""Overloaded nodes beyond these are not named in the state."""
 
 
-class CycleContext(NamedTuple):
+class CycleInfo(NamedTuple):
     """What a report says of the cycle beside what it found; `instance` is who runs it.
 
     A soft taint that nobody renews goes after `taints_last_seconds`.
@@ -61,14 +61,14 @@ class CycleContext(NamedTuple):
 def run_cycle(
     world: World,
     policy: Policy,
-    memory: Memory,
-    context: CycleContext,
-    keep: Callable[[Memory], None] = lambda _: None,
-) -> tuple[CycleReport, Memory]:
+    state: State,
+    info: CycleInfo,
+    keep: Callable[[State], None] = lambda _: None,
+) -> tuple[CycleReport, State]:
     """Look, decide, act as far as the mode allows, and tell.
 
     The only thing it changes is the cluster, and that only with an evictor and in evict mode.
-    `keep` writes the memory down before each eviction; where it raises StopActing, none follows.
+    `keep` writes the state down before each eviction; where it raises StopActing, none follows.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
@@ -77,38 +77,38 @@ def run_cycle(
     clock = world.clock
     began = clock.monotonic()
     started_at = clock.now()
-    steers = context.mode is Mode.EVICT and world.steerer is not None
-    lasting = timedelta(seconds=context.taints_last_seconds)
+    steers = info.mode is Mode.EVICT and world.steerer is not None
+    lasting = timedelta(seconds=info.taints_last_seconds)
     steering = Steering(world.steerer, clock, world.may_act, lasting)
     snapshot = observe(world, policy, steering if steers else None)
     observed = clock.monotonic()
     horizon = timedelta(seconds=policy.longest_window_seconds)
     settled: tuple[EvictionRecord, ...] = ()
     if not clocks_differ(snapshot):
-        memory = memory.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
-        memory, settled = follow_up(memory, snapshot, policy, snapshot.taken_at)
-    plan = decide(snapshot, policy, memory)
+        state = state.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
+        state, settled = follow_up(state, snapshot, policy, snapshot.taken_at)
+    plan = decide(snapshot, policy, state)
     planned = clock.monotonic()
-    not_acting, why = _not_acting(world, policy, memory, snapshot.taken_at)
+    not_acting, why = _not_acting(world, policy, state, snapshot.taken_at)
     outcomes: tuple[Outcome, ...] = ()
     if steers:
-        gone = taints_to_remove(snapshot, memory, policy, plan, snapshot.taken_at)
+        gone = taints_to_remove(snapshot, state, policy, plan, snapshot.taken_at)
         stayed = _change_taints(steering, gone, plan)
         if stayed and not_acting is None:
             not_acting, why = NotActing.TAINT_STAYED, stayed
-    if context.mode is Mode.EVICT and not_acting is not None:
+    if info.mode is Mode.EVICT and not_acting is not None:
         outcomes = _not_begun(plan, why, clock.now())
-    elif context.mode is Mode.EVICT:
+    elif info.mode is Mode.EVICT:
         book = UsageBook(snapshot, policy, snapshot.taken_at)
-        around = Surroundings.of(snapshot, policy, memory, snapshot.taken_at, book)
-        outcomes, memory = _act(world, around, plan, memory, keep, steering)
-    result = _result(plan, outcomes, context.mode, not_acting)
-    memory = replace(
-        memory,
+        context = EligibilityContext.of(snapshot, policy, state, snapshot.taken_at, book)
+        outcomes, state = _act(world, context, plan, state, keep, steering)
+    result = _result(plan, outcomes, info.mode, not_acting)
+    state = replace(
+        state,
         last_cycle=LastCycle(
             at=started_at,
-            instance=context.instance,
-            mode=context.mode.value,
+            instance=info.instance,
+            mode=info.mode.value,
             result=result.value,
             overloaded=_overloaded(plan)[:MOST_NAMES],
             evicted=sum(outcome.verdict in ACCEPTED for outcome in outcomes),
@@ -116,13 +116,13 @@ def run_cycle(
         ),
     )
     report = CycleReport(
-        cycle=context.number,
+        cycle=info.number,
         started_at=started_at,
         duration_seconds=clock.monotonic() - began,
         observe_seconds=observed - began,
         plan_seconds=planned - observed,
-        mode=context.mode,
-        target=context.target,
+        mode=info.mode,
+        target=info.target,
         policy=policy.source,
         result=result,
         observed=Observed(
@@ -137,10 +137,10 @@ def run_cycle(
         not_acting_detail=why,
         taints=steering.changes,
         settled=settled,
-        memory=memory,
+        state=state,
         other_deschedulers=other_deschedulers(snapshot.cluster),
     )
-    return report, memory
+    return report, state
 
 
 def observe(world: World, policy: Policy, steering: Steering | None = None) -> Snapshot:
@@ -171,7 +171,7 @@ def observe(world: World, policy: Policy, steering: Steering | None = None) -> S
     )
 
 
-def decide(snapshot: Snapshot, policy: Policy, memory: Memory) -> Plan:
+def decide(snapshot: Snapshot, policy: Policy, state: State) -> Plan:
     """The plan as of the snapshot.
 
     Garbage collection pauses meanwhile: planning makes no cycles, and each collection would look at
@@ -180,19 +180,19 @@ def decide(snapshot: Snapshot, policy: Policy, memory: Memory) -> Plan:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        return make_plan(snapshot, policy, memory, snapshot.taken_at)
+        return make_plan(snapshot, policy, state, snapshot.taken_at)
     finally:
         if was_enabled:
             gc.enable()
 
 
 def _not_acting(
-    world: World, policy: Policy, memory: Memory, now: datetime
+    world: World, policy: Policy, state: State, now: datetime
 ) -> tuple[NotActing | None, str]:
     """Why no eviction may be made now, whatever is planned."""
     if not world.may_act():
         return NotActing.NOT_LEADING, world.why_not() or "another instance holds the lease"
-    pause = memory.pausing(now)
+    pause = state.pausing(now)
     if pause is not None:
         return NotActing.PAUSED, pause.describe()
     closed = why_closed(policy.maintenance_windows, policy.blackout_windows, now)
@@ -209,22 +209,22 @@ def _change_taints(steering: Steering, gone: Iterable[tuple[str, str]], plan: Pl
 
 def _act(
     world: World,
-    around: Surroundings,
+    context: EligibilityContext,
     plan: Plan,
-    memory: Memory,
-    keep: Callable[[Memory], None],
+    state: State,
+    keep: Callable[[State], None],
     steering: Steering,
-) -> tuple[tuple[Outcome, ...], Memory]:
-    """Carry the plan out; what became of its evictions, and the memory with those that began."""
+) -> tuple[tuple[Outcome, ...], State]:
+    """Carry the plan out; what became of its evictions, and the state with those that began."""
     if world.evictor is None:
         raise ValueError("a world without an evictor cannot be acted on")
-    rules, clock = around.policy.follow_up, world.clock
-    notes = _Notes(memory, keep, rules, clock)
+    rules, clock = context.policy.follow_up, world.clock
+    notes = _Notes(state, keep, rules, clock)
     acting = Acting(
         world.cluster,
         world.evictor,
         clock,
-        around,
+        context,
         world.may_act,
         notes.remember,
         notes.forget,
@@ -232,20 +232,20 @@ def _act(
         notes.hand_over,
     )
     outcomes = carry_out(plan, acting)
-    memory = notes.memory
+    state = notes.state
     refused_pods = {o.pod for o in outcomes if o.verdict in REFUSED}
     evictions = [eviction for eviction in plan.evictions if eviction.pod in refused_pods]
-    rests = refused(memory.cool_downs, evictions, rules, clock.now())
-    return outcomes, replace(memory, cool_downs=rests)
+    rests = refused(state.cool_downs, evictions, rules, clock.now())
+    return outcomes, replace(state, cool_downs=rests)
 
 
 class _Notes:
-    """The memory while a plan is carried out: each eviction is in it before it is asked for."""
+    """The state while a plan is carried out: each eviction is in it before it is asked for."""
 
     def __init__(
-        self, memory: Memory, keep: Callable[[Memory], None], rules: FollowUpRules, clock: Clock
+        self, state: State, keep: Callable[[State], None], rules: FollowUpRules, clock: Clock
     ) -> None:
-        self.memory = memory
+        self.state = state
         self._keep = keep
         self._patience = timedelta(seconds=rules.patience_seconds)
         self._clock = clock
@@ -257,9 +257,9 @@ class _Notes:
             StopActing: it could not be written down.
         """
         record = _record(eviction, self._clock.now(), self._patience)
-        memory = self.memory.with_eviction(record)
-        self._keep(memory)
-        self.memory = memory
+        state = self.state.with_eviction(record)
+        self._keep(state)
+        self.state = state
 
     def hand_over(self, eviction: PlannedEviction) -> None:
         """Write down at once that a webhook carries it out, for its pod may long be there.
@@ -269,14 +269,14 @@ class _Notes:
         """
         records = tuple(
             replace(record, taken_over=True) if record.pod == eviction.pod else record
-            for record in self.memory.evictions
+            for record in self.state.evictions
         )
-        self.memory = replace(self.memory, evictions=records)
-        self._keep(self.memory)
+        self.state = replace(self.state, evictions=records)
+        self._keep(self.state)
 
     def forget(self, eviction: PlannedEviction) -> None:
         """It did not begin; that is written down with what comes next."""
-        self.memory = self.memory.without_eviction(eviction.pod)
+        self.state = self.state.without_eviction(eviction.pod)
 
 
 def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:

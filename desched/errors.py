@@ -5,8 +5,8 @@ DeschedError
 ├── ObservationError       the cluster or Prometheus could not be seen: skip this cycle, exit 3
 ├── LeaseError             who holds the lease is not known: try again, act only while it is certain
 └── StopActing             an answer was not understood: begin no further eviction in this cycle
-    ├── MemoryConflict     somebody else changed the memory: load it, and judge again
-    └── MemoryRefused      the memory cannot be written until a person grants or creates something
+    ├── StateConflict     somebody else changed the state: load it, and judge again
+    └── StateRefused      the state cannot be written until a person grants or creates something
 
 Expected answers (a budget refuses, a pod is gone) are values, not exceptions; anything that is not
 a DeschedError is a bug (exit 1).
@@ -46,9 +46,9 @@ class StopActing(DeschedError):  # noqa: N818  (named for what the caller does)
     """An eviction's answer was not understood; the state of the pod is unknown."""
 
 
-class MemoryConflict(StopActing):
-    """Somebody else changed the memory since it was read, so nothing was written."""
+class StateConflict(StopActing):
+    """Somebody else changed the state since it was read, so nothing was written."""
 
 
-class MemoryRefused(StopActing):
-    """The memory was not written, and will not be until a person changes something."""
+class StateRefused(StopActing):
+    """The state was not written, and will not be until a person changes something."""

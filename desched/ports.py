@@ -16,10 +16,10 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.load import ClusterLoad
-from desched.model.memory import Memory
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
-from desched.model.stored_memory import Recollection
+from desched.model.state import State
+from desched.model.stored_state import StoredState
 from desched.policy.policy import Policy
 
 
@@ -178,22 +178,22 @@ class Lease(Protocol):
         """
 
 
-class MemoryStore(Protocol):
+class StateStore(Protocol):
     """Where memory outlives the process; people and other instances write it too."""
 
-    def load(self) -> Recollection:
+    def load(self) -> StoredState:
         """What is remembered now; nothing, with a problem, if it cannot be used.
 
         Raises:
             ObservationError: it could not be read in time.
         """
 
-    def save(self, memory: Memory) -> None:
+    def save(self, state: State) -> None:
         """Store it in place of what this store loaded or saved last, else as the first one.
 
         Raises:
-            MemoryConflict: somebody else wrote meanwhile; nothing is stored.
-            MemoryRefused: nothing is stored until a person grants or creates something.
+            StateConflict: somebody else wrote meanwhile; nothing is stored.
+            StateRefused: nothing is stored until a person grants or creates something.
             StopActing: whether it is stored is not known; the next load tells.
         """
 

@@ -230,7 +230,7 @@ class Settings(BaseSettings):
     )
     state_namespace: Annotated[str | None, Option(REPLICAS, "NAME")] = Field(
         None,
-        description="The namespace in which desched keeps its Lease and its memory; else that of "
+        description="The namespace in which desched keeps its Lease and its state; else that of "
         "its own pod, else desched-system.",
     )
 

@@ -24,11 +24,11 @@ from desched.model.load import (
     Unknown,
     UnknownReason,
 )
-from desched.model.memory import Memory
 from desched.model.plan import Plan
 from desched.model.resources import Amounts, Resource
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
+from desched.model.state import State
 from desched.planning.planner import make_plan
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, Protections, ResourceRule
 
@@ -92,7 +92,7 @@ def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
 def rule(resource: Resource = Resource.CPU, **fields: Any) -> ResourceRule:
     defaults = {
         "low_ratio": 0.3,
-        "trigger_ratio": 0.8,
+        "target_ratio": 0.8,
         "stop_margin_ratio": 0.05,
         "ceiling_margin_ratio": 0.1,
         "windows_seconds": () if resource is Resource.PODS else (WINDOW_SECONDS,),
@@ -123,7 +123,7 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
         "source": "test",
         "digest": "test",
         "profile": "test",
-        "rules": rules or (rule(Resource.CPU), rule(Resource.MEMORY, trigger_ratio=0.85)),
+        "rules": rules or (rule(Resource.CPU), rule(Resource.MEMORY, target_ratio=0.85)),
         "metrics": MetricsSource(""),
         "limits": UNLIMITED,
         "protections": Protections(),
@@ -178,8 +178,8 @@ def snapshot(
     return Snapshot(state, of_load, NOW)
 
 
-def planned(seen: Snapshot, by: Policy | None = None, memory: Memory | None = None) -> Plan:
-    return make_plan(seen, by or policy(), memory or Memory(), seen.taken_at)
+def planned(seen: Snapshot, by: Policy | None = None, state: State | None = None) -> Plan:
+    return make_plan(seen, by or policy(), state or State(), seen.taken_at)
 
 
 def evicted(plan: Plan) -> list[str]:

@@ -1,4 +1,4 @@
-"""The commands for people: pause, resume and status on the memory, and steering clear."""
+"""The commands for people: pause, resume and status on the state, and steering clear."""
 
 from collections.abc import Mapping
 from getpass import getuser
@@ -8,16 +8,16 @@ from rich.console import Console
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.lease import KubernetesLease
-from desched.adapters.kubernetes.state_store import KubernetesMemoryStore
+from desched.adapters.kubernetes.state_store import KubernetesStateStore
 from desched.adapters.kubernetes.taints import KubernetesSteerer
-from desched.bootstrap.orders import Desk, pausing, resuming
-from desched.bootstrap.state import memory_store, state_namespace
+from desched.bootstrap.orders import OperatorContext, pausing, resuming
+from desched.bootstrap.state import state_namespace, state_store
 from desched.errors import LeaseError, ObservationError, ObservationSource
 from desched.ports import Clock
 from desched.service.process.clock import SystemClock
 from desched.service.process.logs import configure_logs
 from desched.service.reports.formatting import plain
-from desched.service.reports.status import Standing, print_standing, render_standing
+from desched.service.reports.status import Status, print_status, render_status
 from desched.settings import Settings
 
 LONGEST_NAME = 200  # characters
@@ -30,8 +30,8 @@ def run_command(
     """Carry out a command, with the flags of its own by their names.
 
     Raises:
-        ConfigurationError: a flag cannot be used, or the memory may not be written.
-        ObservationError: the memory could not be read, or it is not known whether it was written.
+        ConfigurationError: a flag cannot be used, or the state may not be written.
+        ObservationError: the state could not be read, or it is not known whether it was written.
     """
     configure_logs(settings.log_format, settings.log_level, stderr)
     if name == "steering":
@@ -42,11 +42,11 @@ def run_command(
     order = _ORDERS[name](flags) if name in _ORDERS else None
     clock = SystemClock()
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
-    store = memory_store(settings, kubernetes)
+    store = state_store(settings, kubernetes)
     if order is None:
         _tell(_standing(kubernetes, store, settings, clock), settings, stdout)
         return
-    order(Desk(store, clock, _person(kubernetes, settings), stdout, stderr))
+    order(OperatorContext(store, clock, _person(kubernetes, settings), stdout, stderr))
 
 
 def clear(steerer: KubernetesSteerer, stdout: TextIO) -> None:
@@ -86,30 +86,30 @@ def _person(kubernetes: KubernetesConnection, settings: Settings) -> str:
 
 def _standing(
     kubernetes: KubernetesConnection,
-    store: KubernetesMemoryStore,
+    store: KubernetesStateStore,
     settings: Settings,
     clock: Clock,
-) -> Standing:
-    recollection = store.load()
+) -> Status:
+    stored = store.load()
     lease, lease_problem = None, ""
     try:
         lease = KubernetesLease(kubernetes, state_namespace(settings, kubernetes)).read()
     except LeaseError as error:
         lease_problem = str(error)
-    return Standing(
+    return Status(
         clock.now(),
         kubernetes.target,
         store.place,
-        recollection.memory,
-        recollection.problem,
+        stored.state,
+        stored.problem,
         lease,
         lease_problem,
     )
 
 
-def _tell(standing: Standing, settings: Settings, stdout: TextIO) -> None:
+def _tell(standing: Status, settings: Settings, stdout: TextIO) -> None:
     form = settings.output or "table"
     if form == "table" and stdout.isatty():
-        print_standing(standing, Console(file=stdout))
+        print_status(standing, Console(file=stdout))
         return
-    stdout.write(render_standing(standing, form))
+    stdout.write(render_status(standing, form))

@@ -1,4 +1,4 @@
-"""The orders of people to pause and resume, and how they reach a memory that others write too."""
+"""The orders of people to pause and resume, and how they reach a state that others write too."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -7,17 +7,17 @@ from typing import NamedTuple, TextIO, TypeVar
 
 from desched.errors import (
     ConfigurationError,
-    MemoryConflict,
-    MemoryRefused,
     ObservationError,
     ObservationSource,
+    StateConflict,
+    StateRefused,
     StopActing,
 )
 from desched.model.interventions import Resumption, Scope, all_resumed, resumed, with_pause
-from desched.model.memory import Memory, Pause, PauseScope
-from desched.model.stored_memory import pruned
+from desched.model.state import Pause, PauseScope, State
+from desched.model.stored_state import pruned
 from desched.policy.durations import duration_seconds
-from desched.ports import Clock, MemoryStore
+from desched.ports import Clock, StateStore
 from desched.service.reports.formatting import count, plain
 from desched.service.reports.status import pause_line, pause_origin
 from desched.service.reports.times import clock_time, span
@@ -34,17 +34,17 @@ _WORKLOAD = re.compile(rf"([A-Za-z]+\s+)?(?P<name>{_NAME}/{_NAME})")
 T = TypeVar("T")
 
 
-class Desk(NamedTuple):
+class OperatorContext(NamedTuple):
     """What a command works with; `by` is the person who gave it."""
 
-    store: MemoryStore
+    store: StateStore
     clock: Clock
     by: str
     stdout: TextIO
     stderr: TextIO
 
 
-Order = Callable[[Desk], None]
+Order = Callable[[OperatorContext], None]
 
 
 def pausing(flags: Mapping[str, str]) -> Order:
@@ -57,11 +57,11 @@ def pausing(flags: Mapping[str, str]) -> Order:
     lasting = _lasting(flags["for"]) if "for" in flags else None
     why = plain(flags.get("because", ""))[:LONGEST_REASON]
 
-    def order(desk: Desk) -> None:
-        def change(memory: Memory, now: datetime) -> tuple[Memory, Pause]:
+    def order(desk: OperatorContext) -> None:
+        def change(state: State, now: datetime) -> tuple[State, Pause]:
             until = now + lasting if lasting else None
             pause = Pause(scope.kind, now, until, scope.subject, why, desk.by)
-            return with_pause(memory, pause), pause
+            return with_pause(state, pause), pause
 
         pause, now = _changed(desk, change)
         if pause.until is None:
@@ -85,11 +85,11 @@ def resuming(flags: Mapping[str, str]) -> Order:
         raise ConfigurationError("--all ends every pause; leave out --workload and --pool.")
     scope = None if "all" in flags else _scope(flags)
 
-    def order(desk: Desk) -> None:
-        def change(memory: Memory, now: datetime) -> tuple[Memory, Resumption]:
+    def order(desk: OperatorContext) -> None:
+        def change(state: State, now: datetime) -> tuple[State, Resumption]:
             del now
-            resumption = resumed(memory, scope) if scope else all_resumed(memory)
-            return resumption.memory if resumption.changed else memory, resumption
+            resumption = resumed(state, scope) if scope else all_resumed(state)
+            return resumption.state if resumption.changed else state, resumption
 
         resumption, now = _changed(desk, change)
         for line in _ended(resumption, scope, now):
@@ -108,7 +108,7 @@ def _ended(resumption: Resumption, scope: Scope | None, now: datetime) -> list[s
         lines.append(f"Forgot the rounds of {_names(nodes)}.")
     if not resumption.changed:
         lines.append(f"Nothing was paused as {scope}." if scope else "Nothing was paused.")
-    lines += [f"Still paused: {pause_line(p, now)}." for p in resumption.memory.pauses]
+    lines += [f"Still paused: {pause_line(p, now)}." for p in resumption.state.pauses]
     return lines
 
 
@@ -118,30 +118,30 @@ def _names(names: list[str], most: int = 10) -> str:
 
 
 def _changed(
-    desk: Desk, change: Callable[[Memory, datetime], tuple[Memory, T]]
+    desk: OperatorContext, change: Callable[[State, datetime], tuple[State, T]]
 ) -> tuple[T, datetime]:
     """Load, change and save until nobody gets in between; what has not changed is not saved.
 
     Raises:
-        ConfigurationError: the memory may not be written.
+        ConfigurationError: the state may not be written.
         ObservationError: it could not be read, or it is not known whether it was written.
     """
     for attempt in range(ATTEMPTS):
         if attempt and desk.clock.wait(PAUSE_SECONDS):
             break
-        recollection = desk.store.load()
+        stored = desk.store.load()
         now = desk.clock.now()
-        if recollection.problem:
-            desk.stderr.write(f"desched: {plain(recollection.problem)}\n")
-        # Without a memory nobody knows what was evicted before.
-        before = recollection.memory or Memory(since=now)
+        if stored.problem:
+            desk.stderr.write(f"desched: {plain(stored.problem)}\n")
+        # Without a state nobody knows what was evicted before.
+        before = stored.state or State(since=now)
         after, told = change(before, now)
         try:
             if after != before:
                 desk.store.save(pruned(after, now))
-        except MemoryConflict:
+        except StateConflict:
             continue
-        except MemoryRefused as error:
+        except StateRefused as error:
             raise ConfigurationError(str(error)) from error
         except StopActing as error:
             message = f"{error} See whether it holds with `desched status`."
@@ -149,7 +149,7 @@ def _changed(
         return told, now
     raise ObservationError(
         ObservationSource.CLUSTER,
-        f"The memory was changed by others at each of {ATTEMPTS} attempts, so nothing was written; "
+        f"The state was changed by others at each of {ATTEMPTS} attempts, so nothing was written; "
         "give the command again.",
     )
 

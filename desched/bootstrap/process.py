@@ -9,13 +9,13 @@ from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.load_source import LoadSource
-from desched.bootstrap.state import memory_store
+from desched.bootstrap.state import state_store
 from desched.model.cluster import PodRef
-from desched.model.memory import Memory
 from desched.model.report import Mode
+from desched.model.state import State
 from desched.ports import World
 from desched.service.election.leadership import Leadership
-from desched.service.inputs.state_keeper import KeptMemory
+from desched.service.inputs.state_keeper import StateKeeper
 from desched.service.process.clock import SystemClock
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings
@@ -66,15 +66,15 @@ class Process(NamedTuple):
             self.why_not,
         )
 
-    def memory(self) -> KeptMemory:
-        """The memory in the cluster.
+    def state(self) -> StateKeeper:
+        """The state in the cluster.
 
         Where there is none, a service cannot know what was evicted; who says --once, does.
         """
-        store = memory_store(self.settings, self.kubernetes, self.seconds_left)
-        afresh = Memory(since=self.clock.now() if self.settings.loops else None)
-        return KeptMemory(
-            store, self.clock, self.intent.mode, afresh, self.may_act, self.metrics.memory_problem
+        store = state_store(self.settings, self.kubernetes, self.seconds_left)
+        afresh = State(since=self.clock.now() if self.settings.loops else None)
+        return StateKeeper(
+            store, self.clock, self.intent.mode, afresh, self.may_act, self.metrics.state_problem
         )
 
     def may_act(self) -> bool:

@@ -12,7 +12,7 @@ from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.bootstrap.election import contended, contender, wait_for_lease
 from desched.bootstrap.process import Intent, Process
-from desched.cycle import CycleContext
+from desched.cycle import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason
@@ -30,11 +30,11 @@ from desched.service.process.logs import configure_logs
 from desched.service.process.signals import stopped_by_signals
 from desched.service.reports.cycle_table import print_report
 from desched.service.reports.rendering import render_report
-from desched.service.telemetry.competitor_log import CompetitionLog
+from desched.service.telemetry.competitor_log import CompetitorLog
 from desched.service.telemetry.cycle_log import log_cycle
-from desched.service.telemetry.kubernetes_events import Announcements
+from desched.service.telemetry.kubernetes_events import EventPublisher
 from desched.service.telemetry.metrics import ServiceMetrics
-from desched.service.telemetry.status_endpoint import StatusPage
+from desched.service.telemetry.status_endpoint import StatusEndpoint
 from desched.settings import Settings, flag_of, variable_of
 
 LISTEN_IN_CLUSTER = ":10258"
@@ -125,8 +125,8 @@ def _run(
     runner = CycleRunner(
         process.world(),
         policy_file,
-        process.memory(),
-        CycleContext(0, intent.mode, kubernetes.target, identity, _taints_last_seconds(settings)),
+        process.state(),
+        CycleInfo(0, intent.mode, kubernetes.target, identity, _taints_last_seconds(settings)),
     )
     runner.tell_policy_to(log_policy)
     runner.report_to(*_report_sinks(settings, stdout, stderr))
@@ -191,12 +191,12 @@ def _serve(runner: CycleRunner, process: Process) -> None:
     address = listen_address(settings.listen_address or default_address)
     metrics, leadership = process.metrics, process.leadership
     health = Health(clock.monotonic, settings.cycle_deadline.total_seconds())
-    page = StatusPage(process.identity, mode)
+    page = StatusEndpoint(process.identity, mode)
     runner.report_to(
         metrics.cycle_completed,
         page.cycle_completed,
-        CompetitionLog().tell,
-        Announcements(process.events, process.own_pod).tell,
+        CompetitorLog().tell,
+        EventPublisher(process.events, process.own_pod).tell,
     )
     runner.tell_policy_to(metrics.policy_read, _policy_events(process.own_pod, process.events))
     if leadership is not None:
@@ -211,7 +211,7 @@ def _serve(runner: CycleRunner, process: Process) -> None:
     _log.info("service.stopped")
 
 
-def _show_leadership(leadership: Leadership, metrics: ServiceMetrics, page: StatusPage) -> None:
+def _show_leadership(leadership: Leadership, metrics: ServiceMetrics, page: StatusEndpoint) -> None:
     def show(*, leading: bool) -> None:
         metrics.leadership_changed(leading=leading)
         page.leadership_changed(leading=leading)

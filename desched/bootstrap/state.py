@@ -1,10 +1,10 @@
-"""Where desched keeps what outlives a process: its Lease and its memory."""
+"""Where desched keeps what outlives a process: its Lease and its state."""
 
 import math
 from collections.abc import Callable
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.state_store import DEADLINE_SECONDS, KubernetesMemoryStore
+from desched.adapters.kubernetes.state_store import DEADLINE_SECONDS, KubernetesStateStore
 from desched.settings import Settings
 
 DEFAULT_NAMESPACE = "desched-system"
@@ -16,13 +16,13 @@ def state_namespace(settings: Settings, kubernetes: KubernetesConnection) -> str
     return settings.state_namespace or settings.pod_namespace or own or DEFAULT_NAMESPACE
 
 
-def memory_store(
+def state_store(
     settings: Settings,
     kubernetes: KubernetesConnection,
     seconds_left: Callable[[], float] = lambda: math.inf,
-) -> KubernetesMemoryStore:
-    """The memory in that namespace; `seconds_left` is for how long this process may act."""
-    return KubernetesMemoryStore(
+) -> KubernetesStateStore:
+    """The state in that namespace; `seconds_left` is for how long this process may act."""
+    return KubernetesStateStore(
         kubernetes,
         state_namespace(settings, kubernetes),
         deadline_seconds=min(settings.api_server_timeout.total_seconds(), DEADLINE_SECONDS),

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from desched.eviction.backoff import Backoff
-from desched.model.memory import FAILURES, SUCCESSES, CoolDown, EvictionRecord, MoveResult
 from desched.model.plan import PlannedEviction
+from desched.model.state import FAILURES, SUCCESSES, CoolDown, EvictionRecord, MoveResult
 from desched.policy.follow_up import FollowUpRules
 
 

@@ -17,7 +17,7 @@ from desched.eviction.pacing import Patience, Rate, is_ahead
 from desched.model.plan import Plan, PlannedEviction, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
 from desched.planning.confirmation import reconsider
-from desched.planning.eligibility.context import Finding, Surroundings
+from desched.planning.eligibility.context import EligibilityContext, Finding
 from desched.ports import Clock, ClusterReader, EvictionAnswer, Evictor, Fence, FreshLook
 
 MOST_TRIES = 6
@@ -47,7 +47,7 @@ TIME_OVER = "the cycle's time for acting is over"
 class Acting(NamedTuple):
     """What carrying out a plan needs.
 
-    `around` is what the plan was made on. `remember` writes an eviction down before it is asked
+    `context` is what the plan was made on. `remember` writes an eviction down before it is asked
     for, and raises StopActing if it could not; `forget` takes it back once it was answered no.
     `steer` sets the soft taints that the landing counts on, and says why it could not. `hand_over`
     writes down that a webhook carries the eviction out, and raises StopActing if it could not.
@@ -56,7 +56,7 @@ class Acting(NamedTuple):
     cluster: ClusterReader
     evictor: Evictor
     clock: Clock
-    around: Surroundings
+    context: EligibilityContext
     may_act: Fence
     remember: Callable[[PlannedEviction], None]
     forget: Callable[[PlannedEviction], None]
@@ -122,7 +122,7 @@ class _Executor:
     """One step at a time: each returns why acting ends, or an empty text."""
 
     def __init__(self, acting: Acting) -> None:
-        limits = acting.around.policy.limits
+        limits = acting.context.policy.limits
         self._acting = acting
         self._clock = acting.clock
         self._rate = _rate(acting)
@@ -162,7 +162,7 @@ class _Executor:
             look = self._acting.cluster.read_around(turn.eviction.pod)
         except ObservationError as error:
             return self._end(turn, EvictionVerdict.UNREADABLE, error)
-        finding = reconsider(turn.eviction, look, self._acting.around, self._clock.now())
+        finding = reconsider(turn.eviction, look, self._acting.context, self._clock.now())
         if look is None or finding is not None:
             self._not_confirmed(turn, look, finding)
             return ""
@@ -262,10 +262,10 @@ class _Executor:
 
 def _rate(acting: Acting) -> Rate:
     """The pace of earlier evictions goes on: neither a further cycle nor a restart begins anew."""
-    around, clock = acting.around, acting.clock
-    rate = Rate(around.policy.limits.per_minute)
+    context, clock = acting.context, acting.clock
+    rate = Rate(context.policy.limits.per_minute)
     now, monotonic = clock.now(), clock.monotonic()
-    for record in around.memory.evictions:
+    for record in context.state.evictions:
         rate.take(monotonic - max(0.0, (now - record.evicted_at).total_seconds()))
     return rate
 

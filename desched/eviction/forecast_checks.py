@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from desched.model.memory import SUCCESSES, EvictionRecord, ForecastCheck, MoveResult
-from desched.model.stored_memory import LONGEST_REMEMBERED, MOST_FORECASTS
+from desched.model.state import SUCCESSES, EvictionRecord, ForecastCheck, MoveResult
+from desched.model.stored_state import LONGEST_REMEMBERED, MOST_FORECASTS
 from desched.planning.placement.forecast_trust import foreseen, foreseen_probability
 
 _BAD = frozenset({MoveResult.LANDED_HOT, MoveResult.BACK_ON_SOURCE})

@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from desched.eviction.present_load import PresentLoad
 from desched.eviction.replacements import Replicas, replacements, replicas_of
 from desched.model.cluster import Pod
-from desched.model.memory import TAKEN_OVER_PATIENCE, EvictionRecord, MoveResult
+from desched.model.state import TAKEN_OVER_PATIENCE, EvictionRecord, MoveResult
 from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.placement.forecast_trust import foreseen
 
 
-def judged(records: Sequence[EvictionRecord], load: PresentLoad) -> tuple[EvictionRecord, ...]:
+def settle_evictions(
+    records: Sequence[EvictionRecord], load: PresentLoad
+) -> tuple[EvictionRecord, ...]:
     """The records with their replacements, and with the results that are known by now.
 
     Args:

@@ -7,22 +7,22 @@ from msgspec.structs import replace
 
 from desched.eviction.backoff import Backoff
 from desched.eviction.present_load import PresentLoad
-from desched.model.memory import EvictionRecord, Memory, NodeRounds
 from desched.model.plan import NodeClass
+from desched.model.state import EvictionRecord, NodeRounds, State
 
 PROGRESS_SHARE = 0.1
 """A round that takes less than this share of a node's excess off it has not got it any nearer."""
 
 
-def rounds_of_nodes(memory: Memory, load: PresentLoad) -> tuple[NodeRounds, ...]:
+def rounds_of_nodes(state: State, load: PresentLoad) -> tuple[NodeRounds, ...]:
     """The rounds of all nodes by name, with those counted that the shortest window has seen.
 
     A round is all evictions from a node until the last of its pods has been gone for that long. A
     node that was relieved starts anew; one whose load is not known waits.
     """
-    earlier = {each.node: each for each in memory.nodes}
+    earlier = {each.node: each for each in state.nodes}
     records: dict[str, list[EvictionRecord]] = {}
-    for record in memory.evictions:
+    for record in state.evictions:
         records.setdefault(record.node, []).append(record)
     found = (
         _followed(node, earlier.get(node), records.get(node, ()), load)
@@ -63,12 +63,12 @@ def _with_departures(
 
 
 def _counted(each: NodeRounds, load: PresentLoad) -> NodeRounds:
-    state = load.state(each.node)
-    if state is None:
+    loaded = load.loaded(each.node)
+    if loaded is None:
         return each
-    if state.verdict.node_class is not NodeClass.OVERLOADED:
+    if loaded.verdict.node_class is not NodeClass.OVERLOADED:
         return _relieved(each)
-    excess_ratio = state.excess_ratio
+    excess_ratio = loaded.excess_ratio
     each = replace(each, left_at=None, parked_until=None)
     if each.rounds and excess_ratio <= each.excess_ratio * (1 - PROGRESS_SHARE):
         return replace(each, rounds=1, excess_ratio=excess_ratio)
@@ -84,8 +84,8 @@ def _relieved_by_itself(each: NodeRounds, load: PresentLoad) -> NodeRounds:
     """Between rounds a node may cool as well; a parked one serves its time."""
     if not each.rounds or _is_parked(each, load):
         return each
-    state = load.state(each.node)
-    if state is None or state.verdict.node_class is NodeClass.OVERLOADED:
+    loaded = load.loaded(each.node)
+    if loaded is None or loaded.verdict.node_class is NodeClass.OVERLOADED:
         return each
     return _relieved(each)
 

@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from desched.eviction.backoff import Backoff
-from desched.model.memory import (
+from desched.model.state import (
     FAILURES,
     SUCCESSES,
     EvictionRecord,
     Failure,
-    Memory,
     Pause,
     PauseScope,
+    State,
 )
 from desched.policy.durations import duration_text
 from desched.policy.follow_up import FollowUpRules
@@ -31,42 +31,40 @@ MOST_FAILURES = 200
 
 
 def with_pauses(
-    memory: Memory, settled: Iterable[EvictionRecord], policy: Policy, now: datetime
-) -> Memory:
-    """The memory with the failures among these evictions, and with the pauses that follow.
+    state: State, settled: Iterable[EvictionRecord], policy: Policy, now: datetime
+) -> State:
+    """The state with the failures among these evictions, and with the pauses that follow.
 
     A person's pause ends with its time.
     """
     rules = policy.follow_up
     within = timedelta(seconds=rules.pause_within_seconds)
-    memory = replace(
-        memory,
-        failures=tuple(f for f in memory.failures if now - f.at < within),
-        pauses=tuple(p for p in memory.pauses if not p.by or p.lasts(now)),
+    state = replace(
+        state,
+        failures=tuple(f for f in state.failures if now - f.at < within),
+        pauses=tuple(p for p in state.pauses if not p.by or p.lasts(now)),
     )
     for record in settled:
         if record.result in FAILURES:
             failure = Failure(record.workload, record.pool, now, record.result)
-            memory = replace(memory, failures=(*memory.failures, failure)[-MOST_FAILURES:])
+            state = replace(state, failures=(*state.failures, failure)[-MOST_FAILURES:])
         if record.probe:
-            memory = _tried_out(memory, record, rules, now)
-    return _widened(memory, policy, now)
+            state = _tried_out(state, record, rules, now)
+    return _widened(state, policy, now)
 
 
-def _tried_out(
-    memory: Memory, probe: EvictionRecord, rules: FollowUpRules, now: datetime
-) -> Memory:
-    """The memory once the probe of the pauses that were due for one has been judged."""
-    for pause in memory.pauses:
+def _tried_out(state: State, probe: EvictionRecord, rules: FollowUpRules, now: datetime) -> State:
+    """The state once the probe of the pauses that were due for one has been judged."""
+    for pause in state.pauses:
         if not _is_tried_by(probe, pause):
             continue
         if probe.result in SUCCESSES:
-            memory = memory.without_pause(pause)
+            state = state.without_pause(pause)
         elif probe.result in FAILURES:
             renewed = _renewed(pause, probe, rules, now)
-            pauses = tuple(renewed if each == pause else each for each in memory.pauses)
-            memory = replace(memory, pauses=pauses)
-    return memory
+            pauses = tuple(renewed if each == pause else each for each in state.pauses)
+            state = replace(state, pauses=pauses)
+    return state
 
 
 def _is_tried_by(probe: EvictionRecord, pause: Pause) -> bool:
@@ -82,21 +80,21 @@ def _renewed(pause: Pause, probe: EvictionRecord, rules: FollowUpRules, now: dat
     return replace(pause, until=now + backoff.wait(level), level=level, why=why)
 
 
-def _widened(memory: Memory, policy: Policy, now: datetime) -> Memory:
-    """The memory with the pauses that the failures ask for and that have not begun yet."""
-    began = {(p.scope, p.subject) for p in memory.pauses if not p.by}
+def _widened(state: State, policy: Policy, now: datetime) -> State:
+    """The state with the pauses that the failures ask for and that have not begun yet."""
+    began = {(p.scope, p.subject) for p in state.pauses if not p.by}
     if (PauseScope.EVERYTHING, "") in began:
-        return memory
-    rules, failures = policy.follow_up, memory.failures
+        return state
+    rules, failures = policy.follow_up, state.failures
     if _workloads(failures) >= rules.pause_workloads:
-        return _with_pause(memory, PauseScope.EVERYTHING, "", rules, now)
+        return _with_pause(state, PauseScope.EVERYTHING, "", rules, now)
     if not _has_several_pools(policy):
-        return memory
+        return state
     for pool in sorted({failure.pool for failure in failures}):
         enough = _workloads(f for f in failures if f.pool == pool) >= POOL_WORKLOADS
         if enough and (PauseScope.POOL, pool) not in began:
-            memory = _with_pause(memory, PauseScope.POOL, pool, rules, now)
-    return memory
+            state = _with_pause(state, PauseScope.POOL, pool, rules, now)
+    return state
 
 
 def _has_several_pools(policy: Policy) -> bool:
@@ -108,13 +106,13 @@ def _workloads(failures: Iterable[Failure]) -> int:
 
 
 def _with_pause(
-    memory: Memory, scope: PauseScope, subject: str, rules: FollowUpRules, now: datetime
-) -> Memory:
+    state: State, scope: PauseScope, subject: str, rules: FollowUpRules, now: datetime
+) -> State:
     backoff = Backoff(rules.pause_first_seconds, rules.pause_longest_seconds)
     pause = Pause(scope, now, now + backoff.wait(0), subject)
-    evidence = [f for f in memory.failures if pause.covers(f.workload, f.pool)]
+    evidence = [f for f in state.failures if pause.covers(f.workload, f.pool)]
     pause = replace(pause, why=_why(evidence, rules.pause_within_seconds))
-    return replace(memory, pauses=(*memory.pauses, pause))
+    return replace(state, pauses=(*state.pauses, pause))
 
 
 def _why(failures: Iterable[Failure], within_seconds: int) -> str:

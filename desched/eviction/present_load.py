@@ -7,10 +7,10 @@ from functools import cached_property
 import msgspec
 
 from desched.model.cluster import Pod
-from desched.model.memory import EvictionRecord, Memory
 from desched.model.snapshot import Snapshot
+from desched.model.state import EvictionRecord, State
 from desched.planning.overload.classification import classify
-from desched.planning.overload.node_load import NodeLoadState
+from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy
 
@@ -20,10 +20,10 @@ class PresentLoad(msgspec.Struct, frozen=True, dict=True):
 
     snapshot: Snapshot
     policy: Policy
-    memory: Memory
+    state: State
     now: datetime
 
-    def state(self, node: str) -> NodeLoadState | None:
+    def loaded(self, node: str) -> LoadedNode | None:
         """A node and its load, None if that is not known or the node is out of scope."""
         return self._known.get(node)
 
@@ -33,15 +33,15 @@ class PresentLoad(msgspec.Struct, frozen=True, dict=True):
         What the windows have not seen of the replacement is added, as much as the evicted pod used;
         other pods that have come meanwhile count as far as they were measured.
         """
-        state = self.state(replacement.node)
-        if state is None:
+        loaded = self.loaded(replacement.node)
+        if loaded is None:
             return None
-        for source in state.sources:
+        for source in loaded.sources:
             unseen = [
                 record.usage(source.resource) * (1.0 - self._book.seen_share(replacement, window))
                 for window in self._book.windows[source.resource]
             ]
-            if source.lowest_without([-usage for usage in unseen]) > source.lines.trigger_ratio:
+            if source.lowest_without([-usage for usage in unseen]) > source.thresholds.target_ratio:
                 return False
         return True
 
@@ -50,7 +50,7 @@ class PresentLoad(msgspec.Struct, frozen=True, dict=True):
         return UsageBook(self.snapshot, self.policy, self.now)
 
     @cached_property
-    def _known(self) -> Mapping[str, NodeLoadState]:
+    def _known(self) -> Mapping[str, LoadedNode]:
         if self.snapshot.load.problems:
             return {}
-        return classify(self.snapshot, self.policy, self.memory, self._book).known
+        return classify(self.snapshot, self.policy, self.state, self._book).known

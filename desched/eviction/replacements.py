@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef, Workload
-from desched.model.memory import EvictionRecord
+from desched.model.state import EvictionRecord
 from desched.planning.clocks import SEEMS_EARLIER
 
 

@@ -1,10 +1,10 @@
-"""What a person does to the memory: pause, and resume."""
+"""What a person does to the state: pause, and resume."""
 
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from desched.model.memory import CoolDown, Memory, NodeRounds, Pause, PauseScope
+from desched.model.state import CoolDown, NodeRounds, Pause, PauseScope, State
 
 
 class Scope(NamedTuple):
@@ -30,9 +30,9 @@ class Scope(NamedTuple):
 
 
 class Resumption(NamedTuple):
-    """The memory after a resume, and what has been ended by it."""
+    """The state after a resume, and what has been ended by it."""
 
-    memory: Memory
+    state: State
     pauses: tuple[Pause, ...] = ()
     cool_downs: tuple[CoolDown, ...] = ()
     nodes: tuple[NodeRounds, ...] = ()
@@ -43,41 +43,41 @@ class Resumption(NamedTuple):
         return bool(self.pauses or self.cool_downs or self.nodes)
 
 
-def with_pause(memory: Memory, pause: Pause) -> Memory:
-    """The memory with a person's pause, in place of an earlier one of the same scope.
+def with_pause(state: State, pause: Pause) -> State:
+    """The state with a person's pause, in place of an earlier one of the same scope.
 
     One that began by itself stays beside it, and still wants its probe afterwards.
     """
     scope = Scope(pause.scope, pause.subject)
-    others = tuple(each for each in memory.pauses if not (each.by and scope.is_of(each)))
-    return replace(memory, pauses=(*others, pause))
+    others = tuple(each for each in state.pauses if not (each.by and scope.is_of(each)))
+    return replace(state, pauses=(*others, pause))
 
 
-def resumed(memory: Memory, scope: Scope) -> Resumption:
-    """The memory without the pauses of this scope, whoever began them, and without their causes.
+def resumed(state: State, scope: Scope) -> Resumption:
+    """The state without the pauses of this scope, whoever began them, and without their causes.
 
     A workload's cool-down ends too, for that is how a workload rests by itself.
     """
-    ended = tuple(pause for pause in memory.pauses if scope.is_of(pause))
-    cool_downs = tuple(rest for rest in memory.cool_downs if scope.is_workload(rest.workload))
+    ended = tuple(pause for pause in state.pauses if scope.is_of(pause))
+    cool_downs = tuple(rest for rest in state.cool_downs if scope.is_workload(rest.workload))
     for pause in ended:
-        memory = memory.without_pause(pause)
+        state = state.without_pause(pause)
     return Resumption(
         replace(
-            memory,
-            cool_downs=tuple(rest for rest in memory.cool_downs if rest not in cool_downs),
-            failures=tuple(f for f in memory.failures if not scope.is_workload(f.workload)),
+            state,
+            cool_downs=tuple(rest for rest in state.cool_downs if rest not in cool_downs),
+            failures=tuple(f for f in state.failures if not scope.is_workload(f.workload)),
         ),
         ended,
         cool_downs,
     )
 
 
-def all_resumed(memory: Memory) -> Resumption:
-    """The memory without any pause, cool-down or parked node, and without their causes."""
+def all_resumed(state: State) -> Resumption:
+    """The state without any pause, cool-down or parked node, and without their causes."""
     return Resumption(
-        replace(memory, pauses=(), cool_downs=(), nodes=(), failures=()),
-        memory.pauses,
-        memory.cool_downs,
-        memory.nodes,
+        replace(state, pauses=(), cool_downs=(), nodes=(), failures=()),
+        state.pauses,
+        state.cool_downs,
+        state.nodes,
     )

@@ -138,7 +138,7 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     lowest_ratio: float
     highest_ratio: float
     low_ratio: float
-    trigger_ratio: float
+    target_ratio: float
     stop_ratio: float
     ceiling_ratio: float
     overloaded: bool = False
@@ -173,7 +173,7 @@ class LandingChance(msgspec.Struct, frozen=True, gc=False):
 class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     """A move: which pod leaves which node, why, and where its replacement is expected.
 
-    `places` counts the nodes where it fits under the ceiling. `landing` names the likeliest nodes,
+    `destinations` counts the nodes where it fits under the ceiling. `landing` names the likeliest,
     `landing_risk` is the probability of a landing that does not help. `cost` is what the eviction
     costs: 1 for the disruption, and bounded surcharges. `replicas` is what the workload wants; a
     `probe` is the careful first move after a pause. `steered` names the nodes that must have their
@@ -190,7 +190,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     memory_bytes: float
     relief: tuple[ResourceRelief, ...]
     expected_node: str
-    places: int
+    destinations: int
     reason: str
     landing: tuple[LandingChance, ...] = ()
     landing_risk: float = 0.0

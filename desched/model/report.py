@@ -6,8 +6,8 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.cluster import PodRef
-from desched.model.memory import EvictionRecord, Memory
 from desched.model.plan import Plan, RefusalReason
+from desched.model.state import EvictionRecord, State
 
 REPORT_VERSION = "desched.io/report/v1"
 
@@ -92,7 +92,7 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     """One pass through observe, plan, confirm, evict and report.
 
     Durations are in seconds; `policy` is the file that was in force. `settled` are evictions of
-    this or earlier cycles of which it became known now what became of them; `memory` is what the
+    this or earlier cycles of which it became known now what became of them; `state` is what the
     next cycle starts from. `taints` are the soft taints that were set and taken away. `not_acting`
     says why no eviction may be made now, whatever is planned.
     `other_deschedulers` are those of other makers in the cluster, by maker and namespace.
@@ -115,5 +115,5 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     not_acting_detail: str = ""
     taints: tuple[TaintChange, ...] = ()
     settled: tuple[EvictionRecord, ...] = ()
-    memory: Memory = Memory()
+    state: State = State()
     other_deschedulers: tuple[str, ...] = ()

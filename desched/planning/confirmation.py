@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from desched.model.plan import PlannedEviction, RefusalReason
-from desched.planning.eligibility.context import Finding, Surroundings
+from desched.planning.eligibility.context import EligibilityContext, Finding
 from desched.planning.eligibility.rules import refuse
 from desched.planning.overload.scope import out_of_scope
 from desched.ports import FreshLook
@@ -13,14 +13,14 @@ LONGEST_LOAD_AGE = timedelta(minutes=5)
 
 
 def reconsider(
-    eviction: PlannedEviction, look: FreshLook | None, around: Surroundings, now: datetime
+    eviction: PlannedEviction, look: FreshLook | None, context: EligibilityContext, now: datetime
 ) -> Finding:
     """Why the eviction is no longer right, None if it still is.
 
     Args:
         eviction: as planned.
         look: the pod of that name with its surroundings as read just now, None if it is gone.
-        around: what the plan was made on.
+        context: what the plan was made on.
         now: the time of the look.
     """
     if look is None:
@@ -30,28 +30,28 @@ def reconsider(
     if look.pod.node != eviction.node:
         return RefusalReason.CONFIRMATION_FAILED, f"it is on node {look.pod.node!r} now"
     return (
-        _load_too_old(around, now)
-        or _node_left_alone(look, around, now)
-        or refuse(look.pod, around.with_fresh(look, now))
+        _load_too_old(context, now)
+        or _node_left_alone(look, context, now)
+        or refuse(look.pod, context.with_fresh(look, now))
     )
 
 
-def _load_too_old(around: Surroundings, now: datetime) -> Finding:
+def _load_too_old(context: EligibilityContext, now: datetime) -> Finding:
     """A load is believed for as long as its shortest window, and for five minutes at most."""
-    shortest = timedelta(seconds=around.policy.shortest_window_seconds) or LONGEST_LOAD_AGE
+    shortest = timedelta(seconds=context.policy.shortest_window_seconds) or LONGEST_LOAD_AGE
     longest = min(shortest, LONGEST_LOAD_AGE)
-    age = abs(now - around.now)  # a clock that was set back tells no age at all
+    age = abs(now - context.now)  # a clock that was set back tells no age at all
     if age <= longest:
         return None
     detail = f"{age.total_seconds():.0f} s old, at most {longest.total_seconds():.0f} s"
     return RefusalReason.LOAD_TOO_OLD, detail
 
 
-def _node_left_alone(look: FreshLook, around: Surroundings, now: datetime) -> Finding:
+def _node_left_alone(look: FreshLook, context: EligibilityContext, now: datetime) -> Finding:
     """The node is gone, is being removed, is under the kubelet's own pressure, or the like."""
     if look.node is None:
         return RefusalReason.CONFIRMATION_FAILED, f"node {look.pod.node} is gone"
-    finding = out_of_scope(look.node, around.policy, now)
+    finding = out_of_scope(look.node, context.policy, now)
     if finding is None:
         return None
     reason, detail = finding

@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from desched.model.load import LoadProblem
-from desched.model.memory import Memory
 from desched.model.plan import HoldReason, NodeClass
 from desched.model.snapshot import Snapshot
+from desched.model.state import State
 from desched.planning.clocks import clocks_differ
 from desched.planning.overload.classification import Pressure
 from desched.policy.policy import Policy
@@ -22,7 +22,7 @@ _HOLD_OF_PROBLEM = {
 
 
 def hold_of(
-    snapshot: Snapshot, policy: Policy, memory: Memory, pressure: Pressure, now: datetime
+    snapshot: Snapshot, policy: Policy, state: State, pressure: Pressure, now: datetime
 ) -> tuple[HoldReason, str] | None:
     """Why this cycle evicts nothing, with what was found; None if it may evict.
 
@@ -31,7 +31,7 @@ def hold_of(
     hold = _clock_hold(snapshot) or _data_hold(snapshot, pressure)
     if hold is not None or not pressure.of_class(NodeClass.OVERLOADED):
         return hold
-    return _policy_hold(policy, pressure) or _start_hold(policy, memory, now)
+    return _policy_hold(policy, pressure) or _start_hold(policy, state, now)
 
 
 def _clock_hold(snapshot: Snapshot) -> tuple[HoldReason, str] | None:
@@ -65,11 +65,11 @@ def _policy_hold(policy: Policy, pressure: Pressure) -> tuple[HoldReason, str] |
     return None
 
 
-def _start_hold(policy: Policy, memory: Memory, now: datetime) -> tuple[HoldReason, str] | None:
+def _start_hold(policy: Policy, state: State, now: datetime) -> tuple[HoldReason, str] | None:
     """A predecessor's evictions are not known, and the shortest window may show their load."""
-    if memory.since is None:
+    if state.since is None:
         return None
-    age_seconds = (now - memory.since).total_seconds()
+    age_seconds = (now - state.since).total_seconds()
     if age_seconds >= policy.shortest_window_seconds:
         return None
     window = f"the shortest window is {policy.shortest_window_seconds} s"

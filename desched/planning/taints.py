@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from desched.model.cluster import ClusterState, Node
-from desched.model.memory import Memory
 from desched.model.plan import NodeClass, NodeVerdict, Plan, PlannedEviction, PlannedTaint
 from desched.model.snapshot import Snapshot
-from desched.planning.eligibility.context import Surroundings
-from desched.planning.kube_scheduler.node_arrays import NodeColumns
+from desched.model.state import State
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
-from desched.planning.overload.node_load import NodeLoadState
+from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable
 from desched.policy.policy import Policy, Steering, count_of
 
@@ -29,15 +29,15 @@ def most_nodes(cluster: ClusterState, policy: Policy) -> int:
     return count_of(policy.steering.most_nodes, looked_at) or 0
 
 
-def standing_taints(around: Surroundings, pressure: Pressure) -> tuple[PlannedTaint, ...]:
+def standing_taints(context: EligibilityContext, pressure: Pressure) -> tuple[PlannedTaint, ...]:
     """Taints that are needed whatever moves: for moves under way, and for overloaded nodes."""
-    cluster, policy = around.cluster, around.policy
+    cluster, policy = context.cluster, context.policy
     most = most_nodes(cluster, policy)
-    wanted = list(_for_moves_under_way(around.memory))
+    wanted = list(_for_moves_under_way(context.state))
     if policy.steering.mode is Steering.ALWAYS:
-        awaiting = _awaiting(around.memory)
+        awaiting = _awaiting(context.state)
         wanted += _for_overload(s for s in pressure.known.values() if s.node.name not in awaiting)
-    has_taint = _that_stay(around, pressure)
+    has_taint = _that_stay(context, pressure)
     nodes, chosen = cluster.node_by_name, dict[str, PlannedTaint]()
     for taint in wanted:
         node = nodes.get(taint.node)
@@ -50,21 +50,21 @@ def standing_taints(around: Surroundings, pressure: Pressure) -> tuple[PlannedTa
 
 
 def steerable(
-    columns: NodeColumns,
-    around: Surroundings,
+    arrays: NodeArrays,
+    context: EligibilityContext,
     pressure: Pressure,
     standing: Iterable[PlannedTaint],
 ) -> Steerable:
     """Which nodes a plan may keep replacements away from, in the order of the columns."""
-    policy = around.policy
-    most = most_nodes(around.cluster, policy)
+    policy = context.policy
+    most = most_nodes(context.cluster, policy)
     if not most:
-        return Steerable(columns.none(), columns.none())
-    first = {taint.node for taint in standing} | _that_stay(around, pressure)
-    awaiting = _awaiting(around.memory)
+        return Steerable(arrays.none(), arrays.none())
+    first = {taint.node for taint in standing} | _that_stay(context, pressure)
+    awaiting = _awaiting(context.state)
     return Steerable(
-        columns.where(lambda node: node.name in first),
-        columns.where(
+        arrays.where(lambda node: node.name in first),
+        arrays.where(
             lambda node: (
                 policy.looks_at(node.labels)
                 and not _is_of_others(node)
@@ -88,29 +88,31 @@ def taints_for(evictions: Iterable[PlannedEviction]) -> tuple[PlannedTaint, ...]
     )
 
 
-def _for_moves_under_way(memory: Memory) -> Iterable[PlannedTaint]:
-    for record in memory.in_flight:
+def _for_moves_under_way(state: State) -> Iterable[PlannedTaint]:
+    for record in state.in_flight:
         for node in record.steered:
             yield PlannedTaint(node, f"the replacement of {record.pod} is under way", record.pod)
 
 
-def _for_overload(states: Iterable[NodeLoadState]) -> Iterable[PlannedTaint]:
+def _for_overload(loaded_nodes: Iterable[LoadedNode]) -> Iterable[PlannedTaint]:
     """Nodes that keep it until they are below their stop lines, then overloaded ones."""
     found = []
-    for state in states:
-        above = [p for p in state.verdict.pressures if p.lowest_ratio > p.stop_ratio]
-        kept = state.node.steered_until is not None and bool(above)
-        if kept or state.verdict.node_class is NodeClass.OVERLOADED:
-            worst = max(p.lowest_ratio - p.trigger_ratio for p in above or state.hot)
-            why = ", ".join(f"{p.resource.value} {p.lowest_ratio:.1%}" for p in above or state.hot)
-            found.append((not kept, -worst, state.node.name, f"its load is high: {why}"))
+    for loaded in loaded_nodes:
+        above = [p for p in loaded.verdict.pressures if p.lowest_ratio > p.stop_ratio]
+        kept = loaded.node.steered_until is not None and bool(above)
+        if kept or loaded.verdict.node_class is NodeClass.OVERLOADED:
+            worst = max(p.lowest_ratio - p.target_ratio for p in above or loaded.overloaded)
+            why = ", ".join(
+                f"{p.resource.value} {p.lowest_ratio:.1%}" for p in above or loaded.overloaded
+            )
+            found.append((not kept, -worst, loaded.node.name, f"its load is high: {why}"))
     for _, _, node, why in sorted(found):
         yield PlannedTaint(node, why)
 
 
-def _awaiting(memory: Memory) -> frozenset[str]:
+def _awaiting(state: State) -> frozenset[str]:
     """Nodes on which replacements are expected that no node has yet: they are not kept away."""
-    pending = [record for record in memory.in_flight if not record.landed_on]
+    pending = [record for record in state.in_flight if not record.landed_on]
     return frozenset(
         name for r in pending for name in (r.expected_node, *(c.node for c in r.landing))
     ).difference(name for r in pending for name in r.steered)
@@ -127,7 +129,7 @@ def _is_of_others(node: Node) -> bool:
 
 
 def taints_to_remove(
-    snapshot: Snapshot, memory: Memory, policy: Policy, plan: Plan, now: datetime
+    snapshot: Snapshot, state: State, policy: Policy, plan: Plan, now: datetime
 ) -> tuple[NodeAndWhy, ...]:
     """Nodes whose own taint of desched is to go, and why; to be carried out before the plan.
 
@@ -135,7 +137,7 @@ def taints_to_remove(
 
     Args:
         snapshot: what was seen.
-        memory: as of the snapshot, after what became of moves has been judged.
+        state: as of the snapshot, after what became of moves has been judged.
         policy: says whether and how nodes are steered.
         plan: of the same cycle; what it needs from the start stays. What only a later move needs
             goes until then, for the forecasts of the earlier ones count it as gone.
@@ -143,7 +145,7 @@ def taints_to_remove(
     """
     later = {eviction.pod for eviction in plan.evictions[1:]}
     planned = {taint.node for taint in plan.taints if taint.until_landed_of not in later}
-    due = _due(snapshot.cluster, memory, policy, plan.nodes, now)
+    due = _due(snapshot.cluster, state, policy, plan.nodes, now)
     return tuple((name, why) for name, why in due if name not in planned)
 
 
@@ -161,19 +163,19 @@ def _ours(cluster: ClusterState) -> list[Node]:
     )
 
 
-def _that_stay(around: Surroundings, pressure: Pressure) -> set[str]:
+def _that_stay(context: EligibilityContext, pressure: Pressure) -> set[str]:
     """Nodes with desched's own taint, but for those that lose it before the plan is acted on.
 
     A plan that counted on the others would be wrong about where its replacements go.
     """
     verdicts = pressure.verdicts
-    due = dict(_due(around.cluster, around.memory, around.policy, verdicts, around.now))
-    return {n.name for n in around.cluster.nodes if _is_kept(n, around.now) and n.name not in due}
+    due = dict(_due(context.cluster, context.state, context.policy, verdicts, context.now))
+    return {n.name for n in context.cluster.nodes if _is_kept(n, context.now) and n.name not in due}
 
 
 def _due(
     cluster: ClusterState,
-    memory: Memory,
+    state: State,
     policy: Policy,
     verdicts: Iterable[NodeVerdict],
     now: datetime,
@@ -188,7 +190,7 @@ def _due(
     mode = policy.steering.mode
     if mode is Steering.OFF:
         return (*expired, *((node.name, "steering is off") for node in kept))
-    under_way = {name for record in memory.in_flight for name in record.steered}
+    under_way = {name for record in state.in_flight for name in record.steered}
     by_name = {verdict.node: verdict for verdict in verdicts} if kept else {}
     free = (node for node in kept if node.name not in under_way)
     whys = ((node.name, _no_longer_needed(mode, by_name.get(node.name))) for node in free)

@@ -38,7 +38,7 @@ class DestinationWindow(msgspec.Struct, frozen=True):
 class ResourceRule(msgspec.Struct, frozen=True):
     """When a resource makes a node overloaded or underloaded.
 
-    `low_ratio` and `trigger_ratio` are shares of capacity; with `Policy.deviation` they are
+    `low_ratio` and `target_ratio` are shares of capacity; with `Policy.deviation` they are
     distances below and above the mean of all nodes. The margins lie under the trigger.
     `windows_seconds` is sorted, shortest first, and empty for PODS, which is counted, not measured.
     `destination_windows` are further times by which only destinations are judged.
@@ -46,7 +46,7 @@ class ResourceRule(msgspec.Struct, frozen=True):
 
     resource: Resource
     low_ratio: float
-    trigger_ratio: float
+    target_ratio: float
     stop_margin_ratio: float
     ceiling_margin_ratio: float
     windows_seconds: tuple[int, ...]

@@ -7,12 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from desched.cycle import CycleContext, run_cycle
+from desched.cycle import CycleInfo, run_cycle
 from desched.model.cluster import Pod, PodRef
-from desched.model.memory import Memory
 from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Resource
+from desched.model.state import State
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.simulation.scenarios import guarded_scenario
@@ -36,15 +36,15 @@ def run_demo(console: Console, print_report: ReportPrinter) -> int:
     simulated. `print_report` shows the report of each cycle that acts.
     """
     simulation, policy = guarded_scenario(), demo_policy()
-    world, memory = simulation.world(acting=True), Memory()
+    world, state = simulation.world(acting=True), State()
     console.print(Text(f"A {TARGET}, policy {POLICY_FILE}, in virtual time.\n"))
     moved = quiet = number = 0
     verdicts: tuple[NodeVerdict, ...] = ()
     while quiet < QUIET_CYCLES and number < MOST_CYCLES:
         number += 1
-        context = CycleContext(number, Mode.EVICT, TARGET)
+        info = CycleInfo(number, Mode.EVICT, TARGET)
         pods_before = world.cluster.read_cluster().pods
-        report, memory = run_cycle(world, policy, memory, context)
+        report, state = run_cycle(world, policy, state, info)
         verdicts = report.plan.nodes
         if number == 1:
             _print_load("Before", verdicts, console)
@@ -135,7 +135,7 @@ def _level(pressure: ResourcePressure) -> float:
 
 def _bar(pressure: ResourcePressure) -> Text:
     full = round(min(1.0, _level(pressure)) * BAR_CELLS)
-    mark = round(pressure.trigger_ratio * BAR_CELLS)
+    mark = round(pressure.target_ratio * BAR_CELLS)
     cells = "█" * full + "░" * (BAR_CELLS - full)
     return Text(f"{cells[:mark]}┃{cells[mark:]}", style="red" if pressure.overloaded else "green")
 

@@ -5,5 +5,5 @@ import pytest
 pytest.register_assert_rewrite(
     "tests.contracts.cluster_contract",
     "tests.contracts.lease_contract",
-    "tests.contracts.memory_store_contract",
+    "tests.contracts.state_store_contract",
 )

@@ -2,7 +2,8 @@
 
 Victims are bare pods with constraints of every kind among the workloads of a random cluster. Once
 a victim is gone (or while it is being deleted), copies of it that are pinned to one node each are
-given to the scheduler, one after the other; `Room` has to know beforehand which of them it binds.
+given to the scheduler, one after the other; `FreeCapacity` has to know
+beforehand which of them it binds.
 """
 
 import json
@@ -16,7 +17,7 @@ from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.model.cluster import ClusterState, Pod, SchedulingClass
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.placement.room import Room
+from desched.planning.placement.free_capacity import FreeCapacity
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.random_clusters import ZONES, RandomCluster, build, random_cluster
 
@@ -82,7 +83,7 @@ class Trial:
         source = self._decision(victim)
         seen = self._reader.read_cluster()
         pod = next(p for p in seen.pods if p.name == victim["metadata"]["name"])
-        self._compare_landing(victim, pod, source, Room(seen, {}, ()))
+        self._compare_landing(victim, pod, source, FreeCapacity(seen, {}, ()))
         beside = source is not None and self._chance.random() < 0.4
         self._delete(victim, finally_gone=not beside)
         if source is None:
@@ -94,7 +95,9 @@ class Trial:
         self._create(victim)  # the next victims have it as a neighbour
         self._decision(victim)
 
-    def _compare_landing(self, victim: Object, pod: Pod, source: str | None, room: Room) -> None:
+    def _compare_landing(
+        self, victim: Object, pod: Pod, source: str | None, room: FreeCapacity
+    ) -> None:
         """Where it is, it could be placed again; and a pod that is refused fits nowhere."""
         places = room.feasible(pod, source) if source else room.schedulable(pod)
         names = [name for name, fits in zip(room.names, places, strict=True) if fits]
@@ -113,10 +116,10 @@ class Trial:
         *,
         beside: bool,
     ) -> None:
-        room = Room(seen, {}, ())
+        room = FreeCapacity(seen, {}, ())
         pinned = msgspec.structs.replace(pod, scheduling=_pinned_class(pod.scheduling, node))
         feasible = room.feasible_beside if beside else room.feasible
-        expected = bool(feasible(pinned, source)[room.columns.index[node]])
+        expected = bool(feasible(pinned, source)[room.arrays.index[node]])
         copy = _pinned_copy(victim, node)
         self._create(copy)
         bound = bool(self._decision(copy))

@@ -58,7 +58,7 @@ class Installation:
         self.account = account
 
     def allow_state_in(self, *namespaces: str) -> None:
-        """The rights that `deploy/` ships for the namespace of the Lease and the memory."""
+        """The rights that `deploy/` ships for the namespace of the Lease and the state."""
         self.plane.apply(
             *(
                 {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from desched.adapters.kubernetes.state_store import CONFIG_MAP, MEMORY_KEY
-from desched.model.memory import EvictionRecord, Memory
-from desched.model.stored_memory import decoded
+from desched.adapters.kubernetes.state_store import CONFIG_MAP, STATE_KEY
+from desched.model.state import EvictionRecord, State
+from desched.model.stored_state import decoded
 from tests.controlplane.installation import ALONE, QUICK_LEASE
 from tests.controlplane.manifests import Object
 from tests.controlplane.mortal_runs import KILLED, UNHARMED, Death, run, steps_in
@@ -46,30 +46,30 @@ WITH_LEASE = (
 """Of a process that contends for the lease, and evicts one pod as in the first cycle."""
 
 FIRST_CYCLE = (
-    Point("reads its memory", "memory.load"),
+    Point("reads its state", "state.load"),
     Point("reads the cluster", "cluster.read_cluster"),
     Point("reads the load", "load.read_load"),
     Point("looks again at the pod", "cluster.read_around"),
     Point("sets a soft taint", "steerer.taint"),
-    Point("writes the eviction down", "memory.save"),
+    Point("writes the eviction down", "state.save"),
     Point("asks for the eviction", "evictor.evict"),
     Point("writes the Events of the eviction", "evictor.announce"),
-    Point("writes down how the cycle ended", "memory.save", "evictor.announce"),
+    Point("writes down how the cycle ended", "state.save", "evictor.announce"),
 )
 """Of a process that evicts one pod, whose replacement would come back without a soft taint."""
 
 NEXT_CYCLE = (
     Point("removes the soft taint", "steerer.untaint"),
-    Point("writes down what became of the move", "memory.save", "steerer.untaint"),
+    Point("writes down what became of the move", "state.save", "steerer.untaint"),
     Point("writes the Event of what became of it", "events.settled"),
 )
 """Of a service that begins when the replacement is Ready, and may not evict."""
 
 
-class Standing(NamedTuple):
+class Status(NamedTuple):
     """What is to be seen from outside; `pods` are by name, on no node while they wait for one."""
 
-    memory: Memory
+    state: State
     pods: Mapping[str, str]
     tainted: frozenset[str]
     lease_held: bool
@@ -78,12 +78,12 @@ class Standing(NamedTuple):
     @property
     def begun(self) -> list[EvictionRecord]:
         """Evictions under way whose pod is gone."""
-        return [record for record in self.memory.in_flight if record.pod.name not in self.pods]
+        return [record for record in self.state.in_flight if record.pod.name not in self.pods]
 
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is under way, and nothing is left of what was."""
-        return not self.memory.in_flight and not self.tainted
+        return not self.state.in_flight and not self.tainted
 
 
 class Chapter(NamedTuple):
@@ -91,18 +91,18 @@ class Chapter(NamedTuple):
 
     point: Point
     moment: Moment
-    before: Standing
-    left: Standing
-    after: Standing
+    before: Status
+    left: Status
+    after: Status
     calls: tuple[str, ...]
 
     def left_behind(self) -> str:
         """In words."""
-        settled = self.before.memory.in_flight and not self.left.memory.in_flight
+        settled = self.before.state.in_flight and not self.left.state.in_flight
         found = {
             "a lease that nobody renews": self.left.lease_held,
             "a soft taint": bool(self.left.tainted),
-            "a note of an eviction that did not begin": bool(self.left.memory.in_flight)
+            "a note of an eviction that did not begin": bool(self.left.state.in_flight)
             and not self.left.begun,
             "an eviction under way that is written down": bool(self.left.begun),
             "no Event of what became of the move": settled and self.left.told == self.before.told,
@@ -111,13 +111,13 @@ class Chapter(NamedTuple):
 
     def made_good(self) -> str:
         """In words."""
-        resting = {rest.workload_uid for rest in self.after.memory.cool_downs}
+        resting = {rest.workload_uid for rest in self.after.state.cool_downs}
         followed_up = {record.workload_uid for record in self.left.begun} <= resting
         done = {
             "waits until the lease has run out": self.left.lease_held,
             "removes the taint": bool(self.left.tainted),
             "follows the move up": bool(self.left.begun) and followed_up,
-            "forgets the note": bool(self.left.memory.in_flight) and not self.left.begun,
+            "forgets the note": bool(self.left.state.in_flight) and not self.left.begun,
         }
         return ", ".join(words for words, so in done.items() if so) or "begins anew"
 
@@ -154,7 +154,7 @@ class Story:
             assert ended.code == 0, ended.output
         raise AssertionError(f"no process came to {death}; see {self._log}")
 
-    def end(self) -> Standing:
+    def end(self) -> Status:
         """All that is left to do is done in one cycle, and followed up."""
         self._evict(PAIRS)
         return self.settle()
@@ -166,11 +166,11 @@ class Story:
         self._wait_for_pods()
         return steps_in(ended.output)
 
-    def settle(self) -> Standing:
+    def settle(self) -> Status:
         """Cycles that may not evict, until nothing is left to do."""
         self._wait_for_pods()
 
-        def quiet() -> Standing | None:
+        def quiet() -> Status | None:
             standing = self.standing()
             if standing.is_quiet:
                 return standing
@@ -182,13 +182,13 @@ class Story:
         assert found is not None
         return found
 
-    def standing(self) -> Standing:
+    def standing(self) -> Status:
         """What is to be seen now."""
         nodes = self._plane.items("/api/v1/nodes")
         lease = self._found(*LEASE)
         events = self._plane.items(f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events")
-        return Standing(
-            memory=self._memory(),
+        return Status(
+            state=self._memory(),
             pods={p["metadata"]["name"]: p["spec"].get("nodeName", "") for p in self._pods()},
             tainted=frozenset(n["metadata"]["name"] for n in nodes if TAINT in json.dumps(n)),
             lease_held=bool(lease and lease["spec"].get("holderIdentity")),
@@ -217,13 +217,13 @@ class Story:
     def _wait_for_pods(self) -> None:
         self._plane.wait_for_ready_pods(NAMESPACE, PAIRS * len(APPS), timeout=SETTLED_SECONDS)
 
-    def _memory(self) -> Memory:
+    def _memory(self) -> State:
         found = self._found("api/v1", f"configmaps/{CONFIG_MAP}")
         if found is None:
-            return Memory()
-        recollection = decoded(found["data"][MEMORY_KEY])
-        assert recollection.memory is not None, recollection.problem
-        return recollection.memory
+            return State()
+        recollection = decoded(found["data"][STATE_KEY])
+        assert recollection.state is not None, recollection.problem
+        return recollection.state
 
     def _found(self, api: str, path: str) -> Object | None:
         status, answer = self._plane.request("GET", _path(api, path))

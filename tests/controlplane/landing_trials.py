@@ -13,8 +13,8 @@ from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.model.cluster import ClusterState, Pod
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.kube_scheduler.scores.total import plugin_scores
+from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
-from desched.planning.placement.room import Room
 from desched.policy.policy import SchedulerRules
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.random_clusters import RandomCluster
@@ -60,7 +60,7 @@ class Trial:
     def feasible(self) -> frozenset[str]:
         """Nodes that the forecast takes for possible."""
         names = self.landing.names
-        return frozenset(names[i] for i in self.landing.places.nonzero()[0])
+        return frozenset(names[i] for i in self.landing.destinations.nonzero()[0])
 
     @property
     def scored(self) -> frozenset[str]:
@@ -121,7 +121,7 @@ class Trials:
 
     def _group(self, size: int) -> list[Trial]:
         state = self._settled()
-        room = Room(state, {}, ())
+        room = FreeCapacity(state, {}, ())
         view = SchedulerView(state, SchedulerRules())
         steered = frozenset(n.name for n in state.nodes if n.steered_until is not None)
         planned: list[_Planned] = []
@@ -165,7 +165,7 @@ class Trials:
     @staticmethod
     def _scores(landing: Landing, view: SchedulerView) -> Scores:
         """Of the first alternative; comparable only for a group's first eviction."""
-        parts = plugin_scores(landing.departure, view, landing.places)
+        parts = plugin_scores(landing.departure, view, landing.destinations)
         found = {
             plugin: dict(zip(view.names, row.reshape(-1, len(view.names))[0].tolist(), strict=True))
             for plugin, row in parts.items()

@@ -18,7 +18,7 @@ from desched import cli
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.bootstrap import election, process, runs
-from desched.bootstrap.state import memory_store
+from desched.bootstrap.state import state_store
 from desched.ports import Lease, LeaseRecord
 from tests.controlplane.process import LIBC, PR_SET_PDEATHSIG
 from tests.mortal import Fate, Moment, Step, mortal, mortal_world
@@ -104,7 +104,7 @@ def _make_mortal(fate: Fate) -> None:
     world = process.Process.world
     for target, name, replacement in (
         (process.Process, "world", lambda self: mortal_world(world(self), fate)),
-        (process, "memory_store", _made_mortal(memory_store, "memory", fate)),
+        (process, "state_store", _made_mortal(state_store, "state", fate)),
         (election, "KubernetesLease", _made_mortal_lease(fate)),
         (runs, "EventWriter", _made_mortal(EventWriter, "events", fate)),
     ):

@@ -110,11 +110,11 @@ class Replicas:
         for replica in self.all.values():
             replica.stop()
 
-    def memory(self) -> Object:
-        """What `desched status` shows of the memory."""
+    def state(self) -> Object:
+        """What `desched status` shows of the state."""
         flags = ("--state-namespace", self.site, "--output", "json")
-        memory: Object = json.loads(self.sites.command("status", *flags).stdout)["memory"]
-        return memory
+        state: Object = json.loads(self.sites.command("status", *flags).stdout)["state"]
+        return state
 
     def requests(self) -> list[Request]:
         """What the replicas asked for that can be told from what others did, oldest first."""
@@ -197,5 +197,5 @@ def _last(kinds: set[str], requests: Sequence[Request], before: Request) -> Requ
 
 
 def _in_flight(write: Request) -> Iterator[Object]:
-    memory = json.loads(write.body["data"]["memory.json"])["memory"]
-    return (record for record in memory["evictions"] if "result" not in record)
+    state = json.loads(write.body["data"]["state.json"])["state"]
+    return (record for record in state["evictions"] if "result" not in record)

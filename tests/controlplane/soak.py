@@ -175,7 +175,7 @@ class Soak:
             if self._witness.unexplained or steered(self._plane.seen_nodes):
                 calm = time.monotonic()
         self._journal.note("phase", "end", f"{len(self._witness.accepted)} evictions")
-        remembered = self._replicas.memory()["evictions"]
+        remembered = self._replicas.state()["evictions"]
         return [record["pod"]["name"] for record in remembered if not record["result"]]
 
     def _outcome(self, in_flight: list[str]) -> Outcome:

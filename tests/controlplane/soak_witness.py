@@ -55,7 +55,7 @@ def _is_of(file: TextIO, path: Path) -> bool:
 class Witness:
     """Follows what the replicas ask for.
 
-    `asked` are their requests to evict. By the pod's name, as the memory has it, `sources` are the
+    `asked` are their requests to evict. By the pod's name, as the state has it, `sources` are the
     nodes that evicted pods left, and `results` what became of them. `problems` are sentences about
     what must not be.
     """
@@ -84,7 +84,7 @@ class Witness:
 
     @property
     def unexplained(self) -> list[str]:
-        """Evicted pods of which the memory never said what became of them."""
+        """Evicted pods of which the state never said what became of them."""
         return [r.name for r in self.accepted if r.name not in self.results]
 
     def look(self) -> None:
@@ -118,8 +118,8 @@ class Witness:
         self._recent.append(request)
 
     def _read_memory(self, write: Request) -> None:
-        memory = json.loads(write.body["data"]["memory.json"])["memory"]
-        for record in memory.get("evictions", ()):
+        state = json.loads(write.body["data"]["state.json"])["state"]
+        for record in state.get("evictions", ()):
             if "result" in record:
                 self.results[record["pod"]["name"]] = record["result"]
             self.sources[record["pod"]["name"]] = record["node"]

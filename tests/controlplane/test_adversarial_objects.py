@@ -159,7 +159,7 @@ def test_odd_objects_stay_for_their_reasons_and_no_output_obeys_them(sites: Site
     assert acted.returncode == 0, acted.stderr
     assert "evicted: The pod is leaving" in acted.stdout
     raw_json = sites.run(*flags, "--output", "json", nodeSelector=f"{SITE}={ODD}")
-    assert json.loads(raw_json.stdout)["memory"]["evictions"]
+    assert json.loads(raw_json.stdout)["state"]["evictions"]
     status = [
         sites.command("status", "--state-namespace", ODD, "--output", form).stdout
         for form in ("table", "json")

@@ -25,7 +25,7 @@ ACCOUNT = f"system:serviceaccount:{NAMESPACE}:desched"
 DRY_RUN = "DESCHED_DRY_RUN"
 LEASES = "coordination.k8s.io"
 REPLICAS = 2
-NAMES = {"configmaps": "desched-memory", "leases": "desched"}
+NAMES = {"configmaps": "desched-state", "leases": "desched"}
 PLANNING_ALONE = (*LEASE_ACCESS, *REMEMBERING_ACCESS, *OWN_EVENT_ACCESS)
 """What the base grants in its own namespace."""
 
@@ -166,10 +166,10 @@ def test_its_account_may_do_what_it_needs_and_no_more(control_plane: ControlPlan
             ("list", "", "secrets", {}),
             ("list", "", "configmaps", {}),
             ("update", "apps", "deployments", {}),
-            ("get", "", "configmaps", {"namespace": "default", "name": "desched-memory"}),
+            ("get", "", "configmaps", {"namespace": "default", "name": "desched-state"}),
             ("create", "", "configmaps", {"namespace": "default"}),
             ("patch", "", "configmaps", {"namespace": NAMESPACE, "name": "desched-policy"}),
-            ("delete", "", "configmaps", {"namespace": NAMESPACE, "name": "desched-memory"}),
+            ("delete", "", "configmaps", {"namespace": NAMESPACE, "name": "desched-state"}),
             ("list", "", "configmaps", {"namespace": NAMESPACE}),
             ("get", "", "secrets", {"namespace": NAMESPACE}),
             ("patch", LEASES, "leases", {"namespace": NAMESPACE, "name": "other"}),

@@ -265,7 +265,7 @@ def test_an_eviction_that_took_effect_without_an_answer_is_followed_up_and_not_r
     sites.plane.wait_for("the pod is gone", lambda: pod not in names(sites.plane.pods(site)))
     following = single.evicting(site)
     assert following["outcomes"] == []
-    known = [*following["settled"], *following["memory"]["evictions"]]
+    known = [*following["settled"], *following["state"]["evictions"]]
     assert pod in {record["pod"]["name"] for record in known}
     assert accepted_evictions(sites, site) == [pod]
 
@@ -284,8 +284,8 @@ def test_an_eviction_that_took_no_effect_is_asked_for_again_by_the_next_cycle(
     assert accepted_evictions(sites, STAYS) == list(pods)
     refused = [seen.path for seen in active.struck if seen.status == 401]
     assert len(refused) * 2 == len(active.struck)
-    assert {path.rsplit("/")[-1] for path in refused} >= {"desched-memory", "eviction"}
-    of = f"{EVICTED}, and each writing of the memory"
+    assert {path.rsplit("/")[-1] for path in refused} >= {"desched-state", "eviction"}
+    of = f"{EVICTED}, and each writing of the state"
     table.add(fault.name, of, f"{Effect.ASKS_AGAIN} (`evicted`)", "0", NOT_TRIED)
 
 

@@ -191,14 +191,14 @@ def test_a_move_that_fails_is_told_apart_and_only_its_workload_cools_down(
     assert evicted(first) == ["sick"]
     if result != "back_on_source":  # which cannot become better
         assert second["settled"] == []
-        assert [r["pod"] for r in second["memory"]["evictions"]] == [first["outcomes"][0]["pod"]]
+        assert [r["pod"] for r in second["state"]["evictions"]] == [first["outcomes"][0]["pod"]]
     assert evicted(second) == []
 
     (record,) = last["settled"] or second["settled"]
     assert (record["result"], app_of(record["pod"])) == (result, "sick")
-    (rest,) = last["memory"]["cool_downs"]
+    (rest,) = last["state"]["cool_downs"]
     assert (rest["workload"], rest["result"]) == (f"Deployment {site}/sick", result)
-    assert last["memory"]["pauses"] == []
+    assert last["state"]["pauses"] == []
     assert refused(last)["sick"] <= {"cooling_down", "replicas_not_ready", "rollout_under_way"}
     assert evicted(last) == ["well"]
 
@@ -233,7 +233,7 @@ def test_a_restart_in_the_middle_of_a_follow_up_finishes_it(
 
     (cycle,) = again.wait_until("what became of it is known", settled, 90)
     assert cycle["settled"] == {"landed_as_forecast": 1}
-    (rest,) = replicas.memory()["cool_downs"]
+    (rest,) = replicas.state()["cool_downs"]
     assert rest["workload"] == "Deployment restarted/web"
     assert len(replicas.evictions()) == 1
 

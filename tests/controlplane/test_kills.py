@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from desched.adapters.kubernetes.state_store import MEMORY_KEY
-from desched.model.memory import SUCCESSES
-from desched.model.stored_memory import decoded
+from desched.adapters.kubernetes.state_store import STATE_KEY
+from desched.model.state import SUCCESSES
+from desched.model.stored_state import decoded
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_table import FaultTable
 from tests.controlplane.installation import LEASE_SECONDS
@@ -18,7 +18,7 @@ from tests.controlplane.kills import (
     NEXT_CYCLE,
     WITH_LEASE,
     Chapter,
-    Standing,
+    Status,
     Story,
 )
 from tests.controlplane.manifests import Object
@@ -46,8 +46,8 @@ class Told(NamedTuple):
 
     chapters: Sequence[Chapter]
     undisturbed: Sequence[Sequence[str]]
-    began: Standing
-    end: Standing
+    began: Status
+    end: Status
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_each_hot_node_loses_one_pod_and_each_move_is_followed_up(told: Told) ->
     for pod, node in gone.items():
         assert where[app_of({"name": pod})] == node.replace("hot", "cold")
 
-    resting = {rest.workload.partition("/")[2]: rest.result for rest in told.end.memory.cool_downs}
+    resting = {rest.workload.partition("/")[2]: rest.result for rest in told.end.state.cool_downs}
     assert resting.keys() == {app_of({"name": pod}) for pod in gone}
     assert set(resting.values()) <= SUCCESSES
     assert told.end.is_quiet
@@ -114,7 +114,7 @@ def test_the_lease_of_a_dead_process_is_taken_only_when_it_has_run_out(
 
 
 def noted_before(eviction: Object, requests: Sequence[Object]) -> set[str]:
-    """The pods that the memory had as under way when an eviction was asked for."""
+    """The pods that the state had as under way when an eviction was asked for."""
     written = [
         request
         for request in requests
@@ -122,10 +122,10 @@ def noted_before(eviction: Object, requests: Sequence[Object]) -> set[str]:
         and was_written(request)
         and ended(request) <= received(eviction)
     ]
-    text = max(written, key=ended)["requestObject"]["data"][MEMORY_KEY]
-    memory = decoded(text).memory
-    assert memory is not None
-    return {record.pod.name for record in memory.in_flight}
+    text = max(written, key=ended)["requestObject"]["data"][STATE_KEY]
+    state = decoded(text).state
+    assert state is not None
+    return {record.pod.name for record in state.in_flight}
 
 
 def about(request: Object, what: str) -> str:

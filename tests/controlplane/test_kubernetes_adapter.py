@@ -609,6 +609,6 @@ def planned(pod: Pod) -> PlannedEviction:
         memory_bytes=0.0,
         relief=(),
         expected_node="te2",
-        places=1,
+        destinations=1,
         reason="a test",
     )

@@ -134,9 +134,9 @@ class Case(NamedTuple):
     def set_memory(self, *, exists: bool) -> None:
         """An empty one, or none."""
         collection = f"/api/v1/namespaces/{STATE}/configmaps"
-        self.lives.plane.request("DELETE", f"{collection}/desched-memory")
+        self.lives.plane.request("DELETE", f"{collection}/desched-state")
         if exists:
-            body = {"metadata": {"name": "desched-memory"}}
+            body = {"metadata": {"name": "desched-state"}}
             assert self.lives.plane.request("POST", collection, body)[0] == 201
 
     def own_events(self) -> EventWriter:
@@ -183,7 +183,7 @@ def not_remembered(case: Case) -> None:
     assert f"the account may not get configmaps in namespace {STATE} (403)" in ran.log
     ran = case.run("plain")
     assert (ran.code, ran.report["result"]) == (0, "planned")
-    assert len(ran.logged("memory.not_read")) == 1
+    assert len(ran.logged("state.not_read")) == 1
 
 
 def not_written(case: Case) -> None:

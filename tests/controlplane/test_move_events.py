@@ -9,7 +9,7 @@ import structlog
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.model.cluster import PodRef
-from desched.model.memory import EvictionRecord, MoveResult
+from desched.model.state import EvictionRecord, MoveResult
 from desched.service.process.clock import SystemClock
 from desched.service.telemetry.kubernetes_events import move_note
 from tests.controlplane.cluster import ControlPlane

@@ -319,5 +319,5 @@ def test_a_service_keeps_them_out_of_all_that_others_can_read(place: Place) -> N
     kinds = "events,configmaps,leases"
     written = plane.kubectl("get", kinds, "--all-namespaces", "--output", "json")
     assert "PolicyRefused" in written
-    assert "memory.json" in written
+    assert "state.json" in written
     assert place.leaks(written) == []

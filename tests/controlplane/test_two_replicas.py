@@ -99,7 +99,7 @@ def wait_for_evictions(replicas: Replicas, count: int, of: str = "") -> list[Req
 
 
 def workloads(replicas: Replicas, evictions: Iterable[Request]) -> set[str]:
-    """Whose pods were evicted, as the memory names them."""
+    """Whose pods were evicted, as the state names them."""
     apps = (app_of({"name": eviction.name}) for eviction in evictions)
     return {f"Deployment {replicas.site}/{app}" for app in apps}
 
@@ -120,15 +120,15 @@ def test_leaders_that_are_killed_in_the_act_leave_what_they_did_to_the_next(
         fresh = replicas.start()
         running[fresh.name] = fresh
         begun = workloads(replicas, wait_for_evictions(replicas, 1, of=node))
-        memory = replicas.memory()
-        assert begun <= {each["workload"] for each in memory["evictions"] + memory["cool_downs"]}
+        state = replicas.state()
+        assert begun <= {each["workload"] for each in state["evictions"] + state["cool_downs"]}
 
     def settled() -> tuple[list[Request], set[str]] | None:
         """All evictions so far and what became of them; a node rests, and then loses more."""
         evictions = [request for request in replicas.evictions() if request.done]
-        memory = replicas.memory()
-        results = {rest["workload"]: rest["result"] for rest in memory["cool_downs"]}
-        all_known = all(record["result"] for record in memory["evictions"])
+        state = replicas.state()
+        results = {rest["workload"]: rest["result"] for rest in state["cool_downs"]}
+        all_known = all(record["result"] for record in state["evictions"])
         if not all_known or results.keys() != workloads(replicas, evictions):
             return None
         return evictions, set(results.values())
@@ -154,7 +154,7 @@ def test_a_leader_that_was_frozen_in_the_act_evicts_nothing_more(contend: Conten
     successor = other if leader is one else one
     successor.wait_to_lead()
     successor.wait_for_cycles(1)
-    in_flight = {e["pod"]["name"] for e in replicas.memory()["evictions"]}
+    in_flight = {e["pod"]["name"] for e in replicas.state()["evictions"]}
     assert {eviction.name for eviction in evictions} <= in_flight
     assert not [c for c in leader.cycles if c["planned"]]  # it stands still in the middle of one
 

@@ -5,26 +5,26 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from desched.cycle import CycleContext
+from desched.cycle import CycleInfo
 from desched.eviction.pacing import BURST
 from desched.model.cluster import PodRef, SchedulingClass
-from desched.model.memory import Memory
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
-from desched.model.stored_memory import Recollection, decoded
+from desched.model.state import State
+from desched.model.stored_state import StoredState, decoded
 from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import EvictionLimits, Policy, Share, Steering, SteeringRules, count_of
 from desched.ports import EvictionAnswer
 from desched.service.cycles.runner import CycleRunner
 from desched.service.inputs.policy_file import PolicyFile
-from desched.service.inputs.state_keeper import KeptMemory
+from desched.service.inputs.state_keeper import StateKeeper
 from desched.simulation.budgets import SimulatedBudget
 from desched.simulation.history import Usage
-from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore
 from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 from tests.builders import policy, selector
 from tests.mortal import Step, mortal, mortal_world
+from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 
 INTERVAL_SECONDS = 300.0
 HOUR = timedelta(hours=1)
@@ -56,7 +56,7 @@ class Lifetime:
 
 
 class Witness(SimulatedConfigMap):
-    """The Eviction API, and the ConfigMap with the memory: they see what is written when."""
+    """The Eviction API, and the ConfigMap with the state: they see what is written when."""
 
     def __init__(self, simulation: Simulation, by: Policy) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Witness(SimulatedConfigMap):
         pass
 
     def write(self, text: str | None) -> None:
-        """Whatever was evicted stays in the memory until it is known what became of it."""
+        """Whatever was evicted stays in the state until it is known what became of it."""
         super().write(text)
         evictions = {record.pod.uid: record for record in self._remembered().evictions}
         assert evictions.keys() >= self.unsettled
@@ -100,10 +100,10 @@ class Witness(SimulatedConfigMap):
             for at, _, _ in self.evicted:
                 assert sum(at <= t < at + minute for t, _, _ in self.evicted) <= most
 
-    def _remembered(self) -> Memory:
-        found = Recollection(Memory()) if self.text is None else decoded(self.text)
-        assert found.memory is not None, found.problem
-        return found.memory
+    def _remembered(self) -> State:
+        found = StoredState(State()) if self.text is None else decoded(self.text)
+        assert found.state is not None, found.problem
+        return found.state
 
 
 class Story:
@@ -130,11 +130,11 @@ class Story:
     def _started(self, life: Lifetime) -> CycleRunner:
         world = self._simulation.world(acting=True)._replace(evictor=self.witness)
         world = mortal_world(world, life.fate)
-        store = mortal(SimulatedMemoryStore(self.witness), "memory", life.fate)
-        afresh = Memory(since=self._simulation.clock.now())
-        memory = KeptMemory(store, world.clock, Mode.EVICT, afresh)
-        context = CycleContext(0, Mode.EVICT, "simulated", "", 2 * INTERVAL_SECONDS)
-        return CycleRunner(world, PolicyFile(lambda: LoadedPolicy(self._by, ())), memory, context)
+        store = mortal(SimulatedStateStore(self.witness), "state", life.fate)
+        afresh = State(since=self._simulation.clock.now())
+        state = StateKeeper(store, world.clock, Mode.EVICT, afresh)
+        info = CycleInfo(0, Mode.EVICT, "simulated", "", 2 * INTERVAL_SECONDS)
+        return CycleRunner(world, PolicyFile(lambda: LoadedPolicy(self._by, ())), state, info)
 
     def _check_after_cycle(self, report: CycleReport) -> None:
         assert {uid for uid in self.witness.unsettled if self._overdue(uid)} == set()
@@ -152,7 +152,7 @@ class Story:
         return {n.name: n.steered_until for n in nodes if n.steered_until is not None}
 
     @property
-    def places(self) -> list[tuple[str, str]]:
+    def destinations(self) -> list[tuple[str, str]]:
         """How many pods of which app are on which node."""
         pods = self._simulation.cluster.read_cluster().pods
         return sorted((pod.node, pod.labels["app"]) for pod in pods)
@@ -170,15 +170,15 @@ def template(app: str, uses: float, requests: int) -> PodTemplate:
 def trap() -> Story:
     """Two moves are needed, and one of them a soft taint: its replacement would come back."""
     simulation = Simulation()
-    cluster, hot, cold = simulation.cluster, ("hot1", "hot2"), ("cold1", "cold2")
-    for name in hot:
+    cluster, overloaded, cold = simulation.cluster, ("hot1", "hot2"), ("cold1", "cold2")
+    for name in overloaded:
         cluster.add_node(name, host_usage=Usage(1600, 0))
     for name in cold:
         cluster.add_node(name)
     cluster.add_namespace("apps")
     cluster.add_deployment("apps", "filler", 2, template("filler", 200, 3000), nodes=cold)
-    cluster.add_deployment("apps", "alone", 2, template("alone", 800, 100), nodes=hot)
-    cluster.add_deployment("apps", "crowd", 4, template("crowd", 500, 100), nodes=hot * 2)
+    cluster.add_deployment("apps", "alone", 2, template("alone", 800, 100), nodes=overloaded)
+    cluster.add_deployment("apps", "crowd", 4, template("crowd", 500, 100), nodes=overloaded * 2)
     simulation.clock.advance(3600)
     steering = SteeringRules(Steering.WHEN_NEEDED, Share(0.5))
     by = policy(limits=EvictionLimits(), max_landing_risk=0.15, steering=steering)
@@ -189,19 +189,19 @@ def any_story(chance: Random) -> Story:
     """Hot nodes and cooler ones, pods of all kinds on them, and a policy."""
     simulation = Simulation()
     cluster = simulation.cluster
-    hot = [f"hot{i}" for i in range(chance.randint(1, 3))]
+    overloaded = [f"hot{i}" for i in range(chance.randint(1, 3))]
     cold = [f"cold{i}" for i in range(chance.randint(1, 3))]
-    for name in hot:
+    for name in overloaded:
         cluster.add_node(name, host_usage=Usage(chance.choice([1600, 2400]), 0))
     for name in cold:
         cluster.add_node(name, host_usage=Usage(chance.choice([0, 800]), 0))
     cluster.add_namespace("apps")
     filler = template("filler", 200, chance.choice([100, 2000, 3000]))
     cluster.add_deployment("apps", "filler", len(cold), filler, nodes=cold)
-    cluster.add_pod("apps", "bare", template("protected", 300, 100), chance.choice(hot))
+    cluster.add_pod("apps", "bare", template("protected", 300, 100), chance.choice(overloaded))
     for app in ("web", "db", "cache", "mail")[: chance.randint(1, 4)]:
         uses, requests = chance.choice([200, 400, 800]), chance.choice([100, 400])
-        on = [chance.choice(hot) for _ in range(chance.randint(1, 4))]
+        on = [chance.choice(overloaded) for _ in range(chance.randint(1, 4))]
         cluster.add_deployment("apps", app, len(on), template(app, uses, requests), nodes=on)
         if chance.random() < 0.3:
             guard = selector(app=app)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
-from desched.cycle import CycleContext, run_cycle
+from desched.cycle import CycleInfo, run_cycle
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, PodUsage
-from desched.model.memory import Memory
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource
+from desched.model.state import State
 from desched.policy.policy import Policy
 from desched.ports import World
 from desched.simulation.clock import VirtualClock
@@ -203,7 +203,7 @@ class HostileCluster:
             items = list(_narrowed(items, namespace, selected))
         return Reply(body=json.dumps({"metadata": {}, "items": items}).encode())
 
-    def cycle(self, policy: Policy, mode: Mode, memory: Memory) -> CycleReport:
+    def cycle(self, policy: Policy, mode: Mode, state: State) -> CycleReport:
         """One cycle by the real adapters; only load and time are made up."""
         connection, clock = connection_to(self._server), VirtualClock(NOW)
         evictor = KubernetesEvictor(connection, EventWriter(connection, clock))
@@ -213,7 +213,7 @@ class HostileCluster:
             clock,
             evictor if mode is Mode.EVICT else None,
         )
-        report, _ = run_cycle(world, policy, memory, CycleContext(1, mode, "hostile"))
+        report, _ = run_cycle(world, policy, state, CycleInfo(1, mode, "hostile"))
         return report
 
 
@@ -221,13 +221,13 @@ class _Load:
     """The first node is hot, all others are cool, and every pod is measured."""
 
     def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:  # noqa: ARG002 (port)
-        def ratios(*, hot: bool) -> dict[Resource, Any]:
-            cpu = HOT_RATIO if hot else COOL_RATIO
+        def ratios(*, overloaded: bool) -> dict[Resource, Any]:
+            cpu = HOT_RATIO if overloaded else COOL_RATIO
             return {Resource.CPU: measured(cpu), Resource.MEMORY: measured(COOL_RATIO)}
 
         used = PodUsage((USED_CORES * 1000,), (USED_GIB * GIB,))
         return ClusterLoad(
-            {each.name: ratios(hot=i == 0) for i, each in enumerate(cluster.nodes)},
+            {each.name: ratios(overloaded=i == 0) for i, each in enumerate(cluster.nodes)},
             {(pod.namespace, pod.name): used for pod in cluster.pods},
         )
 

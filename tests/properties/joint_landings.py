@@ -11,8 +11,8 @@ from desched.model.plan import Plan, PlannedEviction
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import forecast
-from desched.planning.placement.room import Room
 from desched.policy.policy import SchedulerRules
 
 MOST_RISK = 0.15
@@ -21,7 +21,7 @@ WORKLOADS = ("web", "db", "api", "job")
 
 
 def outcomes(
-    state: ClusterState,
+    loaded: ClusterState,
     evictions: Sequence[PlannedEviction],
     taints: Sequence[Collection[str]] = (),
     probability: float = 1.0,
@@ -33,18 +33,18 @@ def outcomes(
     if not evictions:
         yield ()
         return
-    leaving = next(p for p in state.pods if p.uid == evictions[0].pod.uid)
-    view = SchedulerView(state, SchedulerRules())
+    leaving = next(p for p in loaded.pods if p.uid == evictions[0].pod.uid)
+    view = SchedulerView(loaded, SchedulerRules())
     if taints:
         view = view.with_steered(np.array([name in taints[0] for name in view.names]))
-    landing = forecast(leaving, Room(state, {}, ()), view)
+    landing = forecast(leaving, FreeCapacity(loaded, {}, ()), view)
     for name, share in zip(landing.names, landing.probabilities.tolist(), strict=True):
         if probability * share > MOST_RISK + 1e-9:
             name_after, uid_after = f"{leaving.name}-2", f"{leaving.uid}-2"
             landed = msgspec.structs.replace(leaving, name=name_after, uid=uid_after, node=name)
             gone = msgspec.structs.replace(leaving, deleting=True)
-            pods = (*(gone if p is leaving else p for p in state.pods), landed)
-            after = msgspec.structs.replace(state, pods=pods)
+            pods = (*(gone if p is leaving else p for p in loaded.pods), landed)
+            after = msgspec.structs.replace(loaded, pods=pods)
             for others in outcomes(after, evictions[1:], taints[1:], probability * share):
                 yield (name, *others)
 

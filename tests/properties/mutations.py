@@ -81,9 +81,9 @@ def mutated(draw: st.DrawFn, document: Any, most: int = 3) -> Any:
     """
     found = json.loads(json.dumps(document))
     for _ in range(draw(st.integers(1, most))):
-        places = list(paths(found))
-        if places:
-            _change(draw, found, draw(st.sampled_from(places)))
+        destinations = list(paths(found))
+        if destinations:
+            _change(draw, found, draw(st.sampled_from(destinations)))
     return found
 
 

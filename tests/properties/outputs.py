@@ -13,7 +13,7 @@ from desched.service.reports.cycle_table import print_report
 from desched.service.reports.rendering import ReportFormat, render_report
 from desched.service.telemetry.cycle_log import log_cycle
 from desched.service.telemetry.metrics import ServiceMetrics
-from desched.service.telemetry.status_endpoint import StatusPage
+from desched.service.telemetry.status_endpoint import StatusEndpoint
 
 FORMATS: tuple[ReportFormat, ...] = ("table", "json", "yaml")
 LOG_FORMATS: tuple[LogFormat, ...] = ("json", "console")
@@ -45,7 +45,7 @@ def _texts(report: CycleReport) -> Iterator[str]:
     terminal = Terminal()
     print_report(report, Console(file=terminal, color_system=None, width=100))
     yield terminal.getvalue()
-    page = StatusPage("desched-0", report.mode)
+    page = StatusEndpoint("desched-0", report.mode)
     page.cycle_completed(report)
     yield page.document().decode()
     for log_format in LOG_FORMATS:

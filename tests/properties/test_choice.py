@@ -7,30 +7,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desched.model.cluster import Pod
-from desched.model.memory import Memory
 from desched.model.plan import NodeClass
 from desched.model.resources import Resource
-from desched.planning.eligibility.context import Surroundings
+from desched.model.state import State
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.placement.destinations import Place, Places
+from desched.planning.placement.destinations import Destination, Destinations
 from desched.planning.placement.reservations import room_left
 from desched.planning.selection import all_nodes
 from desched.planning.selection.all_nodes import choose_moves
 from desched.planning.selection.beam_search import propose
 from desched.planning.selection.excess import Candidate
-from desched.planning.selection.greedy import Choice, take_turns
-from desched.planning.selection.limits import Allowance
+from desched.planning.selection.greedy import Choice, relieve_nodes
+from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.local_search import improved
-from desched.planning.selection.one_node import HotNode, cheap_covers
+from desched.planning.selection.one_node import OverloadedNode, cheap_covers
 from desched.planning.selection.prices import Market
 from tests.builders import NOW, load, no_limits_but, node, pod, policy, snapshot, workload
 
 ONE_EACH = policy(limits=no_limits_but(workload=1))
 TOLERANCE = 1e-6
 
-Arguments = tuple[tuple[HotNode, ...], Places, Allowance]
+Arguments = tuple[tuple[OverloadedNode, ...], Destinations, EvictionQuota]
 
 
 @st.composite
@@ -59,13 +59,13 @@ def choice_of(
     owners = [workload(f"w{i}", 20) for i in range(4)]
     seen = snapshot([node(name) for name in loads], pods, load(loads, used), owners)
     book = UsageBook(seen, ONE_EACH, NOW)
-    around = Surroundings.of(seen, ONE_EACH, Memory(), NOW, book)
-    pressure = classify(seen, ONE_EACH, Memory(), book)
-    room = room_left(around.cluster, ONE_EACH, Memory(), pressure, book)
-    view = SchedulerView(around.cluster, ONE_EACH.scheduler, room.index)
+    context = EligibilityContext.of(seen, ONE_EACH, State(), NOW, book)
+    pressure = classify(seen, ONE_EACH, State(), book)
+    free = room_left(context.cluster, ONE_EACH, State(), pressure, book)
+    view = SchedulerView(context.cluster, ONE_EACH.scheduler, free.index)
     nodes = tuple(
-        HotNode(
-            state,
+        OverloadedNode(
+            loaded,
             tuple(
                 Candidate(
                     one,
@@ -73,17 +73,17 @@ def choice_of(
                     {r: book.demand(one, r) for r in (Resource.CPU, Resource.MEMORY)},
                     1.0 + one.priority / 10_000,
                 )
-                for one in around.cluster.pods_by_node[state.node.name]
+                for one in context.cluster.pods_by_node[loaded.node.name]
             ),
         )
-        for state in pressure.of_class(NodeClass.OVERLOADED)
+        for loaded in pressure.of_class(NodeClass.OVERLOADED)
     )
-    places = Places(room, view, most_risk)
-    return nodes, places, Allowance(ONE_EACH.limits, len(loads), around.cluster)
+    destinations = Destinations(free, view, most_risk)
+    return nodes, destinations, EvictionQuota(ONE_EACH.limits, len(loads), context.cluster)
 
 
-def allowed(candidates: list[Candidate], allowance: Allowance) -> bool:
-    left = allowance.copy()
+def allowed(candidates: list[Candidate], quota: EvictionQuota) -> bool:
+    left = quota.copy()
     for candidate in candidates:
         if left.refuse(candidate.pod) is not None:
             return False
@@ -98,18 +98,18 @@ def hot_and_cost(covers: list[tuple[Candidate, ...]]) -> tuple[int, float]:
 @settings(deadline=None)
 @given(choices())
 def test_no_other_assignment_of_covers_is_better_than_the_proposal(arguments: Arguments) -> None:
-    nodes, _, allowance = arguments
-    proposal = propose(nodes, allowance, len(nodes))
+    nodes, _, quota = arguments
+    proposal = propose(nodes, quota, len(nodes))
     assert proposal is not None
-    assert allowed([c for cover in proposal.values() for c in cover], allowance)
-    each = [[(), *(c for _, c in cheap_covers(node, allowance, 100))] for node in nodes]
-    hot, cost = min(
+    assert allowed([c for cover in proposal.values() for c in cover], quota)
+    each = [[(), *(c for _, c in cheap_covers(node, quota, 100))] for node in nodes]
+    overloaded, cost = min(
         hot_and_cost(list(covers))
         for covers in product(*each)
-        if allowed([c for cover in covers for c in cover], allowance)
+        if allowed([c for cover in covers for c in cover], quota)
     )
     found = hot_and_cost(list(proposal.values()))
-    assert found[0] == hot
+    assert found[0] == overloaded
     assert found[1] <= cost + 0.01  # of about the same cost the one that moves less is taken
 
 
@@ -134,13 +134,13 @@ def uids(made: Choice) -> list[str]:
 def test_improving_makes_no_choice_worse_and_what_it_finds_can_be_made(
     arguments: Arguments, effort: int
 ) -> None:
-    nodes, places, allowance = arguments
-    start = take_turns(nodes, places, allowance)
-    found = improved(start, places, allowance, Market(nodes, allowance), effort)
+    nodes, destinations, quota = arguments
+    start = relieve_nodes(nodes, destinations, quota)
+    found = improved(start, destinations, quota, Market(nodes, quota), effort)
     assert found.demerit <= start.demerit
     for name, cover in start.covers.items():
         assert found.covers[name].relieved or not cover.relieved
-    again = take_turns(found.order, places, allowance)
+    again = relieve_nodes(found.order, destinations, quota)
     assert uids(again) == uids(found)
 
 
@@ -154,44 +154,47 @@ def test_a_dearer_choice_is_never_kept(effort: int) -> None:
         pod("a2", on="hot2", of="w0"),
     ]
     used = {one.name: (0.7, 0.1) for one in pods}
-    nodes, places, allowance = choice_of(["hot1", "hot2"], pods, used, {"cool": 0.1, "cold": 0.1})
+    nodes, destinations, quota = choice_of(["hot1", "hot2"], pods, used, {"cool": 0.1, "cold": 0.1})
     start = min(
-        (take_turns(order, places, allowance) for order in (nodes, nodes[::-1])),
+        (relieve_nodes(order, destinations, quota) for order in (nodes, nodes[::-1])),
         key=lambda made: made.demerit,
     )
     assert sorted(uids(start)) == ["uid-a2", "uid-b1"]
-    market = Market(nodes, allowance)
-    assert sorted(uids(improved(start, places, allowance, market, effort))) == ["uid-a2", "uid-b1"]
+    market = Market(nodes, quota)
+    assert sorted(uids(improved(start, destinations, quota, market, effort))) == [
+        "uid-a2",
+        "uid-b1",
+    ]
 
 
 @settings(deadline=None)
 @given(choices())
 def test_without_effort_nothing_is_tried(arguments: Arguments) -> None:
-    nodes, places, allowance = arguments
-    start = take_turns(nodes, places, allowance)
-    before = places.steps
-    assert improved(start, places, allowance, Market(nodes, allowance), 0) is start
-    assert places.steps == before
+    nodes, destinations, quota = arguments
+    start = relieve_nodes(nodes, destinations, quota)
+    before = destinations.steps
+    assert improved(start, destinations, quota, Market(nodes, quota), 0) is start
+    assert destinations.steps == before
 
 
 @settings(deadline=None, max_examples=25)
 @given(choices(most_risk=-1.0))
 def test_where_no_pod_can_move_no_other_choice_is_tried(arguments: Arguments) -> None:
-    nodes, places, allowance = arguments
-    begin = places.steps
-    assert not take_turns(nodes, places, allowance).moves
-    once = places.steps - begin
-    assert not choose_moves(nodes, places, allowance).moves
-    assert places.steps == begin + 2 * once
+    nodes, destinations, quota = arguments
+    begin = destinations.steps
+    assert not relieve_nodes(nodes, destinations, quota).moves
+    once = destinations.steps - begin
+    assert not choose_moves(nodes, destinations, quota).moves
+    assert destinations.steps == begin + 2 * once
 
 
 @settings(deadline=None)
 @given(choices())
 def test_the_same_choice_is_improved_in_the_same_way(arguments: Arguments) -> None:
-    nodes, places, allowance = arguments
-    start = take_turns(nodes, places, allowance)
+    nodes, destinations, quota = arguments
+    start = relieve_nodes(nodes, destinations, quota)
     first, second = (
-        improved(start, places, allowance, Market(nodes, allowance), 300) for _ in range(2)
+        improved(start, destinations, quota, Market(nodes, quota), 300) for _ in range(2)
     )
     assert uids(first) == uids(second)
 
@@ -199,29 +202,29 @@ def test_the_same_choice_is_improved_in_the_same_way(arguments: Arguments) -> No
 @settings(deadline=None, max_examples=10)
 @given(choices(most_risk=0.6))
 def test_what_was_denied_while_choosing_would_be_denied_again(arguments: Arguments) -> None:
-    nodes, places, _ = arguments
-    afresh = places.without_limits()  # there are none, but it does not know what was denied
+    nodes, destinations, _ = arguments
+    afresh = destinations.without_limits()  # there are none, but it does not know what was denied
     candidates = [candidate for each in nodes for candidate in each.candidates]
     for move in [None, *(move for _, move in choose_moves(*arguments).moves)]:
         if move is not None:
-            for each in (places, afresh):
-                each.take(move.place, move.candidate.pod, move.candidate.charge)
+            for each in (destinations, afresh):
+                each.take(move.destination, move.candidate.pod, move.candidate.charge)
         for candidate in candidates:
-            found = places.find(candidate.pod, candidate.charge)
+            found = destinations.find(candidate.pod, candidate.charge)
             again = afresh.find(candidate.pod, candidate.charge)
-            assert again == found if isinstance(found, tuple) else isinstance(again, Place)
+            assert again == found if isinstance(found, tuple) else isinstance(again, Destination)
 
 
 @settings(deadline=None)
 @given(choices())
 def test_a_proposal_exceeds_no_limit_and_all_its_pods_have_a_place(arguments: Arguments) -> None:
-    _, places, allowance = arguments
+    _, destinations, quota = arguments
     moves = [move for _, move in choose_moves(*arguments).moves]
-    assert allowed([move.candidate for move in moves], allowance)
-    taken = places.copy()
+    assert allowed([move.candidate for move in moves], quota)
+    taken = destinations.copy()
     for move in moves:
         candidate = move.candidate
-        place = taken.find(candidate.pod, candidate.charge)
-        assert isinstance(place, Place)
-        assert place.expected_node == move.place.expected_node
-        taken.take(move.place, candidate.pod, candidate.charge)
+        destination = taken.find(candidate.pod, candidate.charge)
+        assert isinstance(destination, Destination)
+        assert destination.expected_node == move.destination.expected_node
+        taken.take(move.destination, candidate.pod, candidate.charge)

@@ -26,8 +26,8 @@ def test_without_a_death_the_story_has_every_kind_of_step(
     undisturbed: tuple[Story, list[Step]],
 ) -> None:
     story, steps = undisturbed
-    kinds = {"cluster.read_cluster", "cluster.read_around", "load.read_load", "memory.load"}
-    kinds |= {"memory.save", "steerer.taint", "steerer.untaint", "evictor.evict"}
+    kinds = {"cluster.read_cluster", "cluster.read_around", "load.read_load", "state.load"}
+    kinds |= {"state.save", "steerer.taint", "steerer.untaint", "evictor.evict"}
     assert {step.call for step in steps} == kinds | {"evictor.announce"}
     assert len(story.witness.evicted) == 2
     assert (story.taints, story.witness.unsettled) == ({}, set())
@@ -42,8 +42,8 @@ def test_whenever_it_dies_the_next_one_ends_up_with_the_same_evictions(
         story.live(Lifetime(count), CYCLES)
         story.rest(RESTART_SECONDS)
         story.live(Lifetime(), CYCLES + 1)
-        found = (story.places, story.taints, story.witness.unsettled)
-        assert found == (expected.places, {}, set()), last
+        found = (story.destinations, story.taints, story.witness.unsettled)
+        assert found == (expected.destinations, {}, set()), last
         assert len(story.witness.evicted) == 2, last
 
 

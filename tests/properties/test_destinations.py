@@ -32,11 +32,11 @@ slow = settings(max_examples=50, deadline=None, suppress_health_check=[HealthChe
 def clusters(draw: st.DrawFn) -> Snapshot:
     """One or two hot nodes, cooler ones, and pods of which some ask for particular places."""
     names = [f"n{i}" for i in range(draw(st.integers(3, 6)))]
-    hot = names[: draw(st.integers(1, 2))]
+    overloaded = names[: draw(st.integers(1, 2))]
     nodes = [draw(_nodes(name)) for name in names]
     pods, usage = [], {}
     for i in range(draw(st.integers(2, 10))):
-        on = draw(st.sampled_from(hot) | st.sampled_from(names))
+        on = draw(st.sampled_from(overloaded) | st.sampled_from(names))
         pods.append(
             pod(
                 f"p{i}",
@@ -48,7 +48,7 @@ def clusters(draw: st.DrawFn) -> Snapshot:
         )
         usage[f"p{i}"] = (draw(st.sampled_from((0.3, 0.5, 0.7))), 0.1)
     cool = st.sampled_from((0.1, 0.4, 0.6))
-    loads = {n: (0.85 if n in hot else draw(cool), 0.1) for n in names}
+    loads = {n: (0.85 if n in overloaded else draw(cool), 0.1) for n in names}
     return snapshot(nodes, pods, load(loads, usage), [workload(app, 20) for app in APPS])
 
 
@@ -98,7 +98,7 @@ def test_no_destination_is_one_that_the_filters_exclude(seen: Snapshot, by: Poli
 
 def renamed(seen: Snapshot, nodes: Mapping[str, str], pods: Mapping[str, str]) -> Snapshot:
     """The same cluster under other names."""
-    state = ClusterState(
+    loaded = ClusterState(
         tuple(
             msgspec.structs.replace(
                 one, name=nodes[one.name], labels={**one.labels, HOST: nodes[one.name]}
@@ -115,7 +115,7 @@ def renamed(seen: Snapshot, nodes: Mapping[str, str], pods: Mapping[str, str]) -
         {nodes[name]: found for name, found in seen.load.nodes.items()},
         {(space, pods[name]): used for (space, name), used in seen.load.pods.items()},
     )
-    return Snapshot(state, measured, seen.taken_at)
+    return Snapshot(loaded, measured, seen.taken_at)
 
 
 @slow

@@ -14,7 +14,7 @@ from desched.model.cluster import (
     PodAffinityTerm,
     SpreadConstraint,
 )
-from desched.planning.placement.room import Room
+from desched.planning.placement.free_capacity import FreeCapacity
 from tests.builders import amounts, node, pod, selector
 
 HOST = "kubernetes.io/hostname"
@@ -60,9 +60,9 @@ def _node(number: int, zone: str | None) -> Node:
     return node(f"n{number}", labels=labels)
 
 
-def _names(room: Room, one: Pod) -> set[str]:
-    places = room.feasible(one, one.node)
-    return {name for name, fits in zip(room.names, places, strict=True) if fits}
+def _names(free: FreeCapacity, one: Pod) -> set[str]:
+    destinations = free.feasible(one, one.node)
+    return {name for name, fits in zip(free.names, destinations, strict=True) if fits}
 
 
 @given(clusters())
@@ -70,8 +70,11 @@ def test_where_a_pod_can_go_is_where_it_could_go_in_a_cluster_without_it(
     cluster: ClusterState,
 ) -> None:
     one = cluster.pods[0]
-    gone = Room(msgspec.structs.replace(cluster, pods=cluster.pods[1:]), {}, ())
-    assert Room(cluster, {}, ()).feasible(one, one.node).tolist() == gone.schedulable(one).tolist()
+    gone = FreeCapacity(msgspec.structs.replace(cluster, pods=cluster.pods[1:]), {}, ())
+    assert (
+        FreeCapacity(cluster, {}, ()).feasible(one, one.node).tolist()
+        == gone.schedulable(one).tolist()
+    )
 
 
 @given(clusters(), st.integers(0, 3))
@@ -79,12 +82,12 @@ def test_reserving_a_move_is_the_same_as_a_cluster_in_which_it_has_happened(
     cluster: ClusterState, target: int
 ) -> None:
     one, *others = cluster.pods
-    room = Room(cluster, {}, ())
-    room.reserve(f"n{target}", one, {}, leaving=one)
+    free = FreeCapacity(cluster, {}, ())
+    free.reserve(f"n{target}", one, {}, leaving=one)
     moved = msgspec.structs.replace(one, node=f"n{target}", uid="new")
-    happened = Room(msgspec.structs.replace(cluster, pods=(moved, *others)), {}, ())
+    happened = FreeCapacity(msgspec.structs.replace(cluster, pods=(moved, *others)), {}, ())
     for other in others:
-        assert _names(room, other) == _names(happened, other)
+        assert _names(free, other) == _names(happened, other)
 
 
 @given(clusters(), st.randoms())
@@ -92,10 +95,10 @@ def test_the_order_of_nodes_and_pods_changes_nothing(cluster: ClusterState, chan
     nodes, pods = list(cluster.nodes), list(cluster.pods)
     chance.shuffle(nodes)
     chance.shuffle(pods)
-    shuffled = Room(ClusterState(tuple(nodes), tuple(pods)), {}, ())
-    room = Room(cluster, {}, ())
+    shuffled = FreeCapacity(ClusterState(tuple(nodes), tuple(pods)), {}, ())
+    free = FreeCapacity(cluster, {}, ())
     for one in cluster.pods:
-        assert _names(room, one) == _names(shuffled, one)
+        assert _names(free, one) == _names(shuffled, one)
         assert (
-            room.fit(one, one.node, {}).explanation == shuffled.fit(one, one.node, {}).explanation
+            free.fit(one, one.node, {}).explanation == shuffled.fit(one, one.node, {}).explanation
         )

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from desched.eviction.follow_up import FollowUp, follow_up
 from desched.model.cluster import Pod, Workload
 from desched.model.load import Unknown
-from desched.model.memory import (
-    EvictionRecord,
-    ForecastCheck,
-    Memory,
-    MoveResult,
-    NodeRounds,
-    PauseScope,
-)
 from desched.model.plan import LandingChance
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
+from desched.model.state import (
+    EvictionRecord,
+    ForecastCheck,
+    MoveResult,
+    NodeRounds,
+    PauseScope,
+    State,
+)
 from desched.planning.clocks import SEEMS_EARLIER
 from desched.planning.placement.forecast_trust import PRIOR_LANDINGS, risk_surcharge
 from desched.policy.follow_up import FollowUpRules
@@ -114,16 +114,16 @@ def _evicted(one: Pod, now: datetime, chance: Random) -> EvictionRecord:
     )
 
 
-def lived(history: Sequence[Step], by: Policy = POLICY) -> Iterator[tuple[Step, Memory, FollowUp]]:
-    """Each step with the memory before its follow-up, and what the follow-up made of it."""
-    memory = Memory()
+def lived(history: Sequence[Step], by: Policy = POLICY) -> Iterator[tuple[Step, State, FollowUp]]:
+    """Each step with the state before its follow-up, and what the follow-up made of it."""
+    state = State()
     for step in history:
-        before = memory.observed(step.seen.cluster.pods, step.now, HORIZON)
+        before = state.observed(step.seen.cluster.pods, step.now, HORIZON)
         after = follow_up(before, step.seen, by, step.now)
         yield step, before, after
-        memory = after.memory
+        state = after.state
         for record in step.evictions:
-            memory = memory.with_eviction(record)
+            state = state.with_eviction(record)
 
 
 slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -133,7 +133,7 @@ slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories())
 def test_each_eviction_has_one_replacement_of_its_own(history: list[Step]) -> None:
     for step, _, after in lived(history):
-        records = [(r, r.replacement) for r in after.memory.evictions if r.replacement]
+        records = [(r, r.replacement) for r in after.state.evictions if r.replacement]
         assert len({replacement for _, replacement in records}) == len(records)
         pods = {one.ref: one for one in step.seen.cluster.pods}
         for record, replacement in records:
@@ -156,7 +156,7 @@ def test_what_became_of_an_eviction_is_told_once_and_never_changes(history: list
             assert record.result is not None
             assert (record.pod, record.evicted_at) not in told
             told[record.pod, record.evicted_at] = record
-        for record in after.memory.evictions:
+        for record in after.state.evictions:
             key = record.pod, record.evicted_at
             assert record.in_flight or record == known.get(key, told.get(key))
 
@@ -166,7 +166,7 @@ def test_what_became_of_an_eviction_is_told_once_and_never_changes(history: list
 def test_every_eviction_is_judged_in_time(history: list[Step]) -> None:
     patience = timedelta(seconds=RULES.patience_seconds)
     for step, _, after in lived(history):
-        for record in after.memory.in_flight:
+        for record in after.state.in_flight:
             if not record.taken_over:
                 assert step.now < (record.judged_by or record.evicted_at + patience)
 
@@ -175,7 +175,7 @@ def test_every_eviction_is_judged_in_time(history: list[Step]) -> None:
 @given(histories())
 def test_a_cool_down_follows_every_move_and_stays_within_its_bounds(history: list[Step]) -> None:
     for step, _, after in lived(history):
-        until = {rest.workload_uid: rest.until for rest in after.memory.cool_downs}
+        until = {rest.workload_uid: rest.until for rest in after.state.cool_downs}
         for record in after.settled:
             assert until[record.workload_uid] >= step.now + FIRST
         assert all(end <= step.now + LONGEST for end in until.values())
@@ -187,10 +187,10 @@ def test_no_pause_begins_that_is_wider_than_the_failures_that_ask_for_it(
     history: list[Step],
 ) -> None:
     for step, _, after in lived(history):
-        for pause in after.memory.pauses:
+        for pause in after.state.pauses:
             if pause.since != step.now:
                 continue
-            failures = [f for f in after.memory.failures if pause.covers(f.workload, f.pool)]
+            failures = [f for f in after.state.failures if pause.covers(f.workload, f.pool)]
             needed = 3 if pause.scope is PauseScope.EVERYTHING else 2
             assert len({f.workload for f in failures}) >= needed
             assert all(step.now - f.at < timedelta(hours=1) for f in failures)
@@ -200,7 +200,7 @@ def test_no_pause_begins_that_is_wider_than_the_failures_that_ask_for_it(
 @given(histories())
 def test_looking_twice_at_the_same_changes_nothing(history: list[Step]) -> None:
     for step, _, after in lived(history):
-        assert follow_up(after.memory, step.seen, POLICY, step.now) == FollowUp(after.memory, ())
+        assert follow_up(after.state, step.seen, POLICY, step.now) == FollowUp(after.state, ())
 
 
 @slow
@@ -210,17 +210,17 @@ def test_the_order_of_objects_and_records_changes_nothing(
 ) -> None:
     for step, before, after in lived(history):
         cluster = step.seen.cluster
-        state = msgspec.structs.replace(
+        loaded = msgspec.structs.replace(
             cluster,
             nodes=tuple(order.sample(cluster.nodes, len(cluster.nodes))),
             pods=tuple(order.sample(cluster.pods, len(cluster.pods))),
         )
-        seen = msgspec.structs.replace(step.seen, cluster=state)
+        seen = msgspec.structs.replace(step.seen, cluster=loaded)
         turned = msgspec.structs.replace(before, evictions=tuple(reversed(before.evictions)))
         found = follow_up(turned, seen, POLICY, step.now)
-        records = tuple(reversed(found.memory.evictions))
-        memory = msgspec.structs.replace(found.memory, evictions=records)
-        assert FollowUp(memory, found.settled) == after
+        records = tuple(reversed(found.state.evictions))
+        state = msgspec.structs.replace(found.state, evictions=records)
+        assert FollowUp(state, found.settled) == after
 
 
 def test_the_strategy_makes_every_result_and_every_pause() -> None:
@@ -234,8 +234,8 @@ def test_the_strategy_makes_every_result_and_every_pause() -> None:
     def collect(history: list[Step]) -> None:
         for _, _, after in lived(history):
             results.update(record.result for record in after.settled)
-            scopes.update(pause.scope for pause in after.memory.pauses)
-            parked.extend(each for each in after.memory.nodes if each.parked_until)
+            scopes.update(pause.scope for pause in after.state.pauses)
+            parked.extend(each for each in after.state.nodes if each.parked_until)
 
     collect()
     assert results == set(MoveResult) - {MoveResult.REFUSED}  # that is an answer, not a result
@@ -248,18 +248,18 @@ def test_the_strategy_makes_every_result_and_every_pause() -> None:
 def test_memory_stays_small_however_many_workloads_and_nodes_are_moved(came: list[bool]) -> None:
     """Every ten minutes another workload leaves another node, for twenty hours."""
     nodes = [node(f"n{i}") for i in range(60)]
-    hot = load({one.name: (0.9, 0.0) for one in nodes})
+    overloaded = load({one.name: (0.9, 0.0) for one in nodes})
     most: Counter[str] = Counter()
-    memory = Memory()
+    state = State()
     for i, comes in enumerate(came):
         now = NOW + i * 10 * MINUTE
         replaced = pod(f"web-{i - 1}-b", "n1", of=f"w{i - 1}", created_at=now - 9 * MINUTE)
         owners = [Workload("Deployment", "apps", f"w{i - 1}", f"uid-w{i - 1}", 1)]
-        seen = snapshot(nodes, [replaced] if comes else [], hot, owners)
-        memory = memory.observed(seen.cluster.pods, now, HORIZON)
-        memory = follow_up(memory, seen, POLICY, now).memory
+        seen = snapshot(nodes, [replaced] if comes else [], overloaded, owners)
+        state = state.observed(seen.cluster.pods, now, HORIZON)
+        state = follow_up(state, seen, POLICY, now).state
         for field in ("evictions", "cool_downs", "nodes", "pauses", "failures", "forecasts"):
-            most[field] = max(most[field], len(getattr(memory, field)))
+            most[field] = max(most[field], len(getattr(state, field)))
         leaving = pod(f"web-{i}", f"n{i % 60}", of=f"w{i}")
         record = EvictionRecord(
             pod=leaving.ref,
@@ -272,7 +272,7 @@ def test_memory_stays_small_however_many_workloads_and_nodes_are_moved(came: lis
             landing=(LandingChance("n1", 1.0),),
             judged_by=now + 10 * MINUTE,
         )
-        memory = memory.with_eviction(record)
+        state = state.with_eviction(record)
     assert most["evictions"] <= 3
     assert most["cool_downs"] <= 49  # two hours, and six more for their levels
     assert most["nodes"] <= 40
@@ -292,7 +292,7 @@ def test_forecasts_that_come_true_as_often_as_they_say_cost_nothing(
         bad += is_bad
         checks.append(ForecastCheck(NOW, "", risk, is_bad, 0.5, hit=True))
     order.shuffle(checks)
-    surcharge = risk_surcharge(Memory(forecasts=tuple(checks)), "", NOW)
+    surcharge = risk_surcharge(State(forecasts=tuple(checks)), "", NOW)
     assert 0 <= surcharge <= 0.5 / (len(risks) + PRIOR_LANDINGS) + 1e-9
 
 
@@ -302,13 +302,13 @@ def test_a_surcharge_fades_as_bad_landings_age(landings: list[tuple[float, int]]
         ForecastCheck(NOW - age * MINUTE, "", risk, bad=True, probability=0.5, hit=False)
         for risk, age in sorted(landings, key=lambda landing: -landing[1])
     )
-    memory, last = Memory(forecasts=checks), 1.0
+    state, last = State(forecasts=checks), 1.0
     quiet = snapshot([node("n0")], [], load({"n0": (0.5, 0.0)}))
     for hours in range(25):
         now = NOW + timedelta(hours=hours)
-        memory = follow_up(memory, quiet, POLICY, now).memory
-        assert risk_surcharge(memory, "", now) <= last
-        last = risk_surcharge(memory, "", now)
+        state = follow_up(state, quiet, POLICY, now).state
+        assert risk_surcharge(state, "", now) <= last
+        last = risk_surcharge(state, "", now)
     assert last == pytest.approx(0)
 
 
@@ -321,5 +321,5 @@ def test_by_the_next_day_distrust_leaves_moves_of_little_risk(
     Otherwise no move would be made, and no landing come that speaks for the forecasts again.
     """
     checks = tuple(ForecastCheck(NOW, "", risk, bad, 0.5, hit=True) for risk, bad in landings)
-    memory = Memory(forecasts=checks)
-    assert risk_surcharge(memory, "", NOW + timedelta(hours=16)) <= 0.05
+    state = State(forecasts=checks)
+    assert risk_surcharge(state, "", NOW + timedelta(hours=16)) <= 0.05

@@ -21,9 +21,9 @@ from desched.adapters.kubernetes.objects.workloads import (
     workloads_by_controller,
 )
 from desched.errors import DeschedError, ObservationError
-from desched.model.memory import Memory
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.resources import Resource
+from desched.model.state import State
 from desched.policy.policy import Protections, Steering, SteeringRules
 from tests.builders import policy, rule
 from tests.properties.hostile_cluster import HostileCluster, documents
@@ -43,7 +43,7 @@ POLICIES = (
             understood_owner_kinds=("apps/GameServer",), min_pod_age_seconds=60, min_replicas=2
         ),
     ),
-    policy(rule(), rule(Resource.MEMORY), rule(Resource.PODS, trigger_ratio=0.03), deviation=True),
+    policy(rule(), rule(Resource.MEMORY), rule(Resource.PODS, target_ratio=0.03), deviation=True),
 )
 
 
@@ -134,7 +134,7 @@ def pods_with(**changes: object) -> dict[str, Any]:
 
 def test_the_cluster_as_it_is_gives_evictions(cluster: HostileCluster) -> None:
     cluster.holds(documents())
-    report = cluster.cycle(policy(), Mode.EVICT, Memory())
+    report = cluster.cycle(policy(), Mode.EVICT, State())
     assert report.result is CycleResult.EVICTED
     assert len(report.outcomes) == 2
     every_output(report)
@@ -162,7 +162,7 @@ def test_any_cluster_gives_a_report_or_an_error_and_every_output_is_harmless(
         return
     cluster.holds(lists, denial)
     try:
-        report = cluster.cycle(by, Mode.EVICT, Memory())
+        report = cluster.cycle(by, Mode.EVICT, State())
     except DeschedError:
         return
     every_output(report)

@@ -30,12 +30,12 @@ POLICY = policy(
 def cluster(chance: Random) -> Snapshot:
     """A few nodes, some hot and others just below their target, and pods that ask for little."""
     names = [f"n{i}" for i in range(chance.randint(3, 8))]
-    hot = names[: chance.choice([1, 2, 3])]
+    overloaded = names[: chance.choice([1, 2, 3])]
     nodes = [node(name, cpu=chance.choice([4, 4, 8])) for name in names]
     pods, usage = [], {}
     for i in range(chance.randint(4, 16)):
-        on = chance.choice(hot if chance.random() < 0.6 else names)
-        cores = chance.uniform(0.2, 0.7) if on in hot else chance.uniform(0, 0.2)
+        on = chance.choice(overloaded if chance.random() < 0.6 else names)
+        cores = chance.uniform(0.2, 0.7) if on in overloaded else chance.uniform(0, 0.2)
         of, request = chance.choice(WORKLOADS), chance.choice([0.1, 0.1, 0.4])
         pods.append(pod(f"p{i}", on=on, of=of, request=amounts(request, 0.1)))
         usage[f"p{i}"] = (cores, 0.1)
@@ -43,7 +43,7 @@ def cluster(chance: Random) -> Snapshot:
     for one in nodes:
         size = one.capacity.cpu_millicores
         of_pods = 1000 * sum(usage[p.name][0] for p in pods if p.node == one.name)
-        if one.name in hot:
+        if one.name in overloaded:
             of_host = chance.uniform(0, 2000)
         else:
             of_host = chance.choice([chance.uniform(0.2, 0.68) * size, 0])

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from desched.model.memory import ForecastCheck, Memory
 from desched.model.plan import Plan, RefusalReason
 from desched.model.resources import Amounts, Resource
 from desched.model.snapshot import Snapshot
+from desched.model.state import ForecastCheck, State
 from desched.planning.placement.destinations import IF_EARLIER_LATE, IF_LATE
 from desched.planning.placement.forecast_trust import risk_surcharge
 from desched.policy.policy import Steering, SteeringRules
@@ -44,18 +44,18 @@ Taints = list[set[str]]
 def trap(chance: Random) -> Snapshot:
     """Hot nodes of which little is requested draw what leaves them, and the others are half hot."""
     names = [f"n{i}" for i in range(chance.randint(4, 8))]
-    hot = names[: chance.choice([1, 2, 3])]
+    overloaded = names[: chance.choice([1, 2, 3])]
     nodes = [node(name, cpu=chance.choice([4, 4, 8])) for name in names]
     pods, usage, loads = [], {}, {}
     for i in range(chance.randint(6, 14)):
-        on, of = chance.choice(hot), chance.choice(WORKLOADS)
+        on, of = chance.choice(overloaded), chance.choice(WORKLOADS)
         pods.append(
             pod(f"p{i}", on=on, of=of, request=amounts(chance.choice([0.1, 0.1, 0.3]), 0.1))
         )
         usage[f"p{i}"] = (chance.uniform(0.2, 0.9), 0.1)
     for one in nodes:
         cores = one.capacity.cpu_millicores / 1000
-        is_hot = one.name in hot
+        is_hot = one.name in overloaded
         requested = chance.uniform(0, 0.5 if is_hot else 0.9) * cores
         of_pods = sum(usage[p.name][0] for p in pods if p.node == one.name)
         of_host = chance.uniform(0, 2) if is_hot else chance.uniform(0.3, 0.72) * cores
@@ -156,7 +156,7 @@ def test_a_pod_stays_if_it_or_its_taints_might_harm_with_late_replacements_and_i
 def test_late_landings_bear_as_much_less_as_forecasts_are_distrusted(seed: int) -> None:
     seen = trap(Random(seed))  # noqa: S311 (no secret)
     check = ForecastCheck(seen.taken_at, "", 0.1, bad=True, probability=0.7, hit=True)
-    distrusted = Memory(forecasts=(check,) * 10)
+    distrusted = State(forecasts=(check,) * 10)
     surcharge = risk_surcharge(distrusted, "", seen.taken_at)
 
     plan = planned(seen, replace(POLICY, max_landing_risk=0.6), distrusted)

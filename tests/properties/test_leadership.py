@@ -140,24 +140,24 @@ class Replicas(RuleBasedStateMachine):
         self.elapsed_seconds = 0.0
         self.wall_clock = datetime(2026, 1, 10, 8, tzinfo=UTC)
         self._started = 0
-        self._replicas = [self._start(place) for place in range(2)]
+        self._replicas = [self._start(destination) for destination in range(2)]
 
-    def _start(self, place: int) -> Replica:
+    def _start(self, destination: int) -> Replica:
         self._started += 1
         offset = 1000.0 * self._started
-        return Replica(self, f"replica-{self._started}", TIMINGS[place], offset)
+        return Replica(self, f"replica-{self._started}", TIMINGS[destination], offset)
 
-    @rule(place=PLACES, fates=st.lists(FATES, min_size=1, max_size=6))
-    def a_replica_runs_on(self, place: int, fates: list[Fate]) -> None:
+    @rule(destination=PLACES, fates=st.lists(FATES, min_size=1, max_size=6))
+    def a_replica_runs_on(self, destination: int, fates: list[Fate]) -> None:
         for fate in fates:
-            self._replicas[place].resume(fate)
+            self._replicas[destination].resume(fate)
             self.at_most_one_may_act()
 
-    @rule(places=st.sets(PLACES, min_size=1), ticks=st.integers(1, 50))
-    def some_replicas_run_without_trouble(self, places: set[int], ticks: int) -> None:
+    @rule(destinations=st.sets(PLACES, min_size=1), ticks=st.integers(1, 50))
+    def some_replicas_run_without_trouble(self, destinations: set[int], ticks: int) -> None:
         for _ in range(ticks):
-            for place in sorted(places):
-                self._finish_step(self._replicas[place])
+            for destination in sorted(destinations):
+                self._finish_step(self._replicas[destination])
             self.time_passes(2)
 
     @rule(ticks=st.integers(1, 40))
@@ -171,13 +171,17 @@ class Replicas(RuleBasedStateMachine):
     def a_late_write_arrives(self, data: st.DataObject) -> None:
         self.late.pop(data.draw(st.integers(0, len(self.late) - 1)))()
 
-    @rule(place=PLACES, happening=st.sampled_from(Happening), jump_seconds=st.integers(-9999, 9999))
-    def something_happens(self, place: int, happening: Happening, jump_seconds: int) -> None:
+    @rule(
+        destination=PLACES,
+        happening=st.sampled_from(Happening),
+        jump_seconds=st.integers(-9999, 9999),
+    )
+    def something_happens(self, destination: int, happening: Happening, jump_seconds: int) -> None:
         match happening:
             case Happening.KILLED:
-                self._restart(place)
+                self._restart(destination)
             case Happening.STOPPED:
-                self._replicas[place].leaving = True
+                self._replicas[destination].leaving = True
             case Happening.LEASE_DELETED:
                 self.lease.delete()
             case Happening.LEASE_LABELLED:
@@ -197,9 +201,9 @@ class Replicas(RuleBasedStateMachine):
                 replica.kill()
 
     def _someone_leads_once_all_is_well(self) -> None:
-        for place, replica in enumerate(self._replicas):
+        for destination, replica in enumerate(self._replicas):
             if replica.leaving:
-                self._restart(place)
+                self._restart(destination)
         self.some_replicas_run_without_trouble({0, 1}, 45)
         assert any(replica.leadership.may_act() for replica in self._replicas)
 
@@ -209,9 +213,9 @@ class Replicas(RuleBasedStateMachine):
             replica.resume()
             self.at_most_one_may_act()
 
-    def _restart(self, place: int) -> None:
-        self._replicas[place].kill()
-        self._replicas[place] = self._start(place)
+    def _restart(self, destination: int) -> None:
+        self._replicas[destination].kill()
+        self._replicas[destination] = self._start(destination)
 
 
 TestReplicas = Replicas.TestCase

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.planning.kube_scheduler.label_index import ByLabels, BySelector
+from desched.planning.kube_scheduler.label_index import LabelIndex, SelectorIndex
 
 KEYS, VALUES = ["app", "tier"], ["web", "db", "cache"]
 
@@ -27,7 +27,7 @@ SELECTORS = st.builds(LabelSelector, st.lists(REQUIREMENTS, max_size=3).map(tupl
 def test_labels_that_a_selector_selects_are_found_once(
     entries: list[dict[str, str]], selector: LabelSelector
 ) -> None:
-    found: ByLabels[int] = ByLabels()
+    found: LabelIndex[int] = LabelIndex()
     for i, labels in enumerate(entries):
         found = found.having(labels, i)
     exact = sorted(i for i in found.selected(selector) if selector.matches(entries[i]))
@@ -38,7 +38,7 @@ def test_labels_that_a_selector_selects_are_found_once(
 def test_selectors_that_select_labels_are_found_once(
     selectors: list[LabelSelector], labels: dict[str, str]
 ) -> None:
-    found: BySelector[int] = BySelector()
+    found: SelectorIndex[int] = SelectorIndex()
     for i, selector in enumerate(selectors):
         found.add(selector, i)
     exact = sorted(i for i in found.about(labels) if selectors[i].matches(labels))
@@ -47,7 +47,7 @@ def test_selectors_that_select_labels_are_found_once(
 
 @given(st.lists(LABELS, min_size=1, max_size=6) | MANY_LABELS)
 def test_a_longer_value_leaves_the_shorter_one_as_it_was(entries: list[dict[str, str]]) -> None:
-    shorter: ByLabels[int] = ByLabels()
+    shorter: LabelIndex[int] = LabelIndex()
     for i, labels in enumerate(entries[:-1]):
         shorter = shorter.having(labels, i)
     shorter.having(entries[-1], len(entries))

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from desched.model.cluster import Node, Pod
 from desched.model.load import ClusterLoad, Measured, PodUsage
-from desched.model.memory import Memory
 from desched.model.plan import NodeClass, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.model.state import State
 from desched.policy.policy import Policy, PriorityThreshold, Protections
 from tests.builders import (
     GIB,
@@ -83,13 +83,13 @@ def reordered(seen: Snapshot, order: st.DataObject) -> Snapshot:
     def shuffled(values: tuple[object, ...]) -> tuple[object, ...]:
         return tuple(order.draw(st.permutations(values)))
 
-    state = msgspec.structs.replace(
+    loaded = msgspec.structs.replace(
         seen.cluster,
         nodes=shuffled(seen.cluster.nodes),
         pods=shuffled(seen.cluster.pods),
         budgets=shuffled(seen.cluster.budgets),
     )
-    return msgspec.structs.replace(seen, cluster=state)
+    return msgspec.structs.replace(seen, cluster=loaded)
 
 
 def carried_out(seen: Snapshot, plan: Plan) -> Snapshot:
@@ -101,10 +101,14 @@ def carried_out(seen: Snapshot, plan: Plan) -> Snapshot:
     shift: defaultdict[tuple[str, Resource], float] = defaultdict(float)
     for name, one in moved.items():
         used = usage["apps", name]
-        for place, sign in ((one.node, -1), (target[name], 1)):
-            capacity = nodes[place].capacity
-            shift[place, Resource.CPU] += sign * used.cpu_millicores[0] / capacity.cpu_millicores
-            shift[place, Resource.MEMORY] += sign * used.memory_bytes[0] / capacity.memory_bytes
+        for destination, sign in ((one.node, -1), (target[name], 1)):
+            capacity = nodes[destination].capacity
+            shift[destination, Resource.CPU] += (
+                sign * used.cpu_millicores[0] / capacity.cpu_millicores
+            )
+            shift[destination, Resource.MEMORY] += (
+                sign * used.memory_bytes[0] / capacity.memory_bytes
+            )
     loads = {
         name: {
             resource: measured(value.levels[0].ratio + shift[name, resource])
@@ -158,9 +162,9 @@ def test_each_pod_on_an_overloaded_node_is_evicted_or_refused_with_a_reason(
     seen: Snapshot,
 ) -> None:
     plan = planned(seen, LIMITED)
-    hot = {v.node for v in plan.nodes if v.node_class is NodeClass.OVERLOADED}
+    overloaded = {v.node for v in plan.nodes if v.node_class is NodeClass.OVERLOADED}
     named = sorted([*(e.pod for e in plan.evictions), *(r.pod for r in plan.refusals)])
-    assert named == sorted(p.ref for p in seen.cluster.pods if p.node in hot)
+    assert named == sorted(p.ref for p in seen.cluster.pods if p.node in overloaded)
     assert {v.node for v in plan.nodes} == {n.name for n in seen.cluster.nodes}
 
 
@@ -222,7 +226,7 @@ def test_the_unit_of_a_resource_changes_nothing(seen: Snapshot, factor: int) -> 
             one, scheduling=msgspec.structs.replace(one.scheduling, requests=asked)
         )
 
-    state = msgspec.structs.replace(
+    loaded = msgspec.structs.replace(
         seen.cluster,
         nodes=tuple(wider(n) for n in seen.cluster.nodes),
         pods=tuple(wider(p) for p in seen.cluster.pods),
@@ -231,7 +235,7 @@ def test_the_unit_of_a_resource_changes_nothing(seen: Snapshot, factor: int) -> 
         key: PodUsage(u.cpu_millicores, tuple(m * factor for m in u.memory_bytes))
         for key, u in seen.load.pods.items()
     }
-    scaled = Snapshot(state, msgspec.structs.replace(seen.load, pods=pods), seen.taken_at)
+    scaled = Snapshot(loaded, msgspec.structs.replace(seen.load, pods=pods), seen.taken_at)
     moves = [(e.pod.name, e.expected_node) for e in planned(scaled, LIMITED).evictions]
     assert moves == [(e.pod.name, e.expected_node) for e in planned(seen, LIMITED).evictions]
 
@@ -246,12 +250,14 @@ def test_with_more_windows_never_more_nodes_are_overloaded(seen: Snapshot) -> No
         cpu = by_resource[Resource.CPU]
         both = measured(cpu.levels[0].ratio, 0.5) if isinstance(cpu, Measured) else cpu
         longer[name] = {Resource.CPU: both}
-    hot_in_one = hot(planned(seen, one))
-    hot_in_two = hot(planned(msgspec.structs.replace(seen, load=ClusterLoad(longer, {})), two))
+    hot_in_one = overloaded(planned(seen, one))
+    hot_in_two = overloaded(
+        planned(msgspec.structs.replace(seen, load=ClusterLoad(longer, {})), two)
+    )
     assert hot_in_two <= hot_in_one
 
 
-def hot(plan: Plan) -> set[str]:
+def overloaded(plan: Plan) -> set[str]:
     return {v.node for v in plan.nodes if v.node_class is NodeClass.OVERLOADED}
 
 
@@ -262,7 +268,7 @@ def test_the_strategy_makes_plans_that_evict() -> None:
     @settings(max_examples=300, deadline=None, database=None)
     @given(clusters())
     def collect(seen: Snapshot) -> None:
-        found.append(len(planned(seen, LIMITED, Memory()).evictions))
+        found.append(len(planned(seen, LIMITED, State()).evictions))
 
     collect()
     if not any(count > 1 for count in found):

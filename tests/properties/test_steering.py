@@ -10,21 +10,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from desched.model.cluster import STEERING_TAINT, Effect, Node, Taint, Toleration
-from desched.model.memory import Memory
 from desched.model.plan import Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.planning.eligibility.context import Surroundings
-from desched.planning.kube_scheduler.node_arrays import NodeColumns
-from desched.planning.kube_scheduler.scores.cluster_view import Departure, SchedulerView
+from desched.model.state import State
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.placement.destinations import Place, Places
-from desched.planning.placement.landing_feedback import Caution
+from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.placement.free_capacity import FreeCapacity
+from desched.planning.placement.landing_feedback import LandingFeedback
 from desched.planning.placement.landing_forecast import forecast
 from desched.planning.placement.reservations import room_left
-from desched.planning.placement.room import Room
 from desched.planning.taints import steerable, taints_to_remove
 from desched.policy.policy import Policy, SchedulerRules, Share, Steering, SteeringRules
 from tests.builders import (
@@ -51,11 +51,11 @@ slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @st.composite
 def traps(draw: st.DrawFn) -> Snapshot:
     """Hot nodes whose pods request little, and idle ones that look full; some with soft taints."""
-    hot, cold = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    overloaded, cold = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     pods, usage, loads, nodes = [], {}, {}, []
-    for i in range(hot + cold):
+    for i in range(overloaded + cold):
         name = f"n{i}"
-        is_hot = i < hot
+        is_hot = i < overloaded
         taints = tuple(draw(st.sets(st.sampled_from([STEERING_TAINT, OTHER]), max_size=1)))
         ours = STEERING_TAINT in taints and draw(st.booleans())
         until = draw(st.sampled_from([LATER, NOW])) if ours else None
@@ -83,8 +83,8 @@ def steering(mode: Steering, most: int | Share) -> Policy:
 
 
 def with_nodes(seen: Snapshot, nodes: Iterable[Node]) -> Snapshot:
-    state = msgspec.structs.replace(seen.cluster, nodes=tuple(nodes))
-    return msgspec.structs.replace(seen, cluster=state)
+    loaded = msgspec.structs.replace(seen.cluster, nodes=tuple(nodes))
+    return msgspec.structs.replace(seen, cluster=loaded)
 
 
 def busiest(nodes: Iterable[str]) -> int:
@@ -94,7 +94,7 @@ def busiest(nodes: Iterable[str]) -> int:
 def carried_out(seen: Snapshot, plan: Plan, by: Policy) -> tuple[set[str], set[str]]:
     """The nodes that have desched's own taint before and after acting on the plan."""
     before = {n.name for n in seen.cluster.nodes if n.avoided and n.steered_until is not None}
-    gone = {name for name, _ in taints_to_remove(seen, Memory(), by, plan, NOW)}
+    gone = {name for name, _ in taints_to_remove(seen, State(), by, plan, NOW)}
     return before, (before - gone) | {taint.node for taint in plan.taints}
 
 
@@ -133,7 +133,7 @@ def test_taints_of_others_are_neither_set_nor_removed(
     plan = planned(seen, steering(mode, most))
     assert theirs.isdisjoint(taint.node for taint in plan.taints)
     for by in (steering(mode, most), steering(Steering.OFF, most)):
-        removed = {name for name, _ in taints_to_remove(seen, Memory(), by, plan, NOW)}
+        removed = {name for name, _ in taints_to_remove(seen, State(), by, plan, NOW)}
         assert removed.isdisjoint(theirs)
         assert removed <= {n.name for n in seen.cluster.nodes if n.steered_until is not None}
 
@@ -172,16 +172,16 @@ def test_a_forecast_with_planned_taints_is_that_of_a_cluster_that_has_them(
         return
     first = plan.evictions[0]
     # Before it there are the removals, and the taints that it needs itself.
-    removed = {name for name, _ in taints_to_remove(seen, Memory(), by, plan, NOW)}
+    removed = {name for name, _ in taints_to_remove(seen, State(), by, plan, NOW)}
     by_name = {n.name: n for n in seen.cluster.nodes}
     for name in {*removed, *first.steered}:
         others = tuple(t for t in by_name[name].taints if t != STEERING_TAINT)
         taints = (*others, STEERING_TAINT) if name in first.steered else others
         by_name[name] = msgspec.structs.replace(by_name[name], taints=taints)
-    state = with_nodes(seen, by_name.values()).cluster
-    view = SchedulerView(state, SchedulerRules())
-    leaving = next(p for p in state.pods if p.ref == first.pod)
-    landing = forecast(leaving, Room(state, {}, ()), view)
+    loaded = with_nodes(seen, by_name.values()).cluster
+    view = SchedulerView(loaded, SchedulerRules())
+    leaving = next(p for p in loaded.pods if p.ref == first.pod)
+    landing = forecast(leaving, FreeCapacity(loaded, {}, ()), view)
     chances = dict(zip(landing.names, landing.probabilities.tolist(), strict=True))
     for chance in first.landing:
         assert abs(chances[chance.node] - chance.probability) < 1e-9
@@ -200,31 +200,31 @@ def test_a_view_with_taints_scores_as_a_cluster_that_has_them(
         taints = (*others, STEERING_TAINT) if one.name in ours else others
         return msgspec.structs.replace(one, taints=taints)
 
-    state = with_nodes(seen, nodes).cluster
+    loaded = with_nodes(seen, nodes).cluster
     names = {one.name for one in nodes}
-    state = msgspec.structs.replace(state, pods=tuple(p for p in state.pods if p.node in names))
-    real = msgspec.structs.replace(state, nodes=tuple(map(as_steered, nodes)))
-    columns = NodeColumns(state.nodes)
-    mask = columns.where(lambda n: n.name in ours)
+    loaded = msgspec.structs.replace(loaded, pods=tuple(p for p in loaded.pods if p.node in names))
+    real = msgspec.structs.replace(loaded, nodes=tuple(map(as_steered, nodes)))
+    arrays = NodeArrays(loaded.nodes)
+    mask = arrays.where(lambda n: n.name in ours)
     everywhere = np.ones(len(nodes), dtype=bool)
-    for one in state.pods:
-        view = SchedulerView(state, SchedulerRules()).with_steered(mask)
-        leaving = Departure(one, columns.index[one.node], gone=False)
+    for one in loaded.pods:
+        view = SchedulerView(loaded, SchedulerRules()).with_steered(mask)
+        leaving = LeavingPod(one, arrays.index[one.node], gone=False)
         found = plugin_scores(leaving, view, everywhere)["TaintToleration"]
         expected = plugin_scores(leaving, SchedulerView(real, SchedulerRules()), everywhere)
         assert found.tolist() == expected["TaintToleration"].tolist()
 
 
-def places_of(seen: Snapshot, by: Policy, most_awaited: int | None) -> Places:
+def places_of(seen: Snapshot, by: Policy, most_awaited: int | None) -> Destinations:
     """As the planner makes them."""
     book = UsageBook(seen, by, NOW)
-    pressure = classify(seen, by, Memory(), book)
-    room = room_left(seen.cluster, by, Memory(), pressure, book)
-    view = SchedulerView(seen.cluster, by.scheduler, room.index)
-    around = Surroundings.of(seen, by, Memory(), NOW, book)
-    within = steerable(room.columns, around, pressure, ())
-    caution = Caution(most_awaited=most_awaited)
-    return Places(room, view, by.max_landing_risk, within, caution)
+    pressure = classify(seen, by, State(), book)
+    free = room_left(seen.cluster, by, State(), pressure, book)
+    view = SchedulerView(seen.cluster, by.scheduler, free.index)
+    context = EligibilityContext.of(seen, by, State(), NOW, book)
+    within = steerable(free.arrays, context, pressure, ())
+    feedback = LandingFeedback(most_awaited=most_awaited)
+    return Destinations(free, view, by.max_landing_risk, within, feedback)
 
 
 @slow
@@ -232,19 +232,19 @@ def places_of(seen: Snapshot, by: Policy, most_awaited: int | None) -> Places:
 def test_taints_for_later_moves_do_not_make_earlier_ones_riskier_than_allowed(
     seen: Snapshot, most: int | Share, most_awaited: int | None, data: st.DataObject
 ) -> None:
-    places = places_of(seen, steering(Steering.WHEN_NEEDED, most), most_awaited)
-    taken: list[Place] = []
+    destinations = places_of(seen, steering(Steering.WHEN_NEEDED, most), most_awaited)
+    taken: list[Destination] = []
     for one in data.draw(st.permutations(seen.cluster.pods)):
         cores = data.draw(st.sampled_from([0.1, 1.0, 2.5]))
         charge = {Resource.CPU: cores * 1000, Resource.MEMORY: 0.1 * GIB}
-        place = places.find(one, charge)
-        if isinstance(place, Place):
-            places.take(place, one, charge)
-            taken.append(place)
-    for place in taken:
-        with_all = place.view.with_steered(taken[-1].view.steered)
-        assert place.landing.seen_by(with_all).risk(place.bad) <= RISK
-    assert busiest(place.expected_node for place in taken) <= (most_awaited or 100)
+        destination = destinations.find(one, charge)
+        if isinstance(destination, Destination):
+            destinations.take(destination, one, charge)
+            taken.append(destination)
+    for destination in taken:
+        with_all = destination.view.with_steered(taken[-1].view.steered)
+        assert destination.landing.seen_by(with_all).risk(destination.bad) <= RISK
+    assert busiest(destination.expected_node for destination in taken) <= (most_awaited or 100)
 
 
 @slow
@@ -252,13 +252,13 @@ def test_taints_for_later_moves_do_not_make_earlier_ones_riskier_than_allowed(
 def test_the_taints_that_a_move_names_are_enough_for_it(
     seen: Snapshot, most: int | Share, most_awaited: int | None, data: st.DataObject
 ) -> None:
-    places = places_of(seen, steering(Steering.WHEN_NEEDED, most), most_awaited)
+    destinations = places_of(seen, steering(Steering.WHEN_NEEDED, most), most_awaited)
     for one in data.draw(st.permutations(seen.cluster.pods)):
         cores = data.draw(st.sampled_from([0.1, 1.0, 2.5]))
         charge = {Resource.CPU: cores * 1000, Resource.MEMORY: 0.1 * GIB}
-        place = places.find(one, charge)
-        if isinstance(place, Place):
-            named = np.isin(place.landing.names, place.steered)
-            with_these = place.view.with_steered(named)
-            assert place.landing.seen_by(with_these).risk(place.bad) <= RISK
-            places.take(place, one, charge)
+        destination = destinations.find(one, charge)
+        if isinstance(destination, Destination):
+            named = np.isin(destination.landing.names, destination.steered)
+            with_these = destination.view.with_steered(named)
+            assert destination.landing.seen_by(with_these).risk(destination.bad) <= RISK
+            destinations.take(destination, one, charge)

@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from desched.cycle import CycleContext, run_cycle
+from desched.cycle import CycleInfo, run_cycle
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.load import ClusterLoad
-from desched.model.memory import EvictionRecord, LastCycle, Memory, MoveResult, Pause, PauseScope
 from desched.model.plan import HoldReason, PlannedEviction
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.snapshot import Snapshot
+from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, PauseScope, State
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
@@ -40,7 +40,7 @@ class ScriptedWorld:
         self.looks = self.fresh_looks = 0
         self.may_act = True
         self.unwritable = False
-        self.memory = Memory()
+        self.state = State()
 
     def read_cluster(self) -> ClusterState:
         self.looks += 1
@@ -84,19 +84,19 @@ class ScriptedWorld:
     def stopping(self) -> bool:
         return self.stop_after is not None and len(self.asked) >= self.stop_after
 
-    def run(self, mode: Mode = Mode.EVICT, memory: Memory | None = None) -> CycleReport:
-        context = CycleContext(1, mode, "test", "desched-0")
+    def run(self, mode: Mode = Mode.EVICT, state: State | None = None) -> CycleReport:
+        info = CycleInfo(1, mode, "test", "desched-0")
         world = World(
             self, self, self, self, lambda: self.may_act, why_not=lambda: "there is no namespace"
         )
-        report, self.memory = run_cycle(world, self.policy, memory or Memory(), context, self.keep)
-        assert report.memory == self.memory
+        report, self.state = run_cycle(world, self.policy, state or State(), info, self.keep)
+        assert report.state == self.state
         return report
 
-    def keep(self, memory: Memory) -> None:
+    def keep(self, state: State) -> None:
         if self.unwritable:
-            raise StopActing("the memory was not written")
-        self.memory = memory
+            raise StopActing("the state was not written")
+        self.state = state
 
     def without(self, *names: str, **changes: object) -> None:
         """These pods are gone, or changed."""
@@ -129,11 +129,11 @@ def test_a_plan_is_carried_out_in_order_announced_and_remembered() -> None:
     report = world.run()
     assert world.asked == world.announced == ["a", "b"]
     assert report.result is CycleResult.EVICTED
-    assert [(r.pod.name, r.node, r.expected_node) for r in world.memory.evictions] == [
+    assert [(r.pod.name, r.node, r.expected_node) for r in world.state.evictions] == [
         ("a", "hot", "cool"),
         ("b", "hot", "cool"),
     ]
-    assert world.memory.evictions[0].cpu_millicores == 900
+    assert world.state.evictions[0].cpu_millicores == 900
 
 
 def test_a_dry_run_plans_the_same_and_asks_nothing() -> None:
@@ -142,14 +142,14 @@ def test_a_dry_run_plans_the_same_and_asks_nothing() -> None:
     assert report.result is CycleResult.PLANNED
     assert report.plan == two_moves(OK, OK).run().plan
     assert not world.asked
-    assert not world.memory.evictions
+    assert not world.state.evictions
 
 
 def test_a_second_cycle_on_the_same_sample_evicts_nothing() -> None:
     world = two_moves(OK, OK)
     world.run()
     world.without("a", "b", deleting=True)
-    report = world.run(memory=world.memory)
+    report = world.run(state=world.state)
     assert not report.plan.evictions
     assert world.asked == ["a", "b"]
 
@@ -159,28 +159,28 @@ def test_memory_forgets_once_every_window_has_seen_the_departure() -> None:
     world.run()
     world.without("a", "b", deleting=True)
     world.later(240)
-    world.run(Mode.DRY_RUN, memory=world.memory)
+    world.run(Mode.DRY_RUN, state=world.state)
     # They were seen terminating at 240 s and gone at 400 s: only from then on does time count.
     world.without("a", "b")
     world.later(400)
-    world.run(Mode.DRY_RUN, memory=world.memory)
+    world.run(Mode.DRY_RUN, state=world.state)
     world.later(699)
-    report = world.run(Mode.DRY_RUN, memory=world.memory)
-    assert len(world.memory.evictions) == 2
+    report = world.run(Mode.DRY_RUN, state=world.state)
+    assert len(world.state.evictions) == 2
     assert not report.plan.evictions
     world.later(701)  # what became of them is found out in this cycle, and forgotten in the next
-    world.run(Mode.DRY_RUN, memory=world.memory)
-    world.run(Mode.DRY_RUN, memory=world.memory)
-    assert not world.memory.evictions
+    world.run(Mode.DRY_RUN, state=world.state)
+    world.run(Mode.DRY_RUN, state=world.state)
+    assert not world.state.evictions
 
 
 def test_a_pod_that_is_not_being_deleted_was_not_evicted_after_all() -> None:
     world = two_moves(StopActing("no answer"), OK)
     world.run()
-    assert len(world.memory.evictions) == 1
+    assert len(world.state.evictions) == 1
     world.later(300)
-    report = world.run(Mode.DRY_RUN, memory=world.memory)
-    assert not world.memory.evictions
+    report = world.run(Mode.DRY_RUN, state=world.state)
+    assert not world.state.evictions
     assert [e.pod.name for e in report.plan.evictions] == ["a", "b"]
 
 
@@ -189,17 +189,17 @@ def test_a_webhook_that_took_an_eviction_over_has_ten_minutes() -> None:
     world.run()
     world.without("b")
     world.later(599)
-    assert not world.run(Mode.DRY_RUN, memory=world.memory).plan.evictions
+    assert not world.run(Mode.DRY_RUN, state=world.state).plan.evictions
     world.later(1201)
-    world.run(Mode.DRY_RUN, memory=world.memory)
-    assert [r.pod.name for r in world.memory.evictions] == ["b"]
+    world.run(Mode.DRY_RUN, state=world.state)
+    assert [r.pod.name for r in world.state.evictions] == ["b"]
 
 
 def test_that_a_webhook_took_an_eviction_over_survives_the_end_of_the_process() -> None:
     world = two_moves(EvictionAnswer(EvictionVerdict.TAKEN_OVER), RuntimeError("the end"))
     with pytest.raises(RuntimeError):
         world.run()
-    taken_over = {record.pod.name: record.taken_over for record in world.memory.evictions}
+    taken_over = {record.pod.name: record.taken_over for record in world.state.evictions}
     assert taken_over == {"a": True, "b": False}
 
 
@@ -207,16 +207,16 @@ def test_a_failure_in_the_middle_forgets_no_eviction() -> None:
     world = two_moves(OK, RuntimeError("a bug"))
     with pytest.raises(RuntimeError):
         world.run()
-    assert [r.pod.name for r in world.memory.evictions] == ["a", "b"]
+    assert [r.pod.name for r in world.state.evictions] == ["a", "b"]
 
 
 def test_after_a_start_nothing_is_evicted_until_the_shortest_window_has_passed() -> None:
     world = two_moves(OK, OK)
-    started = Memory(since=NOW - timedelta(seconds=299))
-    report = world.run(memory=started)
+    started = State(since=NOW - timedelta(seconds=299))
+    report = world.run(state=started)
     assert (report.result, report.plan.hold) == (CycleResult.HELD, HoldReason.JUST_STARTED)
     world.later(2)
-    assert world.run(memory=world.memory).result is CycleResult.EVICTED
+    assert world.run(state=world.state).result is CycleResult.EVICTED
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_a_refusal_that_is_understood_moves_on(verdict: EvictionVerdict) -> None
     report = world.run()
     assert verdicts(report) == [verdict.value, "evicted"]
     assert world.announced == ["b"]
-    assert [r.pod.name for r in world.memory.evictions] == ["b"]
+    assert [r.pod.name for r in world.state.evictions] == ["b"]
 
 
 def test_an_answer_that_is_not_understood_ends_acting_and_counts_as_evicted() -> None:
@@ -269,7 +269,7 @@ def test_an_answer_that_is_not_understood_ends_acting_and_counts_as_evicted() ->
     report = world.run()
     assert verdicts(report) == ["unknown", "not_begun"]
     assert report.result is CycleResult.STOPPED
-    assert [r.pod.name for r in world.memory.evictions] == ["a"]
+    assert [r.pod.name for r in world.state.evictions] == ["a"]
     assert "no answer within 10 s" in report.outcomes[1].detail
 
 
@@ -320,17 +320,17 @@ def test_a_workload_whose_pod_may_not_be_evicted_rests_and_longer_each_time() ->
     world = two_moves(refusal, OK)
     world.run()
     first = timedelta(seconds=DEEP.follow_up.cool_down_first_seconds)
-    (rest,) = world.memory.cool_downs
+    (rest,) = world.state.cool_downs
     assert (rest.until, rest.result) == (NOW + 2 * first, MoveResult.REFUSED)
     world.later(300)
-    assert set(reasons(world.run(Mode.DRY_RUN, memory=world.memory).plan).values()) >= {
+    assert set(reasons(world.run(Mode.DRY_RUN, state=world.state).plan).values()) >= {
         "cooling_down"
     }
-    over = msgspec.structs.replace(world.memory, evictions=())
+    over = msgspec.structs.replace(world.state, evictions=())
     world.later(2 * first.total_seconds())
     world.answers = [refusal, OK]
-    world.run(memory=over)
-    assert world.memory.cool_downs[0].until == NOW + 2 * first + 4 * first
+    world.run(state=over)
+    assert world.state.cool_downs[0].until == NOW + 2 * first + 4 * first
 
 
 def test_what_cannot_be_written_down_is_not_asked_for() -> None:
@@ -338,15 +338,15 @@ def test_what_cannot_be_written_down_is_not_asked_for() -> None:
     world.unwritable = True
     report = world.run()
     assert verdicts(report) == ["not_begun", "not_begun"]
-    assert report.outcomes[0].detail == "the memory was not written"
+    assert report.outcomes[0].detail == "the state was not written"
     assert not world.asked
-    assert not world.memory.evictions
+    assert not world.state.evictions
 
 
 def test_an_eviction_is_written_down_with_all_that_judging_it_takes() -> None:
     world = two_moves(OK, OK)
     (planned, _) = world.run().plan.evictions
-    record = world.memory.evictions[0]
+    record = world.state.evictions[0]
     assert (record.workload, record.replicas) == ("Deployment apps/web", 20)
     assert record.landing == planned.landing
     assert record.judged_by == NOW + timedelta(seconds=30, minutes=10)
@@ -359,24 +359,24 @@ def test_following_evictions_up_asks_nothing_of_the_cluster() -> None:
     )
     world = two_moves()
     reads = world.looks
-    report = world.run(Mode.DRY_RUN, memory=Memory(records))
+    report = world.run(Mode.DRY_RUN, state=State(records))
     assert len(report.settled) == 50
     assert (world.looks - reads, world.fresh_looks) == (1, 0)
 
 
-PAUSED = Memory(pauses=(Pause(PauseScope.EVERYTHING, NOW, None, why="maintenance", by="jane"),))
+PAUSED = State(pauses=(Pause(PauseScope.EVERYTHING, NOW, None, why="maintenance", by="jane"),))
 NIGHT = ActingWindow(cron_fields("0 0 * * *"), 3600)
 DAY = ActingWindow(cron_fields("0 8 * * *"), 36_000)
 
 
 def test_a_paused_desched_plans_and_says_why_it_does_not_act() -> None:
     world = two_moves()
-    report = world.run(memory=PAUSED)
+    report = world.run(state=PAUSED)
     assert (report.result, report.not_acting) == (CycleResult.STANDING_BY, NotActing.PAUSED)
     assert "by jane until it is resumed: maintenance" in report.not_acting_detail
     assert verdicts(report) == ["not_begun", "not_begun"]
     assert not world.asked
-    assert world.memory.last_cycle == LastCycle(
+    assert world.state.last_cycle == LastCycle(
         NOW, "desched-0", "evict", "standing_by", ("hot",), 0, report.not_acting_detail
     )
 
@@ -394,7 +394,7 @@ def test_outside_its_windows_it_plans_and_does_not_act(windows: dict[str, object
 
 
 def test_a_dry_run_shows_its_plan_whatever_forbids_to_act() -> None:
-    report = two_moves().run(Mode.DRY_RUN, memory=PAUSED)
+    report = two_moves().run(Mode.DRY_RUN, state=PAUSED)
     assert (report.result, report.not_acting) == (CycleResult.PLANNED, NotActing.PAUSED)
 
 
@@ -412,14 +412,14 @@ def test_what_became_of_an_eviction_is_reported_once() -> None:
     world.run()
     world.without("a", "b")
     world.later(60)
-    assert not world.run(Mode.DRY_RUN, memory=world.memory).settled
+    assert not world.run(Mode.DRY_RUN, state=world.state).settled
     world.later(631)
-    settled = world.run(Mode.DRY_RUN, memory=world.memory).settled
+    settled = world.run(Mode.DRY_RUN, state=world.state).settled
     assert {(r.pod.name, r.result) for r in settled} == {
         ("a", MoveResult.NEVER_CAME),
         ("b", MoveResult.NEVER_CAME),
     }
-    assert not world.run(Mode.DRY_RUN, memory=world.memory).settled
+    assert not world.run(Mode.DRY_RUN, state=world.state).settled
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
@@ -439,7 +439,7 @@ def test_with_a_clock_an_hour_off_nothing_is_evicted_nor_judged(hours: float) ->
     servers = NOW - timedelta(hours=hours)
     state = msgspec.structs.replace(world.seen.cluster, server_times=(servers, servers))
     world.seen = msgspec.structs.replace(world.seen, cluster=state)
-    report = world.run(memory=Memory((overdue,)))
+    report = world.run(state=State((overdue,)))
     assert (report.result, report.plan.hold) == (CycleResult.HELD, HoldReason.CLOCKS_DIFFER)
-    assert world.memory.evictions == (overdue,)
+    assert world.state.evictions == (overdue,)
     assert not world.asked

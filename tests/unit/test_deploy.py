@@ -43,7 +43,7 @@ EVENTS_PER_EVICTION = 2  # on the pod and on its node
 ROLES: dict[tuple[Path, str, str], tuple[Access, ...]] = {
     (BASE, "ClusterRole", "desched"): OBSERVING_ACCESS,
     (BASE, "Role", "desched"): LEASE_ACCESS,
-    (BASE, "Role", "desched-memory"): REMEMBERING_ACCESS,
+    (BASE, "Role", "desched-state"): REMEMBERING_ACCESS,
     (BASE, "Role", "desched-events"): OWN_EVENT_ACCESS,
     (EVICT, "ClusterRole", "desched-evict"): EVICTING_ACCESS,
     (EVICT, "Role", "desched-evict"): WRITING_ACCESS,

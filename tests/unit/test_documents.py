@@ -18,12 +18,12 @@ from desched.adapters.kubernetes.client.access import (
     Access,
 )
 from desched.cli import ExitCode
-from desched.model.memory import FAILURES, SUCCESSES, MoveResult
 from desched.model.report import CycleResult, Mode, NotActing
+from desched.model.state import FAILURES, SUCCESSES, MoveResult
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings, variable_of
 from tests.repository import ROOT
-from tests.unit.service.reports import FOLLOWED_UP
+from tests.unit.service.example_reports import FOLLOWED_UP
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("policies/*.md")])
 

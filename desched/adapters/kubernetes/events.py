@@ -11,8 +11,8 @@ from desched.adapters.kubernetes.client.access import CREATE_EVENT, GET_OWN_POD
 from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
 from desched.errors import DeschedError, ObservationError, ObservationSource
-from desched.model.memory import FAILURES, EvictionRecord
 from desched.model.plan import PlannedEviction
+from desched.model.state import FAILURES, EvictionRecord
 from desched.model.text import on_one_line
 from desched.ports import Clock
 

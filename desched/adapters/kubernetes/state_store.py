@@ -8,25 +8,25 @@ import msgspec
 
 from desched.adapters.kubernetes.client import api_types
 from desched.adapters.kubernetes.client.access import (
-    CREATE_MEMORY,
+    CREATE_STATE,
     GET_MEMORY,
-    PATCH_MEMORY,
+    PATCH_STATE,
     Access,
 )
 from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
 from desched.errors import (
-    MemoryConflict,
-    MemoryRefused,
     ObservationError,
     ObservationSource,
+    StateConflict,
+    StateRefused,
     StopActing,
 )
-from desched.model.memory import Memory
-from desched.model.stored_memory import Recollection, decoded, encoded, set_aside
+from desched.model.state import State
+from desched.model.stored_state import StoredState, decoded, encoded, set_aside
 
-CONFIG_MAP = "desched-memory"
-MEMORY_KEY = "memory.json"
+CONFIG_MAP = "desched-state"
+STATE_KEY = "state.json"
 SET_ASIDE_KEY = "set-aside.json"
 DEADLINE_SECONDS = 10.0
 """For one request with all its retries."""
@@ -54,7 +54,7 @@ class _ConfigMap(api_types.Wire):
     data: api_types.Strings = None
 
 
-class KubernetesMemoryStore:
+class KubernetesStateStore:
     """The MemoryStore on one ConfigMap; each write holds for the version that was read only.
 
     `seconds_left` is for how long this process may act: a write does not last longer.
@@ -76,7 +76,7 @@ class KubernetesMemoryStore:
         self._unusable = ""
         self.place = f"ConfigMap {namespace}/{CONFIG_MAP}"
 
-    def load(self) -> Recollection:
+    def load(self) -> StoredState:
         """What is remembered now; nothing, with a problem, if it cannot be used.
 
         Raises:
@@ -85,31 +85,31 @@ class KubernetesMemoryStore:
         answer = self._connection.get(self._path, deadline_seconds=self._deadline_seconds)
         if answer.status == HTTPStatus.NOT_FOUND and status_of(answer.body) is not None:
             self._version = self._unusable = ""
-            return Recollection()
+            return StoredState()
         found = self._read(answer)
-        text = (found.data or {}).get(MEMORY_KEY)
-        recollection = Recollection() if text is None else decoded(text)
+        text = (found.data or {}).get(STATE_KEY)
+        stored = StoredState() if text is None else decoded(text)
         self._version = found.metadata.resource_version
-        self._unusable = text or "" if recollection.problem else ""
-        if not recollection.problem:
-            return recollection
-        return Recollection(
-            problem=f"The memory in {self.place} cannot be used: {recollection.problem}. Pauses "
+        self._unusable = text or "" if stored.problem else ""
+        if not stored.problem:
+            return stored
+        return StoredState(
+            problem=f"The state in {self.place} cannot be used: {stored.problem}. Pauses "
             "and cool-downs in it do not hold; everything rests for a while instead. The next "
             f"write keeps it under {SET_ASIDE_KEY} and begins a new one; look at it with `kubectl "
             f"-n {self._namespace} get configmap {CONFIG_MAP} -o yaml`, and pause again what "
             "should rest."
         )
 
-    def save(self, memory: Memory) -> None:
+    def save(self, state: State) -> None:
         """Store it in place of what this store loaded or saved last, else as the first one.
 
         Raises:
-            MemoryConflict: somebody else wrote meanwhile; nothing is stored.
-            MemoryRefused: nothing is stored until a person grants or creates something.
+            StateConflict: somebody else wrote meanwhile; nothing is stored.
+            StateRefused: nothing is stored until a person grants or creates something.
             StopActing: whether it is stored is not known; the next load tells.
         """
-        data = {MEMORY_KEY: encoded(memory).decode()}
+        data = {STATE_KEY: encoded(state).decode()}
         if self._unusable:
             data[SET_ASIDE_KEY] = set_aside(self._unusable)
         try:
@@ -137,7 +137,7 @@ class KubernetesMemoryStore:
             case _:
                 why = f"status {answer.status}: {_message(answer)}"
         raise ObservationError(
-            ObservationSource.CLUSTER, f"The memory in {self.place} could not be read: {why}."
+            ObservationSource.CLUSTER, f"The state in {self.place} could not be read: {why}."
         )
 
     def _create(self, data: dict[str, str]) -> Answer:
@@ -152,7 +152,7 @@ class KubernetesMemoryStore:
             "data": data,
         }
         return self._connection.post(
-            CREATE_MEMORY.path(self._namespace), body, deadline_seconds=self._write_seconds
+            CREATE_STATE.path(self._namespace), body, deadline_seconds=self._write_seconds
         )
 
     def _change(self, data: dict[str, str]) -> Answer:
@@ -179,12 +179,12 @@ class KubernetesMemoryStore:
         from_server = status_of(answer.body) is not None
         deleted = answer.status == HTTPStatus.NOT_FOUND and self._version
         if from_server and (deleted or answer.status == HTTPStatus.CONFLICT):
-            return MemoryConflict(
+            return StateConflict(
                 f"Somebody else changed {self.place} since it was read; nothing was written."
             )
         if from_server and answer.status in _REFUSED:
-            return MemoryRefused(
-                f"The memory in {self.place} was not written: {self._why_refused(answer)}."
+            return StateRefused(
+                f"The state in {self.place} was not written: {self._why_refused(answer)}."
             )
         return StopActing(
             f"Whether {self.place} was written is not known: the API server answered "
@@ -194,7 +194,7 @@ class KubernetesMemoryStore:
     def _why_refused(self, answer: Answer) -> str:
         match answer.status:
             case HTTPStatus.FORBIDDEN:
-                what = PATCH_MEMORY if self._version else CREATE_MEMORY
+                what = PATCH_STATE if self._version else CREATE_STATE
                 return f"{self._grant(what)}. The server says: {_message(answer)}"
             case HTTPStatus.NOT_FOUND:
                 return (

@@ -43,22 +43,22 @@ _FORBIDS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-class Consent(msgspec.Struct, frozen=True, gc=False):
+class EvictionAnnotations(msgspec.Struct, frozen=True, gc=False):
     """What was said, and where; with neither flag nothing was.
 
-    `outranks` is set by desched's own annotation, which lifts what others only prefer.
+    `overrides` is set by desched's own annotation, which lifts what others only prefer.
     """
 
     asks: bool = False
     forbids: bool = False
-    outranks: bool = False
+    overrides: bool = False
     detail: str = ""
 
 
-_NOTHING_SAID = Consent()
+_NOTHING_SAID = EvictionAnnotations()
 
 
-def consent_of(pod: Pod, workload: Workload | None) -> Consent:
+def eviction_annotations(pod: Pod, workload: Workload | None) -> EvictionAnnotations:
     """What the annotations of both say together."""
     if (
         not pod.annotations
@@ -71,7 +71,9 @@ def consent_of(pod: Pod, workload: Workload | None) -> Consent:
         forbids = _FORBIDS[key](value.strip().lower())
         if key not in said or forbids:
             own = key == OWN_ANNOTATION
-            said[key] = Consent(not forbids, forbids, own, f'{key}: "{value}" on {where}')
+            said[key] = EvictionAnnotations(
+                not forbids, forbids, own, f'{key}: "{value}" on {where}'
+            )
     if OWN_ANNOTATION in said:
         return said[OWN_ANNOTATION]
     forbidding = (consent for consent in said.values() if consent.forbids)

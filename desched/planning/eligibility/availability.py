@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from desched.model.cluster import Pod, Workload
 from desched.model.plan import RefusalReason
-from desched.planning.eligibility.context import Finding, Surroundings
+from desched.planning.eligibility.context import EligibilityContext, Finding
 
 SETTLING = timedelta(minutes=5)
 """After an autoscaler changed the number of replicas, their load takes this long to settle."""
@@ -13,51 +13,51 @@ _ENDING_KINDS = frozenset({"Job"})
 """Kinds whose pods run to an end and are not waited for to become Ready."""
 
 
-def replicas_to_spare(pod: Pod, around: Surroundings) -> int | None:
+def replicas_to_spare(pod: Pod, context: EligibilityContext) -> int | None:
     """How many Ready replicas the workload of the pod can do without at one time.
 
     Half of the desired ones stay, at least one, and as many as the policy's minReplicas. None where
     something else decides: a PodDisruptionBudget, or the kind of the workload.
     """
-    workload = around.cluster.workload_of(pod)
-    if workload is None or not _needs_replicas(workload) or around.cluster.budgets_of(pod):
+    workload = context.cluster.workload_of(pod)
+    if workload is None or not _needs_replicas(workload) or context.cluster.budgets_of(pod):
         return None
     if workload.desired_replicas <= 1:
-        return 1 if _may_be_away(pod, around) else 0
-    asked_for = around.consent_of(pod).asks
-    least = 1 if asked_for else max(1, around.protections.min_replicas)
+        return 1 if _may_be_away(pod, context) else 0
+    asked_for = context.eviction_annotations(pod).asks
+    least = 1 if asked_for else max(1, context.protections.min_replicas)
     kept = max(least, workload.desired_replicas // 2)
-    return max(0, _ready(workload, around) - kept)
+    return max(0, _ready(workload, context) - kept)
 
 
-def min_replicas(pod: Pod, around: Surroundings) -> Finding:
+def min_replicas(pod: Pod, context: EligibilityContext) -> Finding:
     """Workloads that are smaller than the policy asks for."""
-    workload, least = around.cluster.workload_of(pod), around.protections.min_replicas
+    workload, least = context.cluster.workload_of(pod), context.protections.min_replicas
     if workload is not None and workload.desired_replicas < least:
         detail = f"{workload} wants {workload.desired_replicas}, the policy asks for {least}"
         return RefusalReason.TOO_FEW_REPLICAS, detail
     return None
 
 
-def job(pod: Pod, around: Surroundings) -> Finding:
+def job(pod: Pod, context: EligibilityContext) -> Finding:
     """Jobs that would count the eviction as a failure of their own."""
-    workload = around.cluster.workload_of(pod)
+    workload = context.cluster.workload_of(pod)
     if workload is not None and not workload.survives_disruption:
         return RefusalReason.JOB_COUNTS_EVICTION, str(workload)
     return None
 
 
-def rollout(pod: Pod, around: Surroundings) -> Finding:
+def rollout(pod: Pod, context: EligibilityContext) -> Finding:
     """Workloads that are replacing their pods by themselves."""
-    workload = around.cluster.workload_of(pod)
+    workload = context.cluster.workload_of(pod)
     if workload is not None and workload.rolling_out:
         return RefusalReason.ROLLOUT_UNDER_WAY, str(workload)
     return None
 
 
-def scaling(pod: Pod, around: Surroundings) -> Finding:
+def scaling(pod: Pod, context: EligibilityContext) -> Finding:
     """Workloads whose autoscaler is at work or has just been."""
-    workload = around.cluster.workload_of(pod)
+    workload = context.cluster.workload_of(pod)
     if workload is None:
         return None
     if workload.scaling:
@@ -69,15 +69,15 @@ def scaling(pod: Pod, around: Surroundings) -> Finding:
     if scaler.desired_replicas not in {0, scaler.current_replicas}:
         change = f"from {scaler.current_replicas} to {scaler.desired_replicas} replicas"
         return RefusalReason.SCALING_UNDER_WAY, f"{workload}, {change}"
-    if scaler.last_scaled_at is not None and around.now - scaler.last_scaled_at < SETTLING:
-        ago_seconds = (around.now - scaler.last_scaled_at).total_seconds()
+    if scaler.last_scaled_at is not None and context.now - scaler.last_scaled_at < SETTLING:
+        ago_seconds = (context.now - scaler.last_scaled_at).total_seconds()
         return RefusalReason.SCALING_UNDER_WAY, f"{workload}, scaled {ago_seconds:.0f} s ago"
     return None
 
 
-def autoscaler_at_maximum(pod: Pod, around: Surroundings) -> Finding:
+def autoscaler_at_maximum(pod: Pod, context: EligibilityContext) -> Finding:
     """Workloads that need more replicas than they may have."""
-    workload = around.cluster.workload_of(pod)
+    workload = context.cluster.workload_of(pod)
     scaler = workload.autoscaler if workload else None
     if scaler and scaler.above_target and scaler.current_replicas >= scaler.max_replicas:
         detail = f"{workload} has its maximum of {scaler.max_replicas} and is above its target"
@@ -85,30 +85,30 @@ def autoscaler_at_maximum(pod: Pod, around: Surroundings) -> Finding:
     return None
 
 
-def recently_evicted(pod: Pod, around: Surroundings) -> Finding:
+def recently_evicted(pod: Pod, context: EligibilityContext) -> Finding:
     """Workloads with an eviction that the measurements have not fully seen."""
-    workload = around.cluster.workload_of(pod)
-    evicted_at = around.recently_evicted.get(workload.uid) if workload else None
+    workload = context.cluster.workload_of(pod)
+    evicted_at = context.recently_evicted.get(workload.uid) if workload else None
     if evicted_at is not None:
-        ago_seconds = (around.now - evicted_at).total_seconds()
+        ago_seconds = (context.now - evicted_at).total_seconds()
         return RefusalReason.EVICTED_RECENTLY, f"{workload}, {ago_seconds:.0f} s ago"
     return None
 
 
-def missing_budget(pod: Pod, around: Surroundings) -> Finding:
+def missing_budget(pod: Pod, context: EligibilityContext) -> Finding:
     """Pods without a PodDisruptionBudget, where the policy or the kind of workload needs one."""
-    if around.cluster.budgets_of(pod):
+    if context.cluster.budgets_of(pod):
         return None
-    workload = around.cluster.workload_of(pod)
+    workload = context.cluster.workload_of(pod)
     if workload is not None and not workload.sized:
         detail = f"without one, how many replicas {workload} needs is not known"
         return RefusalReason.WITHOUT_BUDGET, detail
-    return (RefusalReason.WITHOUT_BUDGET, "") if around.protections.pods_without_budget else None
+    return (RefusalReason.WITHOUT_BUDGET, "") if context.protections.pods_without_budget else None
 
 
-def budgets(pod: Pod, around: Surroundings) -> Finding:
+def budgets(pod: Pod, context: EligibilityContext) -> Finding:
     """PodDisruptionBudgets: head-room, known for sure, in the only one that covers the pod."""
-    found = around.cluster.budgets_of(pod)
+    found = context.cluster.budgets_of(pod)
     if not found:
         return None
     if len(found) > 1:
@@ -121,25 +121,25 @@ def budgets(pod: Pod, around: Surroundings) -> Finding:
     return None
 
 
-def single_replica(pod: Pod, around: Surroundings) -> Finding:
+def single_replica(pod: Pod, context: EligibilityContext) -> Finding:
     """The only replica of a workload; a budget does not make a second one of it."""
-    workload = around.cluster.workload_of(pod)
+    workload = context.cluster.workload_of(pod)
     if workload is None or not _needs_replicas(workload) or workload.desired_replicas > 1:
         return None
-    return None if _may_be_away(pod, around) else (RefusalReason.SINGLE_REPLICA, str(workload))
+    return None if _may_be_away(pod, context) else (RefusalReason.SINGLE_REPLICA, str(workload))
 
 
-def availability(pod: Pod, around: Surroundings) -> Finding:
+def availability(pod: Pod, context: EligibilityContext) -> Finding:
     """Without a budget all desired replicas are Ready before a move, and enough after it."""
-    spare = replicas_to_spare(pod, around)
-    workload = around.cluster.workload_of(pod)
+    spare = replicas_to_spare(pod, context)
+    workload = context.cluster.workload_of(pod)
     if workload is None or spare is None:
         return None
-    ready, desired = _ready(workload, around), workload.desired_replicas
+    ready, desired = _ready(workload, context), workload.desired_replicas
     if ready < desired:
         return RefusalReason.REPLICAS_NOT_READY, f"{workload} has {ready} of {desired} Ready"
     if not spare:
-        least = around.protections.min_replicas
+        least = context.protections.min_replicas
         detail = f"{workload} would have {ready - 1} Ready, the policy asks for {least}"
         return RefusalReason.TOO_FEW_REPLICAS, detail
     return None
@@ -149,11 +149,11 @@ def _needs_replicas(workload: Workload) -> bool:
     return workload.sized and workload.kind not in _ENDING_KINDS
 
 
-def _may_be_away(pod: Pod, around: Surroundings) -> bool:
-    return not around.protections.single_replicas or around.consent_of(pod).asks
+def _may_be_away(pod: Pod, context: EligibilityContext) -> bool:
+    return not context.protections.single_replicas or context.eviction_annotations(pod).asks
 
 
-def _ready(workload: Workload, around: Surroundings) -> int:
+def _ready(workload: Workload, context: EligibilityContext) -> int:
     if workload.ready_replicas is not None:
         return workload.ready_replicas
-    return around.ready_pods.get(workload.uid, 0)
+    return context.ready_pods.get(workload.uid, 0)

@@ -9,10 +9,10 @@ from typing import TypeVar
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, Workload
-from desched.model.memory import CoolDown, Memory
 from desched.model.plan import RefusalReason
 from desched.model.snapshot import Snapshot
-from desched.planning.eligibility.annotations import Consent, consent_of
+from desched.model.state import CoolDown, State
+from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
@@ -22,7 +22,7 @@ from desched.ports import FreshLook
 T = TypeVar("T")
 
 
-class Surroundings(msgspec.Struct, frozen=True, dict=True):
+class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     """What the rules hold a pod against.
 
     `priority_threshold` is the policy's, resolved against the cluster's PriorityClasses.
@@ -30,15 +30,15 @@ class Surroundings(msgspec.Struct, frozen=True, dict=True):
 
     cluster: ClusterState
     policy: Policy
-    memory: Memory
+    state: State
     book: UsageBook
     priority_threshold: int | None
     now: datetime
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, policy: Policy, memory: Memory, now: datetime, book: UsageBook
-    ) -> "Surroundings":
+        cls, snapshot: Snapshot, policy: Policy, state: State, now: datetime, book: UsageBook
+    ) -> "EligibilityContext":
         """The context of one cycle.
 
         Raises:
@@ -47,18 +47,18 @@ class Surroundings(msgspec.Struct, frozen=True, dict=True):
         threshold = resolve_threshold(policy, snapshot.cluster.priority_classes)
         kinds = policy.protections.understood_owner_kinds
         cluster = with_declared_workloads(snapshot.cluster, kinds)
-        return cls(cluster, policy, memory, book, threshold, now)
+        return cls(cluster, policy, state, book, threshold, now)
 
     @property
     def protections(self) -> Protections:
         """What the policy protects."""
         return self.policy.protections
 
-    def consent_of(self, pod: Pod) -> Consent:
+    def eviction_annotations(self, pod: Pod) -> EvictionAnnotations:
         """What the annotations of the pod and its workload say."""
-        return consent_of(pod, self.cluster.workload_of(pod))
+        return eviction_annotations(pod, self.cluster.workload_of(pod))
 
-    def with_fresh(self, look: FreshLook, now: datetime) -> "Surroundings":
+    def with_fresh(self, look: FreshLook, now: datetime) -> "EligibilityContext":
         """The same for this one pod, by its objects as they are now.
 
         Of other pods only desched's own are kept: how many replicas are Ready is for the workload's
@@ -101,17 +101,17 @@ class Surroundings(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def recently_evicted(self) -> Mapping[str, datetime]:
         """Workloads with an eviction that the windows have not fully seen, and when it was."""
-        return {r.workload_uid: r.evicted_at for r in self.memory.evictions}
+        return {r.workload_uid: r.evicted_at for r in self.state.evictions}
 
     @cached_property
     def in_flight(self) -> Counter[str]:
         """How many evictions of each workload are under way."""
-        return Counter(record.workload_uid for record in self.memory.in_flight)
+        return Counter(record.workload_uid for record in self.state.in_flight)
 
     @cached_property
     def cool_downs(self) -> Mapping[str, CoolDown]:
         """Cool-downs by the workload's uid, also those that are over."""
-        return {rest.workload_uid: rest for rest in self.memory.cool_downs}
+        return {rest.workload_uid: rest for rest in self.state.cool_downs}
 
     @cached_property
     def ready_pods(self) -> Mapping[str, int]:
@@ -140,4 +140,4 @@ def _put(values: dict[str, T], key: str, value: T | None) -> None:
 Finding = tuple[RefusalReason, str] | None
 """Why a pod must stay, with what was found; None if the rule has nothing against a move."""
 
-Rule = Callable[[Pod, Surroundings], Finding]
+Rule = Callable[[Pod, EligibilityContext], Finding]

@@ -6,7 +6,7 @@ read; so none of them is moved.
 
 from desched.model.cluster import Pod
 from desched.model.plan import RefusalReason
-from desched.planning.eligibility.context import Finding, Surroundings
+from desched.planning.eligibility.context import EligibilityContext, Finding
 
 GROUP_MARKS = (
     "gang.scheduling.koordinator.sh/name",
@@ -26,7 +26,7 @@ LEAST_MEMBERS = "scheduling.volcano.sh/group-min-member"
 """On a workload: how many pods of such a group have to run, 1 unless this says otherwise."""
 
 
-def grouped(pod: Pod, around: Surroundings) -> Finding:
+def grouped(pod: Pod, context: EligibilityContext) -> Finding:
     """Members of a group, by what their labels, annotations or specification say."""
     if pod.has_scheduling_group:
         return RefusalReason.POD_GROUP, "by its specification"
@@ -37,7 +37,7 @@ def grouped(pod: Pod, around: Surroundings) -> Finding:
     group = pod.annotations.get(VOLCANO_GROUP, "")
     if group and not group.startswith(GENERATED_PREFIX):
         return RefusalReason.POD_GROUP, f"{VOLCANO_GROUP}: {group}"
-    workload = around.cluster.workload_of(pod)
+    workload = context.cluster.workload_of(pod)
     for annotations in (pod.annotations, workload.annotations if workload else {}):
         least = annotations.get(LEAST_MEMBERS, "1")
         if least.strip() not in {"0", "1"}:

@@ -8,7 +8,7 @@ from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod
 from desched.model.plan import RefusalReason
 from desched.planning.eligibility import availability, pod_groups, recent_moves, volumes
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
-from desched.planning.eligibility.context import Finding, Rule, Surroundings
+from desched.planning.eligibility.context import EligibilityContext, Finding, Rule
 from desched.planning.eligibility.controllers import kind_of, top_owner
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -18,10 +18,10 @@ SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease", 
 """The cluster's own machinery and desched itself; a policy has to include them by name."""
 
 
-def refuse(pod: Pod, around: Surroundings) -> Finding:
+def refuse(pod: Pod, context: EligibilityContext) -> Finding:
     """Why the pod must stay, None if it may be moved."""
     for rule in RULES:
-        finding = rule(pod, around)
+        finding = rule(pod, context)
         if finding is not None:
             return finding
     return None
@@ -30,9 +30,9 @@ def refuse(pod: Pod, around: Surroundings) -> Finding:
 def _lifted(rule: Rule) -> Rule:
     """The rule, unless annotations ask for a move."""
 
-    def lifted(pod: Pod, around: Surroundings) -> Finding:
-        finding = rule(pod, around)
-        return None if finding is None or around.consent_of(pod).asks else finding
+    def lifted(pod: Pod, context: EligibilityContext) -> Finding:
+        finding = rule(pod, context)
+        return None if finding is None or context.eviction_annotations(pod).asks else finding
 
     return lifted
 
@@ -40,7 +40,7 @@ def _lifted(rule: Rule) -> Rule:
 # Never, whatever the policy says.
 
 
-def _kubelet_owned(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+def _kubelet_owned(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
     if MIRROR_ANNOTATION in pod.annotations or (pod.owner and pod.owner.kind == "Node"):
         return RefusalReason.MIRROR_POD, ""
     if pod.annotations.get(SOURCE_ANNOTATION, "api") != "api":
@@ -48,13 +48,13 @@ def _kubelet_owned(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (
     return None
 
 
-def _daemonset(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+def _daemonset(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
     if pod.owner and pod.owner.kind == "DaemonSet":
         return RefusalReason.DAEMONSET_POD, ""
     return None
 
 
-def _state(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+def _state(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
     if pod.deleting:
         return RefusalReason.TERMINATING, ""
     if pod.phase != "Running":
@@ -64,16 +64,16 @@ def _state(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
     return None
 
 
-def _opted_out(pod: Pod, around: Surroundings) -> Finding:
-    consent = around.consent_of(pod)
+def _opted_out(pod: Pod, context: EligibilityContext) -> Finding:
+    consent = context.eviction_annotations(pod)
     return (RefusalReason.OPTED_OUT, consent.detail) if consent.forbids else None
 
 
-def _owner(pod: Pod, around: Surroundings) -> Finding:
-    owner = top_owner(pod, around.cluster)
+def _owner(pod: Pod, context: EligibilityContext) -> Finding:
+    owner = top_owner(pod, context.cluster)
     if owner is None:
         return RefusalReason.BARE_POD, ""
-    if around.cluster.workload_of(pod) is None:
+    if context.cluster.workload_of(pod) is None:
         return RefusalReason.OWNER_NOT_UNDERSTOOD, f"{kind_of(owner)} {owner.name}"
     return None
 
@@ -81,69 +81,69 @@ def _owner(pod: Pod, around: Surroundings) -> Finding:
 # By policy.
 
 
-def _critical(pod: Pod, around: Surroundings) -> Finding:
-    if around.protections.system_critical and pod.priority >= SYSTEM_CRITICAL_PRIORITY:
+def _critical(pod: Pod, context: EligibilityContext) -> Finding:
+    if context.protections.system_critical and pod.priority >= SYSTEM_CRITICAL_PRIORITY:
         return RefusalReason.SYSTEM_CRITICAL, f"priority {pod.priority}"
     return None
 
 
-def _priority(pod: Pod, around: Surroundings) -> Finding:
-    threshold = around.priority_threshold
+def _priority(pod: Pod, context: EligibilityContext) -> Finding:
+    threshold = context.priority_threshold
     if threshold is not None and pod.priority >= threshold:
         return RefusalReason.PRIORITY_THRESHOLD, f"priority {pod.priority}, threshold {threshold}"
     return None
 
 
-def _namespace(pod: Pod, around: Surroundings) -> Finding:
-    included = around.protections.included_namespaces
-    excluded = pod.namespace in around.protections.excluded_namespaces
+def _namespace(pod: Pod, context: EligibilityContext) -> Finding:
+    included = context.protections.included_namespaces
+    excluded = pod.namespace in context.protections.excluded_namespaces
     if excluded or (included and pod.namespace not in included):
         return RefusalReason.NAMESPACE_EXCLUDED, pod.namespace
     if pod.namespace in SYSTEM_NAMESPACES and not included:
         return RefusalReason.SYSTEM_NAMESPACE, pod.namespace
-    selector = around.protections.namespace_labels
-    labels = around.cluster.namespaces.get(pod.namespace, {})
+    selector = context.protections.namespace_labels
+    labels = context.cluster.namespaces.get(pod.namespace, {})
     if selector is not None and not selector.matches(labels):
         return RefusalReason.NAMESPACE_NOT_SELECTED, pod.namespace
     return None
 
 
-def _labels(pod: Pod, around: Surroundings) -> Finding:
-    selector = around.protections.labels
+def _labels(pod: Pod, context: EligibilityContext) -> Finding:
+    selector = context.protections.labels
     if selector is not None and not selector.matches(pod.labels):
         return RefusalReason.LABELS_NOT_SELECTED, ""
     return None
 
 
-def _resource_claims(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+def _resource_claims(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
     # Whether another node has such a device free is not evaluated.
     return (RefusalReason.RESOURCE_CLAIMS, "") if pod.has_resource_claims else None
 
 
-def _preference(pod: Pod, around: Surroundings) -> Finding:
+def _preference(pod: Pod, context: EligibilityContext) -> Finding:
     if (
-        around.protections.prefer_no_eviction_is_mandatory
+        context.protections.prefer_no_eviction_is_mandatory
         and PREFER_NO_EVICTION_ANNOTATION in pod.annotations
-        and not around.consent_of(pod).outranks
+        and not context.eviction_annotations(pod).overrides
     ):
         return RefusalReason.PREFERS_NO_EVICTION, PREFER_NO_EVICTION_ANNOTATION
     return None
 
 
-def _min_age(pod: Pod, around: Surroundings) -> Finding:
-    least_seconds = around.protections.min_pod_age_seconds
+def _min_age(pod: Pod, context: EligibilityContext) -> Finding:
+    least_seconds = context.protections.min_pod_age_seconds
     if not least_seconds:
         return None
     if pod.started_at is None:
         return RefusalReason.TOO_YOUNG, "its start time is not known"
-    age_seconds = (around.now - pod.started_at).total_seconds()
+    age_seconds = (context.now - pod.started_at).total_seconds()
     if age_seconds < least_seconds:
         return RefusalReason.TOO_YOUNG, f"{age_seconds:.0f} s old, minPodAge {least_seconds} s"
     return None
 
 
-def _grace_period(pod: Pod, around: Surroundings) -> Finding:
-    longest_seconds = around.protections.max_grace_period_seconds
+def _grace_period(pod: Pod, context: EligibilityContext) -> Finding:
+    longest_seconds = context.protections.max_grace_period_seconds
     if pod.grace_period_seconds > longest_seconds:
         detail = f"{pod.grace_period_seconds} s, maxGracePeriod {longest_seconds} s"
         return RefusalReason.LONG_GRACE_PERIOD, detail
@@ -153,20 +153,20 @@ def _grace_period(pod: Pod, around: Surroundings) -> Finding:
 # For now.
 
 
-def _resize(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+def _resize(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
     return (RefusalReason.RESIZE_UNDER_WAY, "") if pod.resizing else None
 
 
-def _seen_by_windows(pod: Pod, around: Surroundings) -> Finding:
-    window_seconds = around.book.longest_window_seconds
-    if around.book.seen_share(pod, window_seconds) < 1.0:
+def _seen_by_windows(pod: Pod, context: EligibilityContext) -> Finding:
+    window_seconds = context.book.longest_window_seconds
+    if context.book.seen_share(pod, window_seconds) < 1.0:
         return RefusalReason.TOO_YOUNG, f"runs for less than the longest window, {window_seconds} s"
     return None
 
 
-def _usage(pod: Pod, around: Surroundings) -> Finding:
-    for resource in around.book.windows:
-        if not around.book.measured(pod, resource):
+def _usage(pod: Pod, context: EligibilityContext) -> Finding:
+    for resource in context.book.windows:
+        if not context.book.measured(pod, resource):
             return RefusalReason.USAGE_UNKNOWN, f"no {resource.value} usage measured"
     return None
 

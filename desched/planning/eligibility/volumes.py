@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
 from desched.model.plan import RefusalReason
 from desched.model.selectors import NodeSelectorTerm, Operator
-from desched.planning.eligibility.context import Finding, Surroundings
+from desched.planning.eligibility.context import EligibilityContext, Finding
 
 CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
 HOSTNAME_KEYS = frozenset({"kubernetes.io/hostname", "metadata.name"})
@@ -39,41 +39,41 @@ DRIVER_PATHS = (
 """Devices, their drivers and their runtimes, as patterns; `*` stands for slashes too."""
 
 
-def claims(pod: Pod, around: Surroundings) -> Finding:
+def claims(pod: Pod, context: EligibilityContext) -> Finding:
     """PersistentVolumeClaims that the policy protects, all of them or those of some classes."""
-    if not around.protections.pvc_pods:
+    if not context.protections.pvc_pods:
         return None
-    protected = around.protections.protected_storage_classes
+    protected = context.protections.protected_storage_classes
     for volume in pod.volumes:
         if volume.kind not in CLAIMS:
             continue
-        claim = around.cluster.claims.get((pod.namespace, volume.claim))
+        claim = context.cluster.claims.get((pod.namespace, volume.claim))
         # A claim that is not there, or has no class, might be of a protected one.
         if not protected or claim is None or claim.storage_class in {"", *protected}:
             return RefusalReason.PVC_POD, volume.claim
     return None
 
 
-def node_bound_volumes(pod: Pod, around: Surroundings) -> Finding:
+def node_bound_volumes(pod: Pod, context: EligibilityContext) -> Finding:
     """Volumes that no other node can reach, or of which that is not known."""
     for volume in pod.volumes:
         if volume.kind in CLAIMS:
-            found = _node_bound(pod, volume, around)
+            found = _node_bound(pod, volume, context)
             if found:
                 return RefusalReason.NODE_BOUND_VOLUME, f"claim {volume.claim}: {found}"
     return None
 
 
-def disk_storage(pod: Pod, around: Surroundings) -> Finding:
+def disk_storage(pod: Pod, context: EligibilityContext) -> Finding:
     """An emptyDir on disk, which is lost with the pod."""
-    if around.protections.local_storage and any(
+    if context.protections.local_storage and any(
         volume.kind is VolumeKind.EMPTY_DIR and not volume.in_memory for volume in pod.volumes
     ):
         return RefusalReason.LOCAL_STORAGE, VolumeKind.EMPTY_DIR.value
     return None
 
 
-def host_paths(pod: Pod, around: Surroundings) -> Finding:  # noqa: ARG001 (a Rule)
+def host_paths(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
     """A hostPath that other nodes may not have, or not with the same in it."""
     for volume in pod.volumes:
         if volume.kind is not VolumeKind.HOST_PATH:
@@ -92,36 +92,36 @@ def _requests_a_device(pod: Pod) -> bool:
     return any("/" in name for name, _ in pod.scheduling.requests.extended)
 
 
-def _node_bound(pod: Pod, volume: PodVolume, around: Surroundings) -> str:
+def _node_bound(pod: Pod, volume: PodVolume, context: EligibilityContext) -> str:
     """How the claim binds the pod to its node, empty if it does not."""
-    claim = around.cluster.claims.get((pod.namespace, volume.claim))
+    claim = context.cluster.claims.get((pod.namespace, volume.claim))
     if claim is None:
         return "it was not found"
     if not claim.volume:
         return "it is not bound to a volume"
-    persistent = around.cluster.volumes.get(claim.volume)
+    persistent = context.cluster.volumes.get(claim.volume)
     if persistent is None:
         return f"its volume {claim.volume} was not found"
     if persistent.local:
         return f"its volume {claim.volume} is on a node's own disk"
-    if _is_bound_to_one_node(persistent, around):
+    if _is_bound_to_one_node(persistent, context):
         return f"its volume {claim.volume} is bound to a node"
     return ""
 
 
-def _is_bound_to_one_node(volume: PersistentVolume, around: Surroundings) -> bool:
+def _is_bound_to_one_node(volume: PersistentVolume, context: EligibilityContext) -> bool:
     return volume.node_affinity is not None and all(
-        _names_one_node(term, around) for term in volume.node_affinity
+        _names_one_node(term, context) for term in volume.node_affinity
     )
 
 
-def _names_one_node(term: NodeSelectorTerm, around: Surroundings) -> bool:
+def _names_one_node(term: NodeSelectorTerm, context: EligibilityContext) -> bool:
     """Whether the term asks for a hostname, or for a label that at most one node carries."""
     return any(
         requirement.operator is Operator.IN
         and (
             requirement.key in HOSTNAME_KEYS
-            or sum(around.nodes_by_label[requirement.key, value] for value in requirement.values)
+            or sum(context.nodes_by_label[requirement.key, value] for value in requirement.values)
             <= 1
         )
         for requirement in (*term.fields, *term.labels)

@@ -10,7 +10,7 @@ Label = tuple[str, str]
 T = TypeVar("T")
 
 MOST_LOOKED_AT = 16
-"""Of the entries of `ByLabels`, without their table."""
+"""Of the entries of `LabelIndex`, without their table."""
 
 
 def asked_for(selector: LabelSelector) -> Sequence[Label] | None:
@@ -21,7 +21,7 @@ def asked_for(selector: LabelSelector) -> Sequence[Label] | None:
     return None
 
 
-class BySelector(Generic[T]):
+class SelectorIndex(Generic[T]):
     """Entries with a selector each, found by the labels that may be selected."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class BySelector(Generic[T]):
         return chain.from_iterable(self._by_label.get(key, ()) for key in keys)
 
 
-class ByLabels(Generic[T]):
+class LabelIndex(Generic[T]):
     """Entries with labels each, found by a selector; a value that `having` makes a longer one of.
 
     The last few are looked at one by one, so that not each new entry makes a new table.
@@ -62,16 +62,16 @@ class ByLabels(Generic[T]):
         """All of them in their order."""
         return (*self._tabled, *(entry for _, entry in self._last))
 
-    def having(self, labels: Mapping[str, str], entry: T) -> "ByLabels[T]":
+    def having(self, labels: Mapping[str, str], entry: T) -> "LabelIndex[T]":
         """The same with one more entry at the end."""
         last = (*self._last, (labels, entry))
         if len(last) <= MOST_LOOKED_AT:
-            return ByLabels(self._tabled, self._by_label, last)
+            return LabelIndex(self._tabled, self._by_label, last)
         by_label = dict(self._by_label)
         for those, each in last:
             for label in those.items():
                 by_label[label] = (*by_label.get(label, ()), each)
-        return ByLabels((*self.entries, entry), by_label)
+        return LabelIndex((*self.entries, entry), by_label)
 
     def selected(self, selector: LabelSelector) -> Iterable[T]:
         """All entries whose labels the selector selects, and perhaps others."""

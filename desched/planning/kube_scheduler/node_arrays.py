@@ -37,7 +37,7 @@ class Domains(msgspec.Struct, frozen=True):
         return mask
 
 
-class NodeColumns:
+class NodeArrays:
     """The nodes, their positions, and their topology domains, computed when first asked for."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:

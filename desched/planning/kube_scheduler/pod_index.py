@@ -10,12 +10,12 @@ import numpy as np
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm, SchedulingClass
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
-from desched.planning.kube_scheduler.label_index import ByLabels, Label, asked_for
+from desched.planning.kube_scheduler.label_index import Label, LabelIndex, asked_for
 from desched.planning.kube_scheduler.node_arrays import (
     Counts,
     Domains,
     Mask,
-    NodeColumns,
+    NodeArrays,
     Positions,
 )
 
@@ -56,9 +56,9 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 class PodIndex:
     """The pods of a cluster as it was seen; each part is built when it is first asked for."""
 
-    def __init__(self, cluster: ClusterState, columns: NodeColumns) -> None:
+    def __init__(self, cluster: ClusterState, arrays: NodeArrays) -> None:
         self._cluster = cluster
-        self.columns = columns
+        self.arrays = arrays
         self._found: dict[tuple[tuple[PodMatch, ...], bool], Positions] = {}
 
     @cached_property
@@ -66,7 +66,7 @@ class PodIndex:
         """All pods on known nodes, node by node."""
         by_node = self._cluster.pods_by_node
         return tuple(
-            (pod, i) for i, name in enumerate(self.columns.names) for pod in by_node.get(name, ())
+            (pod, i) for i, name in enumerate(self.arrays.names) for pod in by_node.get(name, ())
         )
 
     def totals(self, amounts: Callable[[SchedulingClass], tuple[int, ...]]) -> Counts:
@@ -74,7 +74,7 @@ class PodIndex:
         classes, kinds, positions = self._kinds
         width = len(amounts(SchedulingClass(Amounts())))
         table = np.array([amounts(c) for c in classes], dtype=np.int64).reshape(-1, width)
-        found = np.zeros((len(self.columns), width), dtype=np.int64)
+        found = np.zeros((len(self.arrays), width), dtype=np.int64)
         if len(kinds):
             np.add.at(found, positions, table[kinds])
         return found
@@ -155,12 +155,12 @@ class PodIndex:
         return self._alike if wanted.namespaces is None else wanted.namespaces
 
 
-class Census:
+class PodChanges:
     """The pods as a plan leaves them so far: the index, which copies share, and the changes."""
 
     def __init__(self, index: PodIndex) -> None:
         self._index = index
-        self._changes: ByLabels[Change] = ByLabels()
+        self._changes: LabelIndex[Change] = LabelIndex()
         self._avoiding: dict[tuple[PodAffinityTerm, str], tuple[Change, ...]] = {}
 
     @property
@@ -168,9 +168,9 @@ class Census:
         """What the plan has changed so far, in its order."""
         return self._changes.entries
 
-    def copy(self) -> "Census":
+    def copy(self) -> "PodChanges":
         """A census that changes alone."""
-        copied = Census(self._index)
+        copied = PodChanges(self._index)
         copied._changes = self._changes
         copied._avoiding = self._avoiding
         return copied
@@ -189,13 +189,13 @@ class Census:
         """Changes of pods of the namespace that carry this anti-affinity term."""
         return self._avoiding.get((term, namespace), ())
 
-    def without(self, pod: Pod, position: int) -> "Census":
+    def without(self, pod: Pod, position: int) -> "PodChanges":
         """The census once the pod has left its node."""
         copied = self.copy()
         copied.change(pod, position, -1)
         return copied
 
-    def with_deleting(self, pod: Pod, position: int) -> "Census":
+    def with_deleting(self, pod: Pod, position: int) -> "PodChanges":
         """The census while the pod is being deleted and still on its node."""
         copied = self.without(pod, position)
         copied.change(msgspec.structs.replace(pod, deleting=True), position, 1)

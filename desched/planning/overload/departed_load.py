@@ -3,16 +3,16 @@
 import math
 
 from desched.model.cluster import Pod
-from desched.model.memory import EvictionRecord, Memory
 from desched.model.resources import Resource
+from desched.model.state import EvictionRecord, State
 from desched.planning.overload.node_load import Basis
 from desched.planning.overload.pod_usage import UsageBook
 
 
-class Departures:
+class DepartedLoad:
     """Pods that have left a node, or are leaving it, and that its windows still show."""
 
-    def __init__(self, memory: Memory, book: UsageBook) -> None:
+    def __init__(self, state: State, book: UsageBook) -> None:
         self._book = book
         self._leaving: dict[str, list[Pod]] = {}
         present = set()
@@ -22,8 +22,8 @@ class Departures:
                 if not pod.finished:
                     present.add(pod.uid)
         self._gone: dict[str, list[EvictionRecord]] = {}
-        self._still_here = {r.node for r in memory.evictions if r.pod.uid in present}
-        for record in memory.evictions:
+        self._still_here = {r.node for r in state.evictions if r.pod.uid in present}
+        for record in state.evictions:
             if record.pod.uid not in present:
                 self._gone.setdefault(record.node, []).append(record)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from desched.model.cluster import Node, Pod
 from desched.model.load import ClusterLoad, Measured, Unknown, UnknownReason
 from desched.model.resources import Resource
-from desched.planning.overload.departed_load import Departures
+from desched.planning.overload.departed_load import DepartedLoad
 from desched.planning.overload.node_load import Basis, NodeLoad
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import ResourceRule
@@ -16,7 +16,7 @@ RESOURCE_ORDER = tuple(Resource)
 
 
 def measure(
-    node: Node, rules: Sequence[ResourceRule], book: UsageBook, departures: Departures
+    node: Node, rules: Sequence[ResourceRule], book: UsageBook, departed_load: DepartedLoad
 ) -> tuple[NodeLoad, ...] | Unknown:
     """The load of each watched resource in the order of relief, or why it is not known."""
     snapshot = book.snapshot
@@ -45,7 +45,7 @@ def measure(
             NodeLoad(
                 rule,
                 tuple((level.window_seconds, level.ratio) for level in load.levels),
-                departures.leave(node.name, resource, bases),
+                departed_load.leave(node.name, resource, bases),
                 max(_highest(bases) + arrived.unseen_in(rule.windows_seconds[-1]), further or 0.0),
                 receives=further is not None,
             )

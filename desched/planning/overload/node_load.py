@@ -10,11 +10,11 @@ from desched.model.resources import Resource
 from desched.policy.policy import ResourceRule
 
 
-class Lines(msgspec.Struct, frozen=True, gc=False):
+class Thresholds(msgspec.Struct, frozen=True, gc=False):
     """The lines of one resource, as shares of capacity."""
 
     low_ratio: float
-    trigger_ratio: float
+    target_ratio: float
     stop_ratio: float
     ceiling_ratio: float
 
@@ -53,7 +53,7 @@ class SourceLoad(msgspec.Struct, frozen=True, gc=False):
     """
 
     resource: Resource
-    lines: Lines
+    thresholds: Thresholds
     bases: tuple[Basis, ...]
 
     def lowest_without(self, removed: Sequence[float]) -> float:
@@ -76,7 +76,7 @@ class SourceLoad(msgspec.Struct, frozen=True, gc=False):
         return (0.0,) * len(self.bases[0].ratios)
 
 
-class NodeLoadState(msgspec.Struct, frozen=True, gc=False):
+class LoadedNode(msgspec.Struct, frozen=True, gc=False):
     """A node in scope whose load is known; `receives` tells whether pods may be sent to it."""
 
     node: Node
@@ -86,19 +86,19 @@ class NodeLoadState(msgspec.Struct, frozen=True, gc=False):
     receives: bool
 
     @property
-    def hot(self) -> tuple[ResourcePressure, ...]:
+    def overloaded(self) -> tuple[ResourcePressure, ...]:
         """The overloaded resources in the order of relief: memory first, for it kills."""
         return tuple(p for p in self.verdict.pressures if p.overloaded)
 
     def ceiling(self, resource: Resource) -> float:
         """Up to which load the node may be filled as a destination, as a share of capacity."""
-        return next(s.lines.ceiling_ratio for s in self.sources if s.resource is resource)
+        return next(s.thresholds.ceiling_ratio for s in self.sources if s.resource is resource)
 
     def target(self, resource: Resource) -> float:
         """Above which load the node would be overloaded, as a share of capacity."""
-        return next(s.lines.trigger_ratio for s in self.sources if s.resource is resource)
+        return next(s.thresholds.target_ratio for s in self.sources if s.resource is resource)
 
     @property
     def excess_ratio(self) -> float:
         """The dominant excess over the stop line among overloaded resources."""
-        return max(p.lowest_ratio - p.stop_ratio for p in self.hot)
+        return max(p.lowest_ratio - p.stop_ratio for p in self.overloaded)

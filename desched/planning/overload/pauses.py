@@ -2,17 +2,17 @@
 
 from datetime import datetime
 
-from desched.model.memory import Memory, Pause, PauseScope
+from desched.model.state import Pause, PauseScope, State
 
 
-def pool_pause(pool: str, memory: Memory, now: datetime) -> Pause | None:
+def pool_pause(pool: str, state: State, now: datetime) -> Pause | None:
     """The pause of a pool that lasts, if there is one."""
-    pauses = (p for p in memory.pauses if p.scope is PauseScope.POOL and p.lasts(now))
+    pauses = (p for p in state.pauses if p.scope is PauseScope.POOL and p.lasts(now))
     return next((pause for pause in pauses if pause.subject == pool), None)
 
 
-def parked_until(node: str, memory: Memory, now: datetime) -> datetime | None:
+def parked_until(node: str, state: State, now: datetime) -> datetime | None:
     """Until when a node is left alone that moves did not relieve, None if it is not."""
-    found = next((each for each in memory.nodes if each.node == node), None)
+    found = next((each for each in state.nodes if each.node == node), None)
     until = found.parked_until if found else None
     return until if until is not None and now < until else None

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from desched.model.plan import HoldReason, ResourcePressure
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
-from desched.planning.overload.node_load import NodeLoadState
+from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.thresholds import weighted_mean
 
 NEEDED_HEADROOM_SHARE = 0.5
@@ -16,19 +16,19 @@ Saturated = Mapping[tuple[str, Resource], str]
 """By pool and resource, with the numbers."""
 
 
-def saturation(states: Iterable[NodeLoadState], destinations: LabelSelector) -> Saturated:
+def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) -> Saturated:
     """The resources of which a pool with overloaded nodes has too little, each with why.
 
     Args:
-        states: all nodes in scope whose load is known.
+        loaded_nodes: all nodes in scope whose load is known.
         destinations: selects the nodes where pods may go.
     """
-    pools: dict[str, list[NodeLoadState]] = {}
-    for state in states:
-        pools.setdefault(state.verdict.pool, []).append(state)
+    pools: dict[str, list[LoadedNode]] = {}
+    for loaded in loaded_nodes:
+        pools.setdefault(loaded.verdict.pool, []).append(loaded)
     found = {}
     for pool, nodes in pools.items():
-        for resource in sorted({p.resource for state in nodes for p in state.hot}):
+        for resource in sorted({p.resource for loaded in nodes for p in loaded.overloaded}):
             if why := _why(nodes, resource, destinations):
                 of_pool = f"pool {pool}: " if pool else ""
                 found[pool, resource] = f"{of_pool}{resource.value} {why}"
@@ -36,23 +36,27 @@ def saturation(states: Iterable[NodeLoadState], destinations: LabelSelector) -> 
 
 
 def saturation_hold(
-    hot: Collection[NodeLoadState], saturated: Saturated
+    overloaded: Collection[LoadedNode], saturated: Saturated
 ) -> tuple[HoldReason, str] | None:
     """The hold of the cycle, if there is no overloaded node that moves could help."""
     reasons = [
         next(
-            (saturated[key] for p in s.hot if (key := (s.verdict.pool, p.resource)) in saturated),
+            (
+                saturated[key]
+                for p in s.overloaded
+                if (key := (s.verdict.pool, p.resource)) in saturated
+            ),
             "",
         )
-        for s in hot
+        for s in overloaded
     ]
     if not reasons or not all(reasons):
         return None
     return HoldReason.CLUSTER_SATURATED, "; ".join(sorted(set(reasons)))
 
 
-def _why(nodes: Sequence[NodeLoadState], resource: Resource, destinations: LabelSelector) -> str:
-    found = [(state, _pressure(state, resource), _size(state, resource)) for state in nodes]
+def _why(nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSelector) -> str:
+    found = [(loaded, _pressure(loaded, resource), _size(loaded, resource)) for loaded in nodes]
     stop = found[0][1].stop_ratio
     mean = weighted_mean([(pressure.lowest_ratio, size) for _, pressure, size in found])
     if mean > stop:
@@ -61,23 +65,23 @@ def _why(nodes: Sequence[NodeLoadState], resource: Resource, destinations: Label
     excess = math.fsum(
         (pressure.lowest_ratio - stop) * size for _, pressure, size in found if pressure.overloaded
     )
-    room = math.fsum(
+    free = math.fsum(
         max(0.0, pressure.ceiling_ratio - pressure.highest_ratio) * size
-        for state, pressure, size in found
-        if state.receives and destinations.matches(state.node.labels)
+        for loaded, pressure, size in found
+        if loaded.receives and destinations.matches(loaded.node.labels)
     )
-    if room < NEEDED_HEADROOM_SHARE * excess:
+    if free < NEEDED_HEADROOM_SHARE * excess:
         return (
-            f"has room for {room / total:.1%} of the capacity under the ceilings, less than half "
+            f"has room for {free / total:.1%} of the capacity under the ceilings, less than half "
             f"of the {excess / total:.1%} that are too much"
         )
     return ""
 
 
-def _pressure(state: NodeLoadState, resource: Resource) -> ResourcePressure:
-    return next(p for p in state.verdict.pressures if p.resource is resource)
+def _pressure(loaded: LoadedNode, resource: Resource) -> ResourcePressure:
+    return next(p for p in loaded.verdict.pressures if p.resource is resource)
 
 
-def _size(state: NodeLoadState, resource: Resource) -> float:
+def _size(loaded: LoadedNode, resource: Resource) -> float:
     """The capacity in the resource's own unit."""
-    return next(s.bases[0].denominator for s in state.sources if s.resource is resource)
+    return next(s.bases[0].denominator for s in loaded.sources if s.resource is resource)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from desched.model.plan import ResourcePressure
 from desched.model.resources import Resource
-from desched.planning.overload.node_load import NodeLoadState
+from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 
 SUSTAINED_SHARE = 0.8
@@ -20,7 +20,7 @@ _MINUTE_SECONDS = 60
 Points = tuple[float | None, ...]
 
 
-def not_sustained(state: NodeLoadState, book: UsageBook) -> str:
+def not_sustained(loaded: LoadedNode, book: UsageBook) -> str:
     """How long an overloaded node has been hot, where that is not long enough; else empty.
 
     It is long enough if one of its overloaded resources has been above its target for that long. A
@@ -29,52 +29,52 @@ def not_sustained(state: NodeLoadState, book: UsageBook) -> str:
     sustained_seconds = book.policy.sustained_seconds
     if not sustained_seconds:
         return ""
-    found = [_lasted(_points(state, pressure, book), pressure) for pressure in state.hot]
+    found = [_lasted(_points(loaded, pressure, book), pressure) for pressure in loaded.overloaded]
     if any(lasted.enough for lasted in found):
         return ""
-    return max(found, key=lambda lasted: lasted.hot).sentence(sustained_seconds)
+    return max(found, key=lambda lasted: lasted.overloaded).sentence(sustained_seconds)
 
 
 class _Lasted(NamedTuple):
     """How many of the points of a history were hot, and how many not known."""
 
     points: int
-    hot: int
+    overloaded: int
     unknown: int
     begins: bool
 
     @property
     def enough(self) -> bool:
-        return self.begins and self.hot >= SUSTAINED_SHARE * self.points
+        return self.begins and self.overloaded >= SUSTAINED_SHARE * self.points
 
     def sentence(self, sustained_seconds: int) -> str:
         if self.unknown == self.points:
             return "no history of its load is known"
-        text = f"hot for {_of(self.hot / self.points, sustained_seconds)}"
+        text = f"hot for {_of(self.overloaded / self.points, sustained_seconds)}"
         if not self.unknown:
             return text
         return f"{text}, without data for {_of(self.unknown / self.points, sustained_seconds)}"
 
 
 def _lasted(points: Points, pressure: ResourcePressure) -> _Lasted:
-    hot = sum(ratio is not None and ratio > pressure.trigger_ratio for ratio in points)
+    overloaded = sum(ratio is not None and ratio > pressure.target_ratio for ratio in points)
     unknown = sum(ratio is None for ratio in points)
-    return _Lasted(max(1, len(points)), hot, unknown, bool(points) and points[0] is not None)
+    return _Lasted(max(1, len(points)), overloaded, unknown, bool(points) and points[0] is not None)
 
 
-def _points(state: NodeLoadState, pressure: ResourcePressure, book: UsageBook) -> Points:
+def _points(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> Points:
     """The resource's load at each point, oldest first; None before the node was there."""
     resource = pressure.resource
     if resource is Resource.PODS:
-        return _pod_counts(state, book)
-    history = book.snapshot.load.history.get(state.node.name, {}).get(resource)
+        return _pod_counts(loaded, book)
+    history = book.snapshot.load.history.get(loaded.node.name, {}).get(resource)
     if history is None:
         return (None,) * (_POD_STEPS + 1)
     # Memory may stand higher by what its pods use of the allocatable; it is taken to have done so.
     first_window, as_asked = pressure.measured[0]
-    source = next(s for s in state.sources if s.resource is resource)
+    source = next(s for s in loaded.sources if s.resource is resource)
     above = max(0.0, max(basis.ratios[0] for basis in source.bases) - as_asked)
-    age_seconds = (book.now - state.node.created_at).total_seconds()
+    age_seconds = (book.now - loaded.node.created_at).total_seconds()
     last = len(history.ratios) - 1
     return tuple(
         None
@@ -84,13 +84,13 @@ def _points(state: NodeLoadState, pressure: ResourcePressure, book: UsageBook) -
     )
 
 
-def _pod_counts(state: NodeLoadState, book: UsageBook) -> Points:
+def _pod_counts(loaded: LoadedNode, book: UsageBook) -> Points:
     """At least so many pods were there; of those that have left since nothing is known."""
-    pods = book.snapshot.cluster.pods_by_node.get(state.node.name, ())
+    pods = book.snapshot.cluster.pods_by_node.get(loaded.node.name, ())
     began = [pod.started_at or pod.created_at for pod in pods if not pod.deleting]
     step = timedelta(seconds=book.policy.sustained_seconds / _POD_STEPS)
     times = [book.now - step * i for i in reversed(range(_POD_STEPS + 1))]
-    return tuple(sum(at <= t for at in began) / state.node.allocatable.pods for t in times)
+    return tuple(sum(at <= t for at in began) / loaded.node.allocatable.pods for t in times)
 
 
 def _of(share: float, seconds: int) -> str:

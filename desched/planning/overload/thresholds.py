@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 from desched.model.resources import Resource
-from desched.planning.overload.node_load import Lines, NodeLoad
+from desched.planning.overload.node_load import NodeLoad, Thresholds
 from desched.policy.policy import NodePool, Policy, ResourceRule
 
 
-def pool_lines(
+def pool_thresholds(
     pool: NodePool, policy: Policy, nodes: Sequence[Sequence[NodeLoad]]
-) -> Mapping[Resource, Lines]:
+) -> Mapping[Resource, Thresholds]:
     """The lines of a pool; with deviation thresholds they lie around the mean of its nodes."""
     return {
         rule.resource: _around_mean(rule, policy, nodes) if policy.deviation else _fixed(rule)
@@ -24,17 +24,19 @@ def weighted_mean(loads: Sequence[tuple[float, float]]) -> float:
     return math.fsum(ratio * weight for ratio, weight in loads) / total if total else 0.0
 
 
-def _fixed(rule: ResourceRule) -> Lines:
-    trigger = rule.trigger_ratio
-    return Lines(
+def _fixed(rule: ResourceRule) -> Thresholds:
+    target = rule.target_ratio
+    return Thresholds(
         rule.low_ratio,
-        trigger,
-        trigger - rule.stop_margin_ratio,
-        trigger - rule.ceiling_margin_ratio,
+        target,
+        target - rule.stop_margin_ratio,
+        target - rule.ceiling_margin_ratio,
     )
 
 
-def _around_mean(rule: ResourceRule, policy: Policy, nodes: Sequence[Sequence[NodeLoad]]) -> Lines:
+def _around_mean(
+    rule: ResourceRule, policy: Policy, nodes: Sequence[Sequence[NodeLoad]]
+) -> Thresholds:
     # Weighted by capacity, the mean stays where it is whatever moves; so plans converge.
     mean = weighted_mean(
         [
@@ -45,12 +47,12 @@ def _around_mean(rule: ResourceRule, policy: Policy, nodes: Sequence[Sequence[No
         ]
     )
     # Load goes up and down by as much as the dead band of itself.
-    distance = max(rule.trigger_ratio, policy.dead_band_ratio)
-    trigger = max(policy.deviation_floor_ratio, min(1.0, mean + distance))
+    distance = max(rule.target_ratio, policy.dead_band_ratio)
+    target = max(policy.deviation_floor_ratio, min(1.0, mean + distance))
     # Relief must not go below the middle of the band, nor a destination under the mean.
-    return Lines(
+    return Thresholds(
         max(0.0, mean - rule.low_ratio),
-        trigger,
-        trigger - min(rule.stop_margin_ratio, distance / 2),
-        trigger - min(rule.ceiling_margin_ratio, distance),
+        target,
+        target - min(rule.stop_margin_ratio, distance / 2),
+        target - min(rule.ceiling_margin_ratio, distance),
     )

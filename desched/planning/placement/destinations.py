@@ -16,11 +16,11 @@ from desched.model.plan import LandingChance, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.kube_scheduler.node_arrays import Mask
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
-from desched.planning.placement.landing_criterion import Criterion
-from desched.planning.placement.landing_feedback import Caution
+from desched.planning.placement.free_capacity import FreeCapacity
+from desched.planning.placement.landing_feedback import LandingFeedback
 from desched.planning.placement.landing_forecast import Landing, after, forecast
-from desched.planning.placement.late_landings import Delay, PlannedMove, delays, with_delays
-from desched.planning.placement.room import Room
+from desched.planning.placement.landing_limits import LandingLimits
+from desched.planning.placement.late_landings import LateLandings, PlannedMove, delays, with_delays
 from desched.planning.placement.steering import Check, Steerable, relied_on, steer
 
 NAMED_SHARE = 0.9
@@ -41,7 +41,7 @@ IF_EARLIER_LATE = (
 Denial = tuple[RefusalReason, str]
 
 
-class Place(msgspec.Struct, frozen=True):
+class Destination(msgspec.Struct, frozen=True):
     """Where a pod is expected, and the probability of a landing that does not help.
 
     `count` is the number of nodes where it fits under the ceiling. `view` is how the scheduler sees
@@ -71,29 +71,29 @@ _Question = tuple[int, str, tuple[float, ...]]
 """The number of a history; the pod that is asked about, and what it is charged."""
 
 
-class Places:
+class Destinations:
     """Room and the scheduler's view of it, with what the moves so far have changed.
 
     `most_risk` is the highest bearable probability of a landing that does not help. `within` are
-    the nodes that may have soft taints, none by default. `caution` is what came of earlier moves.
+    the nodes that may have soft taints, none by default. `feedback` is what came of earlier moves.
     """
 
     def __init__(
         self,
-        room: Room,
+        free: FreeCapacity,
         view: SchedulerView,
         most_risk: float,
         within: Steerable | None = None,
-        caution: Caution | None = None,
+        feedback: LandingFeedback | None = None,
     ) -> None:
-        none = room.columns.none()
-        self.room = room
+        none = free.arrays.none()
+        self.free = free
         self._within = within or Steerable(none, none)
         self._view = view.with_steered(self._within.steered)
         self._most_risk = most_risk
-        self._caution = caution or Caution()
+        self._feedback = feedback or LandingFeedback()
         self._moves: tuple[PlannedMove, ...] = ()
-        self._known_delays: tuple[Delay, ...] | None = None
+        self._known_delays: tuple[LateLandings, ...] | None = None
         self._gone = 0
         self._histories: dict[_History, int] = {}
         self._denials: dict[_Question, Denial] = {}
@@ -109,22 +109,22 @@ class Places:
         """
         return self._steps.total()
 
-    def copy(self) -> "Places":
+    def copy(self) -> "Destinations":
         """A trial that can be thrown away."""
-        trial = object.__new__(Places)
+        trial = object.__new__(Destinations)
         trial.__dict__.update(self.__dict__)
-        trial.room = self.room.copy()
+        trial.free = self.free.copy()
         trial._steps["copy"] += 1
         return trial
 
-    def without_limits(self) -> "Places":
+    def without_limits(self) -> "Destinations":
         """The same places if a destination could await any number of replacements."""
         unlimited = self.copy()
-        caution = msgspec.structs.replace(self._caution, most_awaited=None)
-        unlimited.__dict__.update(_caution=caution, _denials={})
+        feedback = msgspec.structs.replace(self._feedback, most_awaited=None)
+        unlimited.__dict__.update(_feedback=feedback, _denials={})
         return unlimited
 
-    def find(self, pod: Pod, charge: Mapping[Resource, float]) -> Place | Denial:
+    def find(self, pod: Pod, charge: Mapping[Resource, float]) -> Destination | Denial:
         """Where the pod would go as things stand now, or why it should stay.
 
         What is denied after some moves stays denied after the same ones, so all copies remember it.
@@ -135,92 +135,97 @@ class Places:
         if denial is not None:
             return denial
         found = self._find(pod, charge)
-        if not isinstance(found, Place):
+        if not isinstance(found, Destination):
             self._denials[question] = found
         return found
 
-    def _find(self, pod: Pod, charge: Mapping[Resource, float]) -> Place | Denial:
-        fit = self.room.fit(pod, pod.node, charge)
+    def _find(self, pod: Pod, charge: Mapping[Resource, float]) -> Destination | Denial:
+        fit = self.free.fit(pod, pod.node, charge)
         if not fit.under_ceiling.any():
             if fit.requests.any():
                 return RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation
             return RefusalReason.NO_NODE_FITS, fit.explanation
-        successor = self.room.successor(pod)
+        successor = self.free.successor(pod)
         if successor is not None:
             return RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for such room"
-        criterion = Criterion(
+        landing_limits = LandingLimits(
             pod,
             charge,
-            self.room,
+            self.free,
             fit,
-            self.room.harmed(fit.loads, self._within.margin_ratio),
-            self._caution.crowded_nodes(self.room.columns),
+            self.free.harmed(fit.loads, self._within.margin_ratio),
+            self._feedback.crowded_nodes(self.free.arrays),
             self._bearable(pod),
         )
-        return self._place(forecast(pod, self.room, self._view), criterion)
+        return self._destination(forecast(pod, self.free, self._view), landing_limits)
 
-    def _place(self, landing: Landing, criterion: Criterion) -> Place | Denial:
+    def _destination(self, landing: Landing, landing_limits: LandingLimits) -> Destination | Denial:
         """Where the pod would go, with further soft taints if there have to be any."""
-        view, bad = self._view, criterion.bad
+        view, bad = self._view, landing_limits.bad
         risk = landing.risk(bad)
-        if not criterion.bears(risk, landing):
-            found = self._steer(landing, view, bad, criterion.is_harmless)
+        if not landing_limits.bears(risk, landing):
+            found = self._steer(landing, view, bad, landing_limits.is_harmless)
             if found is None:
-                return RefusalReason.LANDING_RISK, self._explain(landing, criterion)
+                return RefusalReason.LANDING_RISK, self._explain(landing, landing_limits)
             view, landing = found, landing.seen_by(found)
             risk = landing.risk(bad)
-        expected, crowded = criterion.expected(landing), ""
-        avoided = bad | criterion.crowded
-        if criterion.crowded[expected]:
-            crowded = self._caution.crowded(landing.names[expected])
-            found = self._steer(landing, view, avoided, criterion.is_bearable)
+        expected, crowded = landing_limits.expected(landing), ""
+        avoided = bad | landing_limits.crowded
+        if landing_limits.crowded[expected]:
+            crowded = self._feedback.crowded(landing.names[expected])
+            found = self._steer(landing, view, avoided, landing_limits.is_bearable)
             if found is None:
                 return RefusalReason.LIMIT_IN_FLIGHT, crowded
             view, landing = found, landing.seen_by(found)
-            risk, expected = landing.risk(bad), criterion.expected(landing)
-        move = PlannedMove.considered(landing, view, bad, criterion.charge)
+            risk, expected = landing.risk(bad), landing_limits.expected(landing)
+        move = PlannedMove.considered(landing, view, bad, landing_limits.charge)
         later = (delay.followed_by(move) for delay in self._delays(view))
-        if not all(delay.lands_well(self.room, self._bearable) for delay in later):
+        if not all(delay.lands_well(self.free, self._bearable) for delay in later):
             if crowded:
                 return RefusalReason.LIMIT_IN_FLIGHT, crowded
             return RefusalReason.LANDING_RISK, IF_EARLIER_LATE if view is self._view else IF_LATE
-        return Place(
+        return Destination(
             landing,
             landing.names[expected],
             risk,
-            int(np.count_nonzero(criterion.fit.under_ceiling)),
+            int(np.count_nonzero(landing_limits.fit.under_ceiling)),
             view,
             bad,
-            relied_on(landing, view, avoided, criterion.is_bearable),
+            relied_on(landing, view, avoided, landing_limits.is_bearable),
         )
 
-    def take(self, place: Place, pod: Pod, charge: Mapping[Resource, float]) -> None:
+    def take(self, destination: Destination, pod: Pod, charge: Mapping[Resource, float]) -> None:
         """Count the pod as evicted, and its replacement as expected.
 
         The place is the one that was found for it as things stand now.
         """
         self._steps["take"] += 1
-        following, expected = after(place.view, place.landing), place.expected_node
-        self.room.reserve(expected, pod, charge, leaving=pod)
-        if place.landing.any_fit:
-            self.room.charge(place.landing.probabilities, charge, besides=expected)
+        following, expected = (
+            after(destination.view, destination.landing),
+            destination.expected_node,
+        )
+        self.free.reserve(expected, pod, charge, leaving=pod)
+        if destination.landing.any_fit:
+            self.free.charge(destination.landing.probabilities, charge, besides=expected)
         else:
-            self.room.expect(place.landing.probabilities, charge, expected, following.placed)
-        move = PlannedMove.considered(place.landing, place.view, place.bad, charge)
+            self.free.expect(destination.landing.probabilities, charge, expected, following.placed)
+        move = PlannedMove.considered(
+            destination.landing, destination.view, destination.bad, charge
+        )
         moves = (*self._moves, move.taken(expected, following.placed))
-        if place.view is not self._view:
-            moves = with_delays(moves, place.view, self.room)
+        if destination.view is not self._view:
+            moves = with_delays(moves, destination.view, self.free)
         self._moves, self._known_delays = moves, None
         self._view = following
-        self._caution = self._caution.awaiting(expected)
+        self._feedback = self._feedback.awaiting(expected)
         gone = self._gone, pod.uid
         self._gone = self._histories.setdefault(gone, len(self._histories) + 1)
 
     def _bearable(self, pod: Pod) -> float:
         """The highest bearable risk of the pod's landing, less what its pool is distrusted by."""
-        return self._most_risk - self._caution.surcharges.get(pod.node, 0.0)
+        return self._most_risk - self._feedback.surcharges.get(pod.node, 0.0)
 
-    def _delays(self, view: SchedulerView) -> tuple[Delay, ...]:
+    def _delays(self, view: SchedulerView) -> tuple[LateLandings, ...]:
         """How replacements of the moves so far may be late for the taints of the view."""
         if view is not self._view:
             self._steps["forecast"] += len(self._moves)
@@ -238,8 +243,8 @@ class Places:
             return None
         return steer(landing, view, avoided, self._within, is_enough)
 
-    def _explain(self, landing: Landing, criterion: Criterion) -> str:
-        pod, bad = criterion.pod, criterion.bad
+    def _explain(self, landing: Landing, landing_limits: LandingLimits) -> str:
+        pod, bad = landing_limits.pod, landing_limits.bad
         back = float(landing.probabilities[landing.departure.source])
         alone, encounter = landing.risk_alone(bad), landing.risk_of_encounter(bad)
         found = (
@@ -252,7 +257,7 @@ class Places:
             found += f"; soft taints on at most {self._within.most} nodes cannot keep it from that"
         else:
             found += "; keeping it away from there with a soft taint would help"
-        surcharge = self._caution.surcharges.get(pod.node, 0.0)
+        surcharge = self._feedback.surcharges.get(pod.node, 0.0)
         if surcharge:
             found += f"; landings from its pool went worse than forecast lately (+{surcharge:.0%})"
         return found

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from desched.model.memory import EvictionRecord, ForecastCheck, Memory
-from desched.model.stored_memory import LONGEST_REMEMBERED
+from desched.model.state import EvictionRecord, ForecastCheck, State
+from desched.model.stored_state import LONGEST_REMEMBERED
 
 PRIOR_LANDINGS = 10
 """So many landings are taken to have gone as forecast, so that the first bad one proves little."""
@@ -35,12 +35,12 @@ def foreseen_probability(record: EvictionRecord) -> float:
     return min(1.0, math.fsum(c.probability for c in record.landing if c.node in nodes))
 
 
-def risk_surcharge(memory: Memory, pool: str, now: datetime) -> float:
+def risk_surcharge(state: State, pool: str, now: datetime) -> float:
     """How much likelier bad landings from a pool have been than forecast, 0 to 1.
 
     Landings count less with their age: by half after `DISTRUST_HALVES_IN`.
     """
-    checks = [(check, _weight(check, now)) for check in memory.forecasts if check.pool == pool]
+    checks = [(check, _weight(check, now)) for check in state.forecasts if check.pool == pool]
     excess = math.fsum(weight * (check.bad - check.risk) for check, weight in checks)
     return max(0.0, excess / (math.fsum(weight for _, weight in checks) + PRIOR_LANDINGS))
 
@@ -63,9 +63,9 @@ class ForecastQuality(NamedTuple):
     expected_bad_rate: float
 
 
-def forecast_quality(memory: Memory, now: datetime) -> ForecastQuality | None:
+def forecast_quality(state: State, now: datetime) -> ForecastQuality | None:
     """How well landings were forecast, None if there was no landing."""
-    checks = [check for check in memory.forecasts if now - check.at < LONGEST_REMEMBERED]
+    checks = [check for check in state.forecasts if now - check.at < LONGEST_REMEMBERED]
     return _quality(checks) if checks else None
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays
 
 
-class Caution(msgspec.Struct, frozen=True):
+class LandingFeedback(msgspec.Struct, frozen=True):
     """What came of earlier moves: how much worse than forecast, and what is still on its way.
 
     `surcharges` are added to the risk of pods on these nodes. `awaited` counts the replacements
@@ -25,15 +25,15 @@ class Caution(msgspec.Struct, frozen=True):
             return ""
         return f"node {node} already awaits {count}, at most {self.most_awaited} at a time"
 
-    def crowded_nodes(self, columns: NodeColumns) -> Mask:
+    def crowded_nodes(self, arrays: NodeArrays) -> Mask:
         """All those nodes."""
-        crowded = columns.none()
+        crowded = arrays.none()
         for node in self.awaited:
-            if node in columns.index and self.crowded(node):
-                crowded[columns.index[node]] = True
+            if node in arrays.index and self.crowded(node):
+                crowded[arrays.index[node]] = True
         return crowded
 
-    def awaiting(self, node: str) -> "Caution":
+    def awaiting(self, node: str) -> "LandingFeedback":
         """This with one more on its way to the node."""
         if self.most_awaited is None:
             return self

@@ -10,31 +10,31 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod
-from desched.planning.kube_scheduler.scores.cluster_view import Departure, SchedulerView
+from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.node_sampling import best_of_sample, nodes_to_find
 from desched.planning.kube_scheduler.scores.plugins import Floats, Ints, Mask
 from desched.planning.kube_scheduler.scores.total import total_scores
-from desched.planning.placement.room import Room
+from desched.planning.placement.free_capacity import FreeCapacity
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
-def expected_node(pod: Pod, places: Mask, room: Room) -> str | None:
+def expected_node(pod: Pod, destinations: Mask, free: FreeCapacity) -> str | None:
     """The most likely place, ties by name; None without any place."""
-    where = np.flatnonzero(places)
+    where = np.flatnonzero(destinations)
     if not len(where):
         return None
-    share = room.requested_share(pod.scheduling.requests, where)
-    return room.names[int(where[np.argmin(share)])]
+    share = free.requested_share(pod.scheduling.requests, where)
+    return free.names[int(where[np.argmin(share)])]
 
 
 class Landing(msgspec.Struct, frozen=True, dict=True):
     """The probability of each node, in the order of `names`; all zero where nothing fits.
 
-    `places` are the nodes that it can go to, in any alternative of the view; `feasible` and
+    `destinations` are the nodes that it can go to, in any alternative of the view; `feasible` and
     `alternatives` have a row for each, or one where all are alike; `scores` as well, and they mean
-    nothing outside of `places`. `unfamiliar` marks nodes of an architecture that the workload has
-    never run on. `any_fit` says that nothing is known but where the pod fits, since another
+    nothing outside of `destinations`. `unfamiliar` marks nodes of an architecture that the workload
+    has never run on. `any_fit` says that nothing is known but where the pod fits, since another
     scheduler places it.
     """
 
@@ -42,12 +42,12 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     feasible: Mask
     alternatives: Floats
     scores: Ints
-    departure: Departure
+    departure: LeavingPod
     unfamiliar: Mask
     any_fit: bool = False
 
     @cached_property
-    def places(self) -> Mask:
+    def destinations(self) -> Mask:
         """Shape (nodes,), not to be changed."""
         somewhere: Mask = np.logical_or.reduce(self.feasible, axis=0)
         return somewhere
@@ -92,7 +92,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
 
     def risk_alone(self, bad: Mask) -> float:
         """The probability of a node that does not help whatever has landed before."""
-        if not np.count_nonzero(self.places):
+        if not np.count_nonzero(self.destinations):
             return 1.0
         return float((self.probabilities * self._harmful_alone(bad)).sum())
 
@@ -124,7 +124,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
         return msgspec.structs.replace(self, alternatives=alternatives, scores=scores)
 
 
-def forecast(pod: Pod, room: Room, view: SchedulerView) -> Landing:
+def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
     """Where the pod's replacement will land.
 
     A ReplicaSet replaces a pod at once, so the old one still holds its requests; if nothing fits
@@ -133,18 +133,20 @@ def forecast(pod: Pod, room: Room, view: SchedulerView) -> Landing:
 
     Args:
         pod: a pod that is bound to a node of the view.
-        room: where the filters let it, with what earlier moves have reserved.
+        free: where the filters let it, with what earlier moves have reserved.
         view: what earlier moves leave to the scheduler.
     """
-    source = view.columns.index[pod.node]
-    leaving = Departure(pod, source, gone=False)
-    places = room.feasible_beside(pod, pod.node) & view.fits(leaving)
-    if _goes_first(pod) or not np.count_nonzero(places):
-        leaving = Departure(pod, source, gone=True)
-        places = room.feasible(pod, pod.node) & view.fits(leaving)
-    alternatives, scores = _alternatives(leaving, places, view)
+    source = view.arrays.index[pod.node]
+    leaving = LeavingPod(pod, source, gone=False)
+    destinations = free.feasible_beside(pod, pod.node) & view.fits(leaving)
+    if _goes_first(pod) or not np.count_nonzero(destinations):
+        leaving = LeavingPod(pod, source, gone=True)
+        destinations = free.feasible(pod, pod.node) & view.fits(leaving)
+    alternatives, scores = _alternatives(leaving, destinations, view)
     any_fit = pod.scheduler != DEFAULT_SCHEDULER
-    return Landing(view.names, places, alternatives, scores, leaving, view.unfamiliar(pod), any_fit)
+    return Landing(
+        view.names, destinations, alternatives, scores, leaving, view.unfamiliar(pod), any_fit
+    )
 
 
 def _goes_first(pod: Pod) -> bool:
@@ -153,14 +155,16 @@ def _goes_first(pod: Pod) -> bool:
     return one_by_one or pod.grace_period_seconds == 0
 
 
-def _alternatives(leaving: Departure, places: Mask, view: SchedulerView) -> tuple[Floats, Ints]:
+def _alternatives(
+    leaving: LeavingPod, destinations: Mask, view: SchedulerView
+) -> tuple[Floats, Ints]:
     """Probabilities and scores for each alternative, both of shape (alternatives or 1, nodes)."""
-    somewhere: Mask = np.logical_or.reduce(places, axis=0)
+    somewhere: Mask = np.logical_or.reduce(destinations, axis=0)
     if leaving.pod.scheduler != DEFAULT_SCHEDULER or not np.count_nonzero(somewhere):
-        shares: Floats = places / np.maximum(places.sum(axis=-1, keepdims=True), 1)
-        return shares, np.zeros_like(places, dtype=np.int64)
+        shares: Floats = destinations / np.maximum(destinations.sum(axis=-1, keepdims=True), 1)
+        return shares, np.zeros_like(destinations, dtype=np.int64)
     scores = total_scores(leaving, view, somewhere)
-    return _winners(scores, places), scores
+    return _winners(scores, destinations), scores
 
 
 def after(view: SchedulerView, landing: Landing) -> SchedulerView:
@@ -168,13 +172,15 @@ def after(view: SchedulerView, landing: Landing) -> SchedulerView:
     return view.moved(landing.departure, landing.alternatives)
 
 
-def _winners(totals: Ints, places: Mask) -> Floats:
+def _winners(totals: Ints, destinations: Mask) -> Floats:
     """Probabilities for each alternative; all zero in those in which nothing fits."""
-    nodes = places.shape[-1]
+    nodes = destinations.shape[-1]
     sample = nodes_to_find(nodes)
-    if nodes > sample and max(map(np.count_nonzero, places)) > sample:
-        return np.array([best_of_sample(t, p, sample) for t, p in zip(totals, places, strict=True)])
-    reachable = np.where(places, totals, -1)
-    best = places & (reachable == reachable.max(axis=-1, keepdims=True))
+    if nodes > sample and max(map(np.count_nonzero, destinations)) > sample:
+        return np.array(
+            [best_of_sample(t, p, sample) for t, p in zip(totals, destinations, strict=True)]
+        )
+    reachable = np.where(destinations, totals, -1)
+    best = destinations & (reachable == reachable.max(axis=-1, keepdims=True))
     shares: Floats = best / np.maximum(best.sum(axis=-1, keepdims=True), 1)
     return shares

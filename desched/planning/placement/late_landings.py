@@ -15,8 +15,8 @@ from desched.model.resources import Resource
 from desched.planning.kube_scheduler.node_arrays import Mask, Positions
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.kube_scheduler.scores.plugins import Floats
+from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after
-from desched.planning.placement.room import Room
 
 _EPSILON = 1e-9
 
@@ -59,7 +59,7 @@ class _Late(msgspec.Struct, frozen=True):
     placed: Positions | None
 
 
-class Delay(msgspec.Struct, frozen=True):
+class LateLandings(msgspec.Struct, frozen=True):
     """What comes of it if all replacements from one move on land when all taints are set.
 
     `view` is how the scheduler sees the cluster then.
@@ -69,18 +69,18 @@ class Delay(msgspec.Struct, frozen=True):
     late: tuple[_Late, ...]
     view: SchedulerView
 
-    def followed_by(self, move: PlannedMove) -> "Delay":
+    def followed_by(self, move: PlannedMove) -> "LateLandings":
         """With one more move after all of these."""
         # Earlier ones may have taken the last room of other nodes than expected.
         feasible = move.landing.feasible & self.view.fits(move.landing.departure)
         landing = msgspec.structs.replace(move.landing, feasible=feasible).seen_by(self.view)
         view = after(self.view, landing)
-        return Delay(self.landed, (*self.late, _Late(move, landing, view.placed)), view)
+        return LateLandings(self.landed, (*self.late, _Late(move, landing, view.placed)), view)
 
-    def lands_well(self, room: Room, most_risk: Callable[[Pod], float]) -> bool:
+    def lands_well(self, free: FreeCapacity, most_risk: Callable[[Pod], float]) -> bool:
         """Whether none of the late ones is likelier than this to do harm, alone or together."""
         moves = [(m, m.placed) for m in self.landed] + [(one.move, one.placed) for one in self.late]
-        harmed = room.harmed_if((move.charge, move.reserved, placed) for move, placed in moves)
+        harmed = free.harmed_if((move.charge, move.reserved, placed) for move, placed in moves)
         judged = [one for one in self.late if not one.landing.any_fit]
         return all(
             max(one.landing.risk(one.move.bad), _risk(one, harmed))
@@ -89,7 +89,7 @@ class Delay(msgspec.Struct, frozen=True):
         )
 
 
-def delays(moves: Sequence[PlannedMove], view: SchedulerView) -> tuple[Delay, ...]:
+def delays(moves: Sequence[PlannedMove], view: SchedulerView) -> tuple[LateLandings, ...]:
     """The longest and the shortest delay that matter, none where the taints affect nothing.
 
     In the longest, no replacement that these affect has landed before, in the shortest all but the
@@ -120,15 +120,15 @@ def _is_affected(move: PlannedMove, view: SchedulerView) -> bool:
     return bool((seen.probabilities - move.landing.probabilities).max() > _EPSILON)
 
 
-def _delay(moves: Sequence[PlannedMove], first: int, view: SchedulerView) -> Delay:
-    delay = Delay(tuple(moves[:first]), (), moves[first].view.with_steered(view.steered))
+def _delay(moves: Sequence[PlannedMove], first: int, view: SchedulerView) -> LateLandings:
+    delay = LateLandings(tuple(moves[:first]), (), moves[first].view.with_steered(view.steered))
     for move in moves[first:]:
         delay = delay.followed_by(move)
     return delay
 
 
 def with_delays(
-    moves: Sequence[PlannedMove], view: SchedulerView, room: Room
+    moves: Sequence[PlannedMove], view: SchedulerView, free: FreeCapacity
 ) -> tuple[PlannedMove, ...]:
     """The moves, once the room also counts them where the taints of the view may send them."""
     known = delays(moves, view)
@@ -138,7 +138,7 @@ def with_delays(
     found = list(longest.landed)
     for move, landing in ((one.move, one.landing) for one in longest.late):
         counted = np.maximum(move.counted, landing.probabilities)
-        room.expect(counted - move.counted, move.charge, besides=move.reserved)
+        free.expect(counted - move.counted, move.charge, besides=move.reserved)
         found.append(msgspec.structs.replace(move, counted=counted))
     return tuple(found)
 

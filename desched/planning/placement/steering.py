@@ -62,7 +62,7 @@ def steer(
         within: the nodes that may have the taint.
         is_bearable: tells it of a landing.
     """
-    open_nodes = within.eligible & landing.harmful(avoided) & landing.places & ~view.steered
+    open_nodes = within.eligible & landing.harmful(avoided) & landing.destinations & ~view.steered
     most = min(int(open_nodes.sum()), within.most - int(view.steered.sum()))
     candidates = np.flatnonzero(open_nodes)
     ranking = np.argsort(-landing.scores.mean(axis=0)[candidates], kind="stable")
@@ -90,7 +90,7 @@ def relied_on(
     """The nodes without whose taints it would not be bearable; arguments as of `steer`."""
     # Where the taints stand, no encounter is likely any more: all nodes that may see one count.
     anywhere = avoided if avoided.ndim == 1 else np.logical_or.reduce(avoided, axis=0)
-    helpful = view.steered & landing.harmful(anywhere) & landing.places
+    helpful = view.steered & landing.harmful(anywhere) & landing.destinations
     if landing.any_fit or not helpful.any():
         return ()
     if is_bearable(landing.seen_by(view.with_steered(view.steered & ~helpful))):

@@ -9,16 +9,22 @@ choice is kept. docs/selection.md explains it.
 from collections.abc import Sequence
 
 from desched.model.plan import RefusalReason
-from desched.planning.placement.destinations import Places
+from desched.planning.placement.destinations import Destinations
 from desched.planning.selection.beam_search import propose
-from desched.planning.selection.greedy import Choice, better, dissuaded, lacks_evictions, take_turns
-from desched.planning.selection.limits import Allowance
+from desched.planning.selection.greedy import (
+    Choice,
+    better,
+    dissuaded,
+    lacks_evictions,
+    relieve_nodes,
+)
+from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.local_search import improved
-from desched.planning.selection.one_node import HotNode
+from desched.planning.selection.one_node import OverloadedNode
 from desched.planning.selection.prices import Market
 
 MOST_STEPS = 8_000
-"""So many are made (`Places.steps`), so that the time stays bounded; one round is always made."""
+"""So many are made (`Destinations.steps`) to bound the time; one round is always made."""
 
 FEWEST_ROUNDS = 4
 """If there is not time for so many, further ones would not find anything better."""
@@ -33,36 +39,41 @@ MOST_LEFT_HOT = 4
 """A proposal that leaves more nodes hot is not looked for."""
 
 
-def choose_moves(nodes: Sequence[HotNode], places: Places, allowance: Allowance) -> Choice:
+def choose_moves(
+    nodes: Sequence[OverloadedNode], destinations: Destinations, quota: EvictionQuota
+) -> Choice:
     """The moves of a plan; the same for the same nodes in the same order.
 
     Args:
         nodes: hottest first.
-        places: where pods may go; not changed.
-        allowance: what limits and budgets leave; not changed.
+        destinations: where pods may go; not changed.
+        quota: what limits and budgets leave; not changed.
     """
-    market = Market(nodes, allowance)
-    best = _choose_by_turns(nodes, places, allowance, market)
+    market = Market(nodes, quota)
+    best = _choose_by_turns(nodes, destinations, quota, market)
     if _may_gain_jointly(best, market):
-        best = better(best, _choose_jointly(best, nodes, places, allowance))
+        best = better(best, _choose_jointly(best, nodes, destinations, quota))
     return best
 
 
 def _choose_by_turns(
-    nodes: Sequence[HotNode], places: Places, allowance: Allowance, market: Market
+    nodes: Sequence[OverloadedNode],
+    destinations: Destinations,
+    quota: EvictionQuota,
+    market: Market,
 ) -> Choice:
-    begin = places.steps
+    begin = destinations.steps
     end = begin + MOST_STEPS
-    current = best = take_turns(nodes, places, allowance)
-    if (places.steps - begin) * FEWEST_ROUNDS > MOST_STEPS or _nothing_moves(best):
+    current = best = relieve_nodes(nodes, destinations, quota)
+    if (destinations.steps - begin) * FEWEST_ROUNDS > MOST_STEPS or _nothing_moves(best):
         return best
     for _ in range(MOST_PRICED):
-        order = market.next_order(current.covers) if places.steps < end else []
+        order = market.next_order(current.covers) if destinations.steps < end else []
         if not order:
             break
-        current = take_turns(order, places, allowance)
+        current = relieve_nodes(order, destinations, quota)
         best = better(best, current)
-    return improved(best, places, allowance, market, end - places.steps)
+    return improved(best, destinations, quota, market, end - destinations.steps)
 
 
 def _nothing_moves(choice: Choice) -> bool:
@@ -88,10 +99,10 @@ def _may_gain_jointly(choice: Choice, market: Market) -> bool:
 
 
 def _choose_jointly(
-    best: Choice, nodes: Sequence[HotNode], places: Places, allowance: Allowance
+    best: Choice, nodes: Sequence[OverloadedNode], destinations: Destinations, quota: EvictionQuota
 ) -> Choice:
     """The choice that follows a proposal for all nodes as far as places allow, if there is one."""
-    covers = propose(nodes, allowance, min(best.demerit[0], MOST_LEFT_HOT))
+    covers = propose(nodes, quota, min(best.demerit[0], MOST_LEFT_HOT))
     if covers is None:
         return best
     led = []
@@ -99,4 +110,4 @@ def _choose_jointly(
         wanted = {candidate.pod.uid for candidate in covers[node.name]}
         uids = [candidate.pod.uid for candidate in node.candidates]
         led.append(dissuaded(node, [uid for uid in uids if uid not in wanted]))
-    return take_turns(led, places, allowance)
+    return relieve_nodes(led, destinations, quota)

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from desched.planning.selection.excess import Candidate
-from desched.planning.selection.limits import Allowance
-from desched.planning.selection.one_node import HotNode, cheap_covers
+from desched.planning.selection.limits import EvictionQuota
+from desched.planning.selection.one_node import OverloadedNode, cheap_covers
 from desched.planning.selection.set_cover import Floats, Indexes
 
 MOST_COVERS = 64
@@ -55,20 +55,20 @@ class _Ways(msgspec.Struct, frozen=True):
 
 
 def propose(
-    nodes: Sequence[HotNode], allowance: Allowance, most_hot: int
+    nodes: Sequence[OverloadedNode], quota: EvictionQuota, most_hot: int
 ) -> Mapping[str, tuple[Candidate, ...]] | None:
     """What should leave each node, by its name; nothing for a node that has to stay hot.
 
     Args:
         nodes: the nodes that compete.
-        allowance: what limits and budgets leave; not changed.
+        quota: what limits and budgets leave; not changed.
         most_hot: how many nodes may stay hot; None is returned if more would have to.
     """
-    found = {node.name: cheap_covers(node, allowance, MOST_COVERS) for node in nodes}
+    found = {node.name: cheap_covers(node, quota, MOST_COVERS) for node in nodes}
     left: dict[tuple[str, str], int] = {}
     for candidate in (c for covers in found.values() for _, cover in covers for c in cover):
-        left |= allowance.left(candidate.pod)
-    options = [_options(name, covers, left, allowance) for name, covers in found.items()]
+        left |= quota.left(candidate.pod)
+    options = [_options(name, covers, left, quota) for name, covers in found.items()]
     # Nodes with little choice first, for theirs is not taken away then.
     options.sort(key=lambda option: len(option.covers))
     whole = np.array(list(left.values()), dtype=float)[None]
@@ -91,14 +91,14 @@ def _options(
     name: str,
     found: Sequence[tuple[float, tuple[Candidate, ...]]],
     counts: Iterable[tuple[str, str]],
-    allowance: Allowance,
+    quota: EvictionQuota,
 ) -> _Options:
-    columns = {key: column for column, key in enumerate(counts)}
-    uses = np.zeros((len(found), len(columns)))
+    arrays = {key: column for column, key in enumerate(counts)}
+    uses = np.zeros((len(found), len(arrays)))
     for row, (_, cover) in enumerate(found):
         for candidate in cover:
-            for key in allowance.left(candidate.pod):
-                uses[row, columns[key]] += 1
+            for key in quota.left(candidate.pod):
+                uses[row, arrays[key]] += 1
     return _Options(name, tuple(c for _, c in found), np.array([cost for cost, _ in found]), uses)
 
 

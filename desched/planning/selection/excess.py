@@ -8,7 +8,7 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.model.plan import ResourceRelief
 from desched.model.resources import Resource
-from desched.planning.overload.node_load import NodeLoadState, SourceLoad
+from desched.planning.overload.node_load import LoadedNode, SourceLoad
 from desched.planning.selection.set_cover import Floats
 
 RELIEF_TOLERANCE_RATIO = 0.005
@@ -31,9 +31,11 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 class Excess:
     """The excess of one node in all its overloaded resources, memory first."""
 
-    def __init__(self, state: NodeLoadState) -> None:
-        hot = {p.resource for p in state.verdict.pressures if p.overloaded}
-        self._loads: tuple[SourceLoad, ...] = tuple(s for s in state.sources if s.resource in hot)
+    def __init__(self, loaded: LoadedNode) -> None:
+        overloaded = {p.resource for p in loaded.verdict.pressures if p.overloaded}
+        self._loads: tuple[SourceLoad, ...] = tuple(
+            s for s in loaded.sources if s.resource in overloaded
+        )
         self._at_start = {load.resource: self._over(load, load.nothing) for load in self._loads}
 
     def left(self, gone: Sequence[Candidate]) -> float:
@@ -62,21 +64,21 @@ class Excess:
         A need is what has to go for a resource to be at its stop line in one window; 1.0 is all of
         it. Pods are rows, needs are columns. A resource that is there already has no needs.
         """
-        columns: list[Floats] = []
+        arrays: list[Floats] = []
         choices: list[tuple[int, ...]] = []
         for load in self._loads:
-            line = load.lines.stop_ratio + RELIEF_TOLERANCE_RATIO
+            line = load.thresholds.stop_ratio + RELIEF_TOLERANCE_RATIO
             needs = [
                 max((basis.ratios[i] - line) * basis.denominator for basis in load.bases)
                 for i in range(len(load.nothing))
             ]
             if min(needs) <= 0:
                 continue
-            choices.append(tuple(range(len(columns), len(columns) + len(needs))))
+            choices.append(tuple(range(len(arrays), len(arrays) + len(needs))))
             used = np.array([c.usage[load.resource] for c in candidates], dtype=float)
             used = used.reshape(len(candidates), len(needs))
-            columns.extend(used[:, i] / need for i, need in enumerate(needs))
-        table = np.stack(columns, axis=1) if columns else np.zeros((len(candidates), 0))
+            arrays.extend(used[:, i] / need for i, need in enumerate(needs))
+        table = np.stack(arrays, axis=1) if arrays else np.zeros((len(candidates), 0))
         return table, tuple(choices)
 
     def _share_left(self, load: SourceLoad, gone: Sequence[Candidate]) -> float:
@@ -85,7 +87,7 @@ class Excess:
 
     @staticmethod
     def _over(load: SourceLoad, removed: Sequence[float]) -> float:
-        return load.lowest_without(removed) - load.lines.stop_ratio
+        return load.lowest_without(removed) - load.thresholds.stop_ratio
 
 
 def _sum(load: SourceLoad, gone: Sequence[Candidate]) -> tuple[float, ...]:

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from desched.model.plan import RefusalReason
-from desched.planning.placement.destinations import Places
-from desched.planning.selection.limits import OF_ALLOWANCE, Allowance
-from desched.planning.selection.one_node import Cover, HotNode, Move, choose_cover
+from desched.planning.placement.destinations import Destinations
+from desched.planning.selection.limits import OF_QUOTA, EvictionQuota
+from desched.planning.selection.one_node import Move, NodeSelection, OverloadedNode, select_for_node
 
 MOVABLE_SHARE = 0.5
 """If the best moves clear less of a node's excess, the load is not the pods' to take away."""
@@ -25,16 +25,16 @@ Demerit = tuple[int, float, float]
 class Choice(msgspec.Struct, frozen=True):
     """The moves of a whole plan.
 
-    `order` has the nodes in the order of acting, `covers` is keyed by their names, and `places` is
-    what all the moves leave.
+    `order` has the nodes in the order of acting, `covers` is keyed by their names, and
+    `destinations` is what all the moves leave.
     """
 
-    order: tuple[HotNode, ...]
-    covers: Mapping[str, Cover]
-    places: Places
+    order: tuple[OverloadedNode, ...]
+    covers: Mapping[str, NodeSelection]
+    destinations: Destinations
 
     @property
-    def moves(self) -> list[tuple[HotNode, Move]]:
+    def moves(self) -> list[tuple[OverloadedNode, Move]]:
         """All moves with the nodes that they leave, in the order of acting."""
         return [(node, move) for node in self.order for move in self.covers[node.name].moves]
 
@@ -44,7 +44,7 @@ class Choice(msgspec.Struct, frozen=True):
         return demerit(self.covers.values())
 
 
-def demerit(covers: Collection[Cover]) -> Demerit:
+def demerit(covers: Collection[NodeSelection]) -> Demerit:
     """How bad these covers are together."""
     return (
         sum(not cover.relieved for cover in covers),
@@ -58,52 +58,58 @@ def better(best: Choice, other: Choice) -> Choice:
     return other if other.demerit < best.demerit else best
 
 
-def take_turns(nodes: Iterable[HotNode], places: Places, allowance: Allowance) -> Choice:
+def relieve_nodes(
+    nodes: Iterable[OverloadedNode], destinations: Destinations, quota: EvictionQuota
+) -> Choice:
     """The choice that comes of this order of turns."""
     nodes = tuple(nodes)
-    covers: dict[str, Cover] = {}
+    covers: dict[str, NodeSelection] = {}
     for node in nodes:
-        covers[node.name], places, allowance = take_turn(node, places, allowance)
-    return Choice(nodes, covers, places)
+        covers[node.name], destinations, quota = relieve_node(node, destinations, quota)
+    return Choice(nodes, covers, destinations)
 
 
-def take_turn(
-    node: HotNode, places: Places, allowance: Allowance
-) -> tuple[Cover, Places, Allowance]:
+def relieve_node(
+    node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
+) -> tuple[NodeSelection, Destinations, EvictionQuota]:
     """The node's cover, without moves where the best ones would hardly help or none is allowed.
 
     The places and the allowance are what it leaves to the nodes that follow.
     """
-    if allowance.exhausted:
-        stay = dict.fromkeys(_uids(node), (allowance.exhausted, ""))
-        return Cover((), 1.0, relieved=False, stay=stay, exhausted=True), places, allowance
-    cover, trial = choose_cover(node, places, allowance)
+    if quota.exhausted:
+        stay = dict.fromkeys(_uids(node), (quota.exhausted, ""))
+        return (
+            NodeSelection((), 1.0, relieved=False, stay=stay, exhausted=True),
+            destinations,
+            quota,
+        )
+    cover, trial = select_for_node(node, destinations, quota)
     if cover.left > MOVABLE_SHARE:
         best = cover
         if lacks_evictions(cover):
-            best = choose_cover(node, places.without_limits(), None)[0]
+            best = select_for_node(node, destinations.without_limits(), None)[0]
         if best.left > MOVABLE_SHARE:
-            return _stuck(node, best), places, allowance
-    return cover, trial.places, trial.allowance or allowance
+            return _stuck(node, best), destinations, quota
+    return cover, trial.destinations, trial.quota or quota
 
 
-def lacks_evictions(cover: Cover) -> bool:
+def lacks_evictions(cover: NodeSelection) -> bool:
     """Whether limits or budgets kept pods of the node."""
-    return any(reason in OF_ALLOWANCE for reason, _ in cover.stay.values())
+    return any(reason in OF_QUOTA for reason, _ in cover.stay.values())
 
 
-def dissuaded(node: HotNode, pods: Iterable[str]) -> HotNode:
+def dissuaded(node: OverloadedNode, pods: Iterable[str]) -> OverloadedNode:
     """The node with so high a price on these pods that it takes others if it can."""
     return msgspec.structs.replace(node, prices={**node.prices, **dict.fromkeys(pods, DISSUASION)})
 
 
-def _stuck(node: HotNode, best: Cover) -> Cover:
+def _stuck(node: OverloadedNode, best: NodeSelection) -> NodeSelection:
     """No moves, for the best ones would hardly help."""
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
     moved = dict.fromkeys(_uids(node), (RefusalReason.EXCESS_NOT_MOVABLE, stuck))
     stay = {**moved, **best.stay}
-    return Cover((), 1.0, relieved=False, stay=stay, exhausted=False, stuck=stuck)
+    return NodeSelection((), 1.0, relieved=False, stay=stay, exhausted=False, stuck=stuck)
 
 
-def _uids(node: HotNode) -> list[str]:
+def _uids(node: OverloadedNode) -> list[str]:
     return [candidate.pod.uid for candidate in node.candidates]

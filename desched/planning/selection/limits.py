@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod
-from desched.model.memory import EvictionRecord
 from desched.model.plan import RefusalReason
+from desched.model.state import EvictionRecord
 from desched.policy.policy import EvictionLimits, Share, count_of
 
-OF_ALLOWANCE = frozenset(
+OF_QUOTA = frozenset(
     {
         RefusalReason.LIMIT_TOTAL,
         RefusalReason.LIMIT_NODE,
@@ -39,7 +39,7 @@ class Quota(msgspec.Struct, frozen=True, gc=False):
     members: tuple[int, ...]
 
 
-class Allowance:
+class EvictionQuota:
     """Counts what the plan takes, so that no prefix of it can exceed a limit or a budget.
 
     `replicas_to_spare` says how many replicas the workload of a pod can do without, None where that
@@ -78,9 +78,9 @@ class Allowance:
             return RefusalReason.LIMIT_IN_FLIGHT
         return None
 
-    def copy(self) -> "Allowance":
+    def copy(self) -> "EvictionQuota":
         """A trial that can be thrown away."""
-        trial = object.__new__(Allowance)
+        trial = object.__new__(EvictionQuota)
         trial.__dict__.update(self.__dict__)
         trial._taken = self._taken.copy()
         return trial

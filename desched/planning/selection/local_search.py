@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from desched.planning.placement.destinations import Places
-from desched.planning.selection.greedy import Choice, Demerit, demerit, dissuaded, take_turn
-from desched.planning.selection.limits import Allowance
-from desched.planning.selection.one_node import Cover, HotNode
+from desched.planning.placement.destinations import Destinations
+from desched.planning.selection.greedy import Choice, Demerit, demerit, dissuaded, relieve_node
+from desched.planning.selection.limits import EvictionQuota
+from desched.planning.selection.one_node import NodeSelection, OverloadedNode
 from desched.planning.selection.prices import Market
 
 DISSUADED, FREED = 0.2, 0.1
@@ -34,15 +34,15 @@ Source: Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018
 
 _ROUNDING = 1e-6
 
-_Turn = tuple[Cover, Places, Allowance]
-_Change = tuple[int, list[HotNode]]
+_Turn = tuple[NodeSelection, Destinations, EvictionQuota]
+_Change = tuple[int, list[OverloadedNode]]
 """The first turn that it changes, and the order with it."""
 
 
 class _Line(msgspec.Struct, frozen=True):
     """Nodes in their order with the turns that they took."""
 
-    order: tuple[HotNode, ...] = ()
+    order: tuple[OverloadedNode, ...] = ()
     turns: tuple[_Turn, ...] = ()
 
     def choice(self) -> Choice:
@@ -54,10 +54,12 @@ class _Line(msgspec.Struct, frozen=True):
 class _Search:
     """What the line of turns begins with, and how much work is left to do."""
 
-    def __init__(self, places: Places, allowance: Allowance, market: Market, effort: int) -> None:
-        self._start = (places, allowance)
+    def __init__(
+        self, destinations: Destinations, quota: EvictionQuota, market: Market, effort: int
+    ) -> None:
+        self._start = (destinations, quota)
         self._market = market
-        self._end = places.steps + effort
+        self._end = destinations.steps + effort
 
     @property
     def is_over(self) -> bool:
@@ -65,23 +67,25 @@ class _Search:
         return self._start[0].steps >= self._end
 
     def followed(
-        self, line: _Line, nodes: Sequence[HotNode], limit: Demerit | None = None
+        self, line: _Line, nodes: Sequence[OverloadedNode], limit: Demerit | None = None
     ) -> _Line | None:
         """The line with these nodes behind it; None once it is sure to be worse than the limit."""
         turns = list(line.turns)
         for i, node in enumerate(nodes):
-            places, allowance = turns[-1][1:] if turns else self._start
-            turns.append(take_turn(node, places, allowance))
+            destinations, quota = turns[-1][1:] if turns else self._start
+            turns.append(relieve_node(node, destinations, quota))
             if limit is not None and self._least(turns, nodes[i + 1 :], limit) > limit:
                 return None
         return _Line((*line.order, *nodes), tuple(turns))
 
-    def _least(self, turns: Sequence[_Turn], nodes: Iterable[HotNode], limit: Demerit) -> Demerit:
+    def _least(
+        self, turns: Sequence[_Turn], nodes: Iterable[OverloadedNode], limit: Demerit
+    ) -> Demerit:
         """The least demerit that a line can have once these nodes have taken their turns, too."""
-        hot, left, cost = demerit([cover for cover, *_ in turns])
-        if hot >= limit[0]:  # all of them have to be relieved
+        overloaded, left, cost = demerit([cover for cover, *_ in turns])
+        if overloaded >= limit[0]:  # all of them have to be relieved
             cost += sum(self._market.alone(node) or 0.0 for node in nodes)
-        return hot, left, round(cost - _ROUNDING, 6)
+        return overloaded, left, round(cost - _ROUNDING, 6)
 
     def short(self, line: _Line) -> list[int]:
         """The turns of nodes that fell short."""
@@ -90,18 +94,18 @@ class _Search:
 
 
 def improved(
-    start: Choice, places: Places, allowance: Allowance, market: Market, effort: int
+    start: Choice, destinations: Destinations, quota: EvictionQuota, market: Market, effort: int
 ) -> Choice:
     """A choice that is at least as good.
 
     Args:
         start: the choice to begin with.
-        places: where pods may go; not changed.
-        allowance: what limits and budgets leave; not changed.
+        destinations: where pods may go; not changed.
+        quota: what limits and budgets leave; not changed.
         market: knows which nodes fell short.
-        effort: how many steps (`Places.steps`) may be made, give or take one round of turns.
+        effort: how many steps (`Destinations.steps`) may be made, give or take one round of turns.
     """
-    search = _Search(places, allowance, market, effort)
+    search = _Search(destinations, quota, market, effort)
     is_short = any(market.fell_short(node, start.covers[node.name]) for node in start.order)
     line = search.followed(_Line(), start.order) if is_short and effort > 0 else None
     if line is None:
@@ -132,7 +136,7 @@ def _relieved(line: _Line) -> set[str]:
 
 
 def _change(
-    number: int, line: _Line, short: Sequence[int], originals: Mapping[str, HotNode]
+    number: int, line: _Line, short: Sequence[int], originals: Mapping[str, OverloadedNode]
 ) -> _Change:
     """A change for a node that fell short, or for one that may be in its way.
 
@@ -152,5 +156,5 @@ def _change(
     return min(position, other), order
 
 
-def _key(order: Sequence[HotNode]) -> tuple[object, ...]:
+def _key(order: Sequence[OverloadedNode]) -> tuple[object, ...]:
     return tuple((node.name, tuple(sorted(node.prices.items()))) for node in order)

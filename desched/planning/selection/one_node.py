@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from desched.model.plan import RefusalReason
-from desched.planning.overload.node_load import NodeLoadState
-from desched.planning.placement.destinations import Denial, Place, Places
+from desched.planning.overload.node_load import LoadedNode
+from desched.planning.placement.destinations import Denial, Destination, Destinations
 from desched.planning.selection.excess import Candidate, Excess
-from desched.planning.selection.limits import Allowance
+from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.set_cover import Covering
 
 LEAST_RELIEF_SHARE = 0.02
@@ -30,30 +30,30 @@ MOST_PODS_AT_ONCE = 3
 """Larger covers are not weighed against those of other nodes: there are too many of them."""
 
 
-class HotNode(msgspec.Struct, frozen=True):
+class OverloadedNode(msgspec.Struct, frozen=True):
     """An overloaded node and those of its pods that may be moved, by name.
 
     `prices`, by the pod's uid, are added to costs for pods that take what other nodes need more.
     """
 
-    state: NodeLoadState
+    loaded: LoadedNode
     candidates: tuple[Candidate, ...]
     prices: Mapping[str, float] = {}
 
     @property
     def name(self) -> str:
         """The node's name."""
-        return self.state.node.name
+        return self.loaded.node.name
 
 
 class Move(msgspec.Struct, frozen=True):
     """A candidate with the place where its replacement is expected."""
 
     candidate: Candidate
-    place: Place
+    destination: Destination
 
 
-class Cover(msgspec.Struct, frozen=True):
+class NodeSelection(msgspec.Struct, frozen=True):
     """The moves chosen for one node, in the order of acting, and why its other candidates stay.
 
     `left` is the share of the node's excess that stays, `stay` is keyed by the pod's uid.
@@ -74,21 +74,21 @@ class Cover(msgspec.Struct, frozen=True):
         return sum(move.candidate.cost for move in self.moves)
 
 
-def choose_cover(
-    node: HotNode, places: Places, allowance: Allowance | None
-) -> tuple[Cover, "Trial"]:
+def select_for_node(
+    node: OverloadedNode, destinations: Destinations, quota: EvictionQuota | None
+) -> tuple[NodeSelection, "TrialMoves"]:
     """The cheapest moves that bring the node to its stop lines, as far as pods and places allow.
 
     The trial has the places and the allowance that the moves leave.
 
     Args:
         node: an overloaded node with its candidates.
-        places: where pods may go; not changed.
-        allowance: what limits and budgets leave to this plan, not changed; None ignores them.
+        destinations: where pods may go; not changed.
+        quota: what limits and budgets leave to this plan, not changed; None ignores them.
     """
-    task, setbacks = _Task(node, allowance), 0
+    task, setbacks = _Task(node, quota), 0
     while True:
-        trial = Trial(places, allowance)
+        trial = TrialMoves(destinations, quota)
         chosen = task.cheapest()
         if chosen is None:
             moves = _one_by_one(task, trial)
@@ -102,38 +102,38 @@ def choose_cover(
         full = any(reason is RefusalReason.NO_NODE_FITS for reason, _ in denied.values())
         before, setbacks = setbacks, setbacks + (ENOUGH_SETBACKS if full else 1)
         if before < ENOUGH_SETBACKS <= setbacks:
-            alone = Trial(places, allowance)
+            alone = TrialMoves(destinations, quota)
             task.denied |= {
                 c.pod.uid: refusal for c in task.open if isinstance(refusal := alone.find(c), tuple)
             }
     return task.cover(moves, trial), trial
 
 
-def cheapest_pods(node: HotNode, allowance: Allowance | None) -> list[Candidate] | None:
+def cheapest_pods(node: OverloadedNode, quota: EvictionQuota | None) -> list[Candidate] | None:
     """The node's cheapest cover if there were room everywhere; None if there is none."""
-    return _Task(node, allowance).cheapest()
+    return _Task(node, quota).cheapest()
 
 
 def cheap_covers(
-    node: HotNode, allowance: Allowance, most: int
+    node: OverloadedNode, quota: EvictionQuota, most: int
 ) -> list[tuple[float, tuple[Candidate, ...]]]:
     """The node's cheapest covers with their costs if there were room everywhere, cheapest first.
 
     Args:
         node: an overloaded node with its candidates.
-        allowance: what limits and budgets leave to single pods; together they may exceed it.
+        quota: what limits and budgets leave to single pods; together they may exceed it.
         most: how many covers are enough.
     """
-    return _Task(node, allowance).cheap(most)
+    return _Task(node, quota).cheap(most)
 
 
 class _Task:
     """One node's excess, and the candidates that have not been denied yet."""
 
-    def __init__(self, node: HotNode, allowance: Allowance | None) -> None:
+    def __init__(self, node: OverloadedNode, quota: EvictionQuota | None) -> None:
         self._candidates = node.candidates
-        self._allowance = allowance
-        self._excess = Excess(node.state)
+        self._quota = quota
+        self._excess = Excess(node.loaded)
         self._shares, self._choices = self._excess.shares(node.candidates)
         self._costs = np.array(
             [c.cost + node.prices.get(c.pod.uid, 0.0) for c in node.candidates], dtype=float
@@ -143,7 +143,7 @@ class _Task:
         useful |= not self._choices
         self.denied: dict[str, Denial] = {}
         for helps, candidate in zip(useful.tolist(), node.candidates, strict=True):
-            refusal = allowance.refuse(candidate.pod) if allowance else None
+            refusal = quota.refuse(candidate.pod) if quota else None
             if not helps:
                 refusal = self._too_little(candidate)
             if refusal is not None:
@@ -164,7 +164,7 @@ class _Task:
             self._shares[rows],
             self._costs[rows],
             self._choices,
-            tuple(self._allowance.quotas(pods)) if self._allowance else (),
+            tuple(self._quota.quotas(pods)) if self._quota else (),
         )
         found = covering.cheapest()
         if found is None:
@@ -203,7 +203,7 @@ class _Task:
         order = np.lexsort((-worth[np.arange(len(rows)), resource], resource))
         return [self._candidates[rows[i]] for i in order if helps[i].any()]
 
-    def cover(self, moves: list[Move], trial: "Trial") -> Cover:
+    def cover(self, moves: list[Move], trial: "TrialMoves") -> NodeSelection:
         """The result, with a reason for each candidate that stays."""
         gone = [move.candidate for move in moves]
         moved = {candidate.pod.uid for candidate in gone}
@@ -213,7 +213,7 @@ class _Task:
             if c.pod.uid not in moved
         }
         left, relieved = self._excess.left(gone), self._excess.clears(gone)
-        return Cover(tuple(moves), left, relieved, stay, trial.exhausted)
+        return NodeSelection(tuple(moves), left, relieved, stay, trial.exhausted)
 
     def _open(self) -> list[int]:
         return [i for i, c in enumerate(self._candidates) if c.pod.uid not in self.denied]
@@ -224,17 +224,17 @@ class _Task:
         return RefusalReason.NO_RELIEF, f"it would take only {found} off the node"
 
 
-class Trial:
+class TrialMoves:
     """Moves candidates for trial, on copies of what is left of places and allowance."""
 
-    def __init__(self, places: Places, allowance: Allowance | None) -> None:
-        self.places = places.copy()
-        self.allowance = allowance.copy() if allowance else None
+    def __init__(self, destinations: Destinations, quota: EvictionQuota | None) -> None:
+        self.destinations = destinations.copy()
+        self.quota = quota.copy() if quota else None
 
     @property
     def exhausted(self) -> bool:
         """Whether no further eviction is allowed at all."""
-        return self.allowance is not None and self.allowance.exhausted is not None
+        return self.quota is not None and self.quota.exhausted is not None
 
     def move_all(self, candidates: Iterable[Candidate]) -> tuple[list[Move], dict[str, Denial]]:
         """Move them in this order up to the first that is denied; its reason, keyed by its uid."""
@@ -250,21 +250,21 @@ class Trial:
     def find(self, candidate: Candidate) -> Move | Denial:
         """The move of the candidate as things stand now, or why there is none; changes nothing."""
         pod = candidate.pod
-        denial = self.allowance.refuse(pod) if self.allowance else None
+        denial = self.quota.refuse(pod) if self.quota else None
         if denial is not None:
             return denial
-        place = self.places.find(pod, candidate.charge)
-        return Move(candidate, place) if isinstance(place, Place) else place
+        destination = self.destinations.find(pod, candidate.charge)
+        return Move(candidate, destination) if isinstance(destination, Destination) else destination
 
     def take(self, move: Move) -> None:
         """Count the pod as evicted and its replacement as there."""
         candidate = move.candidate
-        self.places.take(move.place, candidate.pod, candidate.charge)
-        if self.allowance:
-            self.allowance.take(candidate.pod)
+        self.destinations.take(move.destination, candidate.pod, candidate.charge)
+        if self.quota:
+            self.quota.take(candidate.pod)
 
 
-def _one_by_one(task: _Task, trial: Trial) -> list[Move]:
+def _one_by_one(task: _Task, trial: TrialMoves) -> list[Move]:
     """The most useful moves, as many as are allowed and possible."""
     moves: list[Move] = []
     while (move := _first_possible(task, trial, moves)) is not None:
@@ -273,7 +273,7 @@ def _one_by_one(task: _Task, trial: Trial) -> list[Move]:
     return moves
 
 
-def _first_possible(task: _Task, trial: Trial, moves: list[Move]) -> Move | None:
+def _first_possible(task: _Task, trial: TrialMoves, moves: list[Move]) -> Move | None:
     """The most useful of the possible moves after these; each that is not possible is denied."""
     for candidate in task.most_useful([move.candidate for move in moves]):
         move = trial.find(candidate)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from desched.model.plan import RefusalReason
-from desched.planning.selection.limits import Allowance
-from desched.planning.selection.one_node import Cover, HotNode, cheapest_pods
+from desched.planning.selection.limits import EvictionQuota
+from desched.planning.selection.one_node import NodeSelection, OverloadedNode, cheapest_pods
 
 PRICE_STEP = 0.25
 """A quarter of an eviction: less than what tells one priority from the next."""
@@ -34,16 +34,16 @@ _ITS_OWN = {RefusalReason.NO_RELIEF, RefusalReason.NOT_NEEDED, RefusalReason.LIM
 class Market:
     """Learns from one choice to the next which nodes fell short, and what is short."""
 
-    def __init__(self, nodes: Sequence[HotNode], allowance: Allowance) -> None:
+    def __init__(self, nodes: Sequence[OverloadedNode], quota: EvictionQuota) -> None:
         self._nodes = nodes
-        self._allowance = allowance
+        self._quota = quota
         self._setbacks: Counter[str] = Counter()
         self._prices: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._load_price = 0.0
         self._alone: dict[str, float | None] = {}
         self._rounds = 0
 
-    def next_order(self, covers: Mapping[str, Cover]) -> list[HotNode]:
+    def next_order(self, covers: Mapping[str, NodeSelection]) -> list[OverloadedNode]:
         """The nodes with prices, those first that fell short most often; none if none did.
 
         Args:
@@ -59,7 +59,7 @@ class Market:
         self._adapt_prices()
         return sorted(map(self._priced, self._nodes), key=lambda n: -self._setbacks[n.name])
 
-    def fell_short(self, node: HotNode, cover: Cover) -> bool:
+    def fell_short(self, node: OverloadedNode, cover: NodeSelection) -> bool:
         """Whether an earlier turn might have given the node more, or the same for less."""
         if cover.exhausted and not cover.relieved:
             return False  # hottest first: a cooler node does not take the cycle's last evictions
@@ -68,10 +68,10 @@ class Market:
         best = self.alone(node)
         return best is not None and (not cover.relieved or cover.cost > best + COST_TOLERANCE)
 
-    def alone(self, node: HotNode) -> float | None:
+    def alone(self, node: OverloadedNode) -> float | None:
         """What relieving the node would cost if it were alone; None if nothing relieves it."""
         if node.name not in self._alone:
-            pods = cheapest_pods(msgspec.structs.replace(node, prices={}), self._allowance)
+            pods = cheapest_pods(msgspec.structs.replace(node, prices={}), self._quota)
             self._alone[node.name] = None if pods is None else sum(c.cost for c in pods)
         return self._alone[node.name]
 
@@ -79,8 +79,8 @@ class Market:
         asked: Counter[tuple[str, str]] = Counter()
         left: dict[tuple[str, str], int] = {}
         for node in map(self._priced, self._nodes):
-            for candidate in cheapest_pods(node, self._allowance) or ():
-                counts = self._allowance.left(candidate.pod)
+            for candidate in cheapest_pods(node, self._quota) or ():
+                counts = self._quota.left(candidate.pod)
                 asked.update(counts.keys())
                 left |= counts
         step = PRICE_STEP / math.sqrt(self._rounds)
@@ -88,12 +88,12 @@ class Market:
             missing = asked[count] - left.get(count, 1)
             self._prices[count] = max(0.0, self._prices[count] + step * missing)
 
-    def _priced(self, node: HotNode) -> HotNode:
+    def _priced(self, node: OverloadedNode) -> OverloadedNode:
         prices = {}
         for candidate in node.candidates:
-            counts = self._allowance.left(candidate.pod)
+            counts = self._quota.left(candidate.pod)
             load_ratio = sum(
-                candidate.charge[s.resource] / s.bases[0].denominator for s in node.state.sources
+                candidate.charge[s.resource] / s.bases[0].denominator for s in node.loaded.sources
             )
             prices[candidate.pod.uid] = (
                 sum(self._prices[count] for count in counts) + self._load_price * load_ratio

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from desched.model.cluster import Pod
-from desched.model.memory import Memory, Pause, PauseScope
 from desched.model.plan import RefusalReason
-from desched.planning.overload.node_load import NodeLoadState
+from desched.model.state import Pause, PauseScope, State
+from desched.planning.overload.node_load import LoadedNode
 from desched.planning.selection.one_node import Move
 
-Chosen = tuple[NodeLoadState, Move]
+Chosen = tuple[LoadedNode, Move]
 
 
 def cut_to_probes(
-    moves: Iterable[Chosen], memory: Memory, spare: Callable[[Pod], int], now: datetime
+    moves: Iterable[Chosen], state: State, spare: Callable[[Pod], int], now: datetime
 ) -> tuple[list[Chosen], list[tuple[Pod, RefusalReason, str]], frozenset[str]]:
     """The moves that may be made while probes are due, why the others wait, and which are probes.
 
@@ -22,19 +22,19 @@ def cut_to_probes(
 
     Args:
         moves: all moves of a plan in the order of acting; any of them is safe alone.
-        memory: the pauses, and what is under way.
+        state: the pauses, and what is under way.
         spare: how many replicas the workload of a pod can do without.
         now: the time of the decision.
     """
     kept = list(moves)
     denied: list[tuple[Pod, RefusalReason, str]] = []
     probes: set[str] = set()
-    for pause in memory.pauses:
+    for pause in state.pauses:
         if pause.by or pause.lasts(now) or pause.scope is PauseScope.WORKLOAD:
             continue
         concerned = [chosen for chosen in kept if _concerns(pause, chosen[0].verdict.pool)]
         probe = None
-        if not any(r.probe and _concerns(pause, r.pool) for r in memory.in_flight):
+        if not any(r.probe and _concerns(pause, r.pool) for r in state.in_flight):
             probe = max(concerned, key=lambda chosen: spare(chosen[1].candidate.pod), default=None)
         for chosen in concerned:
             pod = chosen[1].candidate.pod

@@ -104,7 +104,7 @@ class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def _starts(self) -> Indexes:
         """The first column of each resource."""
-        return np.array([columns[0] for columns in self.choices], dtype=np.intp)
+        return np.array([arrays[0] for arrays in self.choices], dtype=np.intp)
 
 
 class _Search:
@@ -119,18 +119,18 @@ class _Search:
         self._shares = problem.shares[self._order]
         self._costs = costs[self._order]
         self._member = np.zeros((len(costs), len(problem.quotas)), dtype=np.int64)
-        place = np.empty(len(costs), dtype=np.intp)
-        place[self._order] = np.arange(len(costs))
+        destination = np.empty(len(costs), dtype=np.intp)
+        destination[self._order] = np.arange(len(costs))
         for column, quota in enumerate(problem.quotas):
-            self._member[place[list(quota.members)], column] = 1
+            self._member[destination[list(quota.members)], column] = 1
         self._most = np.array([quota.most for quota in problem.quotas], dtype=np.int64)
-        self._place = place
+        self._destination = destination
 
     def greedy(self) -> list[int] | None:
         """A cover by the best relief for its cost, without what turned out not to be needed."""
         chosen: list[int] = []
-        room = self._most
-        open_ = (self._member <= room).all(axis=1)
+        free = self._most
+        open_ = (self._member <= free).all(axis=1)
         covered = np.zeros(self._shares.shape[1])
         left = self._problem.left(covered[None])[0]
         while left.max(initial=0.0) > _EPSILON:
@@ -141,8 +141,8 @@ class _Search:
             if worth[best] <= _EPSILON:
                 return None
             chosen.append(best)
-            room = room - self._member[best]
-            open_ &= (self._member <= room).all(axis=1)
+            free = free - self._member[best]
+            open_ &= (self._member <= free).all(axis=1)
             open_[best] = False
             covered = covered + self._shares[best]
             left = left_after[best]
@@ -179,11 +179,13 @@ class _Search:
             kept: pods that are in every cover looked at.
             most_branches: where to give up.
         """
-        base = self._place[list(kept)] if kept else np.empty(0, dtype=np.intp)
+        base = self._destination[list(kept)] if kept else np.empty(0, dtype=np.intp)
         free = np.delete(np.arange(len(self._costs)), base)
         shares, costs, member = self._shares[free], self._costs[free], self._member[free]
         best = None if known is None else list(known)
-        bound = np.inf if known is None else float(self._costs[self._place[list(known)]].sum())
+        bound = (
+            np.inf if known is None else float(self._costs[self._destination[list(known)]].sum())
+        )
         cheapest = _cheapest_per_share(shares, costs)
 
         sets, last = np.empty((1, 0), dtype=np.intp), np.array([-1])

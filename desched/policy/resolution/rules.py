@@ -47,7 +47,7 @@ def rules_between(args: LoadAwareArgs, path: KeyPath, notes: Notes) -> tuple[Res
                 ResourceRule(
                     resource=resource,
                     low_ratio=low[resource] / 100,
-                    trigger_ratio=high[resource] / 100,
+                    target_ratio=high[resource] / 100,
                     stop_margin_ratio=margins.stop / 100,
                     ceiling_margin_ratio=margins.ceiling / 100,
                     windows_seconds=_windows(args, resource, path, notes),

@@ -1,33 +1,33 @@
-"""Runs one cycle: the policy and the memory as they are now, the five words, and the report."""
+"""Runs one cycle: the policy and the state as they are now, the five words, and the report."""
 
 from collections.abc import Callable
 
-from desched.cycle import CycleContext, run_cycle
+from desched.cycle import CycleInfo, run_cycle
 from desched.errors import ConfigurationError
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport
 from desched.policy.policy import Policy
 from desched.ports import World
 from desched.service.inputs.policy_file import PolicyFile, PolicyReading
-from desched.service.inputs.state_keeper import KeptMemory
+from desched.service.inputs.state_keeper import StateKeeper
 
 ReportSink = Callable[[CycleReport], None]
 PolicyListener = Callable[[PolicyReading], None]
 
 
 class CycleRunner:
-    """Cycles, one after the other; each hands its memory to the next.
+    """Cycles, one after the other; each hands its state to the next.
 
-    `context` is what their reports say, numbered from 1 on.
+    `info` is what their reports say, numbered from 1 on.
     """
 
     def __init__(
-        self, world: World, policy_file: PolicyFile, memory: KeptMemory, context: CycleContext
+        self, world: World, policy_file: PolicyFile, state: StateKeeper, info: CycleInfo
     ) -> None:
         self._world = world
         self._policy_file = policy_file
-        self._memory = memory
-        self._context = context._replace(number=0)
+        self._state = state
+        self._info = info._replace(number=0)
         self._sinks: tuple[ReportSink, ...] = ()
         self._listeners: tuple[PolicyListener, ...] = ()
 
@@ -46,7 +46,7 @@ class CycleRunner:
             ObservationError: the cluster or its load could not be read.
             ConfigurationError: there is no policy that can be used.
         """
-        self._context = self._context._replace(number=self._context.number + 1)
+        self._info = self._info._replace(number=self._info.number + 1)
         reading = self._policy_file.read()
         try:
             report = self._run_by(reading.policy)
@@ -63,8 +63,8 @@ class CycleRunner:
         return report
 
     def _run_by(self, policy: Policy) -> CycleReport:
-        memory = self._memory.load(policy)
-        report, memory = run_cycle(self._world, policy, memory, self._context, self._memory.write)
+        state = self._state.load(policy)
+        report, state = run_cycle(self._world, policy, state, self._info, self._state.write)
         if report.plan.hold is not HoldReason.CLOCKS_DIFFER:  # it would forget by the wrong time
-            self._memory.write_last(memory)
+            self._state.write_last(state)
         return report

@@ -106,7 +106,7 @@ def _move_lines(eviction: PlannedEviction) -> Iterable[str]:
     yield f"of {eviction.workload}, priority {eviction.priority}, cost {eviction.cost:.1f}"
     yield (
         f"{eviction.node} → {eviction.expected_node} (expected; "
-        f"{count(eviction.places, 'node has', 'nodes have')} room), takes {relief} away"
+        f"{count(eviction.destinations, 'node has', 'nodes have')} room), takes {relief} away"
     )
     yield f"because {eviction.reason}"
     if eviction.steered:

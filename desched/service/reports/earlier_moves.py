@@ -7,10 +7,10 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from desched.model.memory import FAILURES, EvictionRecord, MoveResult
 from desched.model.report import CycleReport
+from desched.model.state import FAILURES, EvictionRecord, MoveResult
 from desched.service.reports.grouped_list import Member, counted, groups
-from desched.service.reports.on_hold import LeftAlone, left_alone
+from desched.service.reports.on_hold import OnHold, on_hold
 from desched.service.reports.times import clock_time
 
 _ORDER = tuple(MoveResult)
@@ -23,12 +23,12 @@ def print_earlier_moves(report: CycleReport, console: Console) -> None:
         console.print(Text("What became of earlier evictions:", style="bold"))
         console.print(groups(_by_result(report.settled)))
         console.print()
-    if report.memory.in_flight:
+    if report.state.in_flight:
         console.print(Text("Evictions in flight:", style="bold"))
-        under_way = [_under_way(record, now) for record in report.memory.in_flight]
+        under_way = [_under_way(record, now) for record in report.state.in_flight]
         console.print(counted([("whose replacement is awaited:", under_way)]))
         console.print()
-    rows = list(_left_alone(left_alone(report.memory, now), now))
+    rows = list(_left_alone(on_hold(report.state, now), now))
     if rows:
         console.print(Text("Left alone for now:", style="bold"))
         console.print(counted(rows))
@@ -58,7 +58,7 @@ def _under_way(record: EvictionRecord, now: datetime) -> Member:
     )
 
 
-def _left_alone(alone: LeftAlone, now: datetime) -> Iterator[tuple[str, Sequence[Member]]]:
+def _left_alone(alone: OnHold, now: datetime) -> Iterator[tuple[str, Sequence[Member]]]:
     if alone.pauses:
         told = [Member(pause.describe()) for pause in alone.pauses]
         yield "paused; `desched resume` ends a pause:", told

@@ -78,7 +78,7 @@ def _line(ratio: float) -> str:
 def _excess(verdict: NodeVerdict) -> float:
     """How far the resource that is worst off is above its line; without numbers, last."""
     return max(
-        (pressure.lowest_ratio - pressure.trigger_ratio for pressure in verdict.pressures),
+        (pressure.lowest_ratio - pressure.target_ratio for pressure in verdict.pressures),
         default=float("-inf"),
     )
 
@@ -105,6 +105,6 @@ def _cells(pressure: ResourcePressure | None) -> tuple[Text, Text, Text]:
     style = CLASS_STYLES[NodeClass.OVERLOADED] if pressure.overloaded else ""
     return (
         Text("/".join(percent(ratio) for ratio in levels), style=style),
-        Text(f"{_line(pressure.trigger_ratio)}/{_line(pressure.stop_ratio)}"),
+        Text(f"{_line(pressure.target_ratio)}/{_line(pressure.stop_ratio)}"),
         Text(after),
     )

@@ -1,12 +1,12 @@
-"""What is left alone for a while, picked out of the memory for every kind of output."""
+"""What is left alone for a while, picked out of the state for every kind of output."""
 
 from datetime import datetime
 from typing import NamedTuple
 
-from desched.model.memory import CoolDown, Memory, NodeRounds, Pause
+from desched.model.state import CoolDown, NodeRounds, Pause, State
 
 
-class LeftAlone(NamedTuple):
+class OnHold(NamedTuple):
     """What is not moved now; `awaiting_probe` are pauses whose time is over, but not their cause.
 
     All are sorted by name, so that equal states read the same.
@@ -18,19 +18,19 @@ class LeftAlone(NamedTuple):
     awaiting_probe: tuple[Pause, ...]
 
 
-def left_alone(memory: Memory, now: datetime) -> LeftAlone:
-    """What the memory says is to be left alone at this time."""
-    pauses = sorted(memory.pauses, key=lambda pause: (pause.scope, pause.subject))
-    return LeftAlone(
+def on_hold(state: State, now: datetime) -> OnHold:
+    """What the state says is to be left alone at this time."""
+    pauses = sorted(state.pauses, key=lambda pause: (pause.scope, pause.subject))
+    return OnHold(
         cool_downs=tuple(
             sorted(
-                (each for each in memory.cool_downs if now < each.until),
+                (each for each in state.cool_downs if now < each.until),
                 key=lambda cool_down: (cool_down.workload, cool_down.workload_uid),
             )
         ),
         parked=tuple(
             sorted(
-                (each for each in memory.nodes if each.parked_until and now < each.parked_until),
+                (each for each in state.nodes if each.parked_until and now < each.parked_until),
                 key=lambda rounds: rounds.node,
             )
         ),

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from desched.model.load import UnknownReason
-from desched.model.memory import MoveResult
 from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan, RefusalReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, NotActing
+from desched.model.state import MoveResult
 from desched.policy.durations import duration_text
 from desched.service.reports.formatting import count, plain
 
@@ -326,7 +326,8 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
     judged = len(plan.nodes) - not_judged
     if report.result is CycleResult.NOTHING_TO_DO and not_judged:
         return SOME_NOT_JUDGED.format(
-            judged=count(judged, "node"), not_judged=count(not_judged, "was", "were")
+            judged=count(judged, "node"),
+            not_judged=count(not_judged, "was", "were"),
         )
     gone = sum(
         outcome.verdict in {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from desched.model.memory import CoolDown, EvictionRecord, LastCycle, Memory, NodeRounds, Pause
+from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
 from desched.planning.placement.forecast_trust import forecast_quality
 from desched.ports import LeaseRecord
 from desched.service.reports.formatting import count, percent, plain
@@ -26,17 +26,17 @@ MOST_LINES = 10
 MODE_NAMES = {"dry_run": "a dry run", "evict": "evicting"}
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Status(msgspec.Struct, frozen=True):
     """What was found when a person asked.
 
-    `memory` is None if there is none, or if `problem` says that it cannot be used. `lease` is None
+    `state` is None if there is none, or if `problem` says that it cannot be used. `lease` is None
     if there is none, or if `lease_problem` says that it could not be read.
     """
 
     asked_at: datetime
     target: str
     place: str
-    memory: Memory | None
+    state: State | None
     problem: str = ""
     lease: LeaseRecord | None = None
     lease_problem: str = ""
@@ -49,13 +49,13 @@ class Section(NamedTuple):
     lines: Sequence[str]
 
 
-def render_standing(
-    standing: Standing,
+def render_status(
+    standing: Status,
     format: ReportFormat,  # noqa: A002  (its own word)
 ) -> str:
     """How things stand in one of the formats, ending in a newline.
 
-    JSON and YAML have the same structure, with all fields of the memory; times are in ISO 8601.
+    JSON and YAML have the same structure, with all fields of the state; times are in ISO 8601.
     """
     match format:
         case "json":
@@ -65,15 +65,15 @@ def render_standing(
         case "table":
             console = Console(file=io.StringIO(), width=TABLE_COLUMNS, color_system=None)
             with console.capture() as capture:
-                print_standing(standing, console)
+                print_status(standing, console)
             return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
         case _:
             assert_never(format)
 
 
-def _document(standing: Standing) -> object:
-    memory = standing.memory
-    quality = forecast_quality(memory, standing.asked_at) if memory else None
+def _document(standing: Status) -> object:
+    state = standing.state
+    quality = forecast_quality(state, standing.asked_at) if state else None
     return {
         "version": STATUS_VERSION,
         **{name: _plain(getattr(standing, name)) for name in standing.__struct_fields__},
@@ -90,7 +90,7 @@ def _plain(value: object) -> object:
     return msgspec.to_builtins(value)
 
 
-def print_standing(standing: Standing, console: Console) -> None:
+def print_status(standing: Status, console: Console) -> None:
     """Print how things stand; it needs no colour and 80 columns are enough."""
     console.print(Text(f"desched · status · {plain(standing.target)}", style="bold"))
     console.print(Text(f"{plain(standing.place)} at {standing.asked_at:%Y-%m-%d %H:%M:%S} UTC"))
@@ -107,23 +107,23 @@ def print_standing(standing: Standing, console: Console) -> None:
     console.print(table)
 
 
-def sections(standing: Standing) -> Iterator[Section]:
+def sections(standing: Status) -> Iterator[Section]:
     """What there is to say, the most urgent first; nothing in it is neutralised yet."""
-    memory, now = standing.memory, standing.asked_at
+    state, now = standing.state, standing.asked_at
     if standing.problem:
         yield Section("PROBLEM", [standing.problem])
     yield Section("leader", [_leader(standing)])
-    if memory is None:
+    if state is None:
         if not standing.problem:
-            yield Section("memory", [f"There is none yet in {standing.place}."])
+            yield Section("state", [f"There is none yet in {standing.place}."])
         return
-    yield Section("last cycle", list(_last_cycle(memory.last_cycle, now)))
-    yield Section("pauses", _listed((pause_line(p, now) for p in memory.pauses), "none"))
-    yield Section("in flight", _listed((_flight(r, now) for r in memory.in_flight), "no eviction"))
-    resting = sorted((c for c in memory.cool_downs if now < c.until), key=lambda c: c.until)
+    yield Section("last cycle", list(_last_cycle(state.last_cycle, now)))
+    yield Section("pauses", _listed((pause_line(p, now) for p in state.pauses), "none"))
+    yield Section("in flight", _listed((_flight(r, now) for r in state.in_flight), "no eviction"))
+    resting = sorted((c for c in state.cool_downs if now < c.until), key=lambda c: c.until)
     yield Section("cool-downs", _listed((_cool_down(c, now) for c in resting), "none"))
-    yield Section("parked nodes", _listed(_parked(memory.nodes, now), "none"))
-    yield Section("forecasts", [_forecasts(memory, now)])
+    yield Section("parked nodes", _listed(_parked(state.nodes, now), "none"))
+    yield Section("forecasts", [_forecasts(state, now)])
 
 
 def pause_line(pause: Pause, now: datetime) -> str:
@@ -148,7 +148,7 @@ def _end(pause: Pause, now: datetime) -> str:
     return f"was over {moment(pause.until, now)}; a single move tries it out before others follow"
 
 
-def _leader(standing: Standing) -> str:
+def _leader(standing: Status) -> str:
     lease, now = standing.lease, standing.asked_at
     if standing.lease_problem:
         return f"not known: {standing.lease_problem}"
@@ -216,8 +216,8 @@ def _parked(nodes: Iterable[NodeRounds], now: datetime) -> Iterator[str]:
             yield f"{node.node} ends {moment(node.parked_until, now)}: {rounds} did not relieve it"
 
 
-def _forecasts(memory: Memory, now: datetime) -> str:
-    quality = forecast_quality(memory, now)
+def _forecasts(state: State, now: datetime) -> str:
+    quality = forecast_quality(state, now)
     if quality is None:
         return "no landing in the last 24 h"
     return (

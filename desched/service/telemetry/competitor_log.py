@@ -7,7 +7,7 @@ from desched.model.report import CycleReport
 _log = structlog.get_logger(__name__)
 
 
-class CompetitionLog:
+class CompetitorLog:
     """Logs whenever the other deschedulers in the cluster are others than before."""
 
     def __init__(self) -> None:

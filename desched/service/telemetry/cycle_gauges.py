@@ -9,7 +9,7 @@ from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
 from desched.model.report import CycleReport, NotActing
 from desched.service.telemetry.enum_gauge import tally
-from desched.service.telemetry.state_gauges import memory_gauges
+from desched.service.telemetry.state_gauges import state_gauges
 
 
 class CycleGauges(Collector):
@@ -100,7 +100,7 @@ class CycleGauges(Collector):
             "Deschedulers of other makers in the cluster; each undoes the work of the other.",
             value=len(report.other_deschedulers),
         )
-        yield from memory_gauges(report)
+        yield from state_gauges(report)
 
 
 def _loads(report: CycleReport) -> GaugeMetricFamily:

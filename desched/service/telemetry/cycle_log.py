@@ -6,10 +6,10 @@ from typing import Any
 
 import structlog
 
-from desched.model.memory import FAILURES, EvictionRecord
 from desched.model.plan import HoldReason, NodeClass, NodeVerdict
 from desched.model.report import CycleReport, EvictionVerdict, Outcome
-from desched.service.reports.on_hold import left_alone
+from desched.model.state import FAILURES, EvictionRecord
+from desched.service.reports.on_hold import on_hold
 
 MOST_NAMES = 10
 """Names beyond these are only counted: a line has to stay readable in a cluster of thousands."""
@@ -93,12 +93,12 @@ def _outcome(outcome: Outcome) -> str:
 
 def _earlier_moves(report: CycleReport) -> Mapping[str, Any]:
     """What came of earlier evictions, and what is left alone because of it; empty if nothing."""
-    alone = left_alone(report.memory, report.started_at)
+    alone = on_hold(report.state, report.started_at)
     failures_first = sorted(report.settled, key=lambda record: record.result not in FAILURES)
     return {
         "settled": _counts(record.result.value for record in report.settled if record.result),
         "settled_moves": [_move(record) for record in failures_first[:MOST_NAMES]],
-        "in_flight": len(report.memory.in_flight),
+        "in_flight": len(report.state.in_flight),
         "cooling_down": len(alone.cool_downs),
         "parked": _first(rounds.node for rounds in alone.parked),
         "paused": _first(str(pause) for pause in alone.pauses),

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from desched.model.cluster import PodRef
-from desched.model.memory import FAILURES, SUCCESSES, EvictionRecord, Pause
 from desched.model.report import CycleReport
+from desched.model.state import FAILURES, SUCCESSES, EvictionRecord, Pause
 from desched.service.reports.reason_texts import told
-from desched.service.telemetry.new_results import SettledMoves, is_told_by_this_instance
+from desched.service.telemetry.new_results import NewResults, is_told_by_this_instance
 
 
 class Announcer(Protocol):
@@ -22,7 +22,7 @@ class Announcer(Protocol):
         """Say on desched's own pod that a person should look."""
 
 
-class Announcements:
+class EventPublisher:
     """Makes Events of reports: of each move that went well or did not, of each pause by itself.
 
     `own_pod` is where pauses are told, None where desched runs in no pod. Only the instance that
@@ -33,7 +33,7 @@ class Announcements:
     def __init__(self, announcer: Announcer, own_pod: PodRef | None) -> None:
         self._announcer = announcer
         self._own_pod = own_pod
-        self._moves = SettledMoves()
+        self._moves = NewResults()
         self._told_pauses: frozenset[Pause] | None = None
 
     def tell(self, report: CycleReport) -> None:
@@ -44,7 +44,7 @@ class Announcements:
         """
         if not is_told_by_this_instance(report):
             return
-        pauses = frozenset(pause for pause in report.memory.pauses if not pause.by)
+        pauses = frozenset(pause for pause in report.state.pauses if not pause.by)
         known = self._told_pauses
         if known is None:  # what was paused before this process began was told by another one
             known = frozenset(pause for pause in pauses if pause.since < report.started_at)

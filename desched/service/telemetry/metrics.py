@@ -15,11 +15,11 @@ from prometheus_client.exposition import generate_latest
 
 from desched import __version__
 from desched.errors import ObservationSource
-from desched.model.memory import MoveResult
 from desched.model.report import CycleReport, CycleResult, Mode
+from desched.model.state import MoveResult
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.cycle_gauges import CycleGauges
-from desched.service.telemetry.new_results import SettledMoves
+from desched.service.telemetry.new_results import NewResults
 
 CYCLE_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 
@@ -86,7 +86,7 @@ class ServiceMetrics:
             ["result"],
             registry=self._registry,
         )
-        self._settled = SettledMoves()
+        self._settled = NewResults()
         self._leadership_changes = Counter(
             "desched_leadership_changes",
             "How often this replica gained or lost the lease.",
@@ -94,7 +94,7 @@ class ServiceMetrics:
         )
         self._leader: Gauge | None = None  # without an election there is no such series
         self._memory_problems = Counter(
-            "desched_memory_problems",
+            "desched_state_problems",
             "How often what earlier cycles left behind could not be read, or not be written.",
             registry=self._registry,
         )
@@ -186,8 +186,8 @@ class ServiceMetrics:
         if not leading:
             self._last_cycle.report = None
 
-    def memory_problem(self) -> None:
-        """Count a memory that could not be read or written."""
+    def state_problem(self) -> None:
+        """Count a state that could not be read or written."""
         self._memory_problems.inc()
 
     def exposition(self) -> bytes:

@@ -1,14 +1,14 @@
 """Which settled moves are news, for what counts or announces each of them once."""
 
 from desched.model.cluster import PodRef
-from desched.model.memory import EvictionRecord
 from desched.model.report import CycleReport, Mode, NotActing
+from desched.model.state import EvictionRecord
 
 
-class SettledMoves:
+class NewResults:
     """Tells the moves of a report that the report before it did not have.
 
-    A memory that could not be saved makes the next cycle judge the same moves again.
+    A state that could not be saved makes the next cycle judge the same moves again.
     """
 
     def __init__(self) -> None:

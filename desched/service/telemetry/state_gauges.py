@@ -5,21 +5,21 @@ from collections.abc import Iterator
 import msgspec
 from prometheus_client.core import GaugeMetricFamily
 
-from desched.model.memory import PauseScope
 from desched.model.report import CycleReport
+from desched.model.state import PauseScope
 from desched.planning.placement.forecast_trust import ForecastQuality, forecast_quality
-from desched.service.reports.on_hold import left_alone
+from desched.service.reports.on_hold import on_hold
 from desched.service.telemetry.enum_gauge import tally
 
 
-def memory_gauges(report: CycleReport) -> Iterator[GaugeMetricFamily]:
+def state_gauges(report: CycleReport) -> Iterator[GaugeMetricFamily]:
     """What is in flight, what is left alone, and how well landings are foretold."""
-    memory = report.memory
-    alone = left_alone(memory, report.started_at)
+    state = report.state
+    alone = on_hold(state, report.started_at)
     yield GaugeMetricFamily(
         "desched_evictions_in_flight",
         "Evictions of which it is not known yet what became of them.",
-        value=len(memory.in_flight),
+        value=len(state.in_flight),
     )
     yield GaugeMetricFamily(
         "desched_workloads_cooling_down",
@@ -39,11 +39,11 @@ def memory_gauges(report: CycleReport) -> Iterator[GaugeMetricFamily]:
         (pause.scope for pause in alone.pauses),
     )
     yield GaugeMetricFamily(
-        "desched_memory_bytes",
+        "desched_state_bytes",
         "Size of what one cycle hands to the next.",
-        value=len(msgspec.json.encode(memory)),
+        value=len(msgspec.json.encode(state)),
     )
-    quality = forecast_quality(memory, report.started_at)
+    quality = forecast_quality(state, report.started_at)
     if quality is not None:
         yield from _forecast_gauges(quality)
 

@@ -7,7 +7,7 @@ from desched.service.telemetry.cycle_log import essentials
 STATUS_VERSION = "desched.io/replica-status/v1"
 
 
-class StatusPage:
+class StatusEndpoint:
     """The newest report in a few words, what is remembered, and whether this replica acts.
 
     `instance` names the replica. Without leader election `leading` is null.
@@ -28,7 +28,7 @@ class StatusPage:
         self._leading = leading
 
     def document(self) -> bytes:
-        """The page; `last_cycle` and `memory` are null before the first cycle.
+        """The page; `last_cycle` and `state` are null before the first cycle.
 
         `last_cycle` has the fields of the log's `cycle.completed`, and when the cycle began.
         """
@@ -39,7 +39,7 @@ class StatusPage:
             "mode": self._mode.value,
             "leading": self._leading,
             "last_cycle": _last_cycle(report) if report else None,
-            "memory": plain_value(report.memory) if report else None,
+            "state": plain_value(report.state) if report else None,
         }
         return json_text(page).encode()
 

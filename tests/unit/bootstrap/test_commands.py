@@ -59,8 +59,8 @@ def test_a_pause_from_a_laptop_is_written_where_the_service_looks_and_signed(
     assert run("pause", settings).startswith("Paused everything")
     written = server.requests[-1]
     assert written.path == "/api/v1/namespaces/desched-system/configmaps"
-    stored = json.loads(written.body["data"]["memory.json"])
-    (paused,) = stored["memory"]["pauses"]
+    stored = json.loads(written.body["data"]["state.json"])
+    (paused,) = stored["state"]["pauses"]
     assert paused["by"] == "alice as admin@lab"
     assert "s3cr3t" not in json.dumps(written.body)
 
@@ -69,8 +69,8 @@ def test_where_nobody_has_a_name_a_pause_is_still_a_persons(server, settings, mo
     mocker.patch.object(commands, "getuser", autospec=True, side_effect=KeyError("uid 65532"))
     server.answer = answering(GET=status(404, "none"), POST=STORED)
     run("pause", settings)
-    stored = json.loads(server.requests[-1].body["data"]["memory.json"])
-    assert stored["memory"]["pauses"][0]["by"] == "somebody as admin@lab"
+    stored = json.loads(server.requests[-1].body["data"]["state.json"])
+    assert stored["state"]["pauses"][0]["by"] == "somebody as admin@lab"
 
 
 def test_the_namespace_of_the_state_may_be_named(server, settings):
@@ -99,8 +99,8 @@ def test_a_pause_that_may_not_have_been_written_says_how_to_find_out(server, set
 
 
 def test_the_status_reads_the_memory_and_the_lease_and_writes_nothing(server, settings):
-    memory = '{"version":1,"memory":{"pauses":[{"scope":"pool","since":"2026-05-01T12:00:00Z",'
-    memory += '"until":null,"subject":"gpu","by":"alice"}]}}'
+    state = '{"version":1,"state":{"pauses":[{"scope":"pool","since":"2026-05-01T12:00:00Z",'
+    state += '"until":null,"subject":"gpu","by":"alice"}]}}'
     lease = {
         "kind": "Lease",
         "metadata": {"resourceVersion": "1"},
@@ -110,7 +110,7 @@ def test_the_status_reads_the_memory_and_the_lease_and_writes_nothing(server, se
         body={
             "kind": "ConfigMap",
             "metadata": {"resourceVersion": "1"},
-            "data": {"memory.json": memory},
+            "data": {"state.json": state},
         }
     )
     server.answer = lambda r: Reply(body=lease) if "leases" in r.path else found
@@ -120,7 +120,7 @@ def test_the_status_reads_the_memory_and_the_lease_and_writes_nothing(server, se
     assert 'context "lab"' in text
     assert {request.method for request in server.requests} == {"GET"}
     document = json.loads(run("status", settings.model_copy(update={"output": "json"})))
-    assert document["memory"]["pauses"][0]["subject"] == "gpu"
+    assert document["state"]["pauses"][0]["subject"] == "gpu"
     assert document["lease"]["holder"] == "desched-1"
 
 
@@ -128,7 +128,7 @@ def test_without_a_lease_and_a_memory_the_status_says_so(server, settings):
     server.answer = lambda _: status(404, "none")
     text = run("status", settings)
     assert "no leader election" in text
-    assert "There is none yet in ConfigMap desched-system/desched-memory." in text
+    assert "There is none yet in ConfigMap desched-system/desched-state." in text
 
 
 def test_a_lease_that_may_not_be_read_does_not_hide_the_rest(server, settings):

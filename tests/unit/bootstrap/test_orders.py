@@ -1,4 +1,4 @@
-"""What people's orders do to a memory that others write too."""
+"""What people's orders do to a state that others write too."""
 
 import io
 from collections.abc import Callable
@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from desched.bootstrap.orders import ATTEMPTS, Desk, pausing, resuming
+from desched.bootstrap.orders import ATTEMPTS, OperatorContext, pausing, resuming
 from desched.errors import ConfigurationError, ObservationError
-from desched.model.memory import CoolDown, Memory, NodeRounds, Pause, PauseScope
+from desched.model.state import CoolDown, NodeRounds, Pause, PauseScope, State
 from desched.simulation.clock import VirtualClock
-from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore
 from tests.builders import NOW
+from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 
 HOUR = timedelta(hours=1)
 GOES_ON = "Evictions under way are finished; no new one begins.\n"
-REMEMBERED = Memory(since=NOW - HOUR)
+REMEMBERED = State(since=NOW - HOUR)
 
 
 class BusyClock(VirtualClock):
@@ -32,28 +32,28 @@ class BusyClock(VirtualClock):
 
 
 class Office:
-    """A memory, and a person who gives commands; what they print is kept."""
+    """A state, and a person who gives commands; what they print is kept."""
 
-    def __init__(self, memory: Memory | None = REMEMBERED) -> None:
+    def __init__(self, state: State | None = REMEMBERED) -> None:
         self.place = SimulatedConfigMap()
         self.clock = VirtualClock(NOW)
         self.stdout, self.stderr = io.StringIO(), io.StringIO()
-        if memory is not None:
-            self.store().save(memory)
+        if state is not None:
+            self.store().save(state)
 
-    def store(self) -> SimulatedMemoryStore:
-        return SimulatedMemoryStore(self.place)
+    def store(self) -> SimulatedStateStore:
+        return SimulatedStateStore(self.place)
 
-    def give(self, order: Callable[[Desk], None]) -> str:
+    def give(self, order: Callable[[OperatorContext], None]) -> str:
         """The order is carried out; returns what it printed."""
         self.stdout.truncate(0)
         self.stdout.seek(0)
-        order(Desk(self.store(), self.clock, "alice", self.stdout, self.stderr))
+        order(OperatorContext(self.store(), self.clock, "alice", self.stdout, self.stderr))
         return self.stdout.getvalue()
 
     @property
-    def memory(self) -> Memory:
-        found = self.store().load().memory
+    def state(self) -> State:
+        found = self.store().load().state
         assert found is not None
         return found
 
@@ -70,15 +70,15 @@ def test_without_flags_everything_is_paused_until_it_is_resumed():
     assert office.give(pausing({})) == (
         f"Paused everything until it is resumed (`desched resume`). {GOES_ON}"
     )
-    assert office.memory.pauses == (pause(PauseScope.EVERYTHING),)
-    assert office.memory.since == REMEMBERED.since
+    assert office.state.pauses == (pause(PauseScope.EVERYTHING),)
+    assert office.state.since == REMEMBERED.since
 
 
 def test_a_pause_may_have_an_end_and_a_reason():
     office = Office()
     said = office.give(pausing({"for": "1h30m", "because": "storage\n\x1b[2J \udc80"}))
     assert said == f"Paused everything until 13:30 UTC (1 h 30 min). {GOES_ON}"
-    (paused,) = office.memory.pauses
+    (paused,) = office.state.pauses
     assert paused.until == NOW + 1.5 * HOUR
     assert paused.why == "storage\\n\\x1b[2J \\udc80"
 
@@ -89,19 +89,19 @@ def test_a_workload_is_paused_by_its_namespace_and_name(written):
     said = office.give(pausing({"workload": written}))
     assert "Paused workload shop/web until" in said
     assert "`desched resume --workload shop/web`" in said
-    assert office.memory.pauses == (pause(PauseScope.WORKLOAD, "shop/web"),)
+    assert office.state.pauses == (pause(PauseScope.WORKLOAD, "shop/web"),)
 
 
 def test_a_pool_is_paused_by_its_name():
     office = Office()
     assert "Paused pool gpu" in office.give(pausing({"pool": "gpu"}))
-    assert office.memory.pauses == (pause(PauseScope.POOL, "gpu"),)
+    assert office.state.pauses == (pause(PauseScope.POOL, "gpu"),)
 
 
 def test_a_pause_may_come_before_the_first_cycle_and_remembers_since_when():
-    office = Office(memory=None)
+    office = Office(state=None)
     office.give(pausing({}))
-    assert office.memory == Memory(since=NOW, pauses=(pause(PauseScope.EVERYTHING),))
+    assert office.state == State(since=NOW, pauses=(pause(PauseScope.EVERYTHING),))
 
 
 def test_a_damaged_memory_is_told_and_does_not_keep_a_pause_from_holding():
@@ -109,7 +109,7 @@ def test_a_damaged_memory_is_told_and_does_not_keep_a_pause_from_holding():
     office.place.write("{")
     office.give(pausing({}))
     assert "damaged" in office.stderr.getvalue()
-    assert office.memory.pauses == (pause(PauseScope.EVERYTHING),)
+    assert office.state.pauses == (pause(PauseScope.EVERYTHING),)
     assert office.place.set_aside == "{"
 
 
@@ -117,7 +117,7 @@ def test_what_can_no_longer_matter_goes_with_the_next_write():
     over = pause(PauseScope.POOL, "gpu", until=NOW - HOUR)
     office = Office(msgspec.structs.replace(REMEMBERED, pauses=(over,)))
     office.give(pausing({}))
-    assert office.memory.pauses == (pause(PauseScope.EVERYTHING),)
+    assert office.state.pauses == (pause(PauseScope.EVERYTHING),)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_resume_ends_its_pause_and_says_what_is_still_paused():
         "Ended the pause of everything, begun by alice 0 s ago (12:00 UTC).",
         "Still paused: pool gpu ends in 1 h (13:00 UTC) (begun by alice 0 s ago (12:00 UTC)).",
     ]
-    assert office.memory.pauses == (pool,)
+    assert office.state.pauses == (pool,)
 
 
 def test_a_resume_of_what_is_not_paused_says_so_and_writes_nothing():
@@ -163,19 +163,19 @@ def test_a_resume_of_what_is_not_paused_says_so_and_writes_nothing():
 
 
 def test_all_ends_pauses_cool_downs_and_the_parking_of_nodes():
-    memory = msgspec.structs.replace(
+    state = msgspec.structs.replace(
         REMEMBERED,
         pauses=(pause(PauseScope.POOL, "gpu", by=""),),
         cool_downs=(CoolDown("u", "Deployment shop/web", NOW + HOUR),),
         nodes=(NodeRounds("n1", 3, NOW, NOW + HOUR),),
     )
-    office = Office(memory)
+    office = Office(state)
     assert office.give(resuming({"all": ""})).splitlines() == [
         "Ended the pause of pool gpu, begun by itself 0 s ago (12:00 UTC).",
         "Ended the cool-down of Deployment shop/web.",
         "Forgot the rounds of n1.",
     ]
-    assert office.memory == REMEMBERED
+    assert office.state == REMEMBERED
 
 
 def test_all_is_not_narrowed():
@@ -192,14 +192,14 @@ def test_a_change_that_gets_in_between_is_kept_and_the_pause_holds_as_well():
     changes = iter([theirs])
 
     def once() -> None:
-        for memory in changes:
+        for state in changes:
             other = office.store()
             other.load()
-            other.save(memory)
+            other.save(state)
 
     office.clock = BusyClock(once)
     office.give(pausing({}))
-    assert set(office.memory.pauses) == {
+    assert set(office.state.pauses) == {
         pause(PauseScope.POOL, "gpu"),
         Pause(PauseScope.EVERYTHING, office.clock.now(), None, by="alice"),
     }
@@ -212,4 +212,4 @@ def test_if_others_get_in_between_every_time_it_gives_up_and_says_so():
     with pytest.raises(ObservationError, match="nothing was written; give the command again"):
         office.give(pausing({}))
     assert office.place.version == before + ATTEMPTS
-    assert office.memory == REMEMBERED
+    assert office.state == REMEMBERED

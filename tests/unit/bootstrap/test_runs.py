@@ -14,8 +14,8 @@ from desched.bootstrap.runs import Ending, decide, run, schedule_of
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.report import Mode
 from desched.settings import load_settings
-from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore
 from desched.simulation.scenarios import published_scenario
+from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 from tests.unit.service.inputs.test_policy_file import BAD, GOOD
 
 OUTSIDE = 'context "kind" (https://127.0.0.1:6443)'
@@ -81,7 +81,7 @@ def simulation(mocker, kubernetes, events):
         ("KubernetesReader", simulation.cluster),
         ("LoadSource", simulation.load),
         ("KubernetesEvictor", simulation.evictor),
-        ("memory_store", SimulatedMemoryStore(SimulatedConfigMap())),
+        ("state_store", SimulatedStateStore(SimulatedConfigMap())),
     ):
         mocker.patch(f"desched.bootstrap.process.{name}", return_value=part)
     mocker.patch("desched.bootstrap.runs.contender", return_value=None)

@@ -7,9 +7,9 @@ from typing import Any
 from desched.eviction.follow_up import FollowUp, follow_up
 from desched.model.cluster import Pod, PodRef, Workload
 from desched.model.load import Measured, Unknown
-from desched.model.memory import EvictionRecord, Memory, MoveResult
 from desched.model.plan import LandingChance
 from desched.model.snapshot import Snapshot
+from desched.model.state import EvictionRecord, MoveResult, State
 from desched.policy.policy import Policy
 from tests.builders import NOW, load, node, pod, policy, snapshot, workload
 
@@ -67,19 +67,19 @@ def look(
 
 
 def followed(
-    memory: Memory | EvictionRecord,
+    state: State | EvictionRecord,
     seen: Snapshot,
     now: datetime = NOW,
     by: Policy = POLICY,
 ) -> FollowUp:
-    if isinstance(memory, EvictionRecord):
-        memory = Memory((memory,))
-    return follow_up(memory, seen, by, now)
+    if isinstance(state, EvictionRecord):
+        state = State((state,))
+    return follow_up(state, seen, by, now)
 
 
 def result(
-    memory: Memory | EvictionRecord, seen: Snapshot, now: datetime = NOW, by: Policy = POLICY
+    state: State | EvictionRecord, seen: Snapshot, now: datetime = NOW, by: Policy = POLICY
 ) -> MoveResult | None:
     """What became of the only eviction."""
-    (only,) = followed(memory, seen, now, by).memory.evictions
+    (only,) = followed(state, seen, now, by).state.evictions
     return only.result

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.eviction.executor import Acting, carry_out
 from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
-from desched.model.memory import EvictionRecord, Memory
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import EvictionVerdict, Outcome
-from desched.planning.eligibility.context import surroundings
+from desched.model.state import EvictionRecord, State
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import EvictionLimits
 from desched.ports import EvictionAnswer, FreshLook
@@ -76,8 +76,8 @@ class Stage:
         of_load = load(dict.fromkeys(self._nodes, (0.9, 0.1)), usage)
         seen = snapshot(self._nodes.values(), self._pods, of_load, self.workloads.values())
         book = UsageBook(seen, by, NOW)
-        memory = Memory(tuple(map(_evicted_before, seconds_before)))
-        self._around = surroundings(seen, by, memory, NOW, book)
+        state = State(tuple(map(_evicted_before, seconds_before)))
+        self._context = EligibilityContext.of(seen, by, state, NOW, book)
 
     # The ports
 
@@ -115,7 +115,7 @@ class Stage:
     def remember(self, eviction: PlannedEviction) -> None:
         self._did("remembered", eviction.pod)
         if eviction.pod.name == self.store_fails_for:
-            raise StopActing("somebody else changed the memory")
+            raise StopActing("somebody else changed the state")
         self.remembered.add(eviction.pod.name)
 
     def forget(self, eviction: PlannedEviction) -> None:
@@ -125,7 +125,7 @@ class Stage:
     def hand_over(self, eviction: PlannedEviction) -> None:
         self._did("handed over", eviction.pod)
         if eviction.pod.name == self.handing_over_fails_for:
-            raise StopActing("somebody else changed the memory")
+            raise StopActing("somebody else changed the state")
 
     def steer(self, eviction: PlannedEviction) -> str:
         return "a node changed" if eviction.pod.name == self.unsteered else ""
@@ -138,7 +138,7 @@ class Stage:
             self,
             self,
             self.clock,
-            self._around,
+            self._context,
             self.may_act,
             self.remember,
             self.forget,
@@ -194,6 +194,6 @@ def _planned(one: Pod) -> PlannedEviction:
         memory_bytes=0.0,
         relief=(),
         expected_node="cool",
-        places=1,
+        destinations=1,
         reason=f"node {one.node} is hot",
     )

@@ -7,12 +7,12 @@ import pytest
 from desched.cycle import observe
 from desched.eviction.executor import Acting, carry_out
 from desched.model.cluster import Pod, SchedulingClass
-from desched.model.memory import Memory
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import Outcome
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
-from desched.planning.eligibility.context import surroundings
+from desched.model.state import State
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
 from desched.simulation.budgets import SimulatedBudget
 from desched.simulation.template import PodTemplate
@@ -32,7 +32,7 @@ def planned(pod: Pod) -> PlannedEviction:
         memory_bytes=0.0,
         relief=(),
         expected_node="cool",
-        places=1,
+        destinations=1,
         reason="for the test",
     )
 
@@ -61,7 +61,7 @@ def carried_out(simulation: Simulation) -> tuple[Outcome, ...]:
         world.cluster,
         world.evictor,
         world.clock,
-        surroundings(seen, by, Memory(), seen.taken_at, book),
+        EligibilityContext.of(seen, by, State(), seen.taken_at, book),
         may_act=lambda: True,
         remember=lambda _: None,
         forget=lambda _: None,

@@ -4,7 +4,7 @@ import pytest
 
 from desched.eviction.backoff import Backoff
 from desched.eviction.cool_downs import cooled_down
-from desched.model.memory import CoolDown, MoveResult
+from desched.model.state import CoolDown, MoveResult
 from desched.policy.follow_up import FollowUpRules
 from tests.builders import NOW
 from tests.unit.eviction.moves import minutes, record

@@ -58,7 +58,7 @@ def test_nothing_more_begins_when_a_take_over_cannot_be_written_down() -> None:
     stage.answers["a"] = [TAKEN_OVER]
     stage.handing_over_fails_for = "a"
     assert stage.run() == ["taken_over", "not_begun"]
-    assert details(stage)[1] == "somebody else changed the memory"
+    assert details(stage)[1] == "somebody else changed the state"
 
 
 def test_what_is_not_confirmed_is_neither_written_down_nor_asked_for() -> None:
@@ -134,7 +134,7 @@ def test_what_cannot_be_written_down_is_not_asked_for_and_nothing_after_it() -> 
     stage = two()
     stage.store_fails_for = "a"
     assert stage.run() == ["not_begun", "not_begun"]
-    assert details(stage) == ["somebody else changed the memory"] * 2
+    assert details(stage) == ["somebody else changed the state"] * 2
     assert stage.asked == []
 
 

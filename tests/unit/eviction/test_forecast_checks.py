@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from desched.eviction.forecast_checks import checked
-from desched.model.memory import ForecastCheck, MoveResult
 from desched.model.plan import LandingChance
+from desched.model.state import ForecastCheck, MoveResult
 from tests.builders import NOW
 from tests.unit.eviction.moves import minutes, record
 

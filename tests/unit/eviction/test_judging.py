@@ -7,9 +7,9 @@ import pytest
 
 from desched.model.cluster import Owner
 from desched.model.load import LoadProblem
-from desched.model.memory import Memory, MoveResult
 from desched.model.plan import LandingChance
 from desched.model.resources import Resource
+from desched.model.state import MoveResult, State
 from tests.builders import (
     NOW,
     Protections,
@@ -54,7 +54,7 @@ def test_a_ready_replacement_is_judged_by_its_node(on, expected):
     assert settled.landed_on == on
     assert settled.settled_at == NOW
     assert settled.replacement == replacement().ref
-    assert after.memory.evictions == (settled,)
+    assert after.state.evictions == (settled,)
 
 
 def test_any_of_the_likeliest_nodes_is_as_forecast():
@@ -65,10 +65,10 @@ def test_any_of_the_likeliest_nodes_is_as_forecast():
 
 
 def test_a_settled_eviction_is_not_judged_again():
-    settled = followed(record(), look([replacement(on="n1")])).memory
+    settled = followed(record(), look([replacement(on="n1")])).state
     later = followed(settled, look([replacement(on="n0")]), NOW + minutes(1))
     assert later.settled == ()
-    assert later.memory.evictions == settled.evictions
+    assert later.state.evictions == settled.evictions
 
 
 def test_a_node_that_is_overloaded_with_the_replacement_is_hot():
@@ -94,9 +94,9 @@ def test_other_pods_that_arrive_are_not_held_against_the_move():
 
 
 def test_a_node_that_becomes_hot_after_the_landing_changes_nothing():
-    settled = followed(record(), look([replacement()])).memory
+    settled = followed(record(), look([replacement()])).state
     later = followed(settled, look([replacement()], CALM | {"n1": 0.95}), NOW + minutes(5))
-    assert later.memory.evictions[0].result is MoveResult.LANDED_AS_FORECAST
+    assert later.state.evictions[0].result is MoveResult.LANDED_AS_FORECAST
 
 
 @pytest.mark.parametrize(
@@ -215,15 +215,15 @@ def test_without_anything_in_flight_no_pod_is_looked_at():
     seen = look()
     state = msgspec.structs.replace(seen.cluster, pods=Untouchable())
     blind = msgspec.structs.replace(seen, cluster=state)
-    settled = followed(record(), look([replacement()])).memory
-    memory = msgspec.structs.replace(settled, nodes=())
-    assert followed(Memory(), blind).settled == ()
-    assert followed(memory, blind).settled == ()
+    settled = followed(record(), look([replacement()])).state
+    state = msgspec.structs.replace(settled, nodes=())
+    assert followed(State(), blind).settled == ()
+    assert followed(state, blind).settled == ()
 
 
 def test_an_eviction_is_not_forgotten_before_it_is_judged():
     late = DUE + minutes(60)
-    memory = Memory((record(left_at=None),)).observed([], late, timedelta(0))
-    assert result(memory, look(), late) is MoveResult.NEVER_CAME
-    judged = followed(memory, look(), late).memory
-    assert judged.observed([], late, timedelta(0)).evictions == ()
+    state = State((record(left_at=None),)).observed([], late, timedelta(0))
+    assert result(state, look(), late) is MoveResult.NEVER_CAME
+    settled = followed(state, look(), late).state
+    assert settled.observed([], late, timedelta(0)).evictions == ()

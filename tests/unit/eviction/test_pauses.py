@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from desched.eviction.pauses import with_pauses
-from desched.model.memory import Failure, Memory, MoveResult, Pause, PauseScope
 from desched.model.selectors import LabelSelector
+from desched.model.state import Failure, MoveResult, Pause, PauseScope, State
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import NodePool
 from tests.builders import NOW, policy
@@ -27,12 +27,12 @@ def failed(of, pool="", **fields):
     return record(f"{of}-0", of=of, pool=pool, **fields)
 
 
-def after(memory, *settled, by=POOLS, now=NOW):
-    return with_pauses(memory, settled, by, now)
+def after(state, *settled, by=POOLS, now=NOW):
+    return with_pauses(state, settled, by, now)
 
 
-def scopes(memory):
-    return [(pause.scope, pause.subject) for pause in memory.pauses]
+def scopes(state):
+    return [(pause.scope, pause.subject) for pause in state.pauses]
 
 
 def due(scope=EVERYTHING, subject="", **fields):
@@ -46,45 +46,45 @@ def probe(result, of="web", pool="", **fields):
 
 
 def test_one_workload_that_fails_pauses_nothing_however_often():
-    memory = after(Memory(), failed("web"), failed("web"), failed("web"))
-    assert memory.pauses == ()
-    assert memory.failures == (Failure("Deployment apps/web", "", NOW, BAD),) * 3
+    state = after(State(), failed("web"), failed("web"), failed("web"))
+    assert state.pauses == ()
+    assert state.failures == (Failure("Deployment apps/web", "", NOW, BAD),) * 3
 
 
 def test_two_workloads_of_a_pool_pause_the_pool():
-    memory = after(Memory(), failed("web", "gpu"), failed("db", "gpu"))
-    (pause,) = memory.pauses
+    state = after(State(), failed("web", "gpu"), failed("db", "gpu"))
+    (pause,) = state.pauses
     assert (pause.scope, pause.subject) == (POOL, "gpu")
     assert (pause.since, pause.until, pause.level) == (NOW, NOW + minutes(30), 0)
 
 
 def test_two_workloads_of_two_pools_pause_nothing():
-    assert after(Memory(), failed("web", "gpu"), failed("db")).pauses == ()
+    assert after(State(), failed("web", "gpu"), failed("db")).pauses == ()
 
 
 def test_nodes_without_a_pool_of_their_own_are_a_pool():
-    assert scopes(after(Memory(), failed("web"), failed("db"))) == [(POOL, "")]
+    assert scopes(after(State(), failed("web"), failed("db"))) == [(POOL, "")]
 
 
 @pytest.mark.parametrize("by", [ONE_POOL, policy(pools=(GPU,), only_pools=True)])
 def test_with_a_single_pool_only_everything_is_paused(by):
-    two = after(Memory(), failed("web", "gpu"), failed("db", "gpu"), by=by)
+    two = after(State(), failed("web", "gpu"), failed("db", "gpu"), by=by)
     assert two.pauses == ()
     assert scopes(after(two, failed("cache", "gpu"), by=by)) == [(EVERYTHING, "")]
 
 
 def test_three_workloads_pause_everything_at_once():
     three = [failed("web", "gpu"), failed("db", "gpu"), failed("cache")]
-    assert scopes(after(Memory(), *three)) == [(EVERYTHING, "")]
+    assert scopes(after(State(), *three)) == [(EVERYTHING, "")]
 
 
 def test_wider_evidence_widens_a_pause_and_the_narrow_one_stays():
-    two = after(Memory(), failed("web", "gpu"), failed("db", "gpu"))
+    two = after(State(), failed("web", "gpu"), failed("db", "gpu"))
     assert scopes(after(two, failed("cache"))) == [(POOL, "gpu"), (EVERYTHING, "")]
 
 
 def test_what_failed_too_long_ago_does_not_count():
-    early = after(Memory(), failed("web"), failed("db"), by=ONE_POOL)
+    early = after(State(), failed("web"), failed("db"), by=ONE_POOL)
     within = after(early, failed("cache"), by=ONE_POOL, now=NOW + minutes(59))
     beyond = after(early, failed("cache"), by=ONE_POOL, now=NOW + minutes(60))
     assert scopes(within) == [(EVERYTHING, "")]
@@ -93,7 +93,7 @@ def test_what_failed_too_long_ago_does_not_count():
 
 
 def test_a_pause_that_has_begun_does_not_begin_again():
-    paused = after(Memory(), failed("web"), failed("db"), failed("cache"))
+    paused = after(State(), failed("web"), failed("db"), failed("cache"))
     again = after(paused, failed("mail"), now=NOW + minutes(20))
     assert again.pauses == paused.pauses
     assert after(again, failed("search"), now=NOW + minutes(40)).pauses == paused.pauses
@@ -103,7 +103,7 @@ def test_why_names_at_most_five_workloads_with_their_newest_results():
     by = policy(follow_up=FollowUpRules(pause_workloads=7))
     settled = [failed(f"web{i}") for i in range(7)]
     moves = [failed("web0", result=MoveResult.NEVER_CAME), *settled]
-    (pause,) = after(Memory(), *moves, by=by).pauses
+    (pause,) = after(State(), *moves, by=by).pauses
     assert pause.why == (
         "moves of 7 workloads failed within 1h: "
         + ", ".join(f"Deployment apps/web{i} (not_ready)" for i in range(5))
@@ -112,20 +112,20 @@ def test_why_names_at_most_five_workloads_with_their_newest_results():
 
 
 def test_a_pause_does_not_end_with_its_time():
-    memory = Memory(pauses=(due(),))
-    assert after(memory, now=NOW + minutes(600)).pauses == memory.pauses
+    state = State(pauses=(due(),))
+    assert after(state, now=NOW + minutes(600)).pauses == state.pauses
 
 
 def test_a_persons_pause_ends_with_its_time():
     over, lasting = due(by="anna"), due(by="anna", until=NOW + minutes(1))
     forever = due(by="anna", until=None)
-    assert after(Memory(pauses=(over, lasting, forever))).pauses == (lasting, forever)
+    assert after(State(pauses=(over, lasting, forever))).pauses == (lasting, forever)
 
 
 def test_a_probe_that_goes_well_ends_the_pause_for_good():
     evidence = [failed("web", "gpu"), failed("db", "gpu"), failed("cache")]
     began = NOW - minutes(50)
-    paused = after(Memory(), *evidence, now=began)
+    paused = after(State(), *evidence, now=began)
     ended = after(paused, probe(GOOD))
     assert ended.pauses == ()
     assert ended.failures == ()
@@ -135,19 +135,19 @@ def test_a_probe_that_goes_well_ends_the_pause_for_good():
 def test_a_probe_of_one_pool_clears_only_the_failures_of_that_pool():
     elsewhere = Failure("Deployment apps/db", "", NOW - minutes(5), BAD)
     here = Failure("Deployment apps/web", "gpu", NOW - minutes(5), BAD)
-    memory = Memory(pauses=(due(POOL, "gpu"), due(POOL, "")), failures=(here, elsewhere))
-    ended = after(memory, probe(GOOD, pool="gpu"))
+    state = State(pauses=(due(POOL, "gpu"), due(POOL, "")), failures=(here, elsewhere))
+    ended = after(state, probe(GOOD, pool="gpu"))
     assert ended.pauses == (due(POOL, ""),)
     assert ended.failures == (elsewhere,)
 
 
 def test_a_probe_that_fails_renews_the_pause_for_twice_as_long():
-    memory, now, waits = Memory(pauses=(due(),)), NOW, []
+    state, now, waits = State(pauses=(due(),)), NOW, []
     for _ in range(6):
         now += minutes(1)
         tried = probe(BAD, evicted_at=now - minutes(1))
-        memory = after(memory, tried, now=now)
-        (pause,) = memory.pauses
+        state = after(state, tried, now=now)
+        (pause,) = state.pauses
         waits.append(pause.until - now)
         now = pause.until + minutes(5)
     assert waits == [minutes(m) for m in (60, 120, 240, 360, 360, 360)]
@@ -156,8 +156,8 @@ def test_a_probe_that_fails_renews_the_pause_for_twice_as_long():
 
 
 def test_a_probe_that_tells_nothing_leaves_the_pause_due():
-    memory = Memory(pauses=(due(),))
-    assert after(memory, probe(NEUTRAL)).pauses == memory.pauses
+    state = State(pauses=(due(),))
+    assert after(state, probe(NEUTRAL)).pauses == state.pauses
 
 
 @pytest.mark.parametrize(
@@ -172,23 +172,23 @@ def test_a_probe_that_tells_nothing_leaves_the_pause_due():
     ids=["it began while the probe was under way", "endless", "a person's", "another", "fails"],
 )
 def test_a_probe_says_nothing_about_a_pause_that_it_did_not_try(pause, result):
-    memory = Memory(pauses=(pause,))
-    assert after(memory, probe(result)).pauses == memory.pauses
+    state = State(pauses=(pause,))
+    assert after(state, probe(result)).pauses == state.pauses
 
 
 def test_a_move_that_is_no_probe_ends_no_pause():
-    memory = Memory(pauses=(due(),))
+    state = State(pauses=(due(),))
     ordinary = msgspec.structs.replace(probe(GOOD), probe=False)
-    assert after(memory, ordinary).pauses == memory.pauses
+    assert after(state, ordinary).pauses == state.pauses
 
 
 def test_taking_a_persons_pause_away_leaves_the_failures():
     failure = Failure("Deployment apps/web", "", NOW, BAD)
     by_hand, by_itself = due(by="anna"), due()
-    memory = Memory(pauses=(by_hand, by_itself), failures=(failure,))
-    without = memory.without_pause(by_hand)
+    state = State(pauses=(by_hand, by_itself), failures=(failure,))
+    without = state.without_pause(by_hand)
     assert (without.pauses, without.failures) == ((by_itself,), (failure,))
-    assert without.without_pause(by_itself) == Memory()
+    assert without.without_pause(by_itself) == State()
 
 
 @pytest.mark.parametrize("subject", ["Deployment apps/web", "apps/web"])

@@ -7,7 +7,7 @@ import pytest
 
 from desched.eviction.replacements import replacements, replicas_of
 from desched.model.cluster import Owner
-from desched.model.memory import Memory, MoveResult
+from desched.model.state import MoveResult, State
 from desched.planning.clocks import CLUSTER_TOLERANCE_SECONDS
 from tests.unit.eviction.moves import (
     EVICTED_AT,
@@ -74,9 +74,9 @@ def test_two_evictions_never_share_a_replacement():
 
 
 def test_a_replacement_that_is_known_stays_although_an_earlier_one_appears():
-    memory = followed(record(), look([replacement("web-9", **PENDING)])).memory
+    state = followed(record(), look([replacement("web-9", **PENDING)])).state
     earlier = replacement("web-1", created_at=EVICTED_AT - SECOND, **PENDING)
-    later = followed(memory, look([earlier, replacement("web-9", **PENDING)])).memory
+    later = followed(state, look([earlier, replacement("web-9", **PENDING)])).state
     assert later.evictions[0].replacement == ref("web-9")
 
 
@@ -87,8 +87,8 @@ def test_no_eviction_takes_the_replacement_that_another_one_holds():
 
 
 def test_a_replacement_that_vanished_is_replaced_itself():
-    memory = followed(record(), look([replacement("web-9", **PENDING)])).memory
-    after = followed(memory, look([replacement("web-8", created_at=EVICTED_AT + minutes(1))]))
+    state = followed(record(), look([replacement("web-9", **PENDING)])).state
+    after = followed(state, look([replacement("web-8", created_at=EVICTED_AT + minutes(1))]))
     assert after.settled[0].replacement == ref("web-8")
 
 
@@ -117,9 +117,9 @@ def test_a_stateful_set_replaces_a_pod_under_its_own_name():
 
 def test_a_follow_up_is_the_same_for_any_order_of_pods():
     pods = [replacement(f"web-{i}") for i in (7, 8, 9)]
-    memory = Memory((record("web-0"), record("web-1")))
+    state = State((record("web-0"), record("web-1")))
     seen = look(pods)
     turned = msgspec.structs.replace(
         seen, cluster=msgspec.structs.replace(seen.cluster, pods=tuple(reversed(pods)))
     )
-    assert followed(memory, seen) == followed(memory, turned)
+    assert followed(state, seen) == followed(state, turned)

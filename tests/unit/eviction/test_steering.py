@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from desched.cycle import CycleContext, run_cycle
+from desched.cycle import CycleInfo, run_cycle
 from desched.errors import ObservationError, ObservationSource
 from desched.eviction.steering import Steering
 from desched.model.cluster import PodRef
-from desched.model.memory import Memory
 from desched.model.plan import PlannedEviction, PlannedTaint
 from desched.model.report import Mode
+from desched.model.state import State
 from desched.ports import SteeringAnswer
 from desched.simulation.clock import VirtualClock
 from desched.simulation.scenarios import published_scenario
@@ -97,7 +97,7 @@ def test_a_cycle_takes_away_what_a_dead_instance_has_left_although_steering_is_o
     simulation = published_scenario()
     simulation.steerer.taint("te1", simulation.clock.now() + LASTING)
     world = simulation.world(acting=True)
-    report, _ = run_cycle(world, policy(), Memory(), CycleContext(1, Mode.EVICT, "test"))
+    report, _ = run_cycle(world, policy(), State(), CycleInfo(1, Mode.EVICT, "test"))
     assert [(c.node, c.tainted, c.why) for c in report.taints] == [
         ("te1", False, "steering is off")
     ]
@@ -108,7 +108,7 @@ def test_a_dry_run_leaves_taints_where_they_are():
     simulation = published_scenario()
     simulation.steerer.taint("te1", simulation.clock.now() + LASTING)
     world = simulation.world(acting=False)
-    report, _ = run_cycle(world, policy(), Memory(), CycleContext(1, Mode.DRY_RUN, "test"))
+    report, _ = run_cycle(world, policy(), State(), CycleInfo(1, Mode.DRY_RUN, "test"))
     assert report.taints == ()
     assert world.cluster.read_cluster().node_by_name["te1"].avoided
 
@@ -127,5 +127,5 @@ def test_while_the_load_cannot_be_read_taints_go_all_the_same_when_their_time_is
     simulation.steerer.taint("te2", simulation.clock.now() + LASTING)
     world = simulation.world(acting=mode is Mode.EVICT)._replace(load=Unmeasured())
     with pytest.raises(ObservationError):
-        run_cycle(world, policy(), Memory(), CycleContext(1, mode, "test"))
+        run_cycle(world, policy(), State(), CycleInfo(1, mode, "test"))
     assert {n.name for n in world.cluster.read_cluster().nodes if n.avoided} == left

@@ -6,15 +6,15 @@ import pytest
 
 from desched.model.cluster import PodRef
 from desched.model.interventions import Scope, all_resumed, resumed, with_pause
-from desched.model.memory import (
+from desched.model.state import (
     CoolDown,
     EvictionRecord,
     Failure,
-    Memory,
     MoveResult,
     NodeRounds,
     Pause,
     PauseScope,
+    State,
 )
 from tests.builders import NOW
 
@@ -42,16 +42,16 @@ def cool_down(name: str) -> CoolDown:
 
 def test_a_pause_replaces_the_persons_earlier_one_of_the_same_scope_alone():
     others = (by_alice(WEB), by_alice(GPU), by_itself(EVERYTHING))
-    memory = Memory(pauses=(by_alice(EVERYTHING, NOW + HOUR), *others))
+    state = State(pauses=(by_alice(EVERYTHING, NOW + HOUR), *others))
     longer = by_alice(EVERYTHING)
-    assert with_pause(memory, longer).pauses == (*others, longer)
+    assert with_pause(state, longer).pauses == (*others, longer)
 
 
 def test_a_pause_changes_nothing_else():
     record = EvictionRecord(PodRef("shop", "web-1", "u"), "n1", "uid-web", NOW, "n2")
-    memory = Memory(evictions=(record,), cool_downs=(cool_down("a"),), since=NOW)
-    after = with_pause(memory, by_alice(EVERYTHING))
-    assert after == Memory(
+    state = State(evictions=(record,), cool_downs=(cool_down("a"),), since=NOW)
+    after = with_pause(state, by_alice(EVERYTHING))
+    assert after == State(
         evictions=(record,),
         cool_downs=(cool_down("a"),),
         since=NOW,
@@ -62,10 +62,10 @@ def test_a_pause_changes_nothing_else():
 @pytest.mark.parametrize("scope", [EVERYTHING, WEB, GPU], ids=str)
 def test_a_resume_ends_the_pauses_of_its_scope_whoever_began_them_and_no_other(scope):
     pauses = {s: (by_alice(s), by_itself(s)) for s in (EVERYTHING, WEB, GPU)}
-    memory = Memory(pauses=sum(pauses.values(), ()))
-    after = resumed(memory, scope)
+    state = State(pauses=sum(pauses.values(), ()))
+    after = resumed(state, scope)
     assert after.pauses == pauses[scope]
-    assert set(after.memory.pauses) == {p for s in pauses if s != scope for p in pauses[s]}
+    assert set(after.state.pauses) == {p for s in pauses if s != scope for p in pauses[s]}
     assert after.changed
 
 
@@ -81,39 +81,37 @@ def test_a_resume_ends_the_pauses_of_its_scope_whoever_began_them_and_no_other(s
     ],
 )
 def test_a_workload_is_matched_with_and_without_its_kind(subject, matches):
-    after = resumed(Memory(pauses=(by_itself(WEB, subject),)), WEB)
+    after = resumed(State(pauses=(by_itself(WEB, subject),)), WEB)
     assert bool(after.pauses) is matches
 
 
 def test_a_pool_with_a_blank_in_its_name_is_not_taken_for_a_kind():
     pool = Pause(PauseScope.POOL, NOW, None, "big gpu", by="alice")
-    assert not resumed(Memory(pauses=(pool,)), GPU).changed
-    assert resumed(Memory(pauses=(pool,)), Scope(PauseScope.POOL, "big gpu")).changed
+    assert not resumed(State(pauses=(pool,)), GPU).changed
+    assert resumed(State(pauses=(pool,)), Scope(PauseScope.POOL, "big gpu")).changed
 
 
 def test_the_failures_behind_an_automatic_pause_are_forgotten_with_it():
-    memory = Memory(
-        pauses=(by_itself(GPU),), failures=(failure("a", "gpu"), failure("b", "general"))
-    )
-    assert resumed(memory, GPU).memory.failures == (failure("b", "general"),)
+    state = State(pauses=(by_itself(GPU),), failures=(failure("a", "gpu"), failure("b", "general")))
+    assert resumed(state, GPU).state.failures == (failure("b", "general"),)
 
 
 def test_a_workload_that_is_resumed_is_free_of_its_cool_down_and_its_failures():
     mine, other = "Deployment shop/web", "Deployment shop/db"
-    memory = Memory(
+    state = State(
         cool_downs=(cool_down(mine), cool_down(other)), failures=(failure(mine), failure(other))
     )
-    after = resumed(memory, WEB)
+    after = resumed(state, WEB)
     assert after.cool_downs == (cool_down(mine),)
-    assert after.memory.cool_downs == (cool_down(other),)
-    assert after.memory.failures == (failure(other),)
-    assert resumed(memory, EVERYTHING).memory == memory
+    assert after.state.cool_downs == (cool_down(other),)
+    assert after.state.failures == (failure(other),)
+    assert resumed(state, EVERYTHING).state == state
 
 
 def test_resuming_all_ends_every_rest_and_leaves_the_evictions():
     record = EvictionRecord(PodRef("shop", "web-1", "u"), "n1", "uid-web", NOW, "n2")
     parked = NodeRounds("n1", 3, NOW, NOW + HOUR)
-    memory = Memory(
+    state = State(
         evictions=(record,),
         since=NOW,
         pauses=(by_alice(EVERYTHING), by_itself(GPU)),
@@ -121,15 +119,15 @@ def test_resuming_all_ends_every_rest_and_leaves_the_evictions():
         nodes=(parked,),
         failures=(failure("a"),),
     )
-    after = all_resumed(memory)
-    assert after.memory == Memory(evictions=(record,), since=NOW)
+    after = all_resumed(state)
+    assert after.state == State(evictions=(record,), since=NOW)
     assert (after.pauses, after.cool_downs, after.nodes) == (
-        memory.pauses,
-        memory.cool_downs,
-        memory.nodes,
+        state.pauses,
+        state.cool_downs,
+        state.nodes,
     )
 
 
 def test_where_nothing_rests_a_resume_changes_nothing():
-    assert not resumed(Memory(), EVERYTHING).changed
-    assert not all_resumed(Memory(since=NOW)).changed
+    assert not resumed(State(), EVERYTHING).changed
+    assert not all_resumed(State(since=NOW)).changed

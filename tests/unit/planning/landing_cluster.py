@@ -8,8 +8,8 @@ from desched.model.cluster import ClusterState, Node, Owner, Pod, SchedulingClas
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, forecast
-from desched.planning.placement.room import Room
 from desched.policy.policy import SchedulerRules
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,10 +64,10 @@ def cluster(nodes, pods, **more):
     )
 
 
-def forecast_of(state: ClusterState, name: str, rules: SchedulerRules | None = None) -> Landing:
-    found = next(p for p in state.pods if p.name == name)
-    view = SchedulerView(state, rules or SchedulerRules())
-    return forecast(found, Room(state, {}, ()), view)
+def forecast_of(loaded: ClusterState, name: str, rules: SchedulerRules | None = None) -> Landing:
+    found = next(p for p in loaded.pods if p.name == name)
+    view = SchedulerView(loaded, rules or SchedulerRules())
+    return forecast(found, FreeCapacity(loaded, {}, ()), view)
 
 
 def chances(landing: Landing) -> dict[str, float]:

@@ -62,8 +62,8 @@ def test_thousands_of_different_pods_that_wait_for_room_are_looked_at_once_each(
         pod(f"p{i}", of=f"w{i}", phase="Pending", request=amounts(99 + i / 1000), node="")
         for i in range(CROWD)
     ]
-    hot = [pod(f"h{i}", on="hot") for i in range(20)]
-    plan = plan_of(*hot, *waiting)
+    overloaded = [pod(f"h{i}", on="hot") for i in range(20)]
+    plan = plan_of(*overloaded, *waiting)
     assert evicted(plan)
 
 

@@ -16,10 +16,10 @@ from desched.model.cluster import (
     Taint,
     Workload,
 )
-from desched.model.memory import Memory
 from desched.model.plan import PlannedEviction, RefusalReason
+from desched.model.state import State
 from desched.planning.confirmation import reconsider
-from desched.planning.eligibility.context import Finding, Surroundings, surroundings
+from desched.planning.eligibility.context import EligibilityContext, Finding
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
 from desched.ports import FreshLook
@@ -40,7 +40,7 @@ class Second:
         self.eviction: PlannedEviction = planned(seen, by).evictions[0]
         assert self.eviction.pod.name == "a"
         book = UsageBook(seen, by, NOW)
-        self.around: Surroundings = surroundings(seen, by, Memory(), NOW, book)
+        self.context: EligibilityContext = EligibilityContext.of(seen, by, State(), NOW, book)
         self.pod: Pod = pods[0]
         self.node: Node | None = node("hot")
         self.workload: Workload | None = seen.cluster.workload_of(pods[0])
@@ -52,7 +52,7 @@ class Second:
         owner = self.controller_owner
         look = FreshLook(self.pod, self.node, self.workload, owner, self.budgets)
         now = NOW + timedelta(seconds=self.later_seconds)
-        return reconsider(self.eviction, look, self.around, now)
+        return reconsider(self.eviction, look, self.context, now)
 
     def reason(self) -> RefusalReason | None:
         finding = self.finding()
@@ -65,7 +65,7 @@ def test_what_has_not_changed_is_confirmed() -> None:
 
 def test_a_pod_that_is_gone_is_not() -> None:
     second = Second()
-    finding = reconsider(second.eviction, None, second.around, NOW)
+    finding = reconsider(second.eviction, None, second.context, NOW)
     assert finding == (RefusalReason.CONFIRMATION_FAILED, "the pod is gone")
 
 
@@ -221,6 +221,6 @@ class TestDeclaredKinds:
 def test_descheds_own_workload_is_known_by_its_pods_of_the_plan() -> None:
     # The plan never has such a pod; the rule has to hold at the second look by itself.
     second = Second()
-    cluster = replace(second.around.cluster, own_pod=PodRef("apps", "b"))
-    second.around = replace(second.around, cluster=cluster)
+    cluster = replace(second.context.cluster, own_pod=PodRef("apps", "b"))
+    second.context = replace(second.context, cluster=cluster)
     assert second.reason() is RefusalReason.DESCHED_ITSELF

@@ -7,10 +7,10 @@ import pytest
 
 from desched.model.cluster import Effect, Pod, Taint
 from desched.model.load import LoadProblem
-from desched.model.memory import EvictionRecord, Memory
 from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.model.state import EvictionRecord, State
 from desched.policy.policy import EvictionLimits
 from tests.builders import (
     NOW,
@@ -82,8 +82,8 @@ def with_priorities(seen: Snapshot, **priorities: int) -> Snapshot:
     pods = tuple(
         msgspec.structs.replace(p, priority=priorities.get(p.name, 0)) for p in seen.cluster.pods
     )
-    state = msgspec.structs.replace(seen.cluster, pods=pods)
-    return msgspec.structs.replace(seen, cluster=state)
+    loaded = msgspec.structs.replace(seen.cluster, pods=pods)
+    return msgspec.structs.replace(seen, cluster=loaded)
 
 
 def test_of_two_pods_that_relieve_the_node_the_one_of_lower_priority_goes() -> None:
@@ -249,8 +249,8 @@ def test_budgets_are_not_overdrawn_by_one_plan() -> None:
     deep = policy(rule(Resource.CPU, stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
     seen = hot_node(a=0.9, b=0.9, c=0.9, d=0.9)
     assert len(planned(seen, deep).evictions) == 2
-    state = msgspec.structs.replace(seen.cluster, budgets=(budget("one", 1, app="web"),))
-    plan = planned(msgspec.structs.replace(seen, cluster=state), deep)
+    loaded = msgspec.structs.replace(seen.cluster, budgets=(budget("one", 1, app="web"),))
+    plan = planned(msgspec.structs.replace(seen, cluster=loaded), deep)
     assert len(plan.evictions) == 1
     assert set(reasons(plan).values()) == {"budget_exhausted"}
 
@@ -264,15 +264,15 @@ def record(name: str, *, seconds_ago: float, cores: float, of: str = "other") ->
 
 def test_a_node_rests_after_losing_a_pod_until_its_shortest_window_has_passed() -> None:
     seen = hot_node(a=1.7, b=1.7)
-    plan = planned(seen, memory=Memory((record("gone", seconds_ago=250, cores=0.1),)))
+    plan = planned(seen, state=State((record("gone", seconds_ago=250, cores=0.1),)))
     assert verdict(plan, "hot") == ("overloaded", "resting")
     assert reasons(plan) == dict.fromkeys(["a", "b"], "node_rests")
-    assert planned(seen, memory=Memory((record("gone", seconds_ago=301, cores=0.1),))).evictions
+    assert planned(seen, state=State((record("gone", seconds_ago=301, cores=0.1),))).evictions
 
 
 def test_load_that_has_left_is_not_counted_although_the_window_still_shows_it() -> None:
     seen = hot_node(a=1.7, b=1.7)
-    plan = planned(seen, memory=Memory((record("gone", seconds_ago=0, cores=0.5),)))
+    plan = planned(seen, state=State((record("gone", seconds_ago=0, cores=0.5),)))
     assert verdict(plan, "hot") == ("balanced", None)
     cpu = next(v for v in plan.nodes if v.node == "hot").pressures[1]
     assert cpu.measured == ((300, pytest.approx(0.85)),)
@@ -282,8 +282,8 @@ def test_load_that_has_left_is_not_counted_although_the_window_still_shows_it() 
 def test_a_terminating_pod_counts_as_gone() -> None:
     seen = hot_node(a=1.7, b=1.7)
     pods = tuple(msgspec.structs.replace(p, deleting=p.name == "a") for p in seen.cluster.pods)
-    state = msgspec.structs.replace(seen.cluster, pods=pods)
-    plan = planned(msgspec.structs.replace(seen, cluster=state))
+    loaded = msgspec.structs.replace(seen.cluster, pods=pods)
+    plan = planned(msgspec.structs.replace(seen, cluster=loaded))
     assert verdict(plan, "hot")[0] == "balanced"
 
 
@@ -291,8 +291,8 @@ def test_a_pod_that_has_just_arrived_takes_room_although_no_window_shows_it() ->
     seen = hot_node(a=1.7, b=1.7)
     started = NOW - timedelta(seconds=30)
     new = pod("new", on="cool", of="new", started_at=started, request=amounts(2))
-    state = msgspec.structs.replace(seen.cluster, pods=(*seen.cluster.pods, new))
-    plan = planned(msgspec.structs.replace(seen, cluster=state))
+    loaded = msgspec.structs.replace(seen.cluster, pods=(*seen.cluster.pods, new))
+    plan = planned(msgspec.structs.replace(seen, cluster=loaded))
     cool = next(v for v in plan.nodes if v.node == "cool").pressures[1]
     assert cool.highest_ratio == pytest.approx(0.05 + 0.5 * 0.9)
     assert not plan.evictions
@@ -302,10 +302,10 @@ def test_a_pending_pod_takes_its_room_first() -> None:
     seen = hot_node(a=1.7, b=1.7)
     waiting = pod("waiting", of="new", phase="Pending", ready=False, request=amounts(3.9))
     pods = (*seen.cluster.pods, waiting)
-    state = msgspec.structs.replace(
+    loaded = msgspec.structs.replace(
         seen.cluster, pods=tuple(p for p in pods if p.name != "a" or p.node)
     )
-    plan = planned(msgspec.structs.replace(seen, cluster=state))
+    plan = planned(msgspec.structs.replace(seen, cluster=loaded))
     assert not plan.evictions
 
 
@@ -320,8 +320,8 @@ def test_a_pending_pod_that_would_take_the_room_left_behind_keeps_everything_in_
     waiting = pod("waiting", of="new", phase="Pending", ready=False, request=amounts(2))
 
     def plan(*found: Pod) -> Plan:
-        state = msgspec.structs.replace(seen.cluster, pods=found)
-        return planned(msgspec.structs.replace(seen, cluster=state))
+        loaded = msgspec.structs.replace(seen.cluster, pods=found)
+        return planned(msgspec.structs.replace(seen, cluster=loaded))
 
     assert evicted(plan(*pods)) == ["a"]
     assert reasons(plan(*pods, waiting)) == dict.fromkeys("ab", "room_awaited")
@@ -332,17 +332,17 @@ def test_a_pending_pod_that_would_take_the_room_left_behind_keeps_everything_in_
 def test_the_place_of_an_evicted_pod_is_kept_until_its_replacement_exists() -> None:
     seen = hot_node(a=1.7, b=1.7)
     sibling = pod("sibling", on="third", of="other")
-    state = msgspec.structs.replace(
+    loaded = msgspec.structs.replace(
         seen.cluster,
         pods=(*seen.cluster.pods, sibling),
         workloads={**seen.cluster.workloads, "uid-other": workload("other")},
     )
     gone = msgspec.structs.replace(record("gone", seconds_ago=1, cores=1.4), node="third")
-    awaited = planned(msgspec.structs.replace(seen, cluster=state), memory=Memory((gone,)))
+    awaited = planned(msgspec.structs.replace(seen, cluster=loaded), state=State((gone,)))
     assert set(reasons(awaited).values()) == {"no_node_under_ceiling"}
     landed = pod("landed", on="third", of="other", created_at=NOW, started_at=NOW)
-    with_it = msgspec.structs.replace(state, pods=(*state.pods, landed))
-    arrived = planned(msgspec.structs.replace(seen, cluster=with_it), memory=Memory((gone,)))
+    with_it = msgspec.structs.replace(loaded, pods=(*loaded.pods, landed))
+    arrived = planned(msgspec.structs.replace(seen, cluster=with_it), state=State((gone,)))
     assert arrived.evictions
 
 
@@ -351,7 +351,7 @@ def test_the_workload_of_a_recent_eviction_is_left_alone() -> None:
     elsewhere = msgspec.structs.replace(
         record("gone", seconds_ago=60, cores=0, of="web"), node="third"
     )
-    assert set(reasons(planned(seen, memory=Memory((elsewhere,)))).values()) == {"evicted_recently"}
+    assert set(reasons(planned(seen, state=State((elsewhere,)))).values()) == {"evicted_recently"}
 
 
 @pytest.mark.parametrize(
@@ -377,8 +377,8 @@ def test_a_node_out_of_scope_is_neither_source_nor_destination(
     seen = hot_node(a=1.7, b=1.7)
     for name in ("hot", "cool"):
         nodes = tuple(node(n, **(fields if n == name else {})) for n in ("hot", "cool"))
-        state = msgspec.structs.replace(seen.cluster, nodes=nodes)
-        plan = planned(msgspec.structs.replace(seen, cluster=state))
+        loaded = msgspec.structs.replace(seen.cluster, nodes=nodes)
+        plan = planned(msgspec.structs.replace(seen, cluster=loaded))
         assert verdict(plan, name) == (NodeClass.OUT_OF_SCOPE.value, reason)
         assert not plan.evictions
 
@@ -397,7 +397,7 @@ def test_memory_is_watched_against_allocatable_too() -> None:
 
 
 def test_deviation_compares_with_the_mean_and_an_equal_cluster_stays() -> None:
-    around_mean = policy(rule(Resource.CPU, low_ratio=0.1, trigger_ratio=0.1), deviation=True)
+    around_mean = policy(rule(Resource.CPU, low_ratio=0.1, target_ratio=0.1), deviation=True)
     pods = [pod(f"p{i}", on="n1") for i in range(6)]
     usage = {p.name: (0.4, 0.1) for p in pods}
     nodes = [node(f"n{i}") for i in (1, 2, 3)]
@@ -447,8 +447,8 @@ def test_a_pod_that_the_scheduler_would_put_elsewhere_is_evicted_with_its_chance
     seen = trap(cool_request=0.1)
     # Its siblings keep it away from hot: the scheduler spreads a workload over nodes.
     selectors = {"uid-web": selector(app="web")}
-    state = msgspec.structs.replace(seen.cluster, controller_selectors=selectors)
-    plan = planned(msgspec.structs.replace(seen, cluster=state), policy(max_landing_risk=0.15))
+    loaded = msgspec.structs.replace(seen.cluster, controller_selectors=selectors)
+    plan = planned(msgspec.structs.replace(seen, cluster=loaded), policy(max_landing_risk=0.15))
     (eviction,) = plan.evictions
     assert eviction.landing_risk == pytest.approx(0.0)
     assert [(c.node, c.probability) for c in eviction.landing] == [("cool", 1.0)]
@@ -456,9 +456,9 @@ def test_a_pod_that_the_scheduler_would_put_elsewhere_is_evicted_with_its_chance
 
 def test_a_node_that_bears_one_more_pod_does_not_get_two() -> None:
     # Nobody requests anything of `warm`, so the scheduler puts every replacement there.
-    hot = ("hot-a", "hot-b")
-    pods = [pod(name[-1], on=name, of=name[-1]) for name in hot]
-    pods += [pod(f"big-{n}", on=n, of="big", request=amounts(3, 12)) for n in (*hot, "cool")]
+    overloaded = ("hot-a", "hot-b")
+    pods = [pod(name[-1], on=name, of=name[-1]) for name in overloaded]
+    pods += [pod(f"big-{n}", on=n, of="big", request=amounts(3, 12)) for n in (*overloaded, "cool")]
     usage = {"a": (0.3, 0.1), "b": (0.3, 0.1), "big-hot-a": (2.9, 0.1), "big-hot-b": (2.9, 0.1)}
     loads = {"hot-a": (0.82, 0.1), "hot-b": (0.82, 0.1), "warm": (0.72, 0.1), "cool": (0.05, 0.1)}
     owners = [workload(name, 20) for name in ("a", "b", "big")]
@@ -472,8 +472,8 @@ def test_a_node_that_bears_one_more_pod_does_not_get_two() -> None:
 def test_for_another_scheduler_nothing_is_known_but_where_the_pod_fits() -> None:
     seen = trap(cool_request=3.8)
     pods = tuple(msgspec.structs.replace(p, scheduler="volcano") for p in seen.cluster.pods)
-    state = msgspec.structs.replace(seen.cluster, pods=pods)
-    plan = planned(msgspec.structs.replace(seen, cluster=state), policy(max_landing_risk=0.15))
+    loaded = msgspec.structs.replace(seen.cluster, pods=pods)
+    plan = planned(msgspec.structs.replace(seen, cluster=loaded), policy(max_landing_risk=0.15))
     assert len(plan.evictions) == 1
     assert {c.node for c in plan.evictions[0].landing} == {"hot", "cool"}
     assert plan.evictions[0].scheduler == "volcano"

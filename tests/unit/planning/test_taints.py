@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from desched.model.cluster import STEERING_TAINT, Effect, Node, Taint, Toleration
-from desched.model.memory import EvictionRecord, Memory, MoveResult
 from desched.model.plan import LandingChance, NodeClass, Plan, PlannedTaint
 from desched.model.snapshot import Snapshot
+from desched.model.state import EvictionRecord, MoveResult, State
 from desched.planning.taints import taints_to_remove
 from desched.policy.policy import Policy, Share, Steering, SteeringRules
 from tests.builders import (
@@ -119,17 +119,18 @@ def test_a_pod_that_lands_well_anyway_needs_no_taint() -> None:
 def test_hot_nodes_that_the_scheduler_likes_less_than_cool_ones_are_not_tainted(
     preferred: int,
 ) -> None:
-    hot = [f"hot{i}" for i in range(6)]
-    pods = [pod(f"web-{name}", on=name) for name in hot]
+    overloaded = [f"hot{i}" for i in range(6)]
+    pods = [pod(f"web-{name}", on=name) for name in overloaded]
     pods += [
-        pod(f"full-{name}", on=name, of=None, request=amounts(3, 15)) for name in hot[preferred:]
+        pod(f"full-{name}", on=name, of=None, request=amounts(3, 15))
+        for name in overloaded[preferred:]
     ]
     pods += [pod(f"fill-{name}", on=name, of=None, request=amounts(2, 12)) for name in COLD]
-    loads = dict.fromkeys(hot, (0.85, 0.1)) | dict.fromkeys(COLD, (0.05, 0.1))
-    nodes = [node(name) for name in (*hot, *COLD)]
-    usage = {f"web-{name}": (0.6, 0.1) for name in hot}
+    loads = dict.fromkeys(overloaded, (0.85, 0.1)) | dict.fromkeys(COLD, (0.05, 0.1))
+    nodes = [node(name) for name in (*overloaded, *COLD)]
+    usage = {f"web-{name}": (0.6, 0.1) for name in overloaded}
     plan = planned(snapshot(nodes, pods, load(loads, usage)), steering(most=6, limits=ONE))
-    assert plan.evictions[0].steered == tuple(hot[:preferred])
+    assert plan.evictions[0].steered == tuple(overloaded[:preferred])
 
 
 def test_a_taint_for_one_move_does_not_send_another_back() -> None:
@@ -213,7 +214,7 @@ def test_the_same_taint_of_somebody_else_works_and_is_left_to_them() -> None:
     plan = planned(trap(**everywhere), steering())
     assert len(plan.evictions) == 3
     assert plan.taints == ()
-    assert taints_to_remove(trap(**everywhere), Memory(), OFF, plan, NOW) == ()
+    assert taints_to_remove(trap(**everywhere), State(), OFF, plan, NOW) == ()
 
 
 @pytest.mark.parametrize("mode", [Steering.WHEN_NEEDED, Steering.ALWAYS])
@@ -231,9 +232,9 @@ def test_with_steering_off_own_taints_count_as_gone() -> None:
 
 def test_a_node_on_which_a_replacement_under_way_is_expected_is_not_tainted() -> None:
     chances = (LandingChance("hot2", 0.1),)
-    awaited = Memory((under_way(landing=chances, workload_uid="uid-other"),))
+    awaited = State((under_way(landing=chances, workload_uid="uid-other"),))
     assert planned(trap(), steering(), awaited).evictions == ()
-    landed = Memory((under_way(landing=chances, workload_uid="uid-other", landed_on="cold1"),))
+    landed = State((under_way(landing=chances, workload_uid="uid-other", landed_on="cold1"),))
     assert planned(trap(), steering(), landed).evictions
 
 
@@ -242,14 +243,14 @@ def test_a_node_on_which_a_replacement_under_way_is_expected_is_not_tainted() ->
 
 def test_the_taints_of_a_move_under_way_are_kept_until_it_has_settled() -> None:
     cool = dict.fromkeys(HOT, 0.5)
-    memory = Memory((under_way("hot1", "gone"),))
-    plan = planned(trap(cool, hot1=OURS), steering(), memory)
+    state = State((under_way("hot1", "gone"),))
+    plan = planned(trap(cool, hot1=OURS), steering(), state)
     assert plan.taints == (
         PlannedTaint(
-            "hot1", "the replacement of apps/web-gone is under way", memory.evictions[0].pod
+            "hot1", "the replacement of apps/web-gone is under way", state.evictions[0].pod
         ),
     )
-    settled = Memory((under_way("hot1", result=MoveResult.LANDED_ELSEWHERE),))
+    settled = State((under_way("hot1", result=MoveResult.LANDED_ELSEWHERE),))
     assert planned(trap(cool, hot1=OURS), steering(), settled).taints == ()
 
 
@@ -287,10 +288,10 @@ def test_a_cycle_that_is_held_taints_nothing() -> None:
 # --- and when it goes -----------------------------------------------------------------------------
 
 
-def removed(seen: Snapshot, by: Policy, memory: Memory | None = None) -> list[str]:
-    memory = memory or Memory()
-    plan = planned(seen, by, memory)
-    return [name for name, why in taints_to_remove(seen, memory, by, plan, NOW) if why]
+def removed(seen: Snapshot, by: Policy, state: State | None = None) -> list[str]:
+    state = state or State()
+    plan = planned(seen, by, state)
+    return [name for name, why in taints_to_remove(seen, state, by, plan, NOW) if why]
 
 
 def test_what_is_not_tainted_by_desched_is_never_removed() -> None:
@@ -301,7 +302,7 @@ def test_what_is_not_tainted_by_desched_is_never_removed() -> None:
 
 def test_switched_off_all_go_at_once() -> None:
     everywhere = dict.fromkeys((*HOT, *COLD), OURS)
-    assert removed(trap(**everywhere), OFF, Memory((under_way("hot1"),))) == sorted(everywhere)
+    assert removed(trap(**everywhere), OFF, State((under_way("hot1"),))) == sorted(everywhere)
 
 
 def test_what_has_expired_goes_at_once_and_of_the_others_one_in_ten_at_least_one() -> None:
@@ -331,9 +332,9 @@ def test_the_oldest_taint_goes_first() -> None:
 
 def test_a_taint_stays_while_a_move_needs_it_and_goes_when_that_has_settled() -> None:
     quiet = dict.fromkeys(HOT, 0.5)
-    assert removed(trap(quiet, hot1=OURS), steering(), Memory((under_way("hot1"),))) == []
+    assert removed(trap(quiet, hot1=OURS), steering(), State((under_way("hot1"),))) == []
     settled = under_way("hot1", result=MoveResult.STILL_PENDING)
-    assert removed(trap(quiet, hot1=OURS), steering(), Memory((settled,))) == ["hot1"]
+    assert removed(trap(quiet, hot1=OURS), steering(), State((settled,))) == ["hot1"]
 
 
 def test_a_taint_that_this_plan_needs_stays_even_if_it_has_expired() -> None:

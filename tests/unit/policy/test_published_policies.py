@@ -61,8 +61,8 @@ def test_the_pools_of_the_example_have_the_lines_that_its_comments_tell():
     )
     assert (gpu.name, general.name) == ("gpu", "general")
     cpu = next(rule for rule in gpu.rules if rule.resource is Resource.CPU)
-    assert cpu.trigger_ratio - cpu.stop_margin_ratio == pytest.approx(0.55)
-    assert cpu.trigger_ratio - cpu.ceiling_margin_ratio == pytest.approx(0.5)
+    assert cpu.target_ratio - cpu.stop_margin_ratio == pytest.approx(0.55)
+    assert cpu.target_ratio - cpu.ceiling_margin_ratio == pytest.approx(0.5)
     assert general.rules == policy.rules
 
 

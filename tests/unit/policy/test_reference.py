@@ -9,7 +9,7 @@ from desched.policy.document.sections import all_sections, keys
 from desched.policy.document.thresholds import NodePoolSection
 from desched.policy.document.values import Section
 from desched.policy.reference import json_schema, reference
-from tests.unit.policy.published import POLICIES, REPOSITORY
+from tests.unit.policy.published import POLICIES, ROOT
 
 OF_THE_FIELD = {
     *("apiVersion", "kind", "name", "args", "profiles", "pluginConfig", "plugins"),
@@ -49,7 +49,7 @@ NEEDED = {
     "targetThresholds": {"cpu": 80},
 }
 GENERATED = {
-    REPOSITORY / "docs" / "policy-reference.md": [],
+    ROOT / "docs" / "policy-reference.md": [],
     POLICIES / "desched-policy.schema.json": ["--schema"],
 }
 
@@ -58,7 +58,7 @@ GENERATED = {
 def test_the_committed_file_is_what_the_command_prints(file):
     command = [sys.executable, "-m", "desched.policy.reference", *GENERATED[file]]
     printed = subprocess.run(  # noqa: S603 (our own module)
-        command, capture_output=True, check=True, cwd=REPOSITORY, encoding="utf-8"
+        command, capture_output=True, check=True, cwd=ROOT, encoding="utf-8"
     ).stdout
     assert file.read_text() == printed, f"run: python {' '.join(command[1:])} > {file}"
 

@@ -24,12 +24,20 @@ from desched.model.report import (
 from desched.model.resources import Resource
 from desched.ports import LeaseRecord
 from desched.service.reports.rendering import render_report
-from desched.service.reports.status import Standing, render_standing
+from desched.service.reports.status import Status, render_status
 from desched.service.telemetry.kubernetes_events import move_note
 from desched.service.telemetry.metrics import ServiceMetrics
 from tests.properties.mutations import STEERING_TEXTS
 from tests.properties.outputs import FORMATS, every_output, harmless
-from tests.unit.service.reports import BACK, EVICTION, FOLLOWED_UP, HELD, POD, REPORT, STARTED_AT
+from tests.unit.service.example_reports import (
+    BACK,
+    EVICTION,
+    FOLLOWED_UP,
+    HELD,
+    POD,
+    REPORT,
+    STARTED_AT,
+)
 
 HOSTILE = "".join(STEERING_TEXTS) + '<script>alert(1)</script>[bold]"}\\ [/]'
 
@@ -103,10 +111,10 @@ def test_details_do_not_pass_for_lines_of_the_summary() -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_how_things_stand_is_told_harmlessly(form: Any) -> None:
     lease = LeaseRecord("desched-0", 15, 1, STARTED_AT, STARTED_AT, "7")
-    standing = Standing(
-        STARTED_AT, "here", "ConfigMap", FOLLOWED_UP.memory, "a problem", lease, "another"
+    standing = Status(
+        STARTED_AT, "here", "ConfigMap", FOLLOWED_UP.state, "a problem", lease, "another"
     )
-    harmless(render_standing(poisoned(standing), form))
+    harmless(render_status(poisoned(standing), form))
 
 
 def test_the_exposition_can_be_read_whatever_nodes_are_called() -> None:

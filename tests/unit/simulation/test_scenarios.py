@@ -7,13 +7,13 @@ import pytest
 import yaml
 from rich.console import Console
 
-from desched.cycle import CycleContext, run_cycle
+from desched.cycle import CycleInfo, run_cycle
 from desched.errors import ObservationError, ObservationSource
 from desched.model.load import Unknown, UnknownReason
-from desched.model.memory import Memory
 from desched.model.plan import NodeClass, RefusalReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.resources import Resource
+from desched.model.state import State
 from desched.service.reports.cycle_table import print_report
 from desched.simulation import demo
 from desched.simulation.history import Usage
@@ -32,9 +32,9 @@ POLICIES = ROOT / "policies"
 
 def run(simulation: Simulation, cycles: int, mode: Mode = Mode.EVICT) -> list[CycleReport]:
     world = simulation.world(acting=mode is Mode.EVICT)
-    policy, memory, reports = demo.demo_policy(), Memory(), []
+    policy, state, reports = demo.demo_policy(), State(), []
     for number in range(1, cycles + 1):
-        report, memory = run_cycle(world, policy, memory, CycleContext(number, mode, "test"))
+        report, state = run_cycle(world, policy, state, CycleInfo(number, mode, "test"))
         reports.append(report)
         simulation.clock.advance(INTERVAL_SECONDS)
     return reports

@@ -149,8 +149,8 @@ REMEMBERING_ACCESS: tuple[Access, ...] = (GET_MEMORY,)
 """What planning like the service that acts takes, in the namespace of the state alone."""
 
 _NOT_WRITTEN = "nothing is evicted (`not_begun`)"
-CREATE_MEMORY = Access("create", "", "configmaps", "the first memory", without=_NOT_WRITTEN)
-PATCH_MEMORY = Access(
+CREATE_STATE = Access("create", "", "configmaps", "the first state", without=_NOT_WRITTEN)
+PATCH_STATE = Access(
     "patch",
     "",
     "configmaps",
@@ -158,7 +158,7 @@ PATCH_MEMORY = Access(
     without=_NOT_WRITTEN,
 )
 
-WRITING_ACCESS: tuple[Access, ...] = (CREATE_MEMORY, PATCH_MEMORY)
+WRITING_ACCESS: tuple[Access, ...] = (CREATE_STATE, PATCH_STATE)
 """What evicting takes as well, in the namespace of the state alone."""
 
 OWN_NAMESPACE_ACCESS: tuple[Access, ...] = (*LEASE_ACCESS, *REMEMBERING_ACCESS, *WRITING_ACCESS)

@@ -13,8 +13,8 @@ from desched.planning.kube_scheduler.filters.pod_affinity import AffinityFilter
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
 from desched.planning.kube_scheduler.filters.topology_spread import SpreadFilter
 from desched.planning.kube_scheduler.filters.volumes import VolumeFilter
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns
-from desched.planning.kube_scheduler.pod_index import Census, PodIndex
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays
+from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex
 
 # The scheduler's own words, as `kubectl describe` shows them; others are beside their filter.
 NO_PORT = "node(s) didn't have free ports for the requested pod ports"
@@ -35,18 +35,18 @@ Verdicts = tuple[tuple[str, Mask], ...]
 
 
 class FilterChain:
-    """Where pods pass the filters; `requests` and `census` change with what a plan decides."""
+    """Where pods pass the filters; `requests` and `pod_changes` change with what a plan decides."""
 
-    def __init__(self, cluster: ClusterState, columns: NodeColumns) -> None:
-        self._columns = columns
-        self.index = index = PodIndex(cluster, columns)
-        self.requests = FreeRequests(columns, index)
-        self.census = Census(index)
-        self._nodes = NodeFilter(columns)
-        self._ports = PortFilter(columns, index)
-        self._volumes = VolumeFilter(cluster, columns, index)
-        self._spread = SpreadFilter(columns, self._nodes)
-        self._affinity = AffinityFilter(cluster, columns, index)
+    def __init__(self, cluster: ClusterState, arrays: NodeArrays) -> None:
+        self._arrays = arrays
+        self.index = index = PodIndex(cluster, arrays)
+        self.requests = FreeRequests(arrays, index)
+        self.pod_changes = PodChanges(index)
+        self._nodes = NodeFilter(arrays)
+        self._ports = PortFilter(arrays, index)
+        self._volumes = VolumeFilter(cluster, arrays, index)
+        self._spread = SpreadFilter(arrays, self._nodes)
+        self._affinity = AffinityFilter(cluster, arrays, index)
         self._excluded: dict[int, tuple[SchedulingClass, Counter[str]]] = {}
 
     def copy(self) -> "FilterChain":
@@ -54,7 +54,7 @@ class FilterChain:
         copied = object.__new__(FilterChain)
         copied.__dict__.update(self.__dict__)
         copied.requests = self.requests.copy()
-        copied.census = self.census.copy()
+        copied.pod_changes = self.pod_changes.copy()
         return copied
 
     def add(self, pod: Pod, position: int) -> None:
@@ -67,7 +67,7 @@ class FilterChain:
 
     def _change(self, pod: Pod, position: int, sign: int) -> None:
         self.requests.change(position, pod.scheduling.requests, -sign)
-        self.census.change(pod, position, sign)
+        self.pod_changes.change(pod, position, sign)
         self._affinity.learn(pod)
         self._excluded = {}  # a new one, for copies share it as long as they are alike
 
@@ -77,12 +77,14 @@ class FilterChain:
 
     def passing(self, pod: Pod) -> Mask:
         """Nodes that let a further such pod in; a fresh array."""
-        return self._judge(pod, self.requests.enough(pod.scheduling.requests), self.census.copy)[0]
+        return self._judge(
+            pod, self.requests.enough(pod.scheduling.requests), self.pod_changes.copy
+        )[0]
 
     def passing_beside(self, pod: Pod, source: int) -> Mask:
         """Nodes that let the pod's replacement in while the pod itself is being deleted."""
         enough = self.requests.enough(pod.scheduling.requests)
-        return self._judge(pod, enough, partial(self.census.with_deleting, pod, source))[0]
+        return self._judge(pod, enough, partial(self.pod_changes.with_deleting, pod, source))[0]
 
     def passing_again(self, pod: Pod, source: int) -> tuple[Mask, Verdicts]:
         """Nodes that let the pod in once it has left the source, and what `excluded` asks for."""
@@ -91,7 +93,7 @@ class FilterChain:
         if not enough[source] and self.requests.holds(source, requests):
             enough = enough.copy()
             enough[source] = True
-        return self._judge(pod, enough, partial(self.census.without, pod, source))
+        return self._judge(pod, enough, partial(self.pod_changes.without, pod, source))
 
     def excluded(self, pod: Pod, source: int, verdicts: Verdicts) -> Mapping[str, int]:
         """How many nodes fail first in which filter once the pod has left the source.
@@ -140,18 +142,20 @@ class FilterChain:
                 passing = passing & mask
         return found
 
-    def _judge(self, pod: Pod, enough: Mask, census: Callable[[], Census]) -> tuple[Mask, Verdicts]:
+    def _judge(
+        self, pod: Pod, enough: Mask, pod_changes: Callable[[], PodChanges]
+    ) -> tuple[Mask, Verdicts]:
         passing = self._nodes.verdict(pod.scheduling).passing & enough
         if pod.gated:
             passing[:] = False
         verdicts: Verdicts = ()
         if pod.scheduling.host_ports or np.count_nonzero(passing):  # ports come before requests
-            verdicts = tuple(self._by_pods(pod, census))
+            verdicts = tuple(self._by_pods(pod, pod_changes))
         for _, mask in verdicts:
             passing &= mask
         return passing, verdicts
 
-    def _by_pods(self, pod: Pod, changed: Callable[[], Census]) -> Iterator[tuple[str, Mask]]:
+    def _by_pods(self, pod: Pod, changed: Callable[[], PodChanges]) -> Iterator[tuple[str, Mask]]:
         """The filters that look at volumes and other pods, as far as they concern the pod.
 
         The census is made only if one of them does, for most pods have none.
@@ -162,22 +166,22 @@ class FilterChain:
         near, apart = scheduling.pod_affinity, scheduling.pod_anti_affinity
         if not (hard or avoided or near or apart or pod.volumes or scheduling.host_ports):
             return
-        census = changed()
+        pod_changes = changed()
         if scheduling.host_ports:
-            yield NO_PORT, self._ports.free(pod, census)
+            yield NO_PORT, self._ports.free(pod, pod_changes)
         if pod.volumes:
-            yield USED_CLAIM, self._volumes.unused(pod, census)
-            yield TOO_MANY_VOLUMES, self._volumes.attachable(pod, census)
+            yield USED_CLAIM, self._volumes.unused(pod, pod_changes)
+            yield TOO_MANY_VOLUMES, self._volumes.attachable(pod, pod_changes)
             yield NO_VOLUME, self._volumes.reachable(pod)
             yield NO_ZONE, self._volumes.in_zone(pod)
         if hard:
-            yield NO_SPREAD, self._spread.even(pod, census)
+            yield NO_SPREAD, self._spread.even(pod, pod_changes)
         if near:
-            yield NO_AFFINITY, self._affinity.near(pod, census)
+            yield NO_AFFINITY, self._affinity.near(pod, pod_changes)
         if apart:
-            yield NO_ANTI_AFFINITY, self._affinity.apart(pod, census)
+            yield NO_ANTI_AFFINITY, self._affinity.apart(pod, pod_changes)
         if avoided:
-            yield NO_EXISTING_ANTI_AFFINITY, self._affinity.welcome(pod, census)
+            yield NO_EXISTING_ANTI_AFFINITY, self._affinity.welcome(pod, pod_changes)
 
 
 def _plainly(reason: str) -> Reasons:

@@ -5,8 +5,8 @@ from functools import cached_property
 import numpy as np
 
 from desched.model.cluster import Pod
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns, Positions
-from desched.planning.kube_scheduler.pod_index import Census, PodIndex
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays, Positions
+from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex
 
 ANY_ADDRESS = frozenset({"", "0.0.0.0"})  # noqa: S104  (compared, not bound)
 
@@ -14,8 +14,8 @@ ANY_ADDRESS = frozenset({"", "0.0.0.0"})  # noqa: S104  (compared, not bound)
 class PortFilter:
     """Plugin NodePorts."""
 
-    def __init__(self, columns: NodeColumns, index: PodIndex) -> None:
-        self._columns = columns
+    def __init__(self, arrays: NodeArrays, index: PodIndex) -> None:
+        self._arrays = arrays
         self._index = index
 
     @cached_property
@@ -30,15 +30,15 @@ class PortFilter:
             for port, taken in found.items()
         }
 
-    def free(self, pod: Pod, census: Census) -> Mask:
+    def free(self, pod: Pod, pod_changes: PodChanges) -> Mask:
         """Nodes on which no other pod has one of the pod's ports."""
-        taken = np.zeros(len(self._columns), dtype=np.int64)
+        taken = np.zeros(len(self._arrays), dtype=np.int64)
         for wanted in pod.scheduling.host_ports:
             by_address = self._by_port.get((wanted.protocol, wanted.port), {})
             for address, positions in by_address.items():
                 if _overlap(wanted.address, address):
-                    taken += np.bincount(positions, minlength=len(self._columns))
-            for change in census.changes:
+                    taken += np.bincount(positions, minlength=len(self._arrays))
+            for change in pod_changes.changes:
                 for port in change.pod.scheduling.host_ports:
                     same = (port.protocol, port.port) == (wanted.protocol, wanted.port)
                     if same and _overlap(wanted.address, port.address):

@@ -8,7 +8,7 @@ import numpy as np
 
 from desched.model.cluster import Effect, SchedulingClass, Taint, Toleration
 from desched.model.selectors import NodeSelectorTerm
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
 """Who tolerates this taint may go to a cordoned node, even before the taint has followed."""
@@ -29,11 +29,11 @@ class NodeVerdict(msgspec.Struct, frozen=True):
 class NodeFilter:
     """Plugins NodeUnschedulable, TaintToleration and NodeAffinity; nothing here ever changes."""
 
-    def __init__(self, columns: NodeColumns) -> None:
-        self._columns = columns
-        self._cordoned = columns.where(lambda node: node.unschedulable)
+    def __init__(self, arrays: NodeArrays) -> None:
+        self._arrays = arrays
+        self._cordoned = arrays.where(lambda node: node.unschedulable)
         self._by_taints: dict[tuple[Taint, ...], list[int]] = {}
-        for i, node in enumerate(columns.nodes):
+        for i, node in enumerate(arrays.nodes):
             hard = tuple(t for t in node.taints if t.effect != Effect.PREFER_NO_SCHEDULE)
             self._by_taints.setdefault(hard, []).append(i)
         self._tolerated: dict[tuple[Toleration, ...], Mask] = {}
@@ -64,14 +64,14 @@ class NodeFilter:
     def uncordoned(self, scheduling: SchedulingClass) -> Mask:
         """Nodes that are not cordoned for such pods."""
         if _tolerates(scheduling.tolerations, UNSCHEDULABLE):
-            return self._columns.all()
+            return self._arrays.all()
         return ~self._cordoned
 
     def tolerated(self, scheduling: SchedulingClass) -> Mask:
         """Nodes whose hard taints such pods tolerate; not to be changed."""
         mask = self._tolerated.get(scheduling.tolerations)
         if mask is None:
-            mask = self._tolerated[scheduling.tolerations] = self._columns.none()
+            mask = self._tolerated[scheduling.tolerations] = self._arrays.none()
             for taints, positions in self._by_taints.items():
                 if _first_untolerated(scheduling.tolerations, taints) is None:
                     mask[positions] = True
@@ -86,14 +86,14 @@ class NodeFilter:
         return mask
 
     def _select(self, scheduling: SchedulingClass) -> Mask:
-        mask = self._columns.all()
+        mask = self._arrays.all()
         if scheduling.node_selector:
             wanted = scheduling.node_selector
-            mask &= self._columns.where(
+            mask &= self._arrays.where(
                 lambda node: all(node.labels.get(key) == value for key, value in wanted)
             )
         if scheduling.required_node_affinity is not None:
-            mask &= matching(self._columns, scheduling.required_node_affinity)
+            mask &= matching(self._arrays, scheduling.required_node_affinity)
         return mask
 
     def _untolerated(self, scheduling: SchedulingClass, failing: Mask) -> Mapping[str, int]:
@@ -112,9 +112,9 @@ def _selection(scheduling: SchedulingClass) -> Selection:
     return scheduling.node_selector, scheduling.required_node_affinity
 
 
-def matching(columns: NodeColumns, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
+def matching(arrays: NodeArrays, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
     """Nodes that one of the terms selects."""
-    return columns.where(lambda node: any(t.matches(node.name, node.labels) for t in terms))
+    return arrays.where(lambda node: any(t.matches(node.name, node.labels) for t in terms))
 
 
 def _tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:

@@ -7,9 +7,9 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
 from desched.model.selectors import LabelSelector
-from desched.planning.kube_scheduler.label_index import BySelector
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns, Positions
-from desched.planning.kube_scheduler.pod_index import Census, PodIndex, PodMatch
+from desched.planning.kube_scheduler.label_index import SelectorIndex
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays, Positions
+from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex, PodMatch
 
 
 class _Carried(msgspec.Struct, frozen=True):
@@ -24,26 +24,26 @@ class _Carried(msgspec.Struct, frozen=True):
 class AffinityFilter:
     """Plugin InterPodAffinity, its required part; pods that are being deleted count."""
 
-    def __init__(self, cluster: ClusterState, columns: NodeColumns, index: PodIndex) -> None:
+    def __init__(self, cluster: ClusterState, arrays: NodeArrays, index: PodIndex) -> None:
         self._cluster = cluster
-        self._columns = columns
+        self._arrays = arrays
         self._index = index
         self._resolved: dict[tuple[PodAffinityTerm, str], PodMatch] = {}
         self._known: set[tuple[PodAffinityTerm, str]] = set()
-        self._carried: BySelector[_Carried] = BySelector()
+        self._carried: SelectorIndex[_Carried] = SelectorIndex()
         self._learn_residents()
 
-    def near(self, pod: Pod, census: Census) -> Mask:
+    def near(self, pod: Pod, pod_changes: PodChanges) -> Mask:
         """Nodes whose domains have pods that the affinity terms ask for, all terms in one pod.
 
         The first pod of a group that asks for itself may go wherever the labels are.
         """
         terms = pod.scheduling.pod_affinity
         wanted = tuple(self.wanted(term, pod.namespace) for term in terms)
-        labelled, near, anywhere = self._columns.all(), self._columns.all(), False
+        labelled, near, anywhere = self._arrays.all(), self._arrays.all(), False
         for term in terms:
-            domains = self._columns.domains(term.topology_key)
-            counts = census.tally(wanted, domains)
+            domains = self._arrays.domains(term.topology_key)
+            counts = pod_changes.tally(wanted, domains)
             labelled &= domains.labelled
             near &= counts[domains.of] > 0
             anywhere = anywhere or bool(counts.any())
@@ -51,26 +51,26 @@ class AffinityFilter:
             return labelled
         return labelled & near
 
-    def apart(self, pod: Pod, census: Census) -> Mask:
+    def apart(self, pod: Pod, pod_changes: PodChanges) -> Mask:
         """Nodes whose domains have none of the pods that the anti-affinity terms avoid."""
-        mask = self._columns.all()
+        mask = self._arrays.all()
         for term in pod.scheduling.pod_anti_affinity:
-            domains = self._columns.domains(term.topology_key)
+            domains = self._arrays.domains(term.topology_key)
             wanted = self.wanted(term, pod.namespace)
             if term.namespace_selector is not None and term.namespace_selector.matches({}):
                 # Since 1.34 the scheduler takes such a selector for one of all namespaces when it
                 # compares with existing pods (interpodaffinity.mergeAffinityTermNamespaces…).
                 wanted = PodMatch(None, wanted.selector)
-            mask &= census.tally((wanted,), domains)[domains.of] <= 0
+            mask &= pod_changes.tally((wanted,), domains)[domains.of] <= 0
         return mask
 
-    def welcome(self, pod: Pod, census: Census) -> Mask:
+    def welcome(self, pod: Pod, pod_changes: PodChanges) -> Mask:
         """Nodes whose domains have no pod with an anti-affinity against this one."""
-        mask = self._columns.all()
+        mask = self._arrays.all()
         for carried in self._terms_about(pod):
-            domains = self._columns.domains(carried.term.topology_key)
+            domains = self._arrays.domains(carried.term.topology_key)
             counts = domains.tally(carried.positions)
-            for change in census.avoiding(carried.term, carried.namespace):
+            for change in pod_changes.avoiding(carried.term, carried.namespace):
                 domain = domains.of[change.position]
                 if domain >= 0:
                     counts[domain] += change.sign

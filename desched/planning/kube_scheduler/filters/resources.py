@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from desched.model.resources import Amounts
-from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeColumns
+from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodIndex
 
 _BASIC = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -18,13 +18,13 @@ class FreeRequests:
     Pods that are being deleted hold their requests until they are gone.
     """
 
-    def __init__(self, columns: NodeColumns, index: PodIndex) -> None:
-        self._columns = columns
-        rows = [basic(node.allocatable) for node in columns.nodes]
+    def __init__(self, arrays: NodeArrays, index: PodIndex) -> None:
+        self._arrays = arrays
+        rows = [basic(node.allocatable) for node in arrays.nodes]
         self.allocatable = np.array(rows, dtype=np.int64).reshape(len(rows), len(_BASIC)).T.copy()
         self.free = self.allocatable.copy()
         self._extended: dict[str, Counts] = {}
-        for i, node in enumerate(columns.nodes):
+        for i, node in enumerate(arrays.nodes):
             for name, count in node.allocatable.extended:
                 column = self._extended.setdefault(name, np.zeros(len(rows), dtype=np.int64))
                 column[i] += count
@@ -57,7 +57,7 @@ class FreeRequests:
         """Nodes with so much left; not to be changed, for it is kept until the next change."""
         mask = self._enough.get(requests)
         if mask is None:
-            mask = self._columns.all()
+            mask = self._arrays.all()
             for _, free, amount in self._asked(requests):
                 mask &= free >= amount
             self._enough[requests] = mask
@@ -69,7 +69,7 @@ class FreeRequests:
 
     def _free_of(self, name: str) -> Counts:
         column = self._extended.get(name)
-        return np.full(len(self._columns), -1, dtype=np.int64) if column is None else column
+        return np.full(len(self._arrays), -1, dtype=np.int64) if column is None else column
 
     def lacking(self, requests: Amounts, failing: Mask) -> Mapping[str, int]:
         """How many of the failing nodes lack which resource; one may lack several."""

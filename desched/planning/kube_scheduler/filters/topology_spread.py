@@ -5,29 +5,29 @@ import msgspec
 from desched.model.cluster import Pod, SpreadConstraint
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
-from desched.planning.kube_scheduler.node_arrays import Counts, Domains, Mask, NodeColumns
-from desched.planning.kube_scheduler.pod_index import Census, PodMatch
+from desched.planning.kube_scheduler.node_arrays import Counts, Domains, Mask, NodeArrays
+from desched.planning.kube_scheduler.pod_index import PodChanges, PodMatch
 
 
 class SpreadFilter:
     """Plugin PodTopologySpread; pods that are being deleted do not count."""
 
-    def __init__(self, columns: NodeColumns, nodes: NodeFilter) -> None:
-        self._columns = columns
+    def __init__(self, arrays: NodeArrays, nodes: NodeFilter) -> None:
+        self._arrays = arrays
         self._nodes = nodes
 
-    def even(self, pod: Pod, census: Census) -> Mask:
+    def even(self, pod: Pod, pod_changes: PodChanges) -> Mask:
         """Nodes where the pod would not skew its constraints further than they allow."""
         hard = [constraint for constraint in pod.scheduling.spread if constraint.hard]
-        mask = self._columns.all()
+        mask = self._arrays.all()
         for constraint in hard:
-            mask &= self._columns.domains(constraint.topology_key).labelled
+            mask &= self._arrays.domains(constraint.topology_key).labelled
         labelled = mask.copy()
         for constraint in hard:
             selector = selector_for(pod, constraint)
             eligible = self._eligible(pod, constraint, labelled)
-            domains = self._columns.domains(constraint.topology_key)
-            counts = _count(pod, selector, census, domains, eligible)
+            domains = self._arrays.domains(constraint.topology_key)
+            counts = _count(pod, selector, pod_changes, domains, eligible)
             own = int(selector is not None and selector.matches(pod.labels))
             least = _least(counts, domains, eligible, constraint.min_domains)
             mask &= counts[domains.of] + own - least <= constraint.max_skew
@@ -58,13 +58,17 @@ def selector_for(pod: Pod, constraint: SpreadConstraint) -> LabelSelector | None
 
 
 def _count(
-    pod: Pod, selector: LabelSelector | None, census: Census, domains: Domains, eligible: Mask
+    pod: Pod,
+    selector: LabelSelector | None,
+    pod_changes: PodChanges,
+    domains: Domains,
+    eligible: Mask,
 ) -> Counts:
     """Matching pods by domain; an empty selector counts none, though it matches the pod itself."""
     if selector is None or not selector.requirements:
         return domains.tally(eligible.nonzero()[0][:0])
     wanted = (PodMatch(frozenset({pod.namespace}), selector),)
-    return census.tally(wanted, domains, among=eligible, terminating=False)
+    return pod_changes.tally(wanted, domains, among=eligible, terminating=False)
 
 
 def _least(counts: Counts, domains: Domains, eligible: Mask, min_domains: int) -> int:

@@ -8,8 +8,8 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Node, PersistentVolume, Pod, PodVolume, VolumeKind
 from desched.planning.kube_scheduler.filters.node_constraints import matching
-from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeColumns
-from desched.planning.kube_scheduler.pod_index import Census, PodIndex
+from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeArrays
+from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex
 
 ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -37,16 +37,16 @@ class VolumeFilter:
     ephemeral claims.
     """
 
-    def __init__(self, cluster: ClusterState, columns: NodeColumns, index: PodIndex) -> None:
+    def __init__(self, cluster: ClusterState, arrays: NodeArrays, index: PodIndex) -> None:
         self._cluster = cluster
-        self._columns = columns
+        self._arrays = arrays
         self._index = index
         self._reachable: dict[str, Mask] = {}
         self._limits_of: dict[str, Counts] = {}
 
     def reachable(self, pod: Pod) -> Mask:
         """Nodes that every volume can be reached from, or be made for."""
-        mask = self._columns.all()
+        mask = self._arrays.all()
         for volume in pod.volumes:
             if volume.kind in _CLAIMS:
                 bound = self._bound(pod, volume)
@@ -62,35 +62,35 @@ class VolumeFilter:
 
         As in the scheduler, nodes without any zone or region label have all volumes.
         """
-        mask = self._columns.all()
+        mask = self._arrays.all()
         for volume in pod.volumes:
             bound = self._bound(pod, volume) if volume.kind is VolumeKind.CLAIM else None
             zones = _zones(bound) if bound else {}
             if zones:
-                mask &= np.array([_is_in(node, zones) for node in self._columns.nodes], dtype=bool)
+                mask &= np.array([_is_in(node, zones) for node in self._arrays.nodes], dtype=bool)
         return mask
 
-    def unused(self, pod: Pod, census: Census) -> Mask:
+    def unused(self, pod: Pod, pod_changes: PodChanges) -> Mask:
         """All nodes, or none while another pod has a claim that is for one pod only."""
         users = {claim: self._users[claim] for claim in self._for_one_pod(pod)}
-        for change in census.changes if users else ():
+        for change in pod_changes.changes if users else ():
             for claim in users.keys() & self._for_one_pod(change.pod):
                 users[claim] += change.sign
         taken = any(count > 0 for count in users.values())
-        return self._columns.none() if taken else self._columns.all()
+        return self._arrays.none() if taken else self._arrays.all()
 
-    def attachable(self, pod: Pod, census: Census) -> Mask:
+    def attachable(self, pod: Pod, pod_changes: PodChanges) -> Mask:
         """Nodes that can attach what they have not attached of the pod's volumes."""
-        mask = self._columns.all()
+        mask = self._arrays.all()
         by_driver: dict[str, set[Handle]] = {}
         for handle in self._handles(pod):
             by_driver.setdefault(handle[0], set()).add(handle)
         by_driver = {driver: found for driver, found in by_driver.items() if self._limited(driver)}
         if not by_driver:
             return mask
-        moved = self._moved(census)
+        moved = self._moved(pod_changes)
         for driver, handles in by_driver.items():
-            new = np.full(len(self._columns), len(handles), dtype=np.int64)
+            new = np.full(len(self._arrays), len(handles), dtype=np.int64)
             for handle in handles:
                 new[list(self._holding(handle, moved))] -= 1
             mask &= (new == 0) | (self._count(driver, moved) + new <= self._limits(driver))
@@ -100,7 +100,7 @@ class VolumeFilter:
         mask = self._reachable.get(volume.name)
         if mask is None:
             terms = volume.node_affinity
-            mask = self._columns.all() if terms is None else matching(self._columns, terms)
+            mask = self._arrays.all() if terms is None else matching(self._arrays, terms)
             self._reachable[volume.name] = mask
         return mask
 
@@ -113,12 +113,12 @@ class VolumeFilter:
         claim = self._cluster.claims.get((pod.namespace, volume.claim))
         made = self._cluster.storage_classes.get(claim.storage_class) if claim else None
         if claim is None or made is None or not made.waits_for_consumer:
-            return self._columns.none()
+            return self._arrays.none()
         if claim.volume and before is None:
-            return self._columns.none()
+            return self._arrays.none()
         if made.topologies is None:
-            return self._columns.all()
-        return matching(self._columns, made.topologies)
+            return self._arrays.all()
+        return matching(self._arrays, made.topologies)
 
     def _for_one_pod(self, pod: Pod) -> set[ClaimKey]:
         names = {v.claim for v in pod.volumes if v.kind is VolumeKind.CLAIM}
@@ -165,13 +165,13 @@ class VolumeFilter:
         found: dict[str, Counts] = {}
         for (driver, _), holders in self._holders.items():
             if driver not in found:
-                found[driver] = np.zeros(len(self._columns), dtype=np.int64)
+                found[driver] = np.zeros(len(self._arrays), dtype=np.int64)
             found[driver][list(holders)] += 1
         return found
 
-    def _moved(self, census: Census) -> dict[Handle, Counter[int]]:
+    def _moved(self, pod_changes: PodChanges) -> dict[Handle, Counter[int]]:
         found: dict[Handle, Counter[int]] = {}
-        for change in census.changes:
+        for change in pod_changes.changes:
             for handle in self._handles(change.pod):
                 found.setdefault(handle, Counter())[change.position] += change.sign
         return found
@@ -183,7 +183,7 @@ class VolumeFilter:
 
     def _count(self, driver: str, moved: Mapping[Handle, Counter[int]]) -> Counts:
         """How many volumes of the driver each node has attached."""
-        nothing = np.zeros(len(self._columns), dtype=np.int64)
+        nothing = np.zeros(len(self._arrays), dtype=np.int64)
         count = self._attached.get(driver, nothing).copy()
         for handle in moved:
             if handle[0] == driver:
@@ -197,7 +197,7 @@ class VolumeFilter:
     def _limits(self, driver: str) -> Counts:
         found = self._limits_of.get(driver)
         if found is None:
-            nodes = (self._cluster.csi_nodes.get(name) for name in self._columns.names)
+            nodes = (self._cluster.csi_nodes.get(name) for name in self._arrays.names)
             limits = [
                 node.attach_limits.get(driver, NO_LIMIT) if node else NO_LIMIT for node in nodes
             ]

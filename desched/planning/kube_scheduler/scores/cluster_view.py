@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from desched.model.cluster import STEERING_TAINT, ClusterState, Pod, Service, Toleration
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
-from desched.planning.kube_scheduler.label_index import ByLabels
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns
+from desched.planning.kube_scheduler.label_index import LabelIndex
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodIndex, PodMatch
 from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL, NodeFacts
 from desched.planning.kube_scheduler.scores.plugins import Capacity, Floats, Ints
@@ -31,7 +31,7 @@ CELLS = 4096
 Labels = tuple[tuple[str, str], ...]
 
 
-class Departure(msgspec.Struct, frozen=True):
+class LeavingPod(msgspec.Struct, frozen=True):
     """A pod that leaves its node: terminating at once, `gone` when it holds nothing any more."""
 
     pod: Pod
@@ -42,7 +42,7 @@ class Departure(msgspec.Struct, frozen=True):
 class _Move(msgspec.Struct, frozen=True):
     """A departure whose replacement is on `placed`, one node for each alternative (or nowhere)."""
 
-    departure: Departure
+    departure: LeavingPod
     placed: NDArray[np.intp] | None
 
 
@@ -64,13 +64,13 @@ class SchedulerView:
     def __init__(
         self, cluster: ClusterState, rules: SchedulerRules, index: PodIndex | None = None
     ) -> None:
-        index = index or PodIndex(cluster, NodeColumns(cluster.nodes))
+        index = index or PodIndex(cluster, NodeArrays(cluster.nodes))
         self.cluster = cluster
         self.rules = rules
-        self.columns = index.columns
-        self.names = self.columns.names
-        self.nodes = NodeFilter(self.columns)
-        self.facts = NodeFacts(self.columns)
+        self.arrays = index.arrays
+        self.names = self.arrays.names
+        self.nodes = NodeFilter(self.arrays)
+        self.facts = NodeFacts(self.arrays)
         self.steered = self.facts.steered
         self._taints_added: Ints | None = None
         self._counts = PodCounts(cluster, index)
@@ -81,7 +81,7 @@ class SchedulerView:
         self.capacity = Capacity.of_nodes(np.array(self.facts.allocatable))
         totals = self._counts.index.totals(requested_amounts)
         self._requested = Requested.of(totals, self.capacity)
-        self._moves: ByLabels[_Move] = ByLabels()
+        self._moves: LabelIndex[_Move] = LabelIndex()
         self.placed: NDArray[np.intp] | None = None
         self._carrying: dict[CarriedTerm, tuple[_Move, ...]] = {}
 
@@ -101,7 +101,7 @@ class SchedulerView:
             return counts
         return counts + self._taints_added
 
-    def moved(self, departure: Departure, landing: Floats) -> "SchedulerView":
+    def moved(self, departure: LeavingPod, landing: Floats) -> "SchedulerView":
         """The view once this pod leaves and its replacement has landed.
 
         Args:
@@ -114,7 +114,7 @@ class SchedulerView:
         requested = self._requested.in_alternatives(self._alternatives)
         if departure.gone:
             requested = requested.having(departure.pod.scheduling, departure.source, -1)
-        placed = self._place(landing) if np.count_nonzero(landing) else None
+        placed = self._destination(landing) if np.count_nonzero(landing) else None
         if placed is not None:
             requested = requested.having(departure.pod.scheduling, placed)
         following._requested = requested
@@ -127,7 +127,7 @@ class SchedulerView:
                 following._carrying[term] = (*following._carrying.get(term, ()), move)
         return following
 
-    def _place(self, landing: Floats) -> NDArray[np.intp]:
+    def _destination(self, landing: Floats) -> NDArray[np.intp]:
         """A node for each alternative, so that together they are as likely as the landing says.
 
         Alternatives take evenly spaced quantiles, in another order for each move, so that all
@@ -149,13 +149,13 @@ class SchedulerView:
         )[:, 0]
         return chosen
 
-    def requested(self, leaving: Departure) -> Requested:
+    def requested(self, leaving: LeavingPod) -> Requested:
         """What every node has been asked for, without a pod that is gone by then."""
         if not leaving.gone:
             return self._requested
         return self._requested.having(leaving.pod.scheduling, leaving.source, -1)
 
-    def fits(self, leaving: Departure) -> Mask:
+    def fits(self, leaving: LeavingPod) -> Mask:
         """Nodes with enough CPU and memory in any alternative, shape (alternatives or 1, nodes).
 
         Pods that earlier moves have evicted still hold theirs, until they are gone.
@@ -168,7 +168,7 @@ class SchedulerView:
                 fits &= amounts[:, resource] + own[resource] <= allocatable
         return fits
 
-    def matching(self, wanted: PodMatch, leaving: Departure, *, terminating: bool) -> Ints:
+    def matching(self, wanted: PodMatch, leaving: LeavingPod, *, terminating: bool) -> Ints:
         """How many pods that match each node has.
 
         Args:
@@ -181,7 +181,7 @@ class SchedulerView:
         changes = [move for move in moves if wanted.matches(move.departure.pod)]
         return self._changed(counts, changes, 1, leaves=not terminating)
 
-    def attraction(self, leaving: Departure) -> dict[str, Ints]:
+    def attraction(self, leaving: LeavingPod) -> dict[str, Ints]:
         """The weights by which pods that are there draw the pod, by topology key and node."""
         pod = leaving.pod
         key = (pod.namespace, tuple(sorted(pod.labels.items())))
@@ -207,7 +207,7 @@ class SchedulerView:
             weights[topology] = weights.get(topology, 0) + counts
         return _Attraction(terms, weights)
 
-    def preference(self, leaving: Departure) -> dict[str, Ints]:
+    def preference(self, leaving: LeavingPod) -> dict[str, Ints]:
         """The weights by which the pod's own terms draw it, by topology key and node."""
         found: dict[str, Ints] = {}
         for term in leaving.pod.scheduling.preferred_pod_affinity:
@@ -248,9 +248,9 @@ class SchedulerView:
     def unfamiliar(self, pod: Pod) -> Mask:
         """Nodes of an architecture on which none of the pod's workload has run."""
         if len(self.facts.distinct_architectures) == 1:
-            return self.columns.none()
+            return self.arrays.none()
         known = self._architectures.get(pod.owner.uid, frozenset()) if pod.owner else frozenset()
-        here = self.columns.nodes[self.columns.index[pod.node]].labels.get(ARCHITECTURE_LABEL, "")
+        here = self.arrays.nodes[self.arrays.index[pod.node]].labels.get(ARCHITECTURE_LABEL, "")
         return np.array([a not in known and a != here for a in self.facts.architectures], bool)
 
     @cached_property

@@ -11,7 +11,7 @@ import numpy as np
 
 from desched.model.cluster import Effect, Taint, Toleration
 from desched.model.selectors import NodeSelectorTerm
-from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeColumns, Positions
+from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeArrays, Positions
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -24,8 +24,8 @@ WeightedTerms = tuple[tuple[int, NodeSelectorTerm], ...]
 class NodeFacts:
     """Sizes, soft taints, preferred labels, images and architectures of all nodes."""
 
-    def __init__(self, columns: NodeColumns) -> None:
-        self._columns = columns
+    def __init__(self, arrays: NodeArrays) -> None:
+        self._arrays = arrays
         self._soft_taints: dict[tuple[Toleration, ...], Counts] = {}
         self._preferred: dict[WeightedTerms, Counts] = {}
         self._image_bytes: dict[tuple[str, ...], Counts] = {}
@@ -33,7 +33,7 @@ class NodeFacts:
     @cached_property
     def allocatable(self) -> tuple[Counts, Counts]:
         """Millicores of CPU, and bytes of memory."""
-        amounts = [node.allocatable for node in self._columns.nodes]
+        amounts = [node.allocatable for node in self._arrays.nodes]
         return (
             np.array([each.cpu_millicores for each in amounts], dtype=np.int64),
             np.array([each.memory_bytes for each in amounts], dtype=np.int64),
@@ -46,18 +46,18 @@ class NodeFacts:
     @cached_property
     def steered(self) -> Mask:
         """Nodes that have desched's own soft taint."""
-        return self._columns.where(lambda node: node.avoided and node.steered_until is not None)
+        return self._arrays.where(lambda node: node.avoided and node.steered_until is not None)
 
     @cached_property
     def _by_soft_taints(self) -> dict[tuple[Taint, ...], list[int]]:
         found: dict[tuple[Taint, ...], list[int]] = {}
-        for i, node in enumerate(self._columns.nodes):
+        for i, node in enumerate(self._arrays.nodes):
             if soft := tuple(t for t in node.taints if t.effect == Effect.PREFER_NO_SCHEDULE):
                 found.setdefault(soft, []).append(i)
         return found
 
     def _untolerated(self, tolerations: tuple[Toleration, ...]) -> Counts:
-        counts = np.zeros(len(self._columns), dtype=np.int64)
+        counts = np.zeros(len(self._arrays), dtype=np.int64)
         for taints, positions in self._by_soft_taints.items():
             counts[positions] = sum(
                 not any(toleration.tolerates(taint) for toleration in tolerations)
@@ -73,7 +73,7 @@ class NodeFacts:
             lambda: np.array(
                 [
                     sum(weight for weight, term in terms if term.matches(node.name, node.labels))
-                    for node in self._columns.nodes
+                    for node in self._arrays.nodes
                 ],
                 dtype=np.int64,
             ),
@@ -84,16 +84,16 @@ class NodeFacts:
         return _kept(self._image_bytes, images, lambda: self._bytes_of(images))
 
     def _bytes_of(self, images: tuple[str, ...]) -> Counts:
-        total = np.zeros(len(self._columns), dtype=np.int64)
+        total = np.zeros(len(self._arrays), dtype=np.int64)
         for where, sizes in (self._images[i] for i in images if i in self._images):
-            total[where] += (sizes * (len(where) / len(self._columns))).astype(np.int64)
+            total[where] += (sizes * (len(where) / len(self._arrays))).astype(np.int64)
         return total
 
     @cached_property
     def _images(self) -> dict[str, tuple[Positions, Counts]]:
         """By name, the nodes that have the image and how large it is there."""
         found: dict[str, list[tuple[int, int]]] = {}
-        for i, node in enumerate(self._columns.nodes):
+        for i, node in enumerate(self._arrays.nodes):
             for name, size in node.images.items():
                 found.setdefault(name, []).append((i, size))
         return {
@@ -107,7 +107,7 @@ class NodeFacts:
     @cached_property
     def architectures(self) -> tuple[str, ...]:
         """The architecture of each node; empty where it does not tell."""
-        return tuple(n.labels.get(ARCHITECTURE_LABEL, "") for n in self._columns.nodes)
+        return tuple(n.labels.get(ARCHITECTURE_LABEL, "") for n in self._arrays.nodes)
 
     @cached_property
     def distinct_architectures(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
-from desched.planning.kube_scheduler.label_index import BySelector
+from desched.planning.kube_scheduler.label_index import SelectorIndex
 from desched.planning.kube_scheduler.node_arrays import Counts
 from desched.planning.kube_scheduler.pod_index import PodIndex, PodMatch
 
@@ -38,7 +38,7 @@ class PodCounts:
 
     def __init__(self, cluster: ClusterState, index: PodIndex) -> None:
         self._cluster = cluster
-        self._columns = index.columns
+        self._arrays = index.arrays
         self.index = index
         self._counted: dict[tuple[PodMatch, bool], Counts] = {}
         self._matches: dict[CarriedTerm, PodMatch | None] = {}
@@ -49,7 +49,7 @@ class PodCounts:
         found = self._counted.get(key)
         if found is None:
             positions = self.index.positions((wanted,), terminating=terminating)
-            found = self._counted[key] = np.bincount(positions, minlength=len(self._columns))
+            found = self._counted[key] = np.bincount(positions, minlength=len(self._arrays))
         return found
 
     @cached_property
@@ -69,8 +69,8 @@ class PodCounts:
         ]
 
     @cached_property
-    def _by_selector(self) -> BySelector[CarriedTerm]:
-        found: BySelector[CarriedTerm] = BySelector()
+    def _by_selector(self) -> SelectorIndex[CarriedTerm]:
+        found: SelectorIndex[CarriedTerm] = SelectorIndex()
         for carried in self.carried:
             if carried.term.selector is not None:
                 found.add(carried.term.selector, carried)
@@ -102,7 +102,7 @@ class PodCounts:
         return frozenset(selected.union(term.namespaces))
 
     def _count(self, positions: Sequence[int]) -> Counts:
-        return np.bincount(np.array(positions, dtype=np.intp), minlength=len(self._columns))
+        return np.bincount(np.array(positions, dtype=np.intp), minlength=len(self._arrays))
 
     @property
     def residents(self) -> Sequence[tuple[Pod, int]]:

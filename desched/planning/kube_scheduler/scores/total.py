@@ -14,7 +14,7 @@ from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.planning.kube_scheduler.node_arrays import Domains
 from desched.planning.kube_scheduler.pod_index import PodMatch
 from desched.planning.kube_scheduler.scores import plugins
-from desched.planning.kube_scheduler.scores.cluster_view import Departure, SchedulerView
+from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.node_sampling import nodes_to_find
 from desched.planning.kube_scheduler.scores.plugins import Ints, Mask, SpreadTerm
 from desched.planning.kube_scheduler.scores.requested import requested_amounts
@@ -31,12 +31,12 @@ IMPROVEMENT_SINCE = (1, 36)
 """The version from which BalancedAllocation scores the improvement that a pod brings."""
 
 
-def total_scores(leaving: Departure, view: SchedulerView, feasible: Mask) -> Ints:
+def total_scores(leaving: LeavingPod, view: SchedulerView, feasible: Mask) -> Ints:
     """The final score of each feasible node, one row for each alternative of the view."""
     return sum(plugin_scores(leaving, view, feasible).values(), np.zeros(1, dtype=np.int64))
 
 
-def plugin_scores(leaving: Departure, view: SchedulerView, feasible: Mask) -> Mapping[str, Ints]:
+def plugin_scores(leaving: LeavingPod, view: SchedulerView, feasible: Mask) -> Mapping[str, Ints]:
     """The weighted scores by the names that the plugins have in the scheduler.
 
     Those of resources have a row for each alternative, the others where they differ. A plugin that
@@ -74,7 +74,7 @@ def plugin_scores(leaving: Departure, view: SchedulerView, feasible: Mask) -> Ma
     return found
 
 
-def _resource_scores(leaving: Departure, view: SchedulerView) -> tuple[Ints, Ints]:
+def _resource_scores(leaving: LeavingPod, view: SchedulerView) -> tuple[Ints, Ints]:
     """NodeResourcesFit and BalancedAllocation; the latter skips pods without requests."""
     requested, capacity = view.requested(leaving), view.capacity
     own = np.array(requested_amounts(leaving.pod.scheduling), dtype=float)[:, None]
@@ -95,39 +95,39 @@ def _scores_improvement(server_version: str) -> bool:
     return found is None or (int(found[1]), int(found[2])) >= IMPROVEMENT_SINCE
 
 
-def _attractions(leaving: Departure, view: SchedulerView) -> list[Ints]:
+def _attractions(leaving: LeavingPod, view: SchedulerView) -> list[Ints]:
     """By how much each node's domains draw the pod, for each topology key."""
     return [
-        domain_totals(view.columns.domains(topology_key), per_node)
+        domain_totals(view.arrays.domains(topology_key), per_node)
         for weighted in (view.attraction(leaving), view.preference(leaving))
         for topology_key, per_node in weighted.items()
     ]
 
 
 def _spread_scores(
-    leaving: Departure,
+    leaving: LeavingPod,
     view: SchedulerView,
     feasible: Mask,
     constraints: Iterable[SpreadConstraint],
 ) -> Ints:
-    labelled = view.columns.all()
+    labelled = view.arrays.all()
     # With the system's defaults, nodes without a zone are compared as well.
     if leaving.pod.scheduling.spread:
         for constraint in constraints:
-            labelled &= view.columns.domains(constraint.topology_key).labelled
+            labelled &= view.arrays.domains(constraint.topology_key).labelled
     terms = [_spread_term(leaving, view, c, feasible & labelled, labelled) for c in constraints]
     return plugins.topology_spread(terms, feasible, ~labelled)
 
 
 def _spread_term(
-    leaving: Departure,
+    leaving: LeavingPod,
     view: SchedulerView,
     constraint: SpreadConstraint,
     compared: Mask,
     labelled: Mask,
 ) -> SpreadTerm:
     """Counts of the domains, and how many of them the compared nodes are in."""
-    pod, domains = leaving.pod, view.columns.domains(constraint.topology_key)
+    pod, domains = leaving.pod, view.arrays.domains(constraint.topology_key)
     counts = np.zeros(len(view.names), dtype=np.int64)
     if constraint.selector is not None and constraint.selector.requirements:
         wanted = PodMatch(frozenset({pod.namespace}), constraint.selector)

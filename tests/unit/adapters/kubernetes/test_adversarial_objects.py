@@ -13,7 +13,7 @@ from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.adapters.kubernetes.evictor import LONGEST_MESSAGE, KubernetesEvictor
 from desched.adapters.kubernetes.objects.nodes import node
 from desched.adapters.kubernetes.objects.pods import PodBuilder
-from desched.adapters.kubernetes.state_store import KubernetesMemoryStore
+from desched.adapters.kubernetes.state_store import KubernetesStateStore
 from desched.errors import ObservationError
 from desched.model.cluster import Pod, PodRef
 from desched.model.report import EvictionVerdict
@@ -58,7 +58,7 @@ def test_nesting_without_end_is_no_status_and_no_memory(server: FakeApiServer) -
     assert status_of(DEEP) is None
     server.answer = lambda _: Reply(body=DEEP)
     with pytest.raises(ObservationError, match="the answer is no ConfigMap"):
-        KubernetesMemoryStore(connection_to(server), "desched-system").load()
+        KubernetesStateStore(connection_to(server), "desched-system").load()
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import structlog
 
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.model.cluster import PodRef
-from desched.model.memory import EvictionRecord, MoveResult
 from desched.model.plan import PlannedEviction
+from desched.model.state import EvictionRecord, MoveResult
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -31,7 +31,7 @@ EVICTION = PlannedEviction(
     memory_bytes=0.0,
     relief=(),
     expected_node="te5",
-    places=1,
+    destinations=1,
     reason="cpu 87 % above 80 %",
 )
 RECORD = EvictionRecord(

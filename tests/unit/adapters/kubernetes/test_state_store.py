@@ -1,4 +1,4 @@
-"""The requests behind a memory, and what each answer of the API server means."""
+"""The requests behind a state, and what each answer of the API server means."""
 
 import json
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from desched.adapters.kubernetes.client.access import OWN_NAMESPACE_ACCESS, REQUIRED_ACCESS
-from desched.adapters.kubernetes.state_store import KubernetesMemoryStore
-from desched.errors import MemoryConflict, MemoryRefused, ObservationError, StopActing
-from desched.model.memory import Memory
+from desched.adapters.kubernetes.state_store import KubernetesStateStore
+from desched.errors import ObservationError, StateConflict, StateRefused, StopActing
+from desched.model.state import State
 from tests.builders import NOW
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -20,9 +20,9 @@ from tests.unit.adapters.kubernetes.fake_api_server import (
     status,
 )
 
-MEMORY = Memory(since=NOW)
-TEXT = '{"version":1,"memory":{"since":"2026-05-01T12:00:00Z"}}'
-PATH = "/api/v1/namespaces/desched-system/configmaps/desched-memory"
+MEMORY = State(since=NOW)
+TEXT = '{"version":1,"state":{"since":"2026-05-01T12:00:00Z"}}'
+PATH = "/api/v1/namespaces/desched-system/configmaps/desched-state"
 
 
 def config_map(version: str, **data: str) -> Reply:
@@ -35,13 +35,13 @@ def answering(**replies: Reply) -> Callable[[Request], Reply]:
     return lambda request: replies[request.method]
 
 
-def store_of(server: FakeApiServer, **settings: float) -> KubernetesMemoryStore:
-    return KubernetesMemoryStore(connection_to(server), "desched-system", **settings)
+def store_of(server: FakeApiServer, **settings: float) -> KubernetesStateStore:
+    return KubernetesStateStore(connection_to(server), "desched-system", **settings)
 
 
-def loaded_store(server: FakeApiServer, **replies: Reply) -> KubernetesMemoryStore:
+def loaded_store(server: FakeApiServer, **replies: Reply) -> KubernetesStateStore:
     """A store that has loaded version 7, and gets these replies from then on."""
-    server.answer = answering(GET=config_map("7", memory_json=TEXT), **replies)
+    server.answer = answering(GET=config_map("7", state_json=TEXT), **replies)
     store = store_of(server)
     assert store.load() == (MEMORY, "")
     return store
@@ -63,10 +63,10 @@ def test_the_first_memory_is_created_with_a_label(server: FakeApiServer) -> None
         "kind": "ConfigMap",
         "metadata": {
             "namespace": "desched-system",
-            "name": "desched-memory",
+            "name": "desched-state",
             "labels": {"app.kubernetes.io/name": "desched"},
         },
-        "data": {"memory.json": TEXT},
+        "data": {"state.json": TEXT},
     }
 
 
@@ -79,20 +79,20 @@ def test_a_later_memory_changes_one_key_of_the_version_that_was_seen_last(
     writes = [r for r in server.requests if r.method == "PATCH"]
     assert [w.path for w in writes] == [PATH, PATH]
     assert [w.body for w in writes] == [
-        {"metadata": {"resourceVersion": version}, "data": {"memory.json": TEXT}}
+        {"metadata": {"resourceVersion": version}, "data": {"state.json": TEXT}}
         for version in ("7", "8")
     ]
 
 
 def test_an_unusable_memory_is_kept_with_the_write_that_replaces_it(server: FakeApiServer) -> None:
-    server.answer = answering(GET=config_map("3", memory_json="{"), PATCH=config_map("4"))
+    server.answer = answering(GET=config_map("3", state_json="{"), PATCH=config_map("4"))
     store = store_of(server)
     found = store.load()
-    assert found.memory is None
-    assert "ConfigMap desched-system/desched-memory cannot be used: it is damaged" in found.problem
-    assert "kubectl -n desched-system get configmap desched-memory" in found.problem
+    assert found.state is None
+    assert "ConfigMap desched-system/desched-state cannot be used: it is damaged" in found.problem
+    assert "kubectl -n desched-system get configmap desched-state" in found.problem
     store.save(MEMORY)
-    assert server.requests[-1].body["data"] == {"memory.json": TEXT, "set-aside.json": "{"}
+    assert server.requests[-1].body["data"] == {"state.json": TEXT, "set-aside.json": "{"}
 
 
 def test_an_object_without_a_memory_is_filled_and_not_created(server: FakeApiServer) -> None:
@@ -137,12 +137,12 @@ def test_a_load_that_fails_says_why(server: FakeApiServer, reply: Reply, said: s
 @pytest.mark.parametrize(
     ("reply", "error", "said"),
     [
-        (status(409, "the object has been modified"), MemoryConflict, "Somebody else changed"),
-        (status(404, "not found"), MemoryConflict, "Somebody else changed"),
-        (status(403, "by policy"), MemoryRefused, "may not patch configmaps.*says: by policy"),
-        (status(422, "field is immutable."), MemoryRefused, r"422: field is immutable\.$"),
-        (status(400, "denied by a webhook"), MemoryRefused, "denied by a webhook"),
-        (status(413, "too large"), MemoryRefused, "too large"),
+        (status(409, "the object has been modified"), StateConflict, "Somebody else changed"),
+        (status(404, "not found"), StateConflict, "Somebody else changed"),
+        (status(403, "by policy"), StateRefused, "may not patch configmaps.*says: by policy"),
+        (status(422, "field is immutable."), StateRefused, r"422: field is immutable\.$"),
+        (status(400, "denied by a webhook"), StateRefused, "denied by a webhook"),
+        (status(413, "too large"), StateRefused, "too large"),
         (status(500, "timeout"), StopActing, "not known.*500: timeout"),
         (status(429, "slow down"), StopActing, "429: slow down"),
         (Reply(409, b"<html>"), StopActing, "not known"),
@@ -164,9 +164,9 @@ def test_a_change_that_is_not_stored_for_certain_stops_acting(
 @pytest.mark.parametrize(
     ("reply", "error", "said"),
     [
-        (status(409, "already exists"), MemoryConflict, "Somebody else"),
-        (status(404, 'namespaces "x" not found'), MemoryRefused, "--state-namespace"),
-        (status(403, "no"), MemoryRefused, "may not create configmaps"),
+        (status(409, "already exists"), StateConflict, "Somebody else"),
+        (status(404, 'namespaces "x" not found'), StateRefused, "--state-namespace"),
+        (status(403, "no"), StateRefused, "may not create configmaps"),
     ],
 )
 def test_a_first_memory_may_be_refused(

@@ -9,10 +9,10 @@ from desched.planning.eligibility.annotations import (
     OWN_ANNOTATION,
     PREEMPTABLE,
     SAFE_TO_EVICT_ANNOTATION,
-    consent_of,
+    eviction_annotations,
 )
 from tests.builders import pod, workload
-from tests.unit.planning.selection.candidate import Candidate
+from tests.unit.planning.eligibility.candidate import Candidate
 
 FORBIDDING = [
     (OWN_ANNOTATION, "false"),
@@ -62,15 +62,15 @@ def test_what_a_workload_forbids_holds_for_its_pods(key: str, value: str) -> Non
 
 @pytest.mark.parametrize(("key", "value"), SILENT)
 def test_a_permission_for_others_neither_forbids_nor_asks(key: str, value: str) -> None:
-    said = consent_of(pod("p", annotations={key: value}), None)
+    said = eviction_annotations(pod("p", annotations={key: value}), None)
     assert not said.asks
     assert not said.forbids
 
 
 @pytest.mark.parametrize(("key", "value"), ASKING)
 def test_pod_or_workload_may_ask_for_a_move(key: str, value: str) -> None:
-    assert consent_of(pod("p", annotations={key: value}), None).asks
-    assert consent_of(pod("p"), workload("web", annotations={key: value})).asks
+    assert eviction_annotations(pod("p", annotations={key: value}), None).asks
+    assert eviction_annotations(pod("p"), workload("web", annotations={key: value})).asks
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_of_the_fields_annotations_one_that_forbids_wins_over_one_that_asks(
     key: str, value: str
 ) -> None:
     owner = workload("web", annotations={EVICT_ANNOTATION: "true"})
-    assert consent_of(pod("p", annotations={key: value}), owner).forbids
+    assert eviction_annotations(pod("p", annotations={key: value}), owner).forbids
 
 
 @pytest.mark.parametrize("key", [OWN_ANNOTATION, EVICT_ANNOTATION])
@@ -89,7 +89,7 @@ def test_where_pod_and_workload_disagree_the_one_that_forbids_wins(
     key: str, on_pod: str, on_workload: str
 ) -> None:
     owner = workload("web", annotations={key: on_workload})
-    assert consent_of(pod("p", annotations={key: on_pod}), owner).forbids
+    assert eviction_annotations(pod("p", annotations={key: on_pod}), owner).forbids
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_where_pod_and_workload_disagree_the_one_that_forbids_wins(
 )
 def test_our_own_annotation_wins_over_all_others(key: str, value: str) -> None:
     owner = workload("web", annotations={OWN_ANNOTATION: "true"})
-    assert consent_of(pod("p", annotations={key: value}), owner).asks
+    assert eviction_annotations(pod("p", annotations={key: value}), owner).asks
     against = pod("p", annotations={EVICT_ANNOTATION: "true", OWN_ANNOTATION: "false"})
-    assert consent_of(against, None).forbids
+    assert eviction_annotations(against, None).forbids
 
 
 def test_volcanos_label_counts_where_the_pod_has_no_annotation_of_that_name() -> None:
-    assert consent_of(pod("p", labels={PREEMPTABLE: "false"}), None).forbids
+    assert eviction_annotations(pod("p", labels={PREEMPTABLE: "false"}), None).forbids
     both = pod("p", labels={PREEMPTABLE: "false"}, annotations={PREEMPTABLE: "true"})
-    assert not consent_of(both, None).forbids
+    assert not eviction_annotations(both, None).forbids

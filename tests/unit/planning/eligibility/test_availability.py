@@ -24,7 +24,7 @@ from tests.builders import (
     snapshot,
     workload,
 )
-from tests.unit.planning.selection.candidate import Candidate
+from tests.unit.planning.eligibility.candidate import Candidate
 
 ROLLOUT = Owner("Rollout", "web", "uid-rollout", "argoproj.io/v1alpha1")
 ROOMY = budget("a", 1, app="web")
@@ -37,8 +37,8 @@ def of(**workload: Any) -> Candidate:
 
 
 def spare(one: Candidate) -> int | None:
-    around = one.surroundings()
-    return replicas_to_spare(around.cluster.pods[0], around)
+    context = one.context()
+    return replicas_to_spare(context.cluster.pods[0], context)
 
 
 # --- replicas ---------------------------------------------------------------------------------
@@ -108,16 +108,16 @@ def test_replicas_that_the_policy_would_miss_during_the_move_keep_the_pod() -> N
 
 def test_where_the_controller_does_not_tell_the_ready_pods_are_counted() -> None:
     one = of(replicas=2, ready_replicas=None)
-    around = one.surroundings()
+    context = one.context()
     assert one.detail == "Deployment apps/web has 1 of 2 Ready"
-    first = around.cluster.pods[0]
+    first = context.cluster.pods[0]
     others = [
         msgspec.structs.replace(first, name="web-2", uid="uid-web-2"),
         msgspec.structs.replace(first, name="web-3", uid="uid-web-3", ready=False),
         msgspec.structs.replace(first, name="web-4", uid="uid-web-4", deleting=True),
     ]
-    state = msgspec.structs.replace(around.cluster, pods=(first, *others))
-    assert msgspec.structs.replace(around, cluster=state).ready_pods == {"uid-web": 2}
+    loaded = msgspec.structs.replace(context.cluster, pods=(first, *others))
+    assert msgspec.structs.replace(context, cluster=loaded).ready_pods == {"uid-web": 2}
 
 
 def test_a_budget_decides_in_place_of_the_count_of_ready_replicas() -> None:
@@ -265,18 +265,18 @@ def test_a_job_of_another_controller_cannot_be_declared() -> None:
 
 def test_a_declared_workload_has_as_many_replicas_as_there_are_pods() -> None:
     owned = [pod("a"), pod("b"), pod("c", phase="Succeeded"), pod("d", of=None)]
-    state = ClusterState((), tuple(owned), {}, controller_owners={"uid-web": ROLLOUT})
-    declared = with_declared_workloads(state, ("argoproj.io/Rollout",))
+    loaded = ClusterState((), tuple(owned), {}, controller_owners={"uid-web": ROLLOUT})
+    declared = with_declared_workloads(loaded, ("argoproj.io/Rollout",))
     assert declared.workloads == {
         "uid-web": Workload("Rollout", "apps", "web", "uid-rollout", 2, sized=False)
     }
-    assert with_declared_workloads(state, ()) is state
+    assert with_declared_workloads(loaded, ()) is loaded
 
 
 def test_pods_of_another_namespace_are_no_replicas_of_a_declared_workload() -> None:
     claimed = [pod(f"claims-{i}", namespace="other") for i in range(5)]
-    state = ClusterState((), (pod("a"), *claimed), {}, controller_owners={"uid-web": ROLLOUT})
-    declared = with_declared_workloads(state, ("argoproj.io/Rollout",))
+    loaded = ClusterState((), (pod("a"), *claimed), {}, controller_owners={"uid-web": ROLLOUT})
+    declared = with_declared_workloads(loaded, ("argoproj.io/Rollout",))
     assert declared.workloads["uid-web"].desired_replicas == 1
 
 

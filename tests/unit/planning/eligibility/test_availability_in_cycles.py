@@ -1,10 +1,10 @@
 """Two replicas move one at a time, by the real cycle on a simulated cluster in virtual time."""
 
-from desched.cycle import CycleContext, run_cycle
-from desched.model.memory import Memory
+from desched.cycle import CycleInfo, run_cycle
 from desched.model.plan import RefusalReason
 from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource
+from desched.model.state import State
 from desched.policy.follow_up import FollowUpRules
 from desched.simulation.cluster import PodTemplate
 from desched.simulation.history import Usage
@@ -34,10 +34,10 @@ def ready_replicas(simulation: Simulation) -> int:
 
 
 def run(simulation: Simulation, cycles: int, interval_seconds: float) -> list[CycleReport]:
-    world, memory, reports = simulation.world(acting=True), Memory(), []
+    world, state, reports = simulation.world(acting=True), State(), []
     for number in range(1, cycles + 1):
-        context = CycleContext(number, Mode.EVICT, "test")
-        report, memory = run_cycle(world, BY_CPU, memory, context)
+        info = CycleInfo(number, Mode.EVICT, "test")
+        report, state = run_cycle(world, BY_CPU, state, info)
         reports.append(report)
         assert ready_replicas(simulation) >= 1
         simulation.clock.advance(interval_seconds)

@@ -6,7 +6,7 @@ import pytest
 
 from desched.planning.eligibility.pod_groups import GROUP_MARKS, LEAST_MEMBERS, VOLCANO_GROUP
 from tests.repository import ROOT
-from tests.unit.planning.selection.candidate import Candidate
+from tests.unit.planning.eligibility.candidate import Candidate
 
 DOCUMENT = ROOT / "docs" / "eligibility.md"
 

@@ -5,17 +5,17 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from desched.model.memory import (
-    EvictionRecord,
-    ForecastCheck,
-    Memory,
-    NodeRounds,
-    Pause,
-    PauseScope,
-)
 from desched.model.plan import NodeReason
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
+from desched.model.state import (
+    EvictionRecord,
+    ForecastCheck,
+    NodeRounds,
+    Pause,
+    PauseScope,
+    State,
+)
 from desched.policy.policy import NodePool, Policy
 from tests.builders import (
     NOW,
@@ -53,8 +53,8 @@ def two_hot_nodes() -> Snapshot:
     )
     workloads = {f"uid-w-{name}": workload(f"w-{name}") for name in used}
     workloads["uid-w-blue-b"] = workload("w-blue-b", replicas=9)
-    state = msgspec.structs.replace(made.cluster, workloads=workloads)
-    return msgspec.structs.replace(made, cluster=state)
+    loaded = msgspec.structs.replace(made.cluster, workloads=workloads)
+    return msgspec.structs.replace(made, cluster=loaded)
 
 
 def of_kind(name: str) -> dict[str, object]:
@@ -90,26 +90,26 @@ def test_without_memory_one_pod_leaves_each_node() -> None:
 
 def test_a_parked_node_is_left_alone_until_its_time_is_over() -> None:
     parked = NodeRounds("red", 2, NOW - HOUR, parked_until=NOW + HOUR)
-    plan = planned(two_hot_nodes(), by_pools(), Memory(nodes=(parked,)))
+    plan = planned(two_hot_nodes(), by_pools(), State(nodes=(parked,)))
     assert {p.partition("-")[0] for p in evicted(plan)} == {"blue"}
     assert {reasons(plan)[name] for name in ("red-a", "red-b")} == {"node_parked"}
     verdict = next(v for v in plan.nodes if v.node == "red")
     assert verdict.reason is NodeReason.PARKED
     assert "until 2026-05-01 13:00 UTC" in verdict.detail
     past = msgspec.structs.replace(parked, parked_until=NOW)
-    assert len(evicted(planned(two_hot_nodes(), by_pools(), Memory(nodes=(past,))))) == 2
+    assert len(evicted(planned(two_hot_nodes(), by_pools(), State(nodes=(past,))))) == 2
 
 
 @pytest.mark.parametrize("until", [NOW + HOUR, None])
 def test_a_paused_pool_is_left_alone_and_the_other_is_not(until: object) -> None:
     pause = Pause(PauseScope.POOL, NOW, until, "blue", by="jane")
-    plan = planned(two_hot_nodes(), by_pools(), Memory(pauses=(pause,)))
+    plan = planned(two_hot_nodes(), by_pools(), State(pauses=(pause,)))
     assert {p.partition("-")[0] for p in evicted(plan)} == {"red"}
     assert {reasons(plan)[name] for name in ("blue-a", "blue-b")} == {"pool_paused"}
 
 
 def test_after_a_pause_of_everything_the_workload_with_most_to_spare_goes_alone() -> None:
-    plan = planned(two_hot_nodes(), by_pools(), Memory(pauses=(over(PauseScope.EVERYTHING),)))
+    plan = planned(two_hot_nodes(), by_pools(), State(pauses=(over(PauseScope.EVERYTHING),)))
     (probe,) = plan.evictions
     assert probe.probe
     assert probe.pod.name == "blue-b"
@@ -117,12 +117,12 @@ def test_after_a_pause_of_everything_the_workload_with_most_to_spare_goes_alone(
 
 
 def test_after_the_pause_of_a_pool_only_that_pool_is_tried_out() -> None:
-    plan = planned(two_hot_nodes(), by_pools(), Memory(pauses=(over(PauseScope.POOL, "red"),)))
+    plan = planned(two_hot_nodes(), by_pools(), State(pauses=(over(PauseScope.POOL, "red"),)))
     assert {(e.pool, e.probe) for e in plan.evictions} == {("red", True), ("blue", False)}
 
 
 def test_nothing_else_goes_while_a_probe_is_under_way() -> None:
-    probing = Memory(
+    probing = State(
         (under_way("other", probe=True, pool="green"),), pauses=(over(PauseScope.EVERYTHING),)
     )
     plan = planned(two_hot_nodes(), by_pools(), probing)
@@ -132,24 +132,24 @@ def test_nothing_else_goes_while_a_probe_is_under_way() -> None:
 
 def test_a_pause_that_a_person_made_needs_no_probe_when_it_is_over() -> None:
     pause = msgspec.structs.replace(over(PauseScope.EVERYTHING), by="jane")
-    plan = planned(two_hot_nodes(), by_pools(), Memory(pauses=(pause,)))
+    plan = planned(two_hot_nodes(), by_pools(), State(pauses=(pause,)))
     assert len(plan.evictions) == 2
     assert not any(eviction.probe for eviction in plan.evictions)
 
 
 def test_evictions_under_way_count_towards_the_most_at_a_time() -> None:
     chosen = msgspec.structs.replace(by_pools(), limits=no_limits_but(in_flight_total=2))
-    plan = planned(two_hot_nodes(), chosen, Memory((under_way("other"),)))
+    plan = planned(two_hot_nodes(), chosen, State((under_way("other"),)))
     assert len(plan.evictions) == 1
     assert "limit_in_flight" in reasons(plan).values()
-    full = Memory((under_way("other"), under_way("another")))
+    full = State((under_way("other"), under_way("another")))
     assert not planned(two_hot_nodes(), chosen, full).evictions
 
 
 def test_a_destination_that_awaits_as_many_as_allowed_gets_no_further_one() -> None:
     chosen = msgspec.structs.replace(by_pools(), limits=no_limits_but(in_flight_destination=1))
     awaited = under_way("other", expected_node="blue-2")
-    plan = planned(two_hot_nodes(), chosen, Memory((awaited,)))
+    plan = planned(two_hot_nodes(), chosen, State((awaited,)))
     assert {p.partition("-")[0] for p in evicted(plan)} == {"red"}
     assert reasons(plan)["blue-a"] == "limit_in_flight"
 
@@ -166,7 +166,7 @@ def test_where_landings_went_worse_than_forecast_less_risk_is_borne() -> None:
     bad = ForecastCheck(NOW, "red", risk=0.0, bad=True, probability=1.0, hit=False)
     chosen = msgspec.structs.replace(by_pools(), max_landing_risk=0.15)
     assert len(evicted(planned(two_hot_nodes(), chosen))) == 2
-    plan = planned(two_hot_nodes(), chosen, Memory(forecasts=(bad,) * 10))
+    plan = planned(two_hot_nodes(), chosen, State(forecasts=(bad,) * 10))
     assert {p.partition("-")[0] for p in evicted(plan)} == {"blue"}
     refusal = next(r for r in plan.refusals if r.pod.name == "red-a")
     assert refusal.reason.value == "landing_risk"

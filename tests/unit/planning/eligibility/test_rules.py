@@ -18,8 +18,8 @@ from desched.model.cluster import (
     PodVolume,
     VolumeKind,
 )
-from desched.model.memory import CoolDown, Pause, PauseScope
 from desched.model.selectors import LabelSelector
+from desched.model.state import CoolDown, Pause, PauseScope
 from desched.planning.eligibility.annotations import (
     EVICT_ANNOTATION,
     OWN_ANNOTATION,
@@ -29,7 +29,7 @@ from desched.planning.eligibility.rules import SYSTEM_NAMESPACES
 from desched.policy.policy import PriorityThreshold
 from tests.builders import NOW, WINDOW_SECONDS, budget, selector
 from tests.repository import ROOT
-from tests.unit.planning.selection.candidate import Candidate
+from tests.unit.planning.eligibility.candidate import Candidate
 
 DOCUMENT = ROOT / "docs" / "eligibility.md"
 Spoil = Callable[[Candidate], Any]

@@ -10,7 +10,7 @@ from desched.planning.eligibility.annotations import OWN_ANNOTATION
 from desched.planning.eligibility.volumes import DRIVER_PATHS, SAME_ON_EVERY_NODE
 from tests.builders import amounts, node
 from tests.repository import ROOT
-from tests.unit.planning.selection.candidate import Candidate
+from tests.unit.planning.eligibility.candidate import Candidate
 
 DOCUMENT = ROOT / "docs" / "eligibility.md"
 KINDS = [VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM]

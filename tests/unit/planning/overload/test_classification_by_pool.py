@@ -18,8 +18,8 @@ from tests.builders import (
 )
 
 CPU_RULE = rule(Resource.CPU)
-BATCH = NodePool("batch", selector(pool="batch"), (rule(Resource.CPU, trigger_ratio=0.95),))
-SHADOWED = NodePool("late", selector(pool="batch"), (rule(Resource.CPU, trigger_ratio=0.1),))
+BATCH = NodePool("batch", selector(pool="batch"), (rule(Resource.CPU, target_ratio=0.95),))
+SHADOWED = NodePool("late", selector(pool="batch"), (rule(Resource.CPU, target_ratio=0.1),))
 POOLED = policy(CPU_RULE, pools=(BATCH, SHADOWED))
 
 
@@ -58,7 +58,7 @@ def test_a_destination_is_filled_up_to_the_ceiling_of_its_own_pool() -> None:
 
 
 def test_with_deviation_thresholds_the_mean_is_that_of_the_pool() -> None:
-    near = rule(Resource.CPU, low_ratio=0.1, trigger_ratio=0.1)
+    near = rule(Resource.CPU, low_ratio=0.1, target_ratio=0.1)
     pooled = policy(
         near, deviation=True, pools=(NodePool("batch", selector(pool="batch"), (near,)),)
     )

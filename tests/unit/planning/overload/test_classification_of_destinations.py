@@ -54,9 +54,9 @@ def test_an_overloaded_node_is_no_place_anyway_and_is_relieved_all_the_same() ->
     ratios = {"cool": {Resource.CPU: (0.1,)}}
     of_load = msgspec.structs.replace(seen.load, destination_ratios=ratios)
     plan = planned(msgspec.structs.replace(seen, load=of_load), by_the_hour())
-    (hot,) = (v for v in plan.nodes if v.node == "hot")
+    (overloaded,) = (v for v in plan.nodes if v.node == "hot")
     assert plan.evictions
-    assert hot.reason is None
+    assert overloaded.reason is None
 
 
 @pytest.mark.parametrize(("quantile", "highest"), [(0.95, 0.3 + 0.2 * 2 / 3), (1.0, 0.3)])

@@ -5,13 +5,13 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from desched.cycle import CycleContext, run_cycle
+from desched.cycle import CycleInfo, run_cycle
 from desched.model.load import LoadHistory
-from desched.model.memory import Memory
 from desched.model.plan import NodeReason
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.model.state import State
 from desched.simulation.cluster import PodTemplate
 from desched.simulation.history import Usage
 from desched.simulation.world import Simulation
@@ -142,8 +142,8 @@ def test_seconds_are_told_where_minutes_are_not_whole() -> None:
 def test_memory_is_relieved_before_cpu() -> None:
     seen = hot_node([0.85] * 11, memory=[0.9] * 11)
     plan = planned(seen, TEN_MINUTES)
-    hot = [p.resource for v in plan.nodes for p in v.pressures if p.overloaded]
-    assert hot == [Resource.MEMORY, Resource.CPU]
+    overloaded = [p.resource for v in plan.nodes for p in v.pressures if p.overloaded]
+    assert overloaded == [Resource.MEMORY, Resource.CPU]
     assert plan.evictions[0].memory_bytes == 2.5 * GIB
 
 
@@ -157,12 +157,12 @@ def test_a_dry_run_a_restart_and_the_running_service_agree_when_a_node_has_been_
     busy = PodTemplate(usage=Usage(1700, 0))
     made.cluster.add_deployment("apps", "web", 2, busy, nodes=("a", "a"))
     by = policy(rule(Resource.CPU), sustained_seconds=600)
-    memory = Memory()
-    context = CycleContext(1, Mode.DRY_RUN, "test")
+    memory = State()
+    context = CycleInfo(1, Mode.DRY_RUN, "test")
     planned_at: list[int] = []
     for minute in range(20):
         report, memory = run_cycle(made.world(acting=False), by, memory, context)
-        fresh, _ = run_cycle(made.world(acting=False), by, Memory(), context)
+        fresh, _ = run_cycle(made.world(acting=False), by, State(), context)
         assert fresh.plan == report.plan
         if report.plan.evictions:
             planned_at.append(minute)

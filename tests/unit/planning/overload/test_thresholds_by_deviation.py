@@ -15,7 +15,7 @@ from tests.builders import load, measured, node, planned, pod, policy, rule, sna
 
 
 def around_mean(distance: float, floor: float = 0.0, **margins: float) -> Policy:
-    near = rule(Resource.CPU, low_ratio=distance, trigger_ratio=distance, **margins)
+    near = rule(Resource.CPU, low_ratio=distance, target_ratio=distance, **margins)
     return policy(near, deviation=True, deviation_floor_ratio=floor)
 
 
@@ -40,31 +40,31 @@ def test_below_the_floor_nothing_is_evicted_however_idle_the_others_are() -> Non
     seen = cluster({"n1": [0.4] * 4, "n2": [0.1], "n3": [0.1]})
     assert planned(seen, around_mean(0.1)).evictions
     plan = planned(seen, around_mean(0.1, floor=0.5))
-    assert pressure(plan, "n1").trigger_ratio == 0.5
+    assert pressure(plan, "n1").target_ratio == 0.5
     assert not plan.evictions
 
 
 def test_above_the_floor_the_mean_counts() -> None:
     seen = cluster({"n1": [0.5] * 6, "n2": [0.1], "n3": [0.1]})
     plan = planned(seen, around_mean(0.3, floor=0.5))
-    assert pressure(plan, "n1").trigger_ratio == pytest.approx(3.2 / 12 + 0.3)
+    assert pressure(plan, "n1").target_ratio == pytest.approx(3.2 / 12 + 0.3)
     assert plan.evictions
 
 
 def test_a_node_near_the_mean_is_within_the_dead_band_whatever_the_thresholds_say() -> None:
     seen = cluster({"n1": [0.5, 0.5, 0.5, 0.54], "n2": [0.5, 0.5, 0.5, 0.4]})
     plan = planned(seen, around_mean(0.01))
-    assert pressure(plan, "n1").trigger_ratio == pytest.approx(3.94 / 8 + 0.05)
+    assert pressure(plan, "n1").target_ratio == pytest.approx(3.94 / 8 + 0.05)
     assert not plan.evictions
 
 
 def test_the_mean_does_not_change_when_load_moves_to_a_larger_node() -> None:
-    def trigger(small: float, large: float) -> float:
+    def target(small: float, large: float) -> float:
         nodes = [node("small", cpu=2), node("large", cpu=8)]
         seen = snapshot(nodes, [], load({"small": (small, 0.1), "large": (large, 0.1)}))
-        return pressure(planned(seen, around_mean(0.1)), "small").trigger_ratio
+        return pressure(planned(seen, around_mean(0.1)), "small").target_ratio
 
-    assert trigger(0.9, 0.3) == pytest.approx(trigger(0.5, 0.4))
+    assert target(0.9, 0.3) == pytest.approx(target(0.5, 0.4))
 
 
 @st.composite
@@ -92,8 +92,8 @@ def applied(seen: Snapshot, plan: Plan) -> Snapshot:
         }
         for n in seen.cluster.nodes
     }
-    state = msgspec.structs.replace(seen.cluster, pods=pods)
-    return Snapshot(state, msgspec.structs.replace(seen.load, nodes=loads), seen.taken_at)
+    loaded = msgspec.structs.replace(seen.cluster, pods=pods)
+    return Snapshot(loaded, msgspec.structs.replace(seen.load, nodes=loads), seen.taken_at)
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])

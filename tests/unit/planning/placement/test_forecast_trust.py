@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from desched.model.memory import ForecastCheck, Memory
+from desched.model.state import ForecastCheck, State
 from desched.planning.placement.forecast_trust import (
     ForecastQuality,
     forecast_quality,
@@ -18,7 +18,7 @@ def check(*, risk=0.1, bad=False, pool="", hours_ago=0.0, hit=True):
 
 
 def surcharge(*checks, pool=""):
-    return risk_surcharge(Memory(forecasts=checks), pool, NOW)
+    return risk_surcharge(State(forecasts=checks), pool, NOW)
 
 
 def test_without_landings_nothing_is_added():
@@ -61,6 +61,6 @@ def test_forecast_and_landings_of_the_last_day_are_set_side_by_side():
         check(risk=0.0, hours_ago=23.9),
         check(risk=1.0, hours_ago=24),
     )
-    memory = Memory(forecasts=checks)
-    assert forecast_quality(memory, NOW) == ForecastQuality(2, 0.5, 0.7, 0.5, 0.1)
-    assert forecast_quality(Memory(), NOW) is None
+    state = State(forecasts=checks)
+    assert forecast_quality(state, NOW) == ForecastQuality(2, 0.5, 0.7, 0.5, 0.1)
+    assert forecast_quality(State(), NOW) is None

@@ -4,9 +4,9 @@ import pytest
 from desched.model.cluster import Effect, Owner, PodAffinityTerm, Service, SpreadConstraint, Taint
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.kube_scheduler.scores.cluster_view import Departure, SchedulerView
+from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
+from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import after, forecast
-from desched.planning.placement.room import Room
 from desched.policy.policy import SchedulerRules, ScoreWeights, ScoringStrategy
 from tests.unit.planning.landing_cluster import (
     GI,
@@ -26,8 +26,8 @@ BIG = having(requests=Amounts(3000, 8 * GI, 0, 1), scored_cpu_millicores=3000)
 
 
 def test_alike_nodes_are_equally_likely_and_the_source_that_still_holds_the_pod_is_not():
-    state = cluster([node("a"), node("b"), node("c")], [pod("web-1", "a")])
-    assert chances(forecast_of(state, "web-1")) == {"b": 0.5, "c": 0.5}
+    loaded = cluster([node("a"), node("b"), node("c")], [pod("web-1", "a")])
+    assert chances(forecast_of(loaded, "web-1")) == {"b": 0.5, "c": 0.5}
 
 
 def test_a_pod_comes_straight_back_where_its_siblings_are_on_all_other_nodes():
@@ -55,8 +55,10 @@ def test_a_service_narrows_what_counts_as_a_sibling():
 
 
 def test_a_soft_taint_outweighs_free_room():
-    state = cluster([node("a"), node("b", cores=64, taints=[SOFT]), node("c")], [pod("web-1", "a")])
-    assert chances(forecast_of(state, "web-1")) == {"c": 1.0}
+    loaded = cluster(
+        [node("a"), node("b", cores=64, taints=[SOFT]), node("c")], [pod("web-1", "a")]
+    )
+    assert chances(forecast_of(loaded, "web-1")) == {"c": 1.0}
 
 
 def test_preferred_node_affinity_draws_and_required_affinity_decides():
@@ -95,11 +97,11 @@ def test_a_pod_that_has_moved_draws_others_as_often_as_it_carries_a_term():
         pod("cache-1", "b", app="cache", kind="StatefulSet", scheduling=drawing),
         pod("cache-2", "b", app="cache", kind="StatefulSet", scheduling=having(drawing)),
     ]
-    state = cluster([node("a"), node("b"), node("c")], pods)
-    view = SchedulerView(state, SchedulerRules())
-    moving = Departure(pods[1], source=1, gone=True)
+    loaded = cluster([node("a"), node("b"), node("c")], pods)
+    view = SchedulerView(loaded, SchedulerRules())
+    moving = LeavingPod(pods[1], source=1, gone=True)
     moved = view.moved(moving, np.array([0.0, 0.0, 1.0]))
-    weights = moved.attraction(Departure(pods[0], source=0, gone=False))
+    weights = moved.attraction(LeavingPod(pods[0], source=0, gone=False))
     assert weights[HOSTNAME][0].tolist() == [0, 100, 100]
 
 
@@ -115,45 +117,45 @@ def test_an_own_spread_constraint_replaces_the_defaults_and_ignores_nodes_withou
 
 def test_an_image_that_is_there_decides_between_alike_nodes():
     nodes = [node("a", cores=1), node("b"), node("c", images={"web:1": 900 * 2**20})]
-    state = cluster(nodes, [pod("web-1", "a", scheduling=having(images=("web:1",)))])
-    assert chances(forecast_of(state, "web-1")) == {"c": 1.0}
+    loaded = cluster(nodes, [pod("web-1", "a", scheduling=having(images=("web:1",)))])
+    assert chances(forecast_of(loaded, "web-1")) == {"c": 1.0}
 
 
 def test_most_allocated_prefers_the_full_node():
     pods = [pod("web-1", "a"), pod("db-1", "c", app="db")]
     nodes = [node("a", cores=64), node("b"), node("c")]
-    state = cluster(nodes, pods)
+    loaded = cluster(nodes, pods)
     least = SchedulerRules(weights=ScoreWeights(node_resources_balanced_allocation=0))
     most = SchedulerRules(ScoringStrategy.MOST_ALLOCATED, least.weights)
-    assert forecast_of(state, "web-1", least).expected_node == "a"
-    assert forecast_of(state, "web-1", most).expected_node == "c"
+    assert forecast_of(loaded, "web-1", least).expected_node == "a"
+    assert forecast_of(loaded, "web-1", most).expected_node == "c"
 
 
 def test_the_old_pod_holds_its_requests_until_it_is_gone():
     nodes = [node("a"), node("b", cores=2)]
-    state = cluster(nodes, [pod("web-1", "a", scheduling=BIG)])
-    landing = forecast_of(state, "web-1")
+    loaded = cluster(nodes, [pod("web-1", "a", scheduling=BIG)])
+    landing = forecast_of(loaded, "web-1")
     assert chances(landing) == {"a": 1.0}  # nothing fits beside it, so the replacement waits
     assert landing.departure.gone
 
 
 def test_a_stateful_set_replaces_a_pod_only_when_it_is_gone():
-    state = cluster([node("a"), node("b")], [pod("web-0", "a", kind="StatefulSet")])
-    landing = forecast_of(state, "web-0")
+    loaded = cluster([node("a"), node("b")], [pod("web-0", "a", kind="StatefulSet")])
+    landing = forecast_of(loaded, "web-0")
     assert chances(landing) == {"a": 0.5, "b": 0.5}
     assert landing.departure.gone
 
 
 def test_a_pod_without_a_grace_period_is_gone_before_its_replacement_is_placed():
-    state = cluster([node("a"), node("b")], [pod("web-1", "a", grace_period_seconds=0)])
-    landing = forecast_of(state, "web-1")
+    loaded = cluster([node("a"), node("b")], [pod("web-1", "a", grace_period_seconds=0)])
+    landing = forecast_of(loaded, "web-1")
     assert chances(landing) == {"a": 0.5, "b": 0.5}
     assert landing.departure.gone
 
 
 def test_where_nothing_fits_there_is_no_landing_and_all_of_the_risk():
-    state = cluster([node("a", taints=[Taint("x", Effect.NO_SCHEDULE)])], [pod("web-1", "a")])
-    landing = forecast_of(state, "web-1")
+    loaded = cluster([node("a", taints=[Taint("x", Effect.NO_SCHEDULE)])], [pod("web-1", "a")])
+    landing = forecast_of(loaded, "web-1")
     assert landing.expected_node is None
     assert landing.likely(0.97) == ()
     assert landing.risk(np.zeros(1, dtype=bool)) == 1.0
@@ -183,16 +185,16 @@ def test_where_what_has_landed_differs_the_likeliest_harmful_encounter_is_the_le
 
 def test_an_architecture_that_the_workload_runs_on_already_is_not_strange():
     nodes = [node("a"), node("b", arch="arm64"), node("c", arch="arm64")]
-    state = cluster(nodes, [pod("web-1", "a"), pod("web-2", "b")])
-    landing = forecast_of(state, "web-1")
+    loaded = cluster(nodes, [pod("web-1", "a"), pod("web-2", "b")])
+    landing = forecast_of(loaded, "web-1")
     assert landing.expected_node == "c"
     assert landing.risk(np.zeros(3, dtype=bool)) == 0.0
 
 
 def test_another_scheduler_may_choose_any_node_that_fits():
     nodes = [node("a"), node("b", cores=64), node("c"), node("d", taints=[SOFT])]
-    state = cluster(nodes, [pod("web-1", "a", scheduler="volcano")])
-    landing = forecast_of(state, "web-1")
+    loaded = cluster(nodes, [pod("web-1", "a", scheduler="volcano")])
+    landing = forecast_of(loaded, "web-1")
     assert landing.any_fit
     assert chances(landing) == {"a": 0.25, "b": 0.25, "c": 0.25, "d": 0.25}
 
@@ -206,29 +208,29 @@ def test_a_pod_without_owner_or_services_is_not_spread():
 def test_only_a_controller_with_a_selector_spreads_its_pods():
     job = {"owner": Owner("Job", "web", "uid-web")}
     nodes = [node("a", cores=1), node("b", cores=8), node("c", cores=4)]
-    state = cluster(nodes, [pod("web-1", "a", **job), pod("web-2", "b", **job)])
-    assert forecast_of(state, "web-1").expected_node == "b"
+    loaded = cluster(nodes, [pod("web-1", "a", **job), pod("web-2", "b", **job)])
+    assert forecast_of(loaded, "web-1").expected_node == "b"
 
 
 def test_the_next_move_is_forecast_on_what_the_first_leaves():
     nodes = [node("a", cores=8), node("b", cores=4), node("c", cores=3)]
     pods = [pod("web-1", "a", scheduling=BIG), pod("db-1", "a", app="db", scheduling=BIG)]
-    state = cluster(nodes, pods)
-    view, room = SchedulerView(state, SchedulerRules()), Room(state, {}, ())
-    first = forecast(pods[0], room, view)
+    loaded = cluster(nodes, pods)
+    view, free = SchedulerView(loaded, SchedulerRules()), FreeCapacity(loaded, {}, ())
+    first = forecast(pods[0], free, view)
     assert chances(first) == {"b": 1.0}
-    assert chances(forecast(pods[1], room, view)) == {"b": 1.0}
-    following = forecast(pods[1], room, after(view, first))
+    assert chances(forecast(pods[1], free, view)) == {"b": 1.0}
+    following = forecast(pods[1], free, after(view, first))
     assert chances(following) == {"c": 1.0}  # b is full in its eyes
-    assert chances(forecast(pods[1], room, view)) == {"b": 1.0}  # the view before is unchanged
+    assert chances(forecast(pods[1], free, view)) == {"b": 1.0}  # the view before is unchanged
 
 
 def test_a_landing_that_is_not_certain_leaves_each_alternative_to_the_next():
     nodes = [node("a", cores=1), *(node(name) for name in "bcde")]
     pods = [pod("web-1", "a"), pod("web-2", "a")]
-    state = cluster(nodes, pods)
-    view, room = SchedulerView(state, SchedulerRules()), Room(state, {}, ())
-    following = forecast(pods[1], room, after(view, forecast(pods[0], room, view)))
+    loaded = cluster(nodes, pods)
+    view, free = SchedulerView(loaded, SchedulerRules()), FreeCapacity(loaded, {}, ())
+    following = forecast(pods[1], free, after(view, forecast(pods[0], free, view)))
     assert following.probabilities.sum() == pytest.approx(1.0)
     assert set(chances(following)) == {"b", "c", "d", "e"}
     # In each alternative the node of the first replacement is out, and three are left.
@@ -251,9 +253,9 @@ def test_older_schedulers_score_balance_itself():
 
 
 def test_alternatives_in_which_nothing_fits_land_where_the_others_do():
-    state = cluster([node("a"), node("b"), node("c")], [pod("web-1", "a")])
-    view = SchedulerView(state, SchedulerRules())
-    departure = forecast_of(state, "web-1").departure
+    loaded = cluster([node("a"), node("b"), node("c")], [pod("web-1", "a")])
+    view = SchedulerView(loaded, SchedulerRules())
+    departure = forecast_of(loaded, "web-1").departure
     rows = np.array([[0.0, 1.0, 0.0]] * 30 + [[0.0, 0.0, 0.0]])
     cpu = view.moved(departure, rows).requested(departure).amounts[:, 0]
     assert cpu.tolist() == [[100, 100, 0]] * 31

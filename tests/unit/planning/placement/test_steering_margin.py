@@ -23,8 +23,8 @@ from tests.builders import (
     workload,
 )
 
-CPU = rule(Resource.CPU, trigger_ratio=0.8)
-PODS = rule(Resource.PODS, trigger_ratio=0.8)
+CPU = rule(Resource.CPU, target_ratio=0.8)
+PODS = rule(Resource.PODS, target_ratio=0.8)
 
 
 def neighbours(warm_load: float, warm_pods: int = 0, **scheduling: Any) -> Snapshot:

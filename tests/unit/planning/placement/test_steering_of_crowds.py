@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from desched.model.cluster import Toleration
-from desched.model.memory import EvictionRecord, Memory
 from desched.model.plan import Plan, RefusalReason
 from desched.model.snapshot import Snapshot
+from desched.model.state import EvictionRecord, State
 from desched.policy.policy import Policy, Steering, SteeringRules
 from tests.builders import (
     NOW,
@@ -29,10 +29,10 @@ COOL = {"first": 0, "second": 1, "third": 2}
 
 
 def crowd(
-    cores: float = 0.6, second_load: float = 0.1, hot: int = 3, **scheduling: Any
+    cores: float = 0.6, second_load: float = 0.1, overloaded: int = 3, **scheduling: Any
 ) -> Snapshot:
     """One pod of so many cores on each hot node, and the scheduler would put all onto `first`."""
-    sources = [f"hot{i}" for i in range(hot)]
+    sources = [f"hot{i}" for i in range(overloaded)]
     pods = [pod(f"web-{name}", on=name, scheduling=scheduling) for name in sources]
     full = dict.fromkeys(sources, 3.5) | COOL
     pods += [
@@ -61,12 +61,12 @@ def waiting(plan: Plan) -> int:
     return list(reasons(plan).values()).count(RefusalReason.LIMIT_IN_FLIGHT)
 
 
-def under_way(landed_on: str) -> Memory:
+def under_way(landed_on: str) -> State:
     gone = pod("web-gone", on="hot1").ref
     record = EvictionRecord(
         gone, "hot1", "uid-other", evicted_at=NOW, expected_node="first", landed_on=landed_on
     )
-    return Memory((record,))
+    return State((record,))
 
 
 def test_without_steering_a_destination_gets_no_more_than_it_may_await() -> None:
@@ -127,7 +127,7 @@ def test_a_move_counts_on_replacements_that_earlier_taints_may_keep_off_their_no
     second_load: float, count: int
 ) -> None:
     """If the first two have not landed yet, all four go to `second`."""
-    seen = crowd(0.5, second_load=second_load, hot=4)
+    seen = crowd(0.5, second_load=second_load, overloaded=4)
     plan = planned(seen, steering(most=1, at_a_time=2))
     assert [name for name, _ in destinations(plan)] == ["first", "first", "second", "second"][
         :count

@@ -3,8 +3,8 @@
 import numpy as np
 
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import forecast
-from desched.planning.placement.room import Room
 from desched.planning.placement.steering import Steerable, relied_on, steer
 from desched.policy.policy import SchedulerRules
 from tests.unit.planning.landing_cluster import chances, cluster, node, pod
@@ -13,9 +13,9 @@ MOST_RISK = 0.15
 
 
 def test_the_node_of_the_likeliest_encounter_is_tainted_and_named() -> None:
-    state = cluster([node("a"), node("b"), node("c")], [pod("web-1", "a")])
-    view = SchedulerView(state, SchedulerRules())
-    landing = forecast(state.pods[0], Room(state, {}, ()), view)
+    loaded = cluster([node("a"), node("b"), node("c")], [pod("web-1", "a")])
+    view = SchedulerView(loaded, SchedulerRules())
+    landing = forecast(loaded.pods[0], FreeCapacity(loaded, {}, ()), view)
     assert chances(landing) == {"b": 0.5, "c": 0.5}
     bad = np.zeros((10, 3), dtype=bool)
     bad[:5, 1] = True  # in every other alternative others have filled b

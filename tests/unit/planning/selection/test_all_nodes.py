@@ -113,8 +113,8 @@ def test_a_cooler_node_does_not_take_the_last_evictions_of_the_cycle() -> None:
 def test_a_budget_shared_by_two_nodes_is_not_overdrawn() -> None:
     pods = [pod("a1", on="hot1"), pod("a2", on="hot2")]
     seen = two_hot_nodes(pods, {"a1": 0.7, "a2": 0.7}, cool=0.1)
-    state = msgspec.structs.replace(seen.cluster, budgets=(budget("one", 1, app="web"),))
-    plan = planned(msgspec.structs.replace(seen, cluster=state))
+    loaded = msgspec.structs.replace(seen.cluster, budgets=(budget("one", 1, app="web"),))
+    plan = planned(msgspec.structs.replace(seen, cluster=loaded))
     assert evicted(plan) == ["a1"]
     assert reasons(plan) == {"a2": "budget_exhausted"}
 
@@ -144,7 +144,7 @@ def test_where_memory_and_cpu_are_both_too_high_memory_is_relieved_first() -> No
     )
     one = policy(
         rule(Resource.CPU),
-        rule(Resource.MEMORY, trigger_ratio=0.85),
+        rule(Resource.MEMORY, target_ratio=0.85),
         limits=no_limits_but(total=1, node=1, workload=9),
     )
     assert evicted(planned(seen, one)) == ["memory"]

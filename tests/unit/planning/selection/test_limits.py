@@ -4,7 +4,7 @@ import pytest
 
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import RefusalReason
-from desched.planning.selection.limits import Allowance, Quota
+from desched.planning.selection.limits import EvictionQuota, Quota
 from desched.policy.policy import EvictionLimits, Share
 from tests.builders import budget, no_limits_but, pod, workload
 
@@ -12,15 +12,15 @@ OPEN = no_limits_but(node=None)
 WEB = [pod("a", on="n1"), pod("b", on="n1"), pod("c", on="n2")]
 
 
-def allowance(
+def quota(
     limits: EvictionLimits = OPEN, allowed: int | None = None, spare: int | None = None
-) -> Allowance:
+) -> EvictionQuota:
     budgets = () if allowed is None else (budget("pdb", allowed, app="web"),)
-    state = ClusterState((), tuple(WEB), {"uid-web": workload("web")}, budgets=budgets)
-    return Allowance(limits, 3, state, lambda _: spare)
+    loaded = ClusterState((), tuple(WEB), {"uid-web": workload("web")}, budgets=budgets)
+    return EvictionQuota(limits, 3, loaded, lambda _: spare)
 
 
-def reason(of: Allowance, one: Pod) -> RefusalReason | None:
+def reason(of: EvictionQuota, one: Pod) -> RefusalReason | None:
     found = of.refuse(one)
     return found[0] if found else None
 
@@ -28,15 +28,15 @@ def reason(of: Allowance, one: Pod) -> RefusalReason | None:
 @pytest.mark.parametrize(
     ("of", "refused"),
     [
-        (allowance(no_limits_but(total=1, node=None)), "limit_total"),
-        (allowance(no_limits_but(total=9, node=1)), "limit_node"),
-        (allowance(no_limits_but(total=9, node=None, workload=1)), "limit_workload"),
-        (allowance(no_limits_but(total=9, namespace=1)), "limit_namespace"),
-        (allowance(allowed=1), "budget_exhausted"),
-        (allowance(spare=1), "limit_workload"),
+        (quota(no_limits_but(total=1, node=None)), "limit_total"),
+        (quota(no_limits_but(total=9, node=1)), "limit_node"),
+        (quota(no_limits_but(total=9, node=None, workload=1)), "limit_workload"),
+        (quota(no_limits_but(total=9, namespace=1)), "limit_namespace"),
+        (quota(allowed=1), "budget_exhausted"),
+        (quota(spare=1), "limit_workload"),
     ],
 )
-def test_what_has_been_taken_is_refused_to_the_next(of: Allowance, refused: str) -> None:
+def test_what_has_been_taken_is_refused_to_the_next(of: EvictionQuota, refused: str) -> None:
     trial = of.copy()
     assert reason(trial, WEB[1]) is None
     trial.take(WEB[0])
@@ -45,15 +45,15 @@ def test_what_has_been_taken_is_refused_to_the_next(of: Allowance, refused: str)
 
 
 def test_only_limits_that_not_all_would_keep_are_quotas() -> None:
-    both = allowance(no_limits_but(total=3, node=1), allowed=2)
+    both = quota(no_limits_but(total=3, node=1), allowed=2)
     assert both.quotas(WEB) == [Quota(1, (0, 1)), Quota(2, (0, 1, 2))]
     both.take(WEB[2])
     assert both.quotas(WEB[:2]) == [Quota(1, (0, 1)), Quota(1, (0, 1))]
-    assert allowance().quotas(WEB) == []
+    assert quota().quotas(WEB) == []
 
 
 def test_what_is_left_is_counted_by_limit_and_budget() -> None:
-    one = allowance(no_limits_but(total=5, node=2), allowed=1)
+    one = quota(no_limits_but(total=5, node=2), allowed=1)
     one.take(WEB[0])
     assert one.left(WEB[1]) == {
         ("total", ""): 4,
@@ -63,8 +63,8 @@ def test_what_is_left_is_counted_by_limit_and_budget() -> None:
 
 
 def test_a_share_of_a_workload_is_of_its_desired_replicas() -> None:
-    state = ClusterState((), tuple(WEB), {"uid-web": workload("web", replicas=20)})
-    tenth = Allowance(no_limits_but(node=None, workload=Share(0.1)), 300, state)
+    loaded = ClusterState((), tuple(WEB), {"uid-web": workload("web", replicas=20)})
+    tenth = EvictionQuota(no_limits_but(node=None, workload=Share(0.1)), 300, loaded)
     assert tenth.left(WEB[0])["workload", "uid-web"] == 2
     bare = pod("bare", on="n1", of=None)
     assert tenth.left(bare)["workload", "uid-bare"] == 1
@@ -73,6 +73,6 @@ def test_a_share_of_a_workload_is_of_its_desired_replicas() -> None:
 def test_a_share_of_a_namespace_is_of_its_pods_that_have_not_finished() -> None:
     elsewhere = pod("d", namespace="other")
     pods = (*WEB, pod("e"), pod("f"), pod("done", phase="Succeeded"), elsewhere)
-    half = Allowance(no_limits_but(namespace=Share(0.5)), 3, ClusterState((), pods))
+    half = EvictionQuota(no_limits_but(namespace=Share(0.5)), 3, ClusterState((), pods))
     assert half.left(WEB[0])["namespace", "apps"] == 2
     assert half.left(elsewhere)["namespace", "other"] == 1

@@ -17,7 +17,7 @@ def test_percentages_become_ratios_and_resources_come_in_the_order_of_relief():
     thresholds = {"pods": 10, "cpu": 20.5, "memory": 30}
     targets = {"pods": 90, "cpu": 70.5, "memory": 80}
     policy = resolved(load_aware={"thresholds": thresholds, "targetThresholds": targets})
-    found = [(r.resource, r.low_ratio, r.trigger_ratio) for r in policy.rules]
+    found = [(r.resource, r.low_ratio, r.target_ratio) for r in policy.rules]
     assert found == [
         (Resource.MEMORY, 0.3, 0.8),
         (Resource.CPU, 0.205, 0.705),
@@ -77,7 +77,7 @@ def test_deviations_may_be_wider_below_the_mean_than_above_it():
     }
     policy = resolved(load_aware=load_aware)
     assert policy.deviation
-    assert (policy.rules[0].low_ratio, policy.rules[0].trigger_ratio) == (0.2, 0.1)
+    assert (policy.rules[0].low_ratio, policy.rules[0].target_ratio) == (0.2, 0.1)
     assert "above targetThresholds" in refusal(
         published(load_aware={**load_aware, "useDeviationThresholds": False})
     )

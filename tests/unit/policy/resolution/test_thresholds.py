@@ -13,7 +13,7 @@ def pools(*sections, **load_aware):
 
 def lines(rules):
     return {
-        r.resource: (r.low_ratio, r.trigger_ratio, r.stop_margin_ratio, r.ceiling_margin_ratio)
+        r.resource: (r.low_ratio, r.target_ratio, r.stop_margin_ratio, r.ceiling_margin_ratio)
         for r in rules
     }
 

@@ -3,19 +3,19 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from desched.cycle import CycleContext
+from desched.cycle import CycleInfo
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
-from desched.model.memory import Memory, Pause, PauseScope
 from desched.model.plan import HoldReason
 from desched.model.report import CycleResult, Mode
+from desched.model.state import Pause, PauseScope, State
 from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import PriorityThreshold
 from desched.service.cycles.runner import CycleRunner
 from desched.service.inputs.policy_file import PolicyFile
-from desched.service.inputs.state_keeper import KeptMemory
+from desched.service.inputs.state_keeper import StateKeeper
 from desched.simulation.demo import demo_policy
-from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore
 from desched.simulation.scenarios import published_scenario
+from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 
 POLICY = demo_policy()
 
@@ -52,9 +52,9 @@ def simulation():
 
 def runner_for(simulation, editor, mode=Mode.EVICT):
     world = simulation.world(acting=mode is Mode.EVICT)
-    memory = KeptMemory(SimulatedMemoryStore(SimulatedConfigMap()), world.clock, mode, Memory())
-    context = CycleContext(0, mode, "simulated")
-    return CycleRunner(world, PolicyFile(editor.load), memory, context)
+    state = StateKeeper(SimulatedStateStore(SimulatedConfigMap()), world.clock, mode, State())
+    info = CycleInfo(0, mode, "simulated")
+    return CycleRunner(world, PolicyFile(editor.load), state, info)
 
 
 def test_a_report_goes_to_every_sink_and_cycles_are_numbered(simulation, editor):
@@ -100,9 +100,9 @@ class Blind:
 def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, editor):
     told = []
     world = simulation.world(acting=False)._replace(cluster=Blind())
-    memory = KeptMemory(None, world.clock, Mode.DRY_RUN, Memory())
-    context = CycleContext(0, Mode.DRY_RUN, "simulated")
-    runner = CycleRunner(world, PolicyFile(editor.load), memory, context)
+    state = StateKeeper(None, world.clock, Mode.DRY_RUN, State())
+    info = CycleInfo(0, Mode.DRY_RUN, "simulated")
+    runner = CycleRunner(world, PolicyFile(editor.load), state, info)
     runner.tell_policy_to(told.append)
     runner.report_to(told.append)
     with pytest.raises(ObservationError):
@@ -129,15 +129,15 @@ class ServerThatTellsItsTime:
 def test_by_a_clock_that_is_off_nothing_that_is_remembered_is_forgotten(simulation, editor):
     now = simulation.clock.now()
     pause = Pause(PauseScope.EVERYTHING, now, now + timedelta(hours=1), by="jane")
-    store = SimulatedMemoryStore(SimulatedConfigMap())
-    store.save(Memory(pauses=(pause,)))
+    store = SimulatedStateStore(SimulatedConfigMap())
+    store.save(State(pauses=(pause,)))
     world = simulation.world(acting=True)._replace(cluster=ServerThatTellsItsTime(simulation))
     runner = CycleRunner(
         world,
         PolicyFile(editor.load),
-        KeptMemory(store, world.clock, Mode.EVICT, Memory()),
-        CycleContext(0, Mode.EVICT, "simulated"),
+        StateKeeper(store, world.clock, Mode.EVICT, State()),
+        CycleInfo(0, Mode.EVICT, "simulated"),
     )
     simulation.clock.advance(7200.0)
     assert runner.run().plan.hold is HoldReason.CLOCKS_DIFFER
-    assert store.load().memory == Memory(pauses=(pause,))
+    assert store.load().state == State(pauses=(pause,))

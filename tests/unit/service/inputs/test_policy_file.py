@@ -33,7 +33,7 @@ def look(policy_file):
 
 
 def trigger(reading):
-    return max(rule.trigger_ratio for rule in reading.policy.rules if rule.resource == "cpu")
+    return max(rule.target_ratio for rule in reading.policy.rules if rule.resource == "cpu")
 
 
 def test_an_edit_is_in_force_at_the_next_look_and_is_news_once(path, policy_file):

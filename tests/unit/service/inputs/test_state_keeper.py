@@ -1,20 +1,20 @@
-"""The memory that cycles work by: what a dry run reads, what is written, what is not trusted."""
+"""The state that cycles work by: what a dry run reads, what is written, what is not trusted."""
 
 from datetime import timedelta
 
 import pytest
 import structlog
 
-from desched.errors import MemoryConflict, ObservationError, ObservationSource, StopActing
-from desched.model.memory import LastCycle, Memory, Pause, PauseScope
+from desched.errors import ObservationError, ObservationSource, StateConflict, StopActing
 from desched.model.report import Mode
-from desched.service.inputs.state_keeper import KeptMemory
+from desched.model.state import LastCycle, Pause, PauseScope, State
+from desched.service.inputs.state_keeper import StateKeeper
 from desched.simulation.clock import VirtualClock
-from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore
 from tests.builders import NOW, policy
+from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 
-AFRESH = Memory(since=NOW)
-PAUSED = Memory(pauses=(Pause(PauseScope.EVERYTHING, NOW, None, by="jane"),))
+AFRESH = State(since=NOW)
+PAUSED = State(pauses=(Pause(PauseScope.EVERYTHING, NOW, None, by="jane"),))
 
 
 class Problems:
@@ -36,13 +36,13 @@ def problems():
 
 
 def kept(place, problems, mode=Mode.EVICT, *, may_act=True):
-    store = SimulatedMemoryStore(place)
-    return KeptMemory(store, VirtualClock(), mode, AFRESH, lambda: may_act, problems)
+    store = SimulatedStateStore(place)
+    return StateKeeper(store, VirtualClock(), mode, AFRESH, lambda: may_act, problems)
 
 
-def cycle_of(memory):
+def cycle_of(state):
     last = LastCycle(NOW, "one", "evict", "nothing_to_do")
-    return Memory(last_cycle=last, pauses=memory.pauses)
+    return State(last_cycle=last, pauses=state.pauses)
 
 
 def test_without_anything_stored_it_begins_afresh(place, problems):
@@ -64,7 +64,7 @@ def test_a_dry_run_reads_what_is_stored_and_writes_nothing(place, problems):
     version = place.version
     looking = kept(place, problems, Mode.DRY_RUN)
     assert looking.load(policy()) == PAUSED
-    looking.write_last(Memory())
+    looking.write_last(State())
     assert place.version == version
 
 
@@ -77,10 +77,10 @@ def test_what_does_not_lead_any_more_leaves_nothing(place, problems):
 
 def test_a_memory_that_cannot_be_used_rests_everything_for_a_while(place, problems):
     place.write("{")
-    memory = kept(place, problems).load(policy())
-    pause = memory.pausing(memory.since)
+    state = kept(place, problems).load(policy())
+    pause = state.pausing(state.since)
     assert pause is not None
-    assert pause.until == memory.since + timedelta(minutes=30)
+    assert pause.until == state.since + timedelta(minutes=30)
     assert not pause.by
     assert problems.count == 1
 
@@ -91,7 +91,7 @@ def test_an_unusable_memory_is_told_once_and_counted_each_time(place, problems):
     with structlog.testing.capture_logs() as lines:
         one.load(policy())
         one.load(policy())
-    assert [line["event"] for line in lines] == ["memory.unusable"]
+    assert [line["event"] for line in lines] == ["state.unusable"]
     assert problems.count == 2
 
 
@@ -99,7 +99,7 @@ def test_a_write_before_an_eviction_that_conflicts_ends_acting(place, problems):
     one = kept(place, problems)
     one.load(policy())
     place.write("{}")
-    with pytest.raises(MemoryConflict):
+    with pytest.raises(StateConflict):
         one.write(PAUSED)
     assert problems.count == 0
 
@@ -110,7 +110,7 @@ def test_a_conflict_at_the_end_of_a_cycle_is_left_to_the_next_one(place, problem
     place.write("{}")
     with structlog.testing.capture_logs() as lines:
         one.write_last(PAUSED)
-    assert [line["event"] for line in lines] == ["memory.changed_meanwhile"]
+    assert [line["event"] for line in lines] == ["state.changed_meanwhile"]
     assert place.text == "{}"
 
 
@@ -118,21 +118,21 @@ class Away:
     def load(self):
         raise ObservationError(ObservationSource.CLUSTER, "The API server is away.")
 
-    def save(self, memory):  # noqa: ARG002 (the port)
+    def save(self, state):  # noqa: ARG002 (the port)
         raise StopActing("Whether it is written is not known.")
 
 
 def test_what_acts_does_not_go_on_without_its_memory_and_a_dry_run_does(problems):
-    acting = KeptMemory(Away(), VirtualClock(), Mode.EVICT, AFRESH, problem=problems)
+    acting = StateKeeper(Away(), VirtualClock(), Mode.EVICT, AFRESH, problem=problems)
     with pytest.raises(ObservationError):
         acting.load(policy())
-    looking = KeptMemory(Away(), VirtualClock(), Mode.DRY_RUN, AFRESH, problem=problems)
+    looking = StateKeeper(Away(), VirtualClock(), Mode.DRY_RUN, AFRESH, problem=problems)
     assert looking.load(policy()) == AFRESH
     assert problems.count == 2
 
 
 def test_a_write_of_unknown_outcome_is_a_problem_and_ends_acting(problems):
-    acting = KeptMemory(Away(), VirtualClock(), Mode.EVICT, AFRESH, problem=problems)
+    acting = StateKeeper(Away(), VirtualClock(), Mode.EVICT, AFRESH, problem=problems)
     with pytest.raises(StopActing):
         acting.write(PAUSED)
     acting.write_last(PAUSED)
@@ -140,7 +140,7 @@ def test_a_write_of_unknown_outcome_is_a_problem_and_ends_acting(problems):
 
 
 def test_without_a_store_it_lives_as_long_as_the_process():
-    one = KeptMemory(None, VirtualClock(), Mode.EVICT, AFRESH)
+    one = StateKeeper(None, VirtualClock(), Mode.EVICT, AFRESH)
     assert one.load(policy()) == AFRESH
     one.write(PAUSED)
     assert one.load(policy()) == PAUSED

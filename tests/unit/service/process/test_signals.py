@@ -9,12 +9,12 @@ from desched.service.process.signals import stopped_by_signals
 SERVICE = """
 import sys
 from desched.model.report import Mode
-from desched.service.clock import SystemClock
-from desched.service.health import Health
-from desched.service.loop import ServiceLoop
-from desched.service.metrics import ServiceMetrics
-from desched.service.schedule import every
-from desched.service.signals import stopped_by_signals
+from desched.service.process.clock import SystemClock
+from desched.service.process.health import Health
+from desched.service.cycles.loop import ServiceLoop
+from desched.service.telemetry.metrics import ServiceMetrics
+from desched.service.cycles.schedule import every
+from desched.service.process.signals import stopped_by_signals
 
 clock = SystemClock()
 
@@ -34,7 +34,7 @@ with stopped_by_signals(clock.stop):
 
 STUBBORN = """
 import time
-from desched.service.signals import stopped_by_signals
+from desched.service.process.signals import stopped_by_signals
 
 with stopped_by_signals(lambda: print("asked", flush=True)):
     print("ready", flush=True)

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from desched.model.cluster import PodRef
 from desched.model.load import UnknownReason
-from desched.model.memory import MoveResult, Pause, PauseScope
 from desched.model.plan import (
     HoldReason,
     NodeClass,
@@ -37,11 +36,12 @@ from desched.model.report import (
     Outcome,
 )
 from desched.model.resources import Resource
+from desched.model.state import MoveResult, Pause, PauseScope
 from desched.service.reports import reason_texts
 from desched.service.reports.cycle_table import print_report
 from desched.service.reports.rendering import render_report
 from tests.repository import ROOT
-from tests.unit.service.reports import FOLLOWED_UP
+from tests.unit.service.example_reports import FOLLOWED_UP
 
 DOCUMENT = ROOT / "docs" / "report.md"
 
@@ -55,7 +55,7 @@ def pressure(ratio: float, *, after: float | None = None) -> ResourcePressure:
         lowest_ratio=ratio,
         highest_ratio=ratio,
         low_ratio=0.3,
-        trigger_ratio=0.8,
+        target_ratio=0.8,
         stop_ratio=0.75,
         ceiling_ratio=0.7,
         overloaded=ratio > 0.8,
@@ -79,7 +79,7 @@ def eviction(name: str = "web-1") -> PlannedEviction:
         memory_bytes=1e6,
         relief=(ResourceRelief(Resource.CPU, 0.125),),
         expected_node="b",
-        places=1,
+        destinations=1,
         reason="node a is too hot",
     )
 
@@ -186,12 +186,12 @@ def test_each_field_of_the_report_is_documented_and_no_other() -> None:
         "Refusals",
         "Outcomes",
         "Settled moves",
-        "Memory",
+        "State",
     )
     fields = {
         field
         for field in fields_of(CycleReport)
-        if not field.startswith("memory.evictions[].")  # they are those of settled moves
+        if not field.startswith("state.evictions[].")  # they are those of settled moves
     }
     assert set().union(*map(documented, sections)) == fields
 
@@ -462,11 +462,11 @@ def test_other_deschedulers_are_named_with_what_to_do() -> None:
 
 
 def test_names_in_earlier_moves_cannot_move_the_cursor() -> None:
-    memory = msgspec.structs.replace(
-        FOLLOWED_UP.memory,
+    state = msgspec.structs.replace(
+        FOLLOWED_UP.state,
         pauses=(Pause(PauseScope.EVERYTHING, AT, None, why="\x1b[2J", by="\u202ealice"),),
     )
-    output = shown(msgspec.structs.replace(FOLLOWED_UP, memory=memory))
+    output = shown(msgspec.structs.replace(FOLLOWED_UP, state=state))
     assert not set("\x1b\u202e") & set(output)
 
 
@@ -476,7 +476,7 @@ def test_no_line_of_earlier_moves_is_wider_than_the_terminal(width: int) -> None
 
 
 def test_each_field_of_what_is_remembered_is_there_also_where_it_is_the_default() -> None:
-    record = json.loads(render_report(FOLLOWED_UP, "json"))["memory"]["evictions"][2]
+    record = json.loads(render_report(FOLLOWED_UP, "json"))["state"]["evictions"][2]
     assert record["result"] is None
     assert record["probe"] is False
     assert record["left_at"] == "2026-03-04T11:00:00Z"

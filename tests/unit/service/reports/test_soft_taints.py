@@ -7,7 +7,7 @@ from desched.model.cluster import PodRef
 from desched.model.plan import PlannedTaint
 from desched.model.report import Mode, TaintChange
 from desched.service.reports.cycle_table import print_report
-from tests.unit.service.reports import EVICTION, REPORT
+from tests.unit.service.example_reports import EVICTION, REPORT
 
 
 def printed(report):

@@ -8,19 +8,19 @@ import pytest
 import yaml
 
 from desched.model.cluster import PodRef
-from desched.model.memory import (
+from desched.model.state import (
     CoolDown,
     EvictionRecord,
     ForecastCheck,
     LastCycle,
-    Memory,
     MoveResult,
     NodeRounds,
     Pause,
     PauseScope,
+    State,
 )
 from desched.ports import LeaseRecord
-from desched.service.reports.status import Standing, render_standing, sections
+from desched.service.reports.status import Status, render_status, sections
 from tests.builders import NOW
 
 MINUTE = timedelta(minutes=1)
@@ -35,14 +35,12 @@ WEB = EvictionRecord(
 )
 
 
-def standing(memory: Memory | None, **fields) -> Standing:
-    return Standing(
-        NOW, 'context "prod"', "ConfigMap desched-system/desched-memory", memory, **fields
-    )
+def standing(state: State | None, **fields) -> Status:
+    return Status(NOW, 'context "prod"', "ConfigMap desched-system/desched-state", state, **fields)
 
 
-def said(title: str, memory: Memory | None, **fields) -> list[str]:
-    (lines,) = [lines for name, lines in sections(standing(memory, **fields)) if name == title]
+def said(title: str, state: State | None, **fields) -> list[str]:
+    (lines,) = [lines for name, lines in sections(standing(state, **fields)) if name == title]
     return list(lines)
 
 
@@ -55,8 +53,8 @@ def changed(record: EvictionRecord, **fields) -> EvictionRecord:
 
 def test_before_the_first_cycle_it_says_that_there_is_no_memory():
     titles = [title for title, _ in sections(standing(None))]
-    assert titles == ["leader", "memory"]
-    assert "none yet" in said("memory", None)[0]
+    assert titles == ["leader", "state"]
+    assert "none yet" in said("state", None)[0]
 
 
 def test_a_memory_that_cannot_be_used_comes_first_and_is_not_called_absent():
@@ -66,7 +64,7 @@ def test_a_memory_that_cannot_be_used_comes_first_and_is_not_called_absent():
 
 
 def test_where_nothing_rests_each_section_says_so():
-    lines = dict(sections(standing(Memory())))
+    lines = dict(sections(standing(State())))
     assert lines["last cycle"] == ["none yet"]
     for title in ("pauses", "cool-downs", "parked nodes"):
         assert lines[title] == ["none"]
@@ -84,14 +82,14 @@ def test_the_last_cycle_says_when_who_what_and_why_it_does_not_act():
         evicted=1,
         not_acting="everything is paused by alice",
     )
-    assert said("last cycle", Memory(last_cycle=cycle)) == [
+    assert said("last cycle", State(last_cycle=cycle)) == [
         "4 min ago (11:56 UTC) by desched-7f9-x, evicting: standing_by",
         "evicted 1 pod",
         "not acting: everything is paused by alice",
         "12 nodes are overloaded: n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more",
     ]
     calm = msgspec.structs.replace(cycle, overloaded=(), evicted=0, not_acting="")
-    assert said("last cycle", Memory(last_cycle=calm))[1:] == ["no node is overloaded"]
+    assert said("last cycle", State(last_cycle=calm))[1:] == ["no node is overloaded"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +113,7 @@ def test_the_last_cycle_says_when_who_what_and_why_it_does_not_act():
     ],
 )
 def test_a_pause_says_until_when_by_whom_and_why(pause, line):
-    assert said("pauses", Memory(pauses=(pause,))) == [line]
+    assert said("pauses", State(pauses=(pause,))) == [line]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +151,7 @@ def test_a_pause_says_until_when_by_whom_and_why(pause, line):
 )
 def test_an_eviction_in_flight_says_where_it_is(record, line):
     settled = changed(WEB, result=MoveResult.LANDED_AS_FORECAST)
-    lines = said("in flight", Memory(evictions=(settled, record)))
+    lines = said("in flight", State(evictions=(settled, record)))
     assert lines == [f"shop/web-1 of Deployment shop/web {line}"]
 
 
@@ -163,7 +161,7 @@ def test_cool_downs_that_last_are_listed_by_their_end():
         CoolDown("2", "Deployment shop/b", NOW + 10 * MINUTE),
         CoolDown("3", "Deployment shop/c", NOW - MINUTE, 2),
     )
-    assert said("cool-downs", Memory(cool_downs=rests)) == [
+    assert said("cool-downs", State(cool_downs=rests)) == [
         "Deployment shop/b ends in 10 min (12:10 UTC)",
         "Deployment shop/a ends in 30 min (12:30 UTC) after landed_hot, level 1",
     ]
@@ -175,7 +173,7 @@ def test_only_nodes_that_are_parked_now_are_listed():
         NodeRounds("n2", 1, NOW),
         NodeRounds("n3", 2, NOW, NOW - MINUTE),
     )
-    assert said("parked nodes", Memory(nodes=nodes)) == [
+    assert said("parked nodes", State(nodes=nodes)) == [
         "n1 ends in 30 min (12:30 UTC): 2 rounds did not relieve it"
     ]
 
@@ -185,7 +183,7 @@ def test_forecasts_are_told_beside_what_came_of_them():
         ForecastCheck(NOW - MINUTE, "", 0.1, bad=i == 0, probability=0.8, hit=i < 3)
         for i in range(4)
     )
-    assert said("forecasts", Memory(forecasts=checks)) == [
+    assert said("forecasts", State(forecasts=checks)) == [
         (
             "4 landings in the last 24 h: 75.0 % where expected (forecast 80.0 %), 25.0 % bad "
             "(forecast 10.0 %)"
@@ -215,7 +213,7 @@ def test_the_leader_is_named_if_there_is_one(fields, line):
 
 def test_long_lists_are_cut_and_counted():
     rests = tuple(CoolDown(str(i), f"w{i}", NOW + (i + 1) * MINUTE) for i in range(13))
-    lines = said("cool-downs", Memory(cool_downs=rests))
+    lines = said("cool-downs", State(cool_downs=rests))
     assert len(lines) == 11
     assert lines[-1] == "… and 3 more; --output json has all"
 
@@ -223,7 +221,7 @@ def test_long_lists_are_cut_and_counted():
 # --- formats ---------------------------------------------------------------------------------
 
 BUSY = standing(
-    Memory(
+    State(
         evictions=(WEB,),
         since=NOW,
         pauses=(
@@ -236,18 +234,18 @@ BUSY = standing(
 
 
 def test_a_table_moves_no_cursor_and_fits_a_terminal():
-    text = render_standing(BUSY, "table")
+    text = render_status(BUSY, "table")
     assert "\\x1b[2Jgone\\u202e\\n" in text
     assert "al\\x07ice" in text
     assert all(character.isprintable() or character == "\n" for character in text)
     assert max(map(len, text.splitlines())) <= 100
     assert text.startswith('desched · status · context "prod"\n')
-    assert "ConfigMap desched-system/desched-memory at 2026-05-01 12:00:00 UTC" in text
+    assert "ConfigMap desched-system/desched-state at 2026-05-01 12:00:00 UTC" in text
 
 
 def test_of_several_lines_each_has_a_mark():
     rests = tuple(CoolDown(str(i), f"w{i}", NOW + MINUTE) for i in range(2))
-    text = render_standing(standing(Memory(cool_downs=rests)), "table")
+    text = render_status(standing(State(cool_downs=rests)), "table")
     assert text.count("•") == 2
     assert "cool-downs   • w0 ends in" in text
     assert "             • w1 ends in" in text
@@ -255,18 +253,18 @@ def test_of_several_lines_each_has_a_mark():
 
 def test_text_that_looks_like_markup_is_shown_as_it_is():
     cycle = LastCycle(NOW, "desched-1", "evict", "held", not_acting="[bold]x[/bold] [/red]")
-    text = render_standing(standing(Memory(last_cycle=cycle)), "table")
+    text = render_status(standing(State(last_cycle=cycle)), "table")
     assert "[bold]x[/bold] [/red]" in text
 
 
 def test_json_and_yaml_have_the_same_content_with_every_field():
-    document = json.loads(render_standing(BUSY, "json"))
-    assert yaml.safe_load(render_standing(BUSY, "yaml")) == document
+    document = json.loads(render_status(BUSY, "json"))
+    assert yaml.safe_load(render_status(BUSY, "yaml")) == document
     assert document["version"] == "desched.io/status/v1"
     assert document["asked_at"] == "2026-05-01T12:00:00Z"
     assert document["lease"]["holder"] == "desched-1"
-    assert document["memory"]["cool_downs"] == []
-    (record,) = document["memory"]["evictions"]
+    assert document["state"]["cool_downs"] == []
+    (record,) = document["state"]["evictions"]
     assert record["pod"] == {"namespace": "shop", "name": "web-1", "uid": "uid-1"}
     assert record["result"] is None
     assert record["probe"] is False
@@ -274,5 +272,5 @@ def test_json_and_yaml_have_the_same_content_with_every_field():
 
 
 def test_without_a_memory_json_says_null_and_why():
-    document = json.loads(render_standing(standing(None, problem="It is damaged."), "json"))
-    assert (document["memory"], document["problem"]) == (None, "It is damaged.")
+    document = json.loads(render_status(standing(None, problem="It is damaged."), "json"))
+    assert (document["state"], document["problem"]) == (None, "It is damaged.")

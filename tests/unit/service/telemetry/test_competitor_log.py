@@ -1,15 +1,15 @@
 import msgspec
 from structlog.testing import capture_logs
 
-from desched.service.telemetry.competitor_log import CompetitionLog
-from tests.unit.service.reports import REPORT
+from desched.service.telemetry.competitor_log import CompetitorLog
+from tests.unit.service.example_reports import REPORT
 
 VOLCANO = "Volcano descheduler in volcano-system"
 
 
 def told(*sightings):
     """What is logged over reports in which these other deschedulers are seen."""
-    log = CompetitionLog()
+    log = CompetitorLog()
     with capture_logs() as lines:
         for others in sightings:
             log.tell(msgspec.structs.replace(REPORT, other_deschedulers=others))

@@ -1,11 +1,11 @@
 import msgspec
 from structlog.testing import capture_logs
 
-from desched.model.memory import MoveResult
 from desched.model.plan import HoldReason, NodeClass, NodeVerdict, RefusalReason
 from desched.model.report import CycleResult, EvictionVerdict, NotActing, Outcome, TaintChange
+from desched.model.state import MoveResult
 from desched.service.telemetry.cycle_log import LONGEST_DETAIL, MOST_NAMES, essentials, log_cycle
-from tests.unit.service.reports import BACK, FOLLOWED_UP, HELD, REPORT, STARTED_AT, record
+from tests.unit.service.example_reports import BACK, FOLLOWED_UP, HELD, REPORT, STARTED_AT, record
 
 
 def test_the_line_carries_the_essentials():

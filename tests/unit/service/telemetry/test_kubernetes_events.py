@@ -5,10 +5,10 @@ import pytest
 
 from desched.adapters.kubernetes.events import EventWriter
 from desched.model.cluster import PodRef
-from desched.model.memory import Memory, MoveResult, Pause, PauseScope
 from desched.model.report import Mode, NotActing
-from desched.service.telemetry.kubernetes_events import Announcements, move_note
-from tests.unit.service.reports import (
+from desched.model.state import MoveResult, Pause, PauseScope, State
+from desched.service.telemetry.kubernetes_events import EventPublisher, move_note
+from tests.unit.service.example_reports import (
     BACK,
     FOLLOWED_UP,
     HOUR,
@@ -29,7 +29,7 @@ def writer():
 
 @pytest.fixture
 def announcements(writer):
-    return Announcements(writer, OWN_POD)
+    return EventPublisher(writer, OWN_POD)
 
 
 def moves(writer):
@@ -41,7 +41,7 @@ def pauses(writer):
 
 
 def paused(*pauses):
-    return msgspec.structs.replace(REPORT, memory=Memory(pauses=pauses))
+    return msgspec.structs.replace(REPORT, state=State(pauses=pauses))
 
 
 def settled(*records):
@@ -101,7 +101,7 @@ def test_a_pause_from_before_the_start_or_by_a_person_is_not_told(announcements,
 
 
 def test_outside_a_pod_pauses_have_no_place_to_be_told(writer):
-    Announcements(writer, None).tell(FOLLOWED_UP)
+    EventPublisher(writer, None).tell(FOLLOWED_UP)
     assert pauses(writer) == []
     assert moves(writer) == ["web-2", "web-1"]
 

@@ -4,13 +4,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from desched import __version__
 from desched.errors import ObservationSource
-from desched.model.memory import MoveResult
 from desched.model.plan import HoldReason
 from desched.model.report import Mode, NotActing
+from desched.model.state import MoveResult
 from desched.policy.policy import MetricsSource, Policy
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, SkippedTick
-from tests.unit.service.reports import FOLLOWED_UP, HELD, REPORT, STARTED_AT
+from tests.unit.service.example_reports import FOLLOWED_UP, HELD, REPORT, STARTED_AT
 
 POLICY = Policy("policy.yaml", "digest-1", "default", (), MetricsSource(""))
 
@@ -145,7 +145,7 @@ def test_what_is_in_flight_and_left_alone_is_shown(metrics):
     assert values(metrics, "desched_workloads_cooling_down") == {(): 1}
     assert values(metrics, "desched_nodes_parked") == {(): 1}
     assert values(metrics, "desched_paused") == {("workload",): 0, ("pool",): 1, ("everything",): 0}
-    assert values(metrics, "desched_memory_bytes")[()] > values_of(REPORT, "desched_memory_bytes")
+    assert values(metrics, "desched_state_bytes")[()] > values_of(REPORT, "desched_state_bytes")
 
 
 def values_of(report, name):
@@ -211,5 +211,5 @@ def test_a_replica_that_may_act_no_more_does_not_go_on_showing_its_last_cycle(me
 
 
 def test_trouble_with_the_memory_is_counted(metrics):
-    metrics.memory_problem()
-    assert values(metrics, "desched_memory_problems_total") == {(): 1}
+    metrics.state_problem()
+    assert values(metrics, "desched_state_problems_total") == {(): 1}

@@ -1,12 +1,12 @@
 import json
 
 from desched.model.report import Mode
-from desched.service.telemetry.status_endpoint import StatusPage
-from tests.unit.service.reports import FOLLOWED_UP, REPORT
+from desched.service.telemetry.status_endpoint import StatusEndpoint
+from tests.unit.service.example_reports import FOLLOWED_UP, REPORT
 
 
 def page():
-    return StatusPage("desched-0", Mode.EVICT)
+    return StatusEndpoint("desched-0", Mode.EVICT)
 
 
 def test_before_the_first_cycle_it_says_who_it_is():
@@ -16,7 +16,7 @@ def test_before_the_first_cycle_it_says_who_it_is():
         "mode": "evict",
         "leading": None,
         "last_cycle": None,
-        "memory": None,
+        "state": None,
     }
 
 
@@ -36,5 +36,5 @@ def test_it_shows_the_newest_cycle_and_what_is_remembered():
     assert document["last_cycle"]["result"] == "evicted"
     assert document["last_cycle"]["started_at"] == "2026-03-04T12:00:00Z"
     assert document["last_cycle"]["in_flight"] == 1
-    assert document["memory"]["nodes"][0]["node"] == "te3"
-    assert document["memory"]["evictions"][2]["result"] is None
+    assert document["state"]["nodes"][0]["node"] == "te3"
+    assert document["state"]["evictions"][2]["result"] is None

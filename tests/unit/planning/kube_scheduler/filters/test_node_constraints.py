@@ -19,18 +19,18 @@ from desched.model.cluster import (
     VolumeKind,
 )
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.placement.room import Room
+from desched.planning.placement.free_capacity import FreeCapacity
 from tests.builders import amounts, node, pod, selector
 
 ZONE = "topology.kubernetes.io/zone"
 
 
-def places(one: Pod, *nodes: object, **cluster: object) -> list[str]:
+def destinations(one: Pod, *nodes: object, **cluster: object) -> list[str]:
     """Where the pod is schedulable by the scheduler's rules."""
     pods = cluster.pop("pods", ())
-    state = ClusterState(tuple(nodes), (one, *pods), **cluster)  # type: ignore[arg-type,misc]
-    room = Room(state, {}, ())
-    return [name for name, fits in zip(room.names, room.schedulable(one), strict=True) if fits]
+    loaded = ClusterState(tuple(nodes), (one, *pods), **cluster)  # type: ignore[arg-type,misc]
+    free = FreeCapacity(loaded, {}, ())
+    return [name for name, fits in zip(free.names, free.schedulable(one), strict=True) if fits]
 
 
 def term(*requirements: Requirement) -> tuple[NodeSelectorTerm, ...]:
@@ -47,13 +47,15 @@ def test_every_requested_resource_must_be_free() -> None:
     ]
     taken = pod("taken", on="full", request=amounts(1, 1, **{"nvidia.com/gpu": 1}))
     one = pod("p", request=amounts(1, 1, **{"nvidia.com/gpu": 2}))
-    assert places(one, *nodes, pods=[taken]) == ["gpu"]
+    assert destinations(one, *nodes, pods=[taken]) == ["gpu"]
 
 
 def test_room_is_what_running_pods_leave_and_ended_ones_leave_all() -> None:
     filler = pod("filler", on="a", request=amounts(3.5))
     ended = pod("ended", on="b", request=amounts(3.5), phase="Succeeded")
-    assert places(pod("p", request=amounts(1)), node("a"), node("b"), pods=[filler, ended]) == ["b"]
+    assert destinations(
+        pod("p", request=amounts(1)), node("a"), node("b"), pods=[filler, ended]
+    ) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -73,11 +75,13 @@ def test_hard_taints_keep_away_who_does_not_tolerate_them(
 ) -> None:
     one = pod("p", scheduling={"tolerations": tolerations})
     tainted = node("tainted", taints=(Taint("team", "NoSchedule", "a"),))
-    assert places(one, node("free"), tainted) == fits
+    assert destinations(one, node("free"), tainted) == fits
 
 
 def test_a_soft_taint_forbids_nothing() -> None:
-    assert places(pod("p"), node("soft", taints=(Taint("x", "PreferNoSchedule"),))) == ["soft"]
+    assert destinations(pod("p"), node("soft", taints=(Taint("x", "PreferNoSchedule"),))) == [
+        "soft"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_selectors_and_required_affinity_are_the_schedulers(
     scheduling: dict[str, object], fits: list[str]
 ) -> None:
     nodes = [node("a", labels={ZONE: "a", "cores": "4"}), node("b", labels={ZONE: "b"}), node("c")]
-    assert places(pod("p", scheduling=scheduling), *nodes) == fits
+    assert destinations(pod("p", scheduling=scheduling), *nodes) == fits
 
 
 def test_a_volume_is_reached_only_from_where_it_is() -> None:
@@ -112,37 +116,40 @@ def test_a_volume_is_reached_only_from_where_it_is() -> None:
     nodes = [node("a", labels={ZONE: "a"}), node("b", labels={ZONE: "b"})]
     claims = {("apps", "data"): PersistentVolumeClaim("apps", "data", "fast", "pv")}
     zonal = PersistentVolume("pv", node_affinity=term(Requirement(ZONE, Operator.IN, ("b",))))
-    assert places(one, *nodes, claims=claims, volumes={"pv": zonal}) == ["b"]
-    assert places(one, *nodes, claims=claims, volumes={"pv": PersistentVolume("pv")}) == ["a", "b"]
-    assert places(one, *nodes, claims=claims) == []
-    assert places(one, *nodes) == []
+    assert destinations(one, *nodes, claims=claims, volumes={"pv": zonal}) == ["b"]
+    assert destinations(one, *nodes, claims=claims, volumes={"pv": PersistentVolume("pv")}) == [
+        "a",
+        "b",
+    ]
+    assert destinations(one, *nodes, claims=claims) == []
+    assert destinations(one, *nodes) == []
 
 
 def test_a_cordoned_node_takes_only_who_tolerates_the_cordon() -> None:
     cordoned = node("closed", unschedulable=True)
-    assert places(pod("p"), cordoned) == []
+    assert destinations(pod("p"), cordoned) == []
     toleration = Toleration("node.kubernetes.io/unschedulable", "Exists", "", "NoSchedule")
-    assert places(pod("p", scheduling={"tolerations": (toleration,)}), cordoned) == ["closed"]
+    assert destinations(pod("p", scheduling={"tolerations": (toleration,)}), cordoned) == ["closed"]
 
 
 @pytest.mark.parametrize("fields", [{"ready": False}, {"deleting": True}])
 def test_only_taints_tell_the_scheduler_that_a_node_is_failing(fields: dict[str, bool]) -> None:
-    assert places(pod("p"), node("failing", **fields)) == ["failing"]
+    assert destinations(pod("p"), node("failing", **fields)) == ["failing"]
 
 
 def test_a_trial_does_not_change_the_room_it_was_made_from() -> None:
-    state = ClusterState((node("a"),), ())
-    room = Room(state, {}, ())
-    trial = room.copy()
+    loaded = ClusterState((node("a"),), ())
+    free = FreeCapacity(loaded, {}, ())
+    trial = free.copy()
     trial.reserve("a", pod("big", request=amounts(4)), {})
     one = pod("p", request=amounts(1))
     assert not trial.schedulable(one).any()
-    assert room.schedulable(one).all()
+    assert free.schedulable(one).all()
 
 
 def explained(one: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), **cluster: Any) -> str:
-    room = Room(ClusterState(nodes, (one, *pods), **cluster), {}, ())
-    return room.fit(one, one.node, {}).explanation
+    free = FreeCapacity(ClusterState(nodes, (one, *pods), **cluster), {}, ())
+    return free.fit(one, one.node, {}).explanation
 
 
 def test_a_refusal_counts_nodes_by_the_first_filter_that_fails() -> None:
@@ -189,25 +196,25 @@ def test_where_the_scheduler_would_let_it_in_the_refusal_is_desched_own() -> Non
 
 def test_an_explanation_is_of_now_and_not_of_before_a_reservation() -> None:
     one = pod("p", on="a", request=amounts(3))
-    room = Room(ClusterState((node("a"), node("b")), (one,)), {}, ())
-    assert "1 node(s) are no destination" in room.fit(one, "a", {}).explanation
-    trial = room.copy()
+    free = FreeCapacity(ClusterState((node("a"), node("b")), (one,)), {}, ())
+    assert "1 node(s) are no destination" in free.fit(one, "a", {}).explanation
+    trial = free.copy()
     trial.reserve("b", pod("q", request=amounts(3)), {})
     assert trial.fit(one, "a", {}).explanation == (
         "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) is the one to be relieved"
     )
-    assert "Insufficient" not in room.fit(one, "a", {}).explanation
+    assert "Insufficient" not in free.fit(one, "a", {}).explanation
 
 
 def test_a_pod_that_leaves_frees_its_requests() -> None:
     one, other = pod("p", on="a", request=amounts(4)), pod("q", on="b", request=amounts(3))
-    room = Room(ClusterState((node("a"), node("b"), node("c")), (one, other)), {}, ())
-    assert room.feasible(one, "a").tolist() == [True, False, True]
-    assert room.feasible_beside(one, "a").tolist() == [False, False, True]
-    room.reserve("c", one, {}, leaving=one)
-    assert room.feasible(other, "b").tolist() == [True, True, False]
-    assert [(c.pod.name, c.position, c.sign) for c in room.changes] == [("p", 0, -1), ("p", 2, 1)]
+    free = FreeCapacity(ClusterState((node("a"), node("b"), node("c")), (one, other)), {}, ())
+    assert free.feasible(one, "a").tolist() == [True, False, True]
+    assert free.feasible_beside(one, "a").tolist() == [False, False, True]
+    free.reserve("c", one, {}, leaving=one)
+    assert free.feasible(other, "b").tolist() == [True, True, False]
+    assert [(c.pod.name, c.position, c.sign) for c in free.changes] == [("p", 0, -1), ("p", 2, 1)]
 
 
 def test_a_pod_with_scheduling_gates_goes_nowhere() -> None:
-    assert places(pod("p", gated=True), node("a")) == []
+    assert destinations(pod("p", gated=True), node("a")) == []

@@ -14,7 +14,7 @@ from desched.model.cluster import (
     VolumeKind,
 )
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.placement.room import Room
+from desched.planning.placement.free_capacity import FreeCapacity
 from tests.builders import node, pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -38,12 +38,12 @@ def claimed(*volumes: PersistentVolume) -> dict[str, object]:
     }
 
 
-def room(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: object) -> Room:
-    return Room(ClusterState(nodes, pods, **cluster), {}, ())  # type: ignore[arg-type]
+def free(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: object) -> FreeCapacity:
+    return FreeCapacity(ClusterState(nodes, pods, **cluster), {}, ())  # type: ignore[arg-type]
 
 
-def places(one: Pod, *others: Pod, **cluster: object) -> list[str]:
-    found = room(*others, **cluster)  # type: ignore[arg-type]
+def destinations(one: Pod, *others: Pod, **cluster: object) -> list[str]:
+    found = free(*others, **cluster)  # type: ignore[arg-type]
     return [n for n, fits in zip(found.names, found.schedulable(one), strict=True) if fits]
 
 
@@ -63,7 +63,7 @@ def test_a_volume_of_a_zone_is_attached_there_or_where_no_zone_is_known(
     labels: dict[str, str], fits: list[str]
 ) -> None:
     cluster = claimed(PersistentVolume("v", labels=labels))
-    assert places(with_claims("p", "v"), **cluster) == fits
+    assert destinations(with_claims("p", "v"), **cluster) == fits
 
 
 def test_a_claim_that_waits_for_its_consumer_fits_anywhere_and_another_unbound_one_nowhere() -> (
@@ -73,8 +73,8 @@ def test_a_claim_that_waits_for_its_consumer_fits_anywhere_and_another_unbound_o
     waits = {"fast": StorageClass("fast", "csi.lab", waits_for_consumer=True)}
     at_once = {"fast": StorageClass("fast", "csi.lab")}
     one = with_claims("p", "v")
-    assert len(places(one, claims=claims, storage_classes=waits)) == 3
-    assert places(one, claims=claims, storage_classes=at_once) == []
+    assert len(destinations(one, claims=claims, storage_classes=waits)) == 3
+    assert destinations(one, claims=claims, storage_classes=at_once) == []
 
 
 IN_A = NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("a",)),))
@@ -86,7 +86,7 @@ def test_a_claim_that_is_not_bound_fits_where_its_class_makes_volumes() -> None:
     only_in_a = {
         "fast": StorageClass("fast", "csi.lab", waits_for_consumer=True, topologies=(IN_A,))
     }
-    assert places(with_claims("p", "v"), claims=claims, storage_classes=only_in_a) == ["a"]
+    assert destinations(with_claims("p", "v"), claims=claims, storage_classes=only_in_a) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_replacement_gets_a_new_ephemeral_volume_where_its_class_makes_one(
 ) -> None:
     cluster = claimed(PersistentVolume("v", node_affinity=(bound_to,) if bound_to else None))
     victim = pod("p", on="a", volumes=(PodVolume(VolumeKind.EPHEMERAL_CLAIM, "v"),))
-    found = room(victim, storage_classes={"fast": made}, **cluster)
+    found = free(victim, storage_classes={"fast": made}, **cluster)
     feasible = found.feasible(victim, "a")
     assert [n for n, fit in zip(found.names, feasible, strict=True) if fit] == fits
 
@@ -124,33 +124,33 @@ def test_a_node_attaches_no_more_volumes_of_a_driver_than_its_limit() -> None:
     cluster = claimed(csi("v"), csi("w"), csi("x"))
     cluster["csi_nodes"] = limits(a=1, b=2)
     holders = [with_claims("h", "w", on="a"), with_claims("i", "w", on="b")]
-    assert places(with_claims("p", "v"), *holders, **cluster) == ["b", "nowhere"]
-    assert places(with_claims("p", "v", "x"), *holders, **cluster) == ["nowhere"]
+    assert destinations(with_claims("p", "v"), *holders, **cluster) == ["b", "nowhere"]
+    assert destinations(with_claims("p", "v", "x"), *holders, **cluster) == ["nowhere"]
 
 
 def test_a_volume_that_is_attached_already_counts_once() -> None:
     cluster = claimed(csi("v"), csi("w", handle="v"))
     cluster["csi_nodes"] = limits(a=1)
     holders = [with_claims("h", "v", on="a"), with_claims("i", "v", on="a")]
-    assert places(with_claims("p", "w"), *holders, **cluster) == ["a", "b", "nowhere"]
+    assert destinations(with_claims("p", "w"), *holders, **cluster) == ["a", "b", "nowhere"]
 
 
 def test_a_volume_without_a_csi_handle_is_not_counted() -> None:
     cluster = claimed(csi("v"), PersistentVolume("w"))
     cluster["csi_nodes"] = limits(a=0)
-    assert "a" not in places(with_claims("p", "v"), **cluster)
-    assert "a" in places(with_claims("p", "w"), **cluster)
+    assert "a" not in destinations(with_claims("p", "v"), **cluster)
+    assert "a" in destinations(with_claims("p", "w"), **cluster)
 
 
 def test_a_victims_volumes_leave_with_it_unless_another_pod_holds_them() -> None:
     cluster = claimed(csi("v"), csi("w"))
     cluster["csi_nodes"] = limits(a=1, b=1)
     victim, other = with_claims("p", "v", on="a"), with_claims("q", "w", on="b")
-    found = room(victim, other, **cluster)  # type: ignore[arg-type]
+    found = free(victim, other, **cluster)  # type: ignore[arg-type]
     assert found.feasible(victim, "a").tolist() == [True, False, True]
     found.reserve("nowhere", victim, {}, leaving=victim)
     assert found.feasible(other, "b").tolist() == [True, True, True]
-    shared = room(victim, with_claims("r", "v", on="a"), other, **cluster)  # type: ignore[arg-type]
+    shared = free(victim, with_claims("r", "v", on="a"), other, **cluster)  # type: ignore[arg-type]
     shared.reserve("nowhere", victim, {}, leaving=victim)
     assert shared.feasible(other, "b").tolist() == [False, True, True]
 
@@ -164,17 +164,17 @@ def for_one_pod(name: str) -> dict[str, object]:
 
 def test_a_claim_for_one_pod_lets_no_second_pod_in_anywhere() -> None:
     holder, other = with_claims("h", "v", on="a"), with_claims("p", "v")
-    assert places(other, **for_one_pod("v")) == ["a", "b", "nowhere"]
-    assert places(other, holder, **for_one_pod("v")) == []
-    assert len(places(other, holder, **claimed(PersistentVolume("v")))) == 3
+    assert destinations(other, **for_one_pod("v")) == ["a", "b", "nowhere"]
+    assert destinations(other, holder, **for_one_pod("v")) == []
+    assert len(destinations(other, holder, **claimed(PersistentVolume("v")))) == 3
     victim = with_claims("q", "v", on="b")
-    found = room(holder, victim, **for_one_pod("v")).fit(victim, "b", {})  # type: ignore[arg-type]
+    found = free(holder, victim, **for_one_pod("v")).fit(victim, "b", {})  # type: ignore[arg-type]
     assert "3 node has pod using PersistentVolumeClaim" in found.explanation
 
 
 def test_a_victim_with_a_claim_for_one_pod_is_replaced_when_it_is_gone() -> None:
     victim = with_claims("p", "v", on="a")
-    found = room(victim, **for_one_pod("v"))  # type: ignore[arg-type]
+    found = free(victim, **for_one_pod("v"))  # type: ignore[arg-type]
     assert not found.feasible_beside(victim, "a").any()
     assert found.feasible(victim, "a").all()
     found.reserve("b", victim, {}, leaving=victim)

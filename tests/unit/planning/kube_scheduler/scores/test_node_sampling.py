@@ -37,11 +37,11 @@ def test_probabilities_are_those_of_all_samples_counted_one_by_one():
     totals = generator.integers(0, 5, size=7)
     feasible = np.array([True, True, False, True, True, True, True])
     chances = best_of_sample(totals, feasible, 3)
-    places = np.flatnonzero(feasible).tolist()
+    destinations = np.flatnonzero(feasible).tolist()
     wins = np.zeros(7)
-    for code in range(2 ** len(places)):
-        sample = [place for bit, place in enumerate(places) if code >> bit & 1]
+    for code in range(2 ** len(destinations)):
+        sample = [destination for bit, destination in enumerate(destinations) if code >> bit & 1]
         if len(sample) == 3:
             best = [i for i in sample if totals[i] == totals[sample].max()]
             wins[best] += 1 / len(best)
-    assert chances == pytest.approx(wins / math.comb(len(places), 3))
+    assert chances == pytest.approx(wins / math.comb(len(destinations), 3))

@@ -5,7 +5,7 @@ import pytest
 
 from desched.model.cluster import Effect, PodAffinityTerm, Taint
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
-from desched.planning.kube_scheduler.scores.cluster_view import Departure, SchedulerView
+from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.policy.policy import SchedulerRules, ScoreWeights
 from tests.unit.planning.landing_cluster import by_label, cluster, having, node, pod
@@ -41,7 +41,7 @@ PLUGINS = {
 
 def scores(**weights: int) -> dict[str, list[int]]:
     view = SchedulerView(STATE, SchedulerRules(weights=ScoreWeights(**weights)))
-    leaving = Departure(STATE.pods[0], source=0, gone=False)
+    leaving = LeavingPod(STATE.pods[0], source=0, gone=False)
     found = plugin_scores(leaving, view, np.ones(3, dtype=bool))
     return {plugin: np.asarray(row).reshape(-1).tolist() for plugin, row in found.items()}
 

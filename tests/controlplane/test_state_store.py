@@ -11,15 +11,15 @@ from desched.adapters.kubernetes.client.access import OWN_NAMESPACE_ACCESS
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.state_store import (
     CONFIG_MAP,
-    MEMORY_KEY,
     SET_ASIDE_KEY,
-    KubernetesMemoryStore,
+    STATE_KEY,
+    KubernetesStateStore,
 )
 from desched.bootstrap import commands
 from desched.bootstrap.commands import run_command
-from desched.errors import MemoryRefused, ObservationError
+from desched.errors import ObservationError, StateRefused
 from desched.settings import load_settings
-from tests.contracts.memory_store_contract import FIRST, MemoryStoreContract
+from tests.contracts.state_store_contract import FIRST, MemoryStoreContract
 from tests.controlplane.cluster import ControlPlane
 
 ACCOUNT = "default"
@@ -62,8 +62,8 @@ class RealLab:
             return False
         return True
 
-    def store(self) -> KubernetesMemoryStore:
-        return KubernetesMemoryStore(connect(self._kubeconfig, None), self.namespace)
+    def store(self) -> KubernetesStateStore:
+        return KubernetesStateStore(connect(self._kubeconfig, None), self.namespace)
 
     def write(self, text: str | None) -> None:
         if text is None:
@@ -74,7 +74,7 @@ class RealLab:
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
                 "metadata": {"name": CONFIG_MAP, "namespace": self.namespace},
-                "data": {MEMORY_KEY: text},
+                "data": {STATE_KEY: text},
             }
         )
 
@@ -119,20 +119,20 @@ def test_what_others_keep_on_the_object_stays(lab: RealLab) -> None:
 def test_without_its_rights_it_says_which_and_nothing_is_written(lab: RealLab) -> None:
     stranger = lab.control_plane.create_namespace()
     kubeconfig = lab.control_plane.kubeconfig_for(stranger, ACCOUNT)
-    store = KubernetesMemoryStore(connect(kubeconfig, None), lab.namespace)
+    store = KubernetesStateStore(connect(kubeconfig, None), lab.namespace)
     with pytest.raises(ObservationError, match=f"get configmaps in namespace {lab.namespace}"):
         store.load()
-    with pytest.raises(MemoryRefused, match=f"create configmaps in namespace {lab.namespace}"):
+    with pytest.raises(StateRefused, match=f"create configmaps in namespace {lab.namespace}"):
         store.save(FIRST)
-    assert lab.store().load().memory is None
+    assert lab.store().load().state is None
 
 
 def test_a_namespace_that_does_not_exist_is_nothing_remembered_and_refuses_a_save(
     lab: RealLab,
 ) -> None:
-    store = KubernetesMemoryStore(connect(lab.control_plane.admin_kubeconfig, None), "nowhere")
-    assert store.load().memory is None
-    with pytest.raises(MemoryRefused, match="kubectl create namespace nowhere"):
+    store = KubernetesStateStore(connect(lab.control_plane.admin_kubeconfig, None), "nowhere")
+    assert store.load().state is None
+    with pytest.raises(StateRefused, match="kubectl create namespace nowhere"):
         store.save(FIRST)
 
 
@@ -141,7 +141,7 @@ def test_an_immutable_configmap_is_refused_in_words(lab: RealLab) -> None:
     store.save(FIRST)
     lab.control_plane.request("PATCH", lab.path, {"immutable": True})
     store.load()
-    with pytest.raises(MemoryRefused, match="immutable"):
+    with pytest.raises(StateRefused, match="immutable"):
         store.save(type(FIRST)())
 
 
@@ -169,8 +169,8 @@ def test_a_person_pauses_looks_and_resumes(lab: RealLab, mocker: MockerFixture) 
     assert "workload shop/web ends in 2 h" in shown
     assert "no leader election" in shown
     assert "Ended the pause of everything" in says("resume")
-    memory = lab.store().load().memory
-    assert memory is not None
-    assert [pause.subject for pause in memory.pauses] == ["shop/web"]
+    state = lab.store().load().state
+    assert state is not None
+    assert [pause.subject for pause in state.pauses] == ["shop/web"]
     assert "Ended the pause of workload shop/web" in says("resume", all="")
     assert "Nothing was paused" in says("resume")

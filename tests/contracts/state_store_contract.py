@@ -7,30 +7,30 @@ from typing import Protocol
 import msgspec
 import pytest
 
-from desched.errors import MemoryConflict
-from desched.model.memory import CoolDown, Memory, Pause, PauseScope
-from desched.ports import MemoryStore
+from desched.errors import StateConflict
+from desched.model.state import CoolDown, Pause, PauseScope, State
+from desched.ports import StateStore
 from tests.builders import NOW
 
-FIRST = Memory(since=NOW)
+FIRST = State(since=NOW)
 SECOND = msgspec.structs.replace(
     FIRST,
     cool_downs=(CoolDown("uid-web", "Deployment shop/web", NOW + timedelta(hours=1), level=2),),
     pauses=(Pause(PauseScope.EVERYTHING, NOW, None, why="“Räumung” \n\u0000", by="alice"),),
 )
 UNUSABLE = {
-    "cut off": '{"version": 1, "memory": {"since":',
+    "cut off": '{"version": 1, "state": {"since":',
     "empty": "",
     "of a newer version": '{"version": 2, "memory": {}}',
-    "without a memory": '{"version": 1}',
-    "with a wrong type": '{"version": 1, "memory": {"pauses": 3}}',
+    "without a state": '{"version": 1}',
+    "with a wrong type": '{"version": 1, "state": {"pauses": 3}}',
 }
 
 
 class MemoryLab(Protocol):
     """A place for memory where nothing is stored yet."""
 
-    def store(self) -> MemoryStore:
+    def store(self) -> StateStore:
         """A further store over the same place, as another process has it."""
 
     def write(self, text: str | None) -> None:
@@ -58,22 +58,22 @@ class MemoryStoreContract:
         store.load()
         store.save(FIRST)
         store.save(SECOND)
-        assert lab.store().load().memory == SECOND
+        assert lab.store().load().state == SECOND
 
     def test_of_two_that_saw_nothing_only_one_saves_the_first_memory(self, lab: MemoryLab) -> None:
         one, other = lab.store(), lab.store()
         one.load()
         other.load()
         one.save(FIRST)
-        with pytest.raises(MemoryConflict):
+        with pytest.raises(StateConflict):
             other.save(SECOND)
-        assert lab.store().load().memory == FIRST
+        assert lab.store().load().state == FIRST
 
     def test_a_store_that_never_looked_overwrites_nothing(self, lab: MemoryLab) -> None:
         lab.store().save(FIRST)
-        with pytest.raises(MemoryConflict):
+        with pytest.raises(StateConflict):
             lab.store().save(SECOND)
-        assert lab.store().load().memory == FIRST
+        assert lab.store().load().state == FIRST
 
     def test_what_somebody_else_wrote_is_not_overwritten_before_it_is_read(
         self, lab: MemoryLab
@@ -83,21 +83,21 @@ class MemoryStoreContract:
         person.load()
         person.save(SECOND)
         for _ in range(2):
-            with pytest.raises(MemoryConflict):
+            with pytest.raises(StateConflict):
                 service.save(FIRST)
-        assert service.load().memory == SECOND
+        assert service.load().state == SECOND
         service.save(FIRST)
-        assert lab.store().load().memory == FIRST
+        assert lab.store().load().state == FIRST
 
     def test_a_deleted_memory_is_a_conflict_and_then_a_beginning(self, lab: MemoryLab) -> None:
         store = lab.store()
         store.save(FIRST)
         lab.write(None)
-        with pytest.raises(MemoryConflict):
+        with pytest.raises(StateConflict):
             store.save(SECOND)
         assert store.load() == (None, "")
         store.save(SECOND)
-        assert lab.store().load().memory == SECOND
+        assert lab.store().load().state == SECOND
 
     @pytest.mark.parametrize("text", UNUSABLE.values(), ids=UNUSABLE)
     def test_a_memory_that_cannot_be_used_is_a_problem_and_is_kept_for_people(
@@ -106,7 +106,7 @@ class MemoryStoreContract:
         lab.write(text)
         store = lab.store()
         found = store.load()
-        assert found.memory is None
+        assert found.state is None
         assert found.problem
         assert lab.set_aside() == ""
         store.save(FIRST)
@@ -116,6 +116,6 @@ class MemoryStoreContract:
         assert lab.set_aside() == text
 
     def test_what_a_newer_desched_adds_within_the_version_is_ignored(self, lab: MemoryLab) -> None:
-        memory = {"since": NOW.isoformat(), "moods": ["calm"], "pauses": []}
-        lab.write(json.dumps({"version": 1, "memory": memory, "written_by": "the future"}))
+        state = {"since": NOW.isoformat(), "moods": ["calm"], "pauses": []}
+        lab.write(json.dumps({"version": 1, "state": state, "written_by": "the future"}))
         assert lab.store().load() == (FIRST, "")

@@ -1,4 +1,4 @@
-"""Whatever stands in the memory, a cycle by it ends in a report, and begins with care."""
+"""Whatever stands in the state, a cycle by it ends in a report, and begins with care."""
 
 import json
 from collections.abc import Iterator
@@ -10,22 +10,22 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from desched.model.cluster import PodRef
-from desched.model.memory import (
+from desched.model.plan import LandingChance
+from desched.model.report import Mode
+from desched.model.state import (
     CoolDown,
     EvictionRecord,
     Failure,
     ForecastCheck,
     LastCycle,
-    Memory,
     MoveResult,
     NodeRounds,
     Pause,
     PauseScope,
+    State,
 )
-from desched.model.plan import LandingChance
-from desched.model.report import Mode
-from desched.model.stored_memory import decoded, encoded, pruned
-from desched.service.reports.status import Standing, render_standing
+from desched.model.stored_state import decoded, encoded, pruned
+from desched.service.reports.status import Status, render_status
 from tests.builders import NOW, policy
 from tests.properties.hostile_cluster import HostileCluster, documents
 from tests.properties.mutations import mutated
@@ -49,7 +49,7 @@ RECORD = EvictionRecord(
     judged_by=NOW + MINUTE,
     steered=("te1",),
 )
-MEMORY = Memory(
+MEMORY = State(
     evictions=(
         RECORD,
         msgspec.structs.replace(RECORD, pod=PodRef("shop", "db-0", "uid-db-0"), left_at=None),
@@ -86,7 +86,7 @@ def edited(path: str, value: object) -> Any:
     """The document with another value at a path of keys and positions."""
     document = json.loads(json.dumps(DOCUMENT))
     *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
-    parent = document["memory"]
+    parent = document["state"]
     for step in steps:
         parent = parent[step]
     parent[last] = value
@@ -108,13 +108,13 @@ def test_any_edit_of_the_memory_leads_to_a_report_or_a_careful_start(
     cluster: HostileCluster, document: Any
 ) -> None:
     found = decoded(json.dumps(document))
-    assert (found.memory is None) == bool(found.problem)
-    standing = Standing(NOW, "here", "ConfigMap", found.memory, found.problem)
+    assert (found.state is None) == bool(found.problem)
+    standing = Status(NOW, "here", "ConfigMap", found.state, found.problem)
     for form in ("table", "json", "yaml"):
-        harmless(render_standing(standing, form))
-    if found.memory is None:
+        harmless(render_status(standing, form))
+    if found.state is None:
         return
     cluster.holds(documents())
-    report = cluster.cycle(policy(), Mode.EVICT, found.memory)
+    report = cluster.cycle(policy(), Mode.EVICT, found.state)
     every_output(report)
-    assert decoded(encoded(pruned(report.memory, NOW))).memory is not None
+    assert decoded(encoded(pruned(report.state, NOW))).state is not None

@@ -8,11 +8,11 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.model.resources import Resource
 from desched.planning.kube_scheduler.node_arrays import Mask
+from desched.planning.placement.free_capacity import Fit, FreeCapacity
 from desched.planning.placement.landing_forecast import Landing
-from desched.planning.placement.room import Fit, Room
 
 
-class Criterion(msgspec.Struct, frozen=True):
+class LandingLimits(msgspec.Struct, frozen=True):
     """Tells whether a landing of the pod is bearable, and where its replacement is expected.
 
     `charge` is what it will use. `bad` are nodes as `Landing.risk` takes them, and `most_risk` is
@@ -22,7 +22,7 @@ class Criterion(msgspec.Struct, frozen=True):
 
     pod: Pod
     charge: Mapping[Resource, float]
-    room: Room
+    free: FreeCapacity
     fit: Fit
     bad: Mask
     crowded: Mask
@@ -51,5 +51,5 @@ class Criterion(msgspec.Struct, frozen=True):
         equal = (under_ceiling & (probabilities >= probabilities.max() - 1e-9)).nonzero()[0]
         if len(equal) == 1:
             return int(equal[0])
-        share = self.room.requested_share(self.pod.scheduling.requests, equal)
+        share = self.free.requested_share(self.pod.scheduling.requests, equal)
         return int(equal[np.argmin(share)])

@@ -209,7 +209,7 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     not_acting: str = ""
 
 
-class Memory(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Everything that is remembered; `evictions` are oldest first.
 
     `since` is when remembering began, None if nothing before it can matter: what was evicted
@@ -230,18 +230,18 @@ class Memory(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """Evictions of which it is not known yet what became of them."""
         return tuple(record for record in self.evictions if record.in_flight)
 
-    def with_eviction(self, record: EvictionRecord) -> "Memory":
-        """This memory with a further eviction, in place of an earlier record of the same pod."""
+    def with_eviction(self, record: EvictionRecord) -> "State":
+        """This state with a further eviction, in place of an earlier record of the same pod."""
         others = (r for r in self.evictions if r.pod != record.pod)
         return msgspec.structs.replace(self, evictions=(*others, record))
 
-    def without_eviction(self, pod: PodRef) -> "Memory":
-        """This memory without an eviction that did not begin."""
+    def without_eviction(self, pod: PodRef) -> "State":
+        """This state without an eviction that did not begin."""
         kept = tuple(record for record in self.evictions if record.pod != pod)
         return msgspec.structs.replace(self, evictions=kept)
 
-    def without_pause(self, pause: Pause) -> "Memory":
-        """This memory without a pause, and without the failures that would begin it again."""
+    def without_pause(self, pause: Pause) -> "State":
+        """This state without a pause, and without the failures that would begin it again."""
         pauses = tuple(each for each in self.pauses if each != pause)
         failures = tuple(
             f for f in self.failures if pause.by or not pause.covers(f.workload, f.pool)
@@ -253,8 +253,8 @@ class Memory(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         paused = (p for p in self.pauses if p.scope is PauseScope.EVERYTHING and p.lasts(now))
         return next(paused, None)
 
-    def observed(self, pods: Iterable[Pod], now: datetime, horizon: timedelta) -> "Memory":
-        """This memory after a look at all pods.
+    def observed(self, pods: Iterable[Pod], now: datetime, horizon: timedelta) -> "State":
+        """This state after a look at all pods.
 
         A pod that is there without a deletion timestamp is not being evicted after all. A record
         is forgotten once what became of it is known and its pod has been gone for the horizon, so

@@ -14,14 +14,14 @@ import numpy as np
 from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.resources import Amounts, Resource
 from desched.planning.kube_scheduler.filters.chain import FilterChain
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeColumns, Positions
+from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays, Positions
 from desched.planning.kube_scheduler.pod_index import Change, PodIndex
 from desched.planning.kube_scheduler.scores.plugins import Floats
-from desched.planning.overload.node_load import NodeLoadState
+from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.pending_pods import WaitingPods
 
-__all__ = ["Fit", "Mask", "Room", "usage_of"]
+__all__ = ["Fit", "FreeCapacity", "Mask", "usage_of"]
 
 IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
@@ -43,7 +43,7 @@ class Fit(msgspec.Struct, frozen=True):
     loads: Mapping[Resource, Floats]
 
 
-class Room:
+class FreeCapacity:
     """Free requests, pods and projected load of every node, with what this plan already changes.
 
     Load columns hold the highest ratio over the windows; a node that is no destination (out of
@@ -53,14 +53,14 @@ class Room:
     def __init__(
         self,
         cluster: ClusterState,
-        destinations: Mapping[str, NodeLoadState],
+        destinations: Mapping[str, LoadedNode],
         resources: Collection[Resource],
     ) -> None:
-        self.columns = columns = NodeColumns(cluster.nodes)
-        self.names = columns.names
-        self._filters = FilterChain(cluster, columns)
+        self.arrays = arrays = NodeArrays(cluster.nodes)
+        self.names = arrays.names
+        self._filters = FilterChain(cluster, arrays)
         self._waiting = WaitingPods()
-        self._is_destination = columns.where(lambda node: node.name in destinations)
+        self._is_destination = arrays.where(lambda node: node.name in destinations)
         self._load = {
             resource: np.array(
                 [destinations[n].highest[resource] if n in destinations else 0 for n in self.names],
@@ -85,9 +85,7 @@ class Room:
         self._expected: dict[Resource, Floats] = {}
         self._landed: dict[Resource, Floats] = {}
         self._denominator = {
-            resource: np.array(
-                [_denominator(node, resource) for node in columns.nodes], dtype=float
-            )
+            resource: np.array([_denominator(node, resource) for node in arrays.nodes], dtype=float)
             for resource in resources
         }
 
@@ -99,11 +97,11 @@ class Room:
     @property
     def changes(self) -> tuple[Change, ...]:
         """Pods that reservations have put on nodes and taken off them, in their order."""
-        return self._filters.census.changes
+        return self._filters.pod_changes.changes
 
-    def copy(self) -> "Room":
+    def copy(self) -> "FreeCapacity":
         """A trial that can be thrown away; what never changes is shared."""
-        trial = object.__new__(Room)
+        trial = object.__new__(FreeCapacity)
         trial.__dict__.update(self.__dict__)
         trial._filters = self._filters.copy()
         trial._load = {resource: column.copy() for resource, column in self._load.items()}
@@ -118,11 +116,11 @@ class Room:
 
         The source is among them if it would take the pod back.
         """
-        return self._filters.passing_again(pod, self.columns.index[source])[0]
+        return self._filters.passing_again(pod, self.arrays.index[source])[0]
 
     def feasible_beside(self, pod: Pod, source: str) -> Mask:
         """Nodes that they let the replacement onto while the pod itself is being deleted."""
-        return self._filters.passing_beside(pod, self.columns.index[source])
+        return self._filters.passing_beside(pod, self.arrays.index[source])
 
     def fit(self, pod: Pod, source: str, usage: Mapping[Resource, float]) -> Fit:
         """Where the pod could live instead.
@@ -132,7 +130,7 @@ class Room:
             source: the node that it is on; never a place.
             usage: its usage for each watched resource, in the resource's own unit.
         """
-        position = self.columns.index[source]
+        position = self.arrays.index[source]
         requests, verdicts = self._filters.passing_again(pod, position)
         returns = bool(requests[position])
         requests[position] = False
@@ -200,8 +198,8 @@ class Room:
     ) -> Floats:
         """What has landed in each alternative, with one pod more unless it is reserved there."""
         known = self._landed.get(resource)
-        landed = np.zeros((len(placed), len(self.columns))) if known is None else known.copy()
-        rows = np.flatnonzero(placed != self.columns.index[besides])
+        landed = np.zeros((len(placed), len(self.arrays))) if known is None else known.copy()
+        rows = np.flatnonzero(placed != self.arrays.index[besides])
         landed[rows, placed[rows]] += usage / self._denominator[resource][placed[rows]]
         return landed
 
@@ -224,7 +222,7 @@ class Room:
             for usage, reserved, placed in landed:
                 share = usage[resource] / self._denominator[resource]
                 if reserved:
-                    loads[:, self.columns.index[reserved]] -= share[self.columns.index[reserved]]
+                    loads[:, self.arrays.index[reserved]] -= share[self.arrays.index[reserved]]
                 if placed is not None:
                     loads[np.arange(count), placed] += share[placed]
             harmed |= loads > targets + _EPSILON
@@ -243,7 +241,7 @@ class Room:
     ) -> dict[Resource, Floats]:
         """The load that a pod is likely to bring to each node but one, as a share of capacity."""
         elsewhere = probabilities.copy()
-        elsewhere[self.columns.index[besides]] = 0.0
+        elsewhere[self.arrays.index[besides]] = 0.0
         return {r: usage[r] * elsewhere / self._denominator[r] for r in self._load}
 
     def reserve(
@@ -257,16 +255,16 @@ class Room:
             usage: what it will use there, for each watched resource.
             leaving: the pod that it replaces; its own node is free of it from now on.
         """
-        position = self.columns.index[node]
+        position = self.arrays.index[node]
         if leaving is not None:
-            self._filters.remove(leaving, self.columns.index[leaving.node])
+            self._filters.remove(leaving, self.arrays.index[leaving.node])
         self._filters.add(pod, position)
         for resource, column in self._load.items():
             column[position] += usage[resource] / self._denominator[resource][position]
 
     def load_ratio(self, node: str, resource: Resource) -> float:
         """The projected highest load of a destination."""
-        return float(self._load[resource][self.columns.index[node]])
+        return float(self._load[resource][self.arrays.index[node]])
 
     def await_room(self, pod: Pod) -> None:
         """Count the pod as waiting for room that no node has now."""
@@ -276,7 +274,7 @@ class Room:
         """A waiting pod that the node of a pod would take once that has left it."""
         if not self._waiting:
             return None
-        position = self.columns.index[leaving.node]
+        position = self.arrays.index[leaving.node]
         freed = self._filters.copy()
         freed.remove(leaving, position)
         free = freed.requests.free[:, position]
@@ -300,7 +298,7 @@ class Room:
         found[ABOVE_CEILING] += below
         counts = sorted(((-count, reason) for reason, count in found.items() if count))
         listed = ", ".join(f"{-count} {reason}" for count, reason in counts)
-        return f"0/{len(self.columns)} nodes are available: {listed}"
+        return f"0/{len(self.arrays)} nodes are available: {listed}"
 
 
 def usage_of(pod: Pod, book: UsageBook) -> dict[Resource, float]:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desched.errors import StopActing
-from desched.model.memory import Memory
-from desched.model.stored_memory import LONGEST_BYTES, decoded, encoded, pruned
+from desched.model.state import State
+from desched.model.stored_state import LONGEST_BYTES, decoded, encoded, pruned
 from tests.builders import NOW
 
 times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  (bounds are naive by contract)
@@ -42,32 +42,32 @@ SIMPLE: dict[type[msgspec.inspect.Type], st.SearchStrategy[Any]] = {
     msgspec.inspect.BoolType: st.booleans(),
     msgspec.inspect.DateTimeType: times,
 }
-memories = values_of(msgspec.inspect.type_info(Memory))
+states = values_of(msgspec.inspect.type_info(State))
 
 
 @settings(deadline=None)
-@given(memories)
-def test_any_memory_is_read_as_it_was_written(memory: Memory) -> None:
-    assert decoded(encoded(memory)) == (memory, "")
+@given(states)
+def test_any_memory_is_read_as_it_was_written(state: State) -> None:
+    assert decoded(encoded(state)) == (state, "")
 
 
 @settings(max_examples=40, deadline=None)  # each is large
-@given(memories, st.sampled_from([1, 1000, 3000]))
-def test_any_memory_fits_or_says_that_it_does_not(memory: Memory, times_over: int) -> None:
+@given(states, st.sampled_from([1, 1000, 3000]))
+def test_any_memory_fits_or_says_that_it_does_not(state: State, times_over: int) -> None:
     grown = msgspec.structs.replace(
-        memory,
+        state,
         **{
-            name: getattr(memory, name) * times_over
+            name: getattr(state, name) * times_over
             for name in ("evictions", "cool_downs", "nodes", "failures", "forecasts")
         },
     )
     try:
         text = encoded(grown)
     except StopActing:
-        essential = Memory(evictions=grown.in_flight, since=grown.since, pauses=grown.pauses)
+        essential = State(evictions=grown.in_flight, since=grown.since, pauses=grown.pauses)
         assert len(msgspec.json.encode(essential)) > LONGEST_BYTES - 100
         return
-    kept = decoded(text).memory
+    kept = decoded(text).state
     assert len(text) <= LONGEST_BYTES
     assert kept is not None
     assert kept.in_flight == grown.in_flight
@@ -75,21 +75,21 @@ def test_any_memory_fits_or_says_that_it_does_not(memory: Memory, times_over: in
 
 
 @settings(deadline=None)
-@given(memories, times)
+@given(states, times)
 def test_pruning_twice_is_pruning_once_and_lets_nothing_go_that_lasts(
-    memory: Memory, now: datetime
+    state: State, now: datetime
 ) -> None:
-    kept = pruned(memory, now)
+    kept = pruned(state, now)
     assert pruned(kept, now) == kept
-    assert kept.evictions == memory.evictions
-    assert {p for p in memory.pauses if p.lasts(now)} <= set(kept.pauses)
-    assert {c for c in memory.cool_downs if now < c.until} <= set(kept.cool_downs)
+    assert kept.evictions == state.evictions
+    assert {p for p in state.pauses if p.lasts(now)} <= set(kept.pauses)
+    assert {c for c in state.cool_downs if now < c.until} <= set(kept.cool_downs)
 
 
 @given(st.binary() | st.text().map(lambda text: text.encode(errors="surrogatepass")))
 def test_any_bytes_are_a_problem_and_no_error(data: bytes) -> None:
     found = decoded(data)
-    assert found.memory is None
+    assert found.state is None
     assert found.problem
 
 
@@ -103,20 +103,20 @@ json_values = st.recursive(
 
 @settings(deadline=None)
 @given(
-    memory=memories,
-    changes=st.dictionaries(st.sampled_from(Memory.__struct_fields__), json_values, max_size=2),
+    state=states,
+    changes=st.dictionaries(st.sampled_from(State.__struct_fields__), json_values, max_size=2),
     more=st.dictionaries(
-        words.filter(lambda key: key not in Memory.__struct_fields__), json_values, max_size=2
+        words.filter(lambda key: key not in State.__struct_fields__), json_values, max_size=2
     ),
 )
 def test_any_edit_of_a_memory_is_read_or_a_problem(
-    memory: Memory, changes: dict[str, Any], more: dict[str, Any]
+    state: State, changes: dict[str, Any], more: dict[str, Any]
 ) -> None:
-    document = json.loads(encoded(memory))
-    document["memory"] |= more
-    assert decoded(json.dumps(document)) == (memory, "")
-    document["memory"] |= changes
+    document = json.loads(encoded(state))
+    document["state"] |= more
+    assert decoded(json.dumps(document)) == (state, "")
+    document["state"] |= changes
     found = decoded(json.dumps(document))
-    assert (found.memory is None) == bool(found.problem)
-    if found.memory is not None:
-        pruned(found.memory, NOW)
+    assert (found.state is None) == bool(found.problem)
+    if found.state is not None:
+        pruned(found.state, NOW)

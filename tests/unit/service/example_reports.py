@@ -6,16 +6,6 @@ import msgspec
 
 from desched.model.cluster import PodRef
 from desched.model.load import UnknownReason
-from desched.model.memory import (
-    CoolDown,
-    EvictionRecord,
-    ForecastCheck,
-    Memory,
-    MoveResult,
-    NodeRounds,
-    Pause,
-    PauseScope,
-)
 from desched.model.plan import (
     HoldReason,
     NodeClass,
@@ -29,6 +19,16 @@ from desched.model.plan import (
 )
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, Observed, Outcome
 from desched.model.resources import Resource
+from desched.model.state import (
+    CoolDown,
+    EvictionRecord,
+    ForecastCheck,
+    MoveResult,
+    NodeRounds,
+    Pause,
+    PauseScope,
+    State,
+)
 
 POD = PodRef("shop", "web-1", "uid-1")
 STARTED_AT = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -42,7 +42,7 @@ def pressure(ratio):
         lowest_ratio=ratio,
         highest_ratio=ratio,
         low_ratio=0.3,
-        trigger_ratio=0.8,
+        target_ratio=0.8,
         stop_ratio=0.75,
         ceiling_ratio=0.7,
         overloaded=ratio > 0.8,
@@ -59,7 +59,7 @@ EVICTION = PlannedEviction(
     memory_bytes=0.0,
     relief=(),
     expected_node="te5",
-    places=1,
+    destinations=1,
     reason="cpu",
 )
 
@@ -136,7 +136,7 @@ POOL_PAUSE = Pause(
 FOLLOWED_UP = msgspec.structs.replace(
     REPORT,
     settled=(LANDED, BACK),
-    memory=Memory(
+    state=State(
         evictions=(LANDED, BACK, IN_FLIGHT),
         cool_downs=(
             CoolDown(

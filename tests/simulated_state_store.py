@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from desched.errors import MemoryConflict
-from desched.model.memory import Memory
-from desched.model.stored_memory import Recollection, decoded, encoded, set_aside
+from desched.errors import StateConflict
+from desched.model.state import State
+from desched.model.stored_state import StoredState, decoded, encoded, set_aside
 
 
 @dataclass
@@ -21,7 +21,7 @@ class SimulatedConfigMap:
         self.version += 1
 
 
-class SimulatedMemoryStore:
+class SimulatedStateStore:
     """The MemoryStore over a SimulatedConfigMap; it encodes as the real one does."""
 
     def __init__(self, place: SimulatedConfigMap) -> None:
@@ -29,23 +29,23 @@ class SimulatedMemoryStore:
         self._version: int | None = None  # None: there was none, so that the next is the first
         self._unusable = ""
 
-    def load(self) -> Recollection:
+    def load(self) -> StoredState:
         """What is remembered now; nothing, with a problem, if it cannot be used."""
         text = self._place.text
         self._version = None if text is None else self._place.version
-        recollection = Recollection() if text is None else decoded(text)
-        self._unusable = text or "" if recollection.problem else ""
-        return recollection
+        stored = StoredState() if text is None else decoded(text)
+        self._unusable = text or "" if stored.problem else ""
+        return stored
 
-    def save(self, memory: Memory) -> None:
+    def save(self, state: State) -> None:
         """Store it in place of what this store loaded or saved last, else as the first one.
 
         Raises:
-            MemoryConflict: somebody else wrote meanwhile; nothing is stored.
+            StateConflict: somebody else wrote meanwhile; nothing is stored.
         """
-        text = encoded(memory).decode()
+        text = encoded(state).decode()
         if self._version != (None if self._place.text is None else self._place.version):
-            raise MemoryConflict("Somebody else changed the memory; nothing was written.")
+            raise StateConflict("Somebody else changed the state; nothing was written.")
         if self._unusable:
             self._place.set_aside = set_aside(self._unusable)
         self._place.write(text)

@@ -1,4 +1,4 @@
-"""Memory as text: what is kept, what may go, and what is told of a text that cannot be used."""
+"""State as text: what is kept, what may go, and what is told of a text that cannot be used."""
 
 import json
 from datetime import datetime, timedelta
@@ -7,19 +7,19 @@ import pytest
 
 from desched.errors import StopActing
 from desched.model.cluster import PodRef
-from desched.model.memory import (
+from desched.model.state import (
     CoolDown,
     EvictionRecord,
     Failure,
     ForecastCheck,
     LastCycle,
-    Memory,
     MoveResult,
     NodeRounds,
     Pause,
     PauseScope,
+    State,
 )
-from desched.model.stored_memory import (
+from desched.model.stored_state import (
     LONGEST_BYTES,
     LONGEST_SET_ASIDE_BYTES,
     MOST_FORECASTS,
@@ -66,35 +66,35 @@ def wordy_pauses(count: int) -> tuple[Pause, ...]:
         ("null", "damaged"),
         ("[]", "damaged"),
         ('{"version": null, "memory": {}}', "damaged"),
-        ('{"version": 1, "memory": null}', "damaged"),
-        ('{"version": 1, "memory": {"pauses": null}}', "pauses"),
-        ('{"version": 1, "memory": {"evictions": [{"pod": 1}]}}', "evictions"),
+        ('{"version": 1, "state": null}', "damaged"),
+        ('{"version": 1, "state": {"pauses": null}}', "pauses"),
+        ('{"version": 1, "state": {"evictions": [{"pod": 1}]}}', "evictions"),
         ('{"version": 0, "memory": {}}', "no version 0"),
         ('{"version": 2, "memory": {}}', "version 2.*run the newer desched"),
         ('{"version": 2, "memory": {"of": "another shape"}}', "run the newer desched"),
-        ('{"version": 1, "memory": {"since": "2026-05-01T12:00:00"}}', "without a time zone"),
-        ('{"version": 1, "memory": {"since": "9999-12-31T23:59:59Z"}}', "far from now"),
-        ('{"version": 1, "memory": {"x": ' + "[" * 100_000, "damaged"),
+        ('{"version": 1, "state": {"since": "2026-05-01T12:00:00"}}', "without a time zone"),
+        ('{"version": 1, "state": {"since": "9999-12-31T23:59:59Z"}}', "far from now"),
+        ('{"version": 1, "state": {"x": ' + "[" * 100_000, "damaged"),
         (b"\xff\xfe", "damaged"),
     ],
 )
 def test_a_text_that_cannot_be_used_is_a_problem(text, problem):
     found = decoded(text)
-    assert found.memory is None
+    assert found.state is None
     assert found.problem
     with pytest.raises(AssertionError, match=problem):
         raise AssertionError(found.problem)
 
 
 def test_times_are_looked_at_wherever_they_are():
-    paused = Memory(pauses=(Pause(PauseScope.EVERYTHING, datetime(2026, 5, 1), None),))  # noqa: DTZ001  (the case)
+    paused = State(pauses=(Pause(PauseScope.EVERYTHING, datetime(2026, 5, 1), None),))  # noqa: DTZ001  (the case)
     assert "time zone" in decoded(encoded(paused)).problem
 
 
 def test_the_text_says_its_version():
-    assert json.loads(encoded(Memory(since=NOW))) == {
+    assert json.loads(encoded(State(since=NOW))) == {
         "version": 1,
-        "memory": {"since": "2026-05-01T12:00:00Z"},
+        "state": {"since": "2026-05-01T12:00:00Z"},
     }
 
 
@@ -103,60 +103,60 @@ def test_the_text_says_its_version():
 
 def test_what_informs_people_goes_before_what_steers_decisions():
     forecasts = tuple(check(i) for i in range(200))
-    memory = Memory(
+    state = State(
         evictions=(record(1, MoveResult.LANDED_AS_FORECAST), record(2)),
         forecasts=forecasts,
         pauses=wordy_pauses(470),
     )
-    size = len(encoded(Memory(pauses=memory.pauses)))
+    size = len(encoded(State(pauses=state.pauses)))
     assert LONGEST_BYTES - 20_000 < size < LONGEST_BYTES - 2000  # or the test shows nothing
-    kept = decoded(encoded(memory)).memory
+    kept = decoded(encoded(state)).state
     assert kept is not None
-    assert kept.evictions == memory.evictions
-    assert kept.pauses == memory.pauses
+    assert kept.evictions == state.evictions
+    assert kept.pauses == state.pauses
     assert 0 < len(kept.forecasts) < 200
     assert kept.forecasts == forecasts[-len(kept.forecasts) :]
 
 
 def test_the_oldest_settled_evictions_go_and_those_in_flight_stay():
     settled = MoveResult.LANDED_AS_FORECAST
-    memory = Memory(
+    state = State(
         evictions=tuple(record(i, None if i % 10 == 0 else settled) for i in range(5000)),
         cool_downs=(CoolDown("uid", "w", NOW + HOUR, level=1),),
         forecasts=tuple(check(i) for i in range(50)),
     )
-    kept = decoded(encoded(memory)).memory
+    kept = decoded(encoded(state)).state
     assert kept is not None
-    assert kept.in_flight == memory.in_flight
+    assert kept.in_flight == state.in_flight
     assert kept.forecasts == ()
-    assert kept.cool_downs == memory.cool_downs
+    assert kept.cool_downs == state.cool_downs
     stayed = [r for r in kept.evictions if not r.in_flight]
-    assert stayed == [r for r in memory.evictions if not r.in_flight][-len(stayed) :]
+    assert stayed == [r for r in state.evictions if not r.in_flight][-len(stayed) :]
     assert stayed
 
 
 def test_the_cool_downs_that_end_first_go_first():
-    memory = Memory(
+    state = State(
         cool_downs=tuple(
             CoolDown(f"uid-{i}", "w" * 300, NOW + timedelta(seconds=(i * 7) % 3001), level=1)
             for i in range(3001)
         )
     )
-    kept = decoded(encoded(memory)).memory
+    kept = decoded(encoded(state)).state
     assert kept is not None
-    gone = set(memory.cool_downs) - set(kept.cool_downs)
+    gone = set(state.cool_downs) - set(kept.cool_downs)
     assert gone
     assert max(rest.until for rest in gone) < min(rest.until for rest in kept.cool_downs)
 
 
 def test_the_last_cycle_is_left_out_if_it_alone_is_too_large():
     cycle = LastCycle(NOW, "desched-1", "evict", "held", overloaded=("n" * LONGEST_BYTES,))
-    assert decoded(encoded(Memory(since=NOW, last_cycle=cycle))).memory == Memory(since=NOW)
+    assert decoded(encoded(State(since=NOW, last_cycle=cycle))).state == State(since=NOW)
 
 
 def test_more_pauses_than_fit_stop_acting_and_none_is_left_out_in_silence():
     with pytest.raises(StopActing, match=r"600 pauses.*desched resume"):
-        encoded(Memory(pauses=wordy_pauses(600)))
+        encoded(State(pauses=wordy_pauses(600)))
 
 
 def test_what_is_set_aside_is_bounded_in_bytes_and_stays_text():
@@ -172,15 +172,15 @@ def test_cool_downs_are_kept_while_they_last_and_their_level_for_a_day_after():
     remembered = CoolDown("2", "w", NOW - HOUR, level=1)
     over = CoolDown("3", "w", NOW - HOUR)
     long_over = CoolDown("4", "w", NOW - 25 * HOUR, level=3)
-    memory = Memory(cool_downs=(lasting, remembered, over, long_over))
-    assert pruned(memory, NOW).cool_downs == (lasting, remembered)
+    state = State(cool_downs=(lasting, remembered, over, long_over))
+    assert pruned(state, NOW).cool_downs == (lasting, remembered)
 
 
 def test_a_pause_of_a_person_goes_when_it_is_over_and_an_automatic_one_waits_for_its_probe():
     over = Pause(PauseScope.EVERYTHING, NOW - HOUR, NOW, by="alice")
     lasting = Pause(PauseScope.EVERYTHING, NOW - HOUR, None, by="alice")
     due = Pause(PauseScope.POOL, NOW - HOUR, NOW, "gpu")
-    assert pruned(Memory(pauses=(over, lasting, due)), NOW).pauses == (lasting, due)
+    assert pruned(State(pauses=(over, lasting, due)), NOW).pauses == (lasting, due)
 
 
 def test_rounds_of_a_node_are_kept_for_a_day_or_while_it_is_parked():
@@ -188,7 +188,7 @@ def test_rounds_of_a_node_are_kept_for_a_day_or_while_it_is_parked():
     old = NodeRounds("n2", 1, NOW - 25 * HOUR)
     parked = NodeRounds("n3", 9, NOW - 25 * HOUR, parked_until=NOW + HOUR)
     left = NodeRounds("n4", 9, NOW - 25 * HOUR, parked_until=NOW - HOUR)
-    assert pruned(Memory(nodes=(fresh, old, parked, left)), NOW).nodes == (fresh, parked)
+    assert pruned(State(nodes=(fresh, old, parked, left)), NOW).nodes == (fresh, parked)
 
 
 def test_failures_and_forecasts_are_kept_for_a_day_and_only_the_newest_forecasts():
@@ -196,16 +196,16 @@ def test_failures_and_forecasts_are_kept_for_a_day_and_only_the_newest_forecasts
         Failure("w", "", NOW - age * HOUR, MoveResult.NOT_READY) for age in (30, 24, 23, 0)
     )
     forecasts = tuple(check(i) for i in range(MOST_FORECASTS + 5))
-    kept = pruned(Memory(failures=failures, forecasts=forecasts), NOW)
+    kept = pruned(State(failures=failures, forecasts=forecasts), NOW)
     assert kept.failures == failures[2:]
     assert kept.forecasts == forecasts[5:]
-    assert pruned(kept, NOW + 48 * HOUR) == Memory()
+    assert pruned(kept, NOW + 48 * HOUR) == State()
 
 
 def test_nothing_else_is_pruned():
-    memory = Memory(
+    state = State(
         evictions=(record(1, MoveResult.STAYED), record(2)),
         since=NOW - 100 * HOUR,
         last_cycle=LastCycle(NOW - 100 * HOUR, "desched-1", "evict", "held"),
     )
-    assert pruned(memory, NOW) == memory
+    assert pruned(state, NOW) == state

@@ -1,4 +1,4 @@
-"""Memory as text that outlives the process: `{"version": 1, "memory": {…}}`, bounded and checked.
+"""State as text that outlives the process: `{"version": 1, "state": {…}}`, bounded and checked.
 
 Within a version, fields that are not known are ignored, so that an older desched reads what a newer
 one wrote. Anything else that is not understood is told as a problem, never raised.
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from desched.errors import MemoryRefused
-from desched.model.memory import Memory, NodeRounds, Pause
+from desched.errors import StateRefused
+from desched.model.state import NodeRounds, Pause, State
 
 VERSION = 1
 
 LONGEST_BYTES = 512 * 1024
-"""Half of what a ConfigMap can hold; the rest is for a memory that was set aside."""
+"""Half of what a ConfigMap can hold; the rest is for a state that was set aside."""
 
 LONGEST_SET_ASIDE_BYTES = 256 * 1024
 LONGEST_REMEMBERED = timedelta(hours=24)
@@ -26,62 +26,62 @@ MOST_FORECASTS = 200
 _YEARS = range(2000, 9000)  # so that adding a delay to any time of them stays within the calendar
 
 
-class Recollection(NamedTuple):
+class StoredState(NamedTuple):
     """What is remembered: None without a problem if there is none yet.
 
-    None with a problem is a memory that cannot be used; the next save puts it aside.
+    None with a problem is a state that cannot be used; the next save puts it aside.
     """
 
-    memory: Memory | None = None
+    state: State | None = None
     problem: str = ""
 
 
 class _Envelope(msgspec.Struct, gc=False):
     version: int
-    memory: msgspec.Raw = msgspec.Raw()
+    state: msgspec.Raw = msgspec.Raw()
 
 
-def decoded(text: str | bytes) -> Recollection:
-    """The memory in the text; whatever is wrong with it becomes the problem."""
+def decoded(text: str | bytes) -> StoredState:
+    """The state in the text; whatever is wrong with it becomes the problem."""
     try:
         envelope = msgspec.json.decode(text, type=_Envelope)
         if envelope.version > VERSION:
-            return Recollection(
+            return StoredState(
                 problem=f"it has version {envelope.version}, and this desched knows version "
                 f"{VERSION} only; run the newer desched that wrote it"
             )
         if envelope.version != VERSION:
-            return Recollection(problem=f"there is no version {envelope.version}")
-        memory = msgspec.json.decode(envelope.memory, type=Memory)
+            return StoredState(problem=f"there is no version {envelope.version}")
+        state = msgspec.json.decode(envelope.state, type=State)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return Recollection(problem=f"it is damaged ({error})")
-    if not all(map(_is_usable, _times(memory))):
-        return Recollection(problem="it has a time without a time zone, or far from now")
-    if any(min(record.cpu_millicores, record.memory_bytes) < 0 for record in memory.evictions):
-        return Recollection(problem="it has an eviction by which its node got more load")
-    return Recollection(memory)
+        return StoredState(problem=f"it is damaged ({error})")
+    if not all(map(_is_usable, _times(state))):
+        return StoredState(problem="it has a time without a time zone, or far from now")
+    if any(min(record.cpu_millicores, record.memory_bytes) < 0 for record in state.evictions):
+        return StoredState(problem="it has an eviction by which its node got more load")
+    return StoredState(state)
 
 
-def encoded(memory: Memory) -> bytes:
-    """The memory as JSON, at most LONGEST_BYTES; what does not fit is left out, oldest first.
+def encoded(state: State) -> bytes:
+    """The state as JSON, at most LONGEST_BYTES; what does not fit is left out, oldest first.
 
     First go forecast checks, then what became of evictions, cool-downs, rounds of nodes, failures,
     and the last cycle. Evictions in flight and pauses are never left out.
 
     Raises:
-        MemoryRefused: these alone are too large.
+        StateRefused: these alone are too large.
     """
-    text = _text(memory)
+    text = _text(state)
     for part in _LESS_IMPORTANT:
         if len(text) <= LONGEST_BYTES:
             return text
-        memory = part.shortened(memory, len(text) - LONGEST_BYTES)
-        text = _text(memory)
+        state = part.shortened(state, len(text) - LONGEST_BYTES)
+        text = _text(state)
     if len(text) > LONGEST_BYTES:
-        text = _text(msgspec.structs.replace(memory, last_cycle=None))
+        text = _text(msgspec.structs.replace(state, last_cycle=None))
     if len(text) > LONGEST_BYTES:
-        raise MemoryRefused(
-            f"{len(memory.in_flight)} evictions in flight and {len(memory.pauses)} pauses are more "
+        raise StateRefused(
+            f"{len(state.in_flight)} evictions in flight and {len(state.pauses)} pauses are more "
             f"than {LONGEST_BYTES >> 10} KiB of memory can hold, so nothing more is evicted; lower "
             "evictionLimits.inFlight in the policy, or end pauses with `desched resume`."
         )
@@ -89,24 +89,24 @@ def encoded(memory: Memory) -> bytes:
 
 
 def set_aside(text: str) -> str:
-    """A memory that cannot be used, as it is kept for people; its end is cut off if it is long."""
+    """A state that cannot be used, as it is kept for people; its end is cut off if it is long."""
     return text.encode(errors="replace")[:LONGEST_SET_ASIDE_BYTES].decode(errors="ignore")
 
 
-def pruned(memory: Memory, now: datetime) -> Memory:
-    """The memory without what can no longer matter."""
+def pruned(state: State, now: datetime) -> State:
+    """The state without what can no longer matter."""
     earliest = now - LONGEST_REMEMBERED
     return msgspec.structs.replace(
-        memory,
+        state,
         cool_downs=tuple(
             rest
-            for rest in memory.cool_downs
+            for rest in state.cool_downs
             if now < rest.until or (rest.level > 0 and earliest < rest.until)
         ),
-        nodes=tuple(node for node in memory.nodes if not _is_over(node, now)),
-        pauses=tuple(pause for pause in memory.pauses if not is_done(pause, now)),
-        failures=tuple(failure for failure in memory.failures if earliest < failure.at),
-        forecasts=tuple(check for check in memory.forecasts if earliest < check.at)[
+        nodes=tuple(node for node in state.nodes if not _is_over(node, now)),
+        pauses=tuple(pause for pause in state.pauses if not is_done(pause, now)),
+        failures=tuple(failure for failure in state.failures if earliest < failure.at),
+        forecasts=tuple(check for check in state.forecasts if earliest < check.at)[
             -MOST_FORECASTS:
         ],
     )
@@ -129,8 +129,8 @@ class _Part(NamedTuple):
     time_of: Callable[[Any], datetime]
     may_go: Callable[[Any], bool] = lambda _: True
 
-    def shortened(self, memory: Memory, excess_bytes: int) -> Memory:
-        items = getattr(memory, self.field)
+    def shortened(self, state: State, excess_bytes: int) -> State:
+        items = getattr(state, self.field)
         gone = set()
         for index in sorted(range(len(items)), key=lambda index: self.time_of(items[index])):
             if excess_bytes <= 0:
@@ -139,7 +139,7 @@ class _Part(NamedTuple):
                 excess_bytes -= len(msgspec.json.encode(items[index])) + len(",")
                 gone.add(index)
         kept = tuple(item for index, item in enumerate(items) if index not in gone)
-        return msgspec.structs.replace(memory, **{self.field: kept})
+        return msgspec.structs.replace(state, **{self.field: kept})
 
 
 _LESS_IMPORTANT = (
@@ -151,8 +151,8 @@ _LESS_IMPORTANT = (
 )
 
 
-def _text(memory: Memory) -> bytes:
-    return msgspec.json.encode({"version": VERSION, "memory": memory})
+def _text(state: State) -> bytes:
+    return msgspec.json.encode({"version": VERSION, "state": state})
 
 
 def _is_usable(time: datetime) -> bool:
@@ -160,7 +160,7 @@ def _is_usable(time: datetime) -> bool:
 
 
 def _times(value: object) -> Iterator[datetime]:
-    """All times in a memory, or in a part of it."""
+    """All times in a state, or in a part of it."""
     if isinstance(value, datetime):
         yield value
     elif isinstance(value, msgspec.Struct):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from desched.simulation.memory_store import SimulatedConfigMap, SimulatedMemoryStore
-from tests.contracts.memory_store_contract import MemoryStoreContract
+from tests.contracts.state_store_contract import MemoryStoreContract
+from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 
 
 class SimulatedLab:
@@ -11,8 +11,8 @@ class SimulatedLab:
         self._place = SimulatedConfigMap()
         self.write = self._place.write
 
-    def store(self) -> SimulatedMemoryStore:
-        return SimulatedMemoryStore(self._place)
+    def store(self) -> SimulatedStateStore:
+        return SimulatedStateStore(self._place)
 
     def set_aside(self) -> str:
         return self._place.set_aside

@@ -12,9 +12,9 @@ from desched.model.cluster import (
     PodDisruptionBudget,
 )
 from desched.model.load import PodUsage
-from desched.model.memory import EvictionRecord, Memory, MoveResult
 from desched.model.snapshot import Snapshot
-from desched.planning.eligibility.context import Surroundings, surroundings
+from desched.model.state import EvictionRecord, MoveResult, State
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import EvictionLimits, Protections
@@ -33,7 +33,7 @@ class Candidate:
         self.claims: dict[str, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
         self.cluster: dict[str, Any] = {}
-        self.memory = Memory()
+        self.state = State()
         self.measured = True
 
     def annotate(self, key: str, value: str) -> "Candidate":
@@ -56,13 +56,13 @@ class Candidate:
         self.remember(evictions=(EvictionRecord(one, "n1", "uid-web", NOW, "n2", result=result),))
 
     def remember(self, **parts: Any) -> None:
-        self.memory = msgspec.structs.replace(self.memory, **parts)
+        self.state = msgspec.structs.replace(self.state, **parts)
 
-    def surroundings(self) -> Surroundings:
+    def context(self) -> EligibilityContext:
         one = pod("web-1", **self.pod)
         usage = {(one.namespace, one.name): PodUsage((500.0,), (float(GIB),))}
         owner = workload("web", **({"namespace": one.namespace} | self.workload))
-        state = ClusterState(
+        loaded = ClusterState(
             self.nodes,
             (one,),
             **(
@@ -76,16 +76,16 @@ class Candidate:
             ),
         )
         of_load = msgspec.structs.replace(load({}), pods=usage if self.measured else {})
-        seen = Snapshot(state, of_load, NOW)
+        seen = Snapshot(loaded, of_load, NOW)
         chosen = policy(
             protections=Protections(**self.protections), limits=EvictionLimits(in_flight_workload=1)
         )
-        return surroundings(seen, chosen, self.memory, NOW, UsageBook(seen, chosen, NOW))
+        return EligibilityContext.of(seen, chosen, self.state, NOW, UsageBook(seen, chosen, NOW))
 
     def finding(self) -> tuple[str, str] | None:
         """Reason and detail of the refusal."""
-        around = self.surroundings()
-        found = refuse(around.cluster.pods[0], around)
+        context = self.context()
+        found = refuse(context.cluster.pods[0], context)
         return (found[0].value, found[1]) if found else None
 
     @property
