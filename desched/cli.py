@@ -84,7 +84,7 @@ FLAGS: Mapping[str, Flag] = {
     "pool": Flag("The pool of the policy's nodePools to pause or resume.", "NAME"),
     "for": Flag("How long to pause, such as 2h; else until it is resumed.", "DURATION"),
     "because": Flag("Why, for others to read.", "TEXT"),
-    "all": Flag("Resume all: end every pause, cool-down and parking of a node."),
+    "all": Flag("Resume all: end every pause and every cool-down."),
 }
 
 

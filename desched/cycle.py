@@ -235,8 +235,8 @@ def _act(
     state = notes.state
     refused_pods = {o.pod for o in outcomes if o.verdict in REFUSED}
     evictions = [eviction for eviction in plan.evictions if eviction.pod in refused_pods]
-    rests = refused(state.cool_downs, evictions, rules, clock.now())
-    return outcomes, replace(state, cool_downs=rests)
+    cool_downs = refused(state.cool_downs, evictions, rules, clock.now())
+    return outcomes, replace(state, cool_downs=cool_downs)
 
 
 class _Notes:
@@ -321,7 +321,7 @@ def _result(
         return CycleResult.NOTHING_MOVABLE
     if mode is Mode.DRY_RUN:
         return CycleResult.PLANNED
-    return CycleResult.STANDING_BY if not_acting is not None else _acted(outcomes)
+    return CycleResult.NOT_ACTING if not_acting is not None else _acted(outcomes)
 
 
 def _acted(outcomes: Sequence[Outcome]) -> CycleResult:

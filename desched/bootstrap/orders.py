@@ -101,7 +101,7 @@ def resuming(flags: Mapping[str, str]) -> Order:
 def _ended(resumption: Resumption, scope: Scope | None, now: datetime) -> list[str]:
     lines = [f"Ended the pause of {p}, {pause_origin(p, now)}." for p in resumption.pauses]
     if resumption.cool_downs:
-        workloads = sorted(rest.workload for rest in resumption.cool_downs)
+        workloads = sorted(cool_down.workload for cool_down in resumption.cool_downs)
         lines.append(f"Ended the cool-down of {_names(workloads)}.")
     if resumption.nodes:
         nodes = sorted(node.node for node in resumption.nodes)

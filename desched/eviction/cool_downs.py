@@ -20,12 +20,14 @@ def cooled_down(
     A level is forgotten once its cool-down has been over for the longest one.
     """
     backoff = Backoff(rules.cool_down_first_seconds, rules.cool_down_longest_seconds)
-    resting = {rest.workload_uid: rest for rest in cool_downs}
+    by_workload = {cool_down.workload_uid: cool_down for cool_down in cool_downs}
     for record in settled:
-        earlier = resting.get(record.workload_uid)
-        resting[record.workload_uid] = _after(record, earlier, backoff, now)
-    kept = (rest for rest in resting.values() if not _is_over(rest, backoff, now))
-    return tuple(sorted(kept, key=lambda rest: rest.workload_uid))
+        earlier = by_workload.get(record.workload_uid)
+        by_workload[record.workload_uid] = _after(record, earlier, backoff, now)
+    kept = (
+        cool_down for cool_down in by_workload.values() if not _is_over(cool_down, backoff, now)
+    )
+    return tuple(sorted(kept, key=lambda cool_down: cool_down.workload_uid))
 
 
 def refused(
@@ -39,18 +41,18 @@ def refused(
     Else the same pod would be planned, and refused, in each cycle, in the place of others.
     """
     backoff = Backoff(rules.cool_down_first_seconds, rules.cool_down_longest_seconds)
-    resting = {rest.workload_uid: rest for rest in cool_downs}
+    by_workload = {cool_down.workload_uid: cool_down for cool_down in cool_downs}
     for eviction in evictions:
-        earlier = resting.get(eviction.workload_uid)
+        earlier = by_workload.get(eviction.workload_uid)
         level = backoff.raised(earlier.level if earlier else 0)
-        resting[eviction.workload_uid] = CoolDown(
+        by_workload[eviction.workload_uid] = CoolDown(
             eviction.workload_uid,
             eviction.workload,
             now + backoff.wait(level),
             level,
             MoveResult.REFUSED,
         )
-    return tuple(sorted(resting.values(), key=lambda rest: rest.workload_uid))
+    return tuple(sorted(by_workload.values(), key=lambda cool_down: cool_down.workload_uid))
 
 
 def _after(
@@ -67,6 +69,6 @@ def _after(
     return CoolDown(record.workload_uid, record.workload, until, level, record.result)
 
 
-def _is_over(rest: CoolDown, backoff: Backoff, now: datetime) -> bool:
-    remembered_seconds = backoff.longest_seconds if rest.level else 0
-    return (now - rest.until).total_seconds() >= remembered_seconds
+def _is_over(cool_down: CoolDown, backoff: Backoff, now: datetime) -> bool:
+    remembered_seconds = backoff.longest_seconds if cool_down.level else 0
+    return (now - cool_down.until).total_seconds() >= remembered_seconds

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from desched.eviction.cool_downs import cooled_down
 from desched.eviction.forecast_checks import checked
 from desched.eviction.judging import settle_evictions
-from desched.eviction.parking import rounds_of_nodes
+from desched.eviction.node_cool_downs import rounds_of_nodes
 from desched.eviction.pauses import with_pauses
 from desched.eviction.present_load import PresentLoad
 from desched.model.snapshot import Snapshot

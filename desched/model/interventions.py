@@ -59,13 +59,17 @@ def resumed(state: State, scope: Scope) -> Resumption:
     A workload's cool-down ends too, for that is how a workload rests by itself.
     """
     ended = tuple(pause for pause in state.pauses if scope.is_of(pause))
-    cool_downs = tuple(rest for rest in state.cool_downs if scope.is_workload(rest.workload))
+    cool_downs = tuple(
+        cool_down for cool_down in state.cool_downs if scope.is_workload(cool_down.workload)
+    )
     for pause in ended:
         state = state.without_pause(pause)
     return Resumption(
         replace(
             state,
-            cool_downs=tuple(rest for rest in state.cool_downs if rest not in cool_downs),
+            cool_downs=tuple(
+                cool_down for cool_down in state.cool_downs if cool_down not in cool_downs
+            ),
             failures=tuple(f for f in state.failures if not scope.is_workload(f.workload)),
         ),
         ended,
@@ -74,7 +78,7 @@ def resumed(state: State, scope: Scope) -> Resumption:
 
 
 def all_resumed(state: State) -> Resumption:
-    """The state without any pause, cool-down or parked node, and without their causes."""
+    """The state without any pause, cool-down or node that cools down, and without their causes."""
     return Resumption(
         replace(state, pauses=(), cool_downs=(), nodes=(), failures=()),
         state.pauses,

@@ -75,7 +75,7 @@ class CycleResult(StrEnum):
     PLANNED = "planned"  # a dry run that would evict
     EVICTED = "evicted"  # at least one eviction was accepted
     NOT_EVICTED = "not_evicted"  # evictions were planned, none was accepted
-    STANDING_BY = "standing_by"  # evictions are planned, but none may be made now
+    NOT_ACTING = "not_acting"  # evictions are planned, but none may be made now
     STOPPED = "stopped"  # an answer was not understood
 
 

@@ -112,14 +112,14 @@ class NodeRounds(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `excess_ratio` is what it was above its targets after the last round, as a share of capacity.
     `last_eviction_at` is the newest eviction from it, each of which counts in one round. `left_at`
-    is when the last pod of a round left that is not counted yet. `parked_until` is None while there
-    have been too few rounds to park it.
+    is when the last pod of a round left that is not counted yet. `cooling_down_until` is None while
+    there have been too few rounds for a cool-down.
     """
 
     node: str
     rounds: int
     last_eviction_at: datetime
-    parked_until: datetime | None = None
+    cooling_down_until: datetime | None = None
     left_at: datetime | None = None
     excess_ratio: float = 0.0
 

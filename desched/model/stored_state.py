@@ -99,9 +99,9 @@ def pruned(state: State, now: datetime) -> State:
     return msgspec.structs.replace(
         state,
         cool_downs=tuple(
-            rest
-            for rest in state.cool_downs
-            if now < rest.until or (rest.level > 0 and earliest < rest.until)
+            cool_down
+            for cool_down in state.cool_downs
+            if now < cool_down.until or (cool_down.level > 0 and earliest < cool_down.until)
         ),
         nodes=tuple(node for node in state.nodes if not _is_over(node, now)),
         pauses=tuple(pause for pause in state.pauses if not is_done(pause, now)),
@@ -118,8 +118,8 @@ def is_done(pause: Pause, now: datetime) -> bool:
 
 
 def _is_over(node: NodeRounds, now: datetime) -> bool:
-    parked = node.parked_until is not None and now < node.parked_until
-    return not parked and node.last_eviction_at <= now - LONGEST_REMEMBERED
+    cooling_nodes = node.cooling_down_until is not None and now < node.cooling_down_until
+    return not cooling_nodes and node.last_eviction_at <= now - LONGEST_REMEMBERED
 
 
 class _Part(NamedTuple):
@@ -145,8 +145,8 @@ class _Part(NamedTuple):
 _LESS_IMPORTANT = (
     _Part("forecasts", lambda check: check.at),
     _Part("evictions", lambda record: record.evicted_at, lambda record: not record.in_flight),
-    _Part("cool_downs", lambda rest: rest.until),
-    _Part("nodes", lambda node: node.parked_until or node.last_eviction_at),
+    _Part("cool_downs", lambda cool_down: cool_down.until),
+    _Part("nodes", lambda node: node.cooling_down_until or node.last_eviction_at),
     _Part("failures", lambda failure: failure.at),
 )
 

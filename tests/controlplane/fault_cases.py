@@ -203,7 +203,7 @@ def not_tainted(fault: Fault, says: str) -> Case:
     """A soft taint can neither be renewed nor, once its time is over, be taken away."""
     return Case(
         *(TAINT, fault, "PATCH", NODE, Effect.STANDS_BY, says),
-        result="standing_by",
+        result="not_acting",
         verdict="not_begun",
     )
 

@@ -111,8 +111,8 @@ class Chapter(NamedTuple):
 
     def made_good(self) -> str:
         """In words."""
-        resting = {rest.workload_uid for rest in self.after.state.cool_downs}
-        followed_up = {record.workload_uid for record in self.left.begun} <= resting
+        settling = {cool_down.workload_uid for cool_down in self.after.state.cool_downs}
+        followed_up = {record.workload_uid for record in self.left.begun} <= settling
         done = {
             "waits until the lease has run out": self.left.lease_held,
             "removes the taint": bool(self.left.tainted),

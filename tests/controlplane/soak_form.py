@@ -43,7 +43,7 @@ class Form:
     def load_aware(self) -> Mapping[str, object]:
         """What the policy says beside what is published."""
         window = [f"{self.window_seconds}s"]
-        rest = f"{max(10, 2 * self.window_seconds)}s"
+        cool_down = f"{max(10, 2 * self.window_seconds)}s"
         return {
             "windows": {"cpu": window, "memory": window},
             "sustainedFor": "0s",
@@ -55,8 +55,8 @@ class Form:
             },
             "followUp": {
                 "patience": f"{max(60, 2 * self.window_seconds)}s",
-                "coolDown": {"first": rest, "longest": "10m"},
-                "parking": {"rounds": 4, "first": "60s", "longest": "5m"},
+                "coolDown": {"first": cool_down, "longest": "10m"},
+                "nodeCoolDown": {"rounds": 4, "first": "60s", "longest": "5m"},
                 "pause": {"workloads": 8, "within": "2m", "first": "30s", "longest": "2m"},
             },
         }

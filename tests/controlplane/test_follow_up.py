@@ -196,8 +196,8 @@ def test_a_move_that_fails_is_told_apart_and_only_its_workload_cools_down(
 
     (record,) = last["settled"] or second["settled"]
     assert (record["result"], app_of(record["pod"])) == (result, "sick")
-    (rest,) = last["state"]["cool_downs"]
-    assert (rest["workload"], rest["result"]) == (f"Deployment {site}/sick", result)
+    (cool_down,) = last["state"]["cool_downs"]
+    assert (cool_down["workload"], cool_down["result"]) == (f"Deployment {site}/sick", result)
     assert last["state"]["pauses"] == []
     assert refused(last)["sick"] <= {"cooling_down", "replicas_not_ready", "rollout_under_way"}
     assert evicted(last) == ["well"]
@@ -233,8 +233,8 @@ def test_a_restart_in_the_middle_of_a_follow_up_finishes_it(
 
     (cycle,) = again.wait_until("what became of it is known", settled, 90)
     assert cycle["settled"] == {"landed_as_forecast": 1}
-    (rest,) = replicas.state()["cool_downs"]
-    assert rest["workload"] == "Deployment restarted/web"
+    (cool_down,) = replicas.state()["cool_downs"]
+    assert cool_down["workload"] == "Deployment restarted/web"
     assert len(replicas.evictions()) == 1
 
 

@@ -76,9 +76,12 @@ def test_each_hot_node_loses_one_pod_and_each_move_is_followed_up(told: Told) ->
     for pod, node in gone.items():
         assert where[app_of({"name": pod})] == node.replace("hot", "cold")
 
-    resting = {rest.workload.partition("/")[2]: rest.result for rest in told.end.state.cool_downs}
-    assert resting.keys() == {app_of({"name": pod}) for pod in gone}
-    assert set(resting.values()) <= SUCCESSES
+    settling = {
+        cool_down.workload.partition("/")[2]: cool_down.result
+        for cool_down in told.end.state.cool_downs
+    }
+    assert settling.keys() == {app_of({"name": pod}) for pod in gone}
+    assert set(settling.values()) <= SUCCESSES
     assert told.end.is_quiet
 
 

@@ -127,7 +127,7 @@ def test_leaders_that_are_killed_in_the_act_leave_what_they_did_to_the_next(
         """All evictions so far and what became of them; a node rests, and then loses more."""
         evictions = [request for request in replicas.evictions() if request.done]
         state = replicas.state()
-        results = {rest["workload"]: rest["result"] for rest in state["cool_downs"]}
+        results = {cool_down["workload"]: cool_down["result"] for cool_down in state["cool_downs"]}
         all_known = all(record["result"] for record in state["evictions"])
         if not all_known or results.keys() != workloads(replicas, evictions):
             return None

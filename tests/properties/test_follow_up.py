@@ -175,7 +175,7 @@ def test_every_eviction_is_judged_in_time(history: list[Step]) -> None:
 @given(histories())
 def test_a_cool_down_follows_every_move_and_stays_within_its_bounds(history: list[Step]) -> None:
     for step, _, after in lived(history):
-        until = {rest.workload_uid: rest.until for rest in after.state.cool_downs}
+        until = {cool_down.workload_uid: cool_down.until for cool_down in after.state.cool_downs}
         for record in after.settled:
             assert until[record.workload_uid] >= step.now + FIRST
         assert all(end <= step.now + LONGEST for end in until.values())
@@ -227,7 +227,7 @@ def test_the_strategy_makes_every_result_and_every_pause() -> None:
     """The properties above would hold for a follow-up that does nothing."""
     results: set[MoveResult | None] = set()
     scopes: set[PauseScope] = set()
-    parked: list[NodeRounds] = []
+    cooling_nodes: list[NodeRounds] = []
 
     @settings(max_examples=200, deadline=None, database=None, derandomize=True)
     @given(histories())
@@ -235,12 +235,12 @@ def test_the_strategy_makes_every_result_and_every_pause() -> None:
         for _, _, after in lived(history):
             results.update(record.result for record in after.settled)
             scopes.update(pause.scope for pause in after.state.pauses)
-            parked.extend(each for each in after.state.nodes if each.parked_until)
+            cooling_nodes.extend(each for each in after.state.nodes if each.cooling_down_until)
 
     collect()
     assert results == set(MoveResult) - {MoveResult.REFUSED}  # that is an answer, not a result
     assert scopes == {PauseScope.EVERYTHING, PauseScope.POOL}
-    assert parked
+    assert cooling_nodes
 
 
 @settings(deadline=None, max_examples=3)

@@ -320,8 +320,8 @@ def test_a_workload_whose_pod_may_not_be_evicted_rests_and_longer_each_time() ->
     world = two_moves(refusal, OK)
     world.run()
     first = timedelta(seconds=DEEP.follow_up.cool_down_first_seconds)
-    (rest,) = world.state.cool_downs
-    assert (rest.until, rest.result) == (NOW + 2 * first, MoveResult.REFUSED)
+    (cool_down,) = world.state.cool_downs
+    assert (cool_down.until, cool_down.result) == (NOW + 2 * first, MoveResult.REFUSED)
     world.later(300)
     assert set(reasons(world.run(Mode.DRY_RUN, state=world.state).plan).values()) >= {
         "cooling_down"
@@ -372,12 +372,12 @@ DAY = ActingWindow(cron_fields("0 8 * * *"), 36_000)
 def test_a_paused_desched_plans_and_says_why_it_does_not_act() -> None:
     world = two_moves()
     report = world.run(state=PAUSED)
-    assert (report.result, report.not_acting) == (CycleResult.STANDING_BY, NotActing.PAUSED)
+    assert (report.result, report.not_acting) == (CycleResult.NOT_ACTING, NotActing.PAUSED)
     assert "by jane until it is resumed: maintenance" in report.not_acting_detail
     assert verdicts(report) == ["not_begun", "not_begun"]
     assert not world.asked
     assert world.state.last_cycle == LastCycle(
-        NOW, "desched-0", "evict", "standing_by", ("hot",), 0, report.not_acting_detail
+        NOW, "desched-0", "evict", "not_acting", ("hot",), 0, report.not_acting_detail
     )
 
 

@@ -111,7 +111,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def cool_downs(self) -> Mapping[str, CoolDown]:
         """Cool-downs by the workload's uid, also those that are over."""
-        return {rest.workload_uid: rest for rest in self.state.cool_downs}
+        return {cool_down.workload_uid: cool_down for cool_down in self.state.cool_downs}
 
     @cached_property
     def ready_pods(self) -> Mapping[str, int]:

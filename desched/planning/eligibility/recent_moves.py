@@ -52,11 +52,14 @@ def in_flight(pod: Pod, context: EligibilityContext) -> Finding:
 def cooling_down(pod: Pod, context: EligibilityContext) -> Finding:
     """Workloads that were moved not long ago, or whose moves did not go well."""
     workload = context.cluster.workload_of(pod)
-    rest = context.cool_downs.get(workload.uid) if workload else None
-    if rest is None or context.now >= rest.until:
+    cool_down = context.cool_downs.get(workload.uid) if workload else None
+    if cool_down is None or context.now >= cool_down.until:
         return None
-    after = f" after {rest.result.value}" if rest.result else ""
-    return RefusalReason.COOLING_DOWN, f"{workload} until {rest.until:%Y-%m-%d %H:%M} UTC{after}"
+    after = f" after {cool_down.result.value}" if cool_down.result else ""
+    return (
+        RefusalReason.COOLING_DOWN,
+        f"{workload} until {cool_down.until:%Y-%m-%d %H:%M} UTC{after}",
+    )
 
 
 def names(pause: Pause, workload: Workload) -> bool:

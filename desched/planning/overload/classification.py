@@ -25,7 +25,7 @@ from desched.model.state import State
 from desched.planning.overload.departed_load import DepartedLoad
 from desched.planning.overload.measurement import measure
 from desched.planning.overload.node_load import LoadedNode, NodeLoad, SourceLoad, Thresholds
-from desched.planning.overload.pauses import parked_until, pool_pause
+from desched.planning.overload.pauses import cooling_down_until, pool_pause
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.overload.saturation import Saturated, saturation, saturation_hold
 from desched.planning.overload.scope import out_of_scope
@@ -37,14 +37,14 @@ from desched.policy.policy import NodePool, Policy
 class Pressure(msgspec.Struct, frozen=True, gc=False):
     """Every node's class; `known` holds the states of the nodes in scope with trusted load.
 
-    `resting` names nodes that lost a pod less than their shortest window ago; `waiting` has every
+    `settling` names nodes that lost a pod less than their shortest window ago; `waiting` has every
     overloaded node that is not relieved now, and the reason that its pods get. `hold` says that
     every overloaded node is in a pool that needs capacity, not moves.
     """
 
     known: Mapping[str, LoadedNode]
     verdicts: tuple[NodeVerdict, ...]
-    resting: frozenset[str]
+    settling: frozenset[str]
     waiting: Mapping[str, tuple[RefusalReason, str]]
     hold: tuple[HoldReason, str] | None = None
 
@@ -61,10 +61,10 @@ def classify(snapshot: Snapshot, policy: Policy, state: State, book: UsageBook) 
     overloaded = {
         n: s for n, s in loaded_nodes.items() if s.verdict.node_class is NodeClass.OVERLOADED
     }
-    resting = departed_load.resting(policy.shortest_window_seconds)
+    settling = departed_load.settling(policy.shortest_window_seconds)
     saturated = saturation(loaded_nodes.values(), policy.destination_selector)
     found = (
-        (name, _restrained(loaded, state, book.now) or _wait(loaded, resting, saturated, book))
+        (name, _restrained(loaded, state, book.now) or _wait(loaded, settling, saturated, book))
         for name, loaded in overloaded.items()
     )
     waits = {name: wait for name, wait in found if wait is not None}
@@ -73,7 +73,7 @@ def classify(snapshot: Snapshot, policy: Policy, state: State, book: UsageBook) 
     return Pressure(
         {name: loaded_nodes[name] for name in sorted(loaded_nodes)},
         tuple(sorted(verdicts, key=lambda verdict: verdict.node)),
-        resting,
+        settling,
         {name: (wait.refusal, wait.detail) for name, wait in waits.items()},
         saturation_hold(overloaded.values(), saturated),
     )
@@ -116,12 +116,12 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 def _wait(
-    loaded: LoadedNode, resting: Collection[str], saturated: Saturated, book: UsageBook
+    loaded: LoadedNode, settling: Collection[str], saturated: Saturated, book: UsageBook
 ) -> Wait | None:
-    if loaded.node.name in resting:
+    if loaded.node.name in settling:
         shortest_seconds = book.policy.shortest_window_seconds
-        rests = f"lost a pod less than {shortest_seconds} s ago"
-        return Wait(NodeReason.RESTING, RefusalReason.NODE_RESTS, rests)
+        cool_downs = f"lost a pod less than {shortest_seconds} s ago"
+        return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, cool_downs)
     if lasted := not_sustained(loaded, book):
         return Wait(NodeReason.NOT_SUSTAINED_YET, RefusalReason.NOT_SUSTAINED_YET, lasted)
     for pressure in loaded.overloaded:
@@ -135,10 +135,10 @@ def _restrained(loaded: LoadedNode, state: State, now: datetime) -> Wait | None:
     pause = pool_pause(loaded.verdict.pool, state, now)
     if pause is not None:
         return Wait(NodeReason.POOL_PAUSED, RefusalReason.POOL_PAUSED, pause.describe())
-    until = parked_until(loaded.node.name, state, now)
+    until = cooling_down_until(loaded.node.name, state, now)
     if until is not None:
         detail = f"moves have not relieved it; left alone until {until:%Y-%m-%d %H:%M} UTC"
-        return Wait(NodeReason.PARKED, RefusalReason.NODE_PARKED, detail)
+        return Wait(NodeReason.COOLING_DOWN, RefusalReason.NODE_COOLING_DOWN, detail)
     return None
 
 

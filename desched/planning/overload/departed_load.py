@@ -53,7 +53,7 @@ class DepartedLoad:
             for basis in bases
         )
 
-    def resting(self, shortest_window_seconds: int) -> frozenset[str]:
+    def settling(self, shortest_window_seconds: int) -> frozenset[str]:
         """Nodes from which a pod was evicted less than the shortest window ago."""
         return frozenset(self._still_here) | {
             node

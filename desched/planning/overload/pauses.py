@@ -11,8 +11,8 @@ def pool_pause(pool: str, state: State, now: datetime) -> Pause | None:
     return next((pause for pause in pauses if pause.subject == pool), None)
 
 
-def parked_until(node: str, state: State, now: datetime) -> datetime | None:
+def cooling_down_until(node: str, state: State, now: datetime) -> datetime | None:
     """Until when a node is left alone that moves did not relieve, None if it is not."""
     found = next((each for each in state.nodes if each.node == node), None)
-    until = found.parked_until if found else None
+    until = found.cooling_down_until if found else None
     return until if until is not None and now < until else None

@@ -37,24 +37,24 @@ class CoolDownSection(Section):
     )
 
 
-class ParkingSection(Section):
+class NodeCoolDownSection(Section):
     """When a node that evictions do not cool is left alone, and for how long."""
 
     rounds: Annotated[int, Field(ge=1, le=100)] | None = Field(
-        default=_DEFAULTS.parking_rounds,
+        default=_DEFAULTS.node_cool_down_rounds,
         description="After so many rounds of evictions in a row that left it overloaded.",
         examples=[3],
     )
     first: Span | None = Field(
         default=None,
         description="The first time; each further time in a row takes twice as long.",
-        json_schema_extra=default_is(duration_text(_DEFAULTS.parking_first_seconds)),
+        json_schema_extra=default_is(duration_text(_DEFAULTS.node_cool_down_first_seconds)),
         examples=["1h"],
     )
     longest: Span | None = Field(
         default=None,
         description="The most; at least `first`.",
-        json_schema_extra=default_is(duration_text(_DEFAULTS.parking_longest_seconds)),
+        json_schema_extra=default_is(duration_text(_DEFAULTS.node_cool_down_longest_seconds)),
         examples=["12h"],
     )
 
@@ -102,7 +102,7 @@ class FollowUpSection(Section):
         description="Workloads that an eviction has disturbed.",
         examples=[{"first": "30m"}],
     )
-    parking: ParkingSection | None = Field(
+    node_cool_down: NodeCoolDownSection | None = Field(
         default=None,
         description="Nodes that evictions do not cool.",
         examples=[{"rounds": 3}],

@@ -81,7 +81,7 @@ def follow_up_rules(section: FollowUpSection | None, path: KeyPath, notes: Notes
         given["patience_seconds"] = own.patience
     for key, prefix, part in (
         ("coolDown", "cool_down", own.cool_down),
-        ("parking", "parking", own.parking),
+        ("nodeCoolDown", "node_cool_down", own.node_cool_down),
         ("pause", "pause", own.pause),
     ):
         times = {name: value for name, value in part or () if value is not None}

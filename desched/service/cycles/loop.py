@@ -116,7 +116,7 @@ class ServiceLoop:
         self._health.scheduler_runs()
         leadership = self._leadership
         if leadership is not None and leadership.holder and not leadership.may_act():
-            self._health.standing_by()
+            self._health.standby()
 
     def _begin_at_once(self, scheduler: BackgroundScheduler, change: LeadershipChange) -> None:
         if change.leading and not self._clock.stopping():

@@ -18,7 +18,7 @@ class Health:
         self._scheduler_seen_at = monotonic()
         self._cycle_began_at: float | None = None
         self._observed = False
-        self._standing_by = False
+        self._standby = False
 
     def scheduler_runs(self) -> None:
         """The scheduler still does its work."""
@@ -33,9 +33,9 @@ class Health:
         self._cycle_began_at = None
         self._observed = self._observed or observed
 
-    def standing_by(self) -> None:
+    def standby(self) -> None:
         """The lease was read: another replica acts, and this one is ready to take over."""
-        self._standing_by = True
+        self._standby = True
 
     @property
     def has_observed(self) -> bool:
@@ -58,6 +58,6 @@ class Health:
 
     def why_not_ready(self) -> str | None:
         """What is missing before the service does its work, None if nothing is."""
-        if self._observed or self._standing_by:
+        if self._observed or self._standby:
             return None
         return "no cycle has seen the cluster and its load yet; the log says why"

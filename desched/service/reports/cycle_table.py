@@ -148,6 +148,6 @@ def _print_warnings(report: CycleReport, console: Console) -> None:
     if report.other_deschedulers:
         others = ", ".join(report.other_deschedulers)
         console.print(Text(plain(OTHER_DESCHEDULERS.format(others=others)), style="yellow"))
-    if report.not_acting is not None and report.result is not CycleResult.STANDING_BY:
+    if report.not_acting is not None and report.result is not CycleResult.NOT_ACTING:
         why = told(report.not_acting, report.not_acting_detail)
         console.print(Text(plain(f"Nothing may be evicted now: {why}"), style="yellow"))

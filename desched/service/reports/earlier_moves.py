@@ -65,9 +65,11 @@ def _left_alone(alone: OnHold, now: datetime) -> Iterator[tuple[str, Sequence[Me
     if alone.awaiting_probe:
         waiting = [Member(str(pause), pause.why) for pause in alone.awaiting_probe]
         yield "no longer paused, but one careful move has to go well first:", waiting
-    if alone.parked:
-        parked = [Member(each.node, _until(each.parked_until, now)) for each in alone.parked]
-        yield "parked, because moves have not relieved them:", parked
+    if alone.cooling_nodes:
+        cooling_nodes = [
+            Member(each.node, _until(each.cooling_down_until, now)) for each in alone.cooling_nodes
+        ]
+        yield "cooling down, because moves have not relieved them:", cooling_nodes
     if alone.cool_downs:
         cooling = [
             Member(

@@ -13,7 +13,7 @@ class OnHold(NamedTuple):
     """
 
     cool_downs: tuple[CoolDown, ...]
-    parked: tuple[NodeRounds, ...]
+    cooling_nodes: tuple[NodeRounds, ...]
     pauses: tuple[Pause, ...]
     awaiting_probe: tuple[Pause, ...]
 
@@ -28,9 +28,13 @@ def on_hold(state: State, now: datetime) -> OnHold:
                 key=lambda cool_down: (cool_down.workload, cool_down.workload_uid),
             )
         ),
-        parked=tuple(
+        cooling_nodes=tuple(
             sorted(
-                (each for each in state.nodes if each.parked_until and now < each.parked_until),
+                (
+                    each
+                    for each in state.nodes
+                    if each.cooling_down_until and now < each.cooling_down_until
+                ),
                 key=lambda rounds: rounds.node,
             )
         ),

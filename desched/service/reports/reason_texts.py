@@ -116,14 +116,14 @@ REFUSALS: Mapping[RefusalReason, str] = {
     RefusalReason.EXCESS_NOT_MOVABLE: (
         "Moving all that may be moved would not relieve the node by half."
     ),
-    RefusalReason.NODE_RESTS: "The node lost a pod, and the measurements have not yet seen it.",
+    RefusalReason.NODE_SETTLING: "The node lost a pod, and the measurements have not yet seen it.",
     RefusalReason.NOT_SUSTAINED_YET: (
         "The node has not been overloaded for as long as the policy's sustainedFor."
     ),
     RefusalReason.POOL_SATURATED: (
         "The node's pool has too little room; it needs more nodes, not moves."
     ),
-    RefusalReason.NODE_PARKED: (
+    RefusalReason.NODE_COOLING_DOWN: (
         "Moves have not relieved its node lately; it is left alone for a while."
     ),
     RefusalReason.POOL_PAUSED: (
@@ -154,7 +154,7 @@ NODES: Mapping[NodeReason, str] = {
     NodeReason.TOO_YOUNG: "It joined after the longest window began.",
     NodeReason.BEING_REMOVED: "It is cordoned, or being removed.",
     NodeReason.UNDER_PRESSURE: "The kubelet reports pressure and evicts by itself.",
-    NodeReason.RESTING: "It lost a pod, and the measurements have not yet seen it.",
+    NodeReason.SETTLING: "It lost a pod, and the measurements have not yet seen it.",
     NodeReason.NOT_SUSTAINED_YET: (
         "It has not been overloaded for as long as the policy's sustainedFor; once it has, it is "
         "relieved."
@@ -165,7 +165,7 @@ NODES: Mapping[NodeReason, str] = {
     NodeReason.DESTINATION_UNKNOWN: (
         "Its load over the policy's destinationWindows is not known, so no pod is sent to it."
     ),
-    NodeReason.PARKED: (
+    NodeReason.COOLING_DOWN: (
         "Moves have not relieved it; it is left alone for a while. Its load may be its own: look "
         "at what runs on it."
     ),
@@ -286,7 +286,7 @@ SUMMARIES: Mapping[CycleResult, str] = {
         "None of {planned} planned for eviction went; the answers above say why, and the next "
         "{look} plans afresh."
     ),
-    CycleResult.STANDING_BY: "{planned} would be evicted, but not now: {not_acting}",
+    CycleResult.NOT_ACTING: "{planned} would be evicted, but not now: {not_acting}",
     CycleResult.STOPPED: (
         "Stopped after evicting {gone} of {planned}, because an answer was not understood. "
         "Check the API server; {next_look}."

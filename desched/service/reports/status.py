@@ -120,9 +120,9 @@ def sections(standing: Status) -> Iterator[Section]:
     yield Section("last cycle", list(_last_cycle(state.last_cycle, now)))
     yield Section("pauses", _listed((pause_line(p, now) for p in state.pauses), "none"))
     yield Section("in flight", _listed((_flight(r, now) for r in state.in_flight), "no eviction"))
-    resting = sorted((c for c in state.cool_downs if now < c.until), key=lambda c: c.until)
-    yield Section("cool-downs", _listed((_cool_down(c, now) for c in resting), "none"))
-    yield Section("parked nodes", _listed(_parked(state.nodes, now), "none"))
+    cooling = sorted((c for c in state.cool_downs if now < c.until), key=lambda c: c.until)
+    yield Section("cool-downs", _listed((_cool_down(c, now) for c in cooling), "none"))
+    yield Section("cooling nodes", _listed(_cooling_nodes(state.nodes, now), "none"))
     yield Section("forecasts", [_forecasts(state, now)])
 
 
@@ -203,17 +203,18 @@ def _by(at: datetime, now: datetime) -> str:
     return f"at the latest {moment(at, now)}" if at > now else f"since {moment(at, now)}"
 
 
-def _cool_down(rest: CoolDown, now: datetime) -> str:
-    after = f" after {rest.result.value}" if rest.result else ""
-    again = f", level {rest.level}" if rest.level else ""
-    return f"{rest.workload} ends {moment(rest.until, now)}{after}{again}"
+def _cool_down(cool_down: CoolDown, now: datetime) -> str:
+    after = f" after {cool_down.result.value}" if cool_down.result else ""
+    again = f", level {cool_down.level}" if cool_down.level else ""
+    return f"{cool_down.workload} ends {moment(cool_down.until, now)}{after}{again}"
 
 
-def _parked(nodes: Iterable[NodeRounds], now: datetime) -> Iterator[str]:
+def _cooling_nodes(nodes: Iterable[NodeRounds], now: datetime) -> Iterator[str]:
     for node in nodes:
-        if node.parked_until is not None and now < node.parked_until:
+        if node.cooling_down_until is not None and now < node.cooling_down_until:
             rounds = count(node.rounds, "round")
-            yield f"{node.node} ends {moment(node.parked_until, now)}: {rounds} did not relieve it"
+            ends = moment(node.cooling_down_until, now)
+            yield f"{node.node} ends {ends}: {rounds} did not relieve it"
 
 
 def _forecasts(state: State, now: datetime) -> str:

@@ -100,7 +100,7 @@ def _earlier_moves(report: CycleReport) -> Mapping[str, Any]:
         "settled_moves": [_move(record) for record in failures_first[:MOST_NAMES]],
         "in_flight": len(report.state.in_flight),
         "cooling_down": len(alone.cool_downs),
-        "parked": _first(rounds.node for rounds in alone.parked),
+        "cooling_nodes": _first(rounds.node for rounds in alone.cooling_nodes),
         "paused": _first(str(pause) for pause in alone.pauses),
         "awaiting_probe": _first(str(pause) for pause in alone.awaiting_probe),
     }

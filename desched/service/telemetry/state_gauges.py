@@ -27,9 +27,9 @@ def state_gauges(report: CycleReport) -> Iterator[GaugeMetricFamily]:
         value=len(alone.cool_downs),
     )
     yield GaugeMetricFamily(
-        "desched_nodes_parked",
+        "desched_nodes_cooling_down",
         "Nodes that are left alone for a while because moves have not relieved them.",
-        value=len(alone.parked),
+        value=len(alone.cooling_nodes),
     )
     yield tally(
         "desched_paused",

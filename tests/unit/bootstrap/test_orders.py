@@ -162,7 +162,7 @@ def test_a_resume_of_what_is_not_paused_says_so_and_writes_nothing():
     assert office.place.version == version
 
 
-def test_all_ends_pauses_cool_downs_and_the_parking_of_nodes():
+def test_all_ends_pauses_cool_downs_of_workloads_and_nodes():
     state = msgspec.structs.replace(
         REMEMBERED,
         pauses=(pause(PauseScope.POOL, "gpu", by=""),),

@@ -21,8 +21,8 @@ def after(*results, level=0, until=NOW):
     """The cool-down once these results became known, from one of this level."""
     before = CoolDown("uid-web", "Deployment apps/web", until, level)
     settled = [record(f"web-{i}", result=result) for i, result in enumerate(results)]
-    (rest,) = cooled_down([before], settled, RULES, NOW)
-    return rest.level, rest.until - NOW
+    (cool_down,) = cooled_down([before], settled, RULES, NOW)
+    return cool_down.level, cool_down.until - NOW
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_a_success_does_not_shorten_a_rest_that_lasts():
 
 
 def test_a_workload_without_a_cool_down_gets_one_that_says_why():
-    (rest,) = cooled_down([], [record(result=BAD)], RULES, NOW)
-    assert rest == CoolDown("uid-web", "Deployment apps/web", NOW + minutes(30), 1, BAD)
+    (cool_down,) = cooled_down([], [record(result=BAD)], RULES, NOW)
+    assert cool_down == CoolDown("uid-web", "Deployment apps/web", NOW + minutes(30), 1, BAD)
 
 
 def test_cool_downs_are_forgotten_once_they_have_been_over_for_long():
     def kept(level, ago):
-        rest = CoolDown("uid-web", "Deployment apps/web", NOW - ago, level)
-        return bool(cooled_down([rest], [], RULES, NOW))
+        cool_down = CoolDown("uid-web", "Deployment apps/web", NOW - ago, level)
+        return bool(cooled_down([cool_down], [], RULES, NOW))
 
     assert kept(0, minutes(-1))
     assert not kept(0, minutes(0))

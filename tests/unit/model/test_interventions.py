@@ -110,13 +110,13 @@ def test_a_workload_that_is_resumed_is_free_of_its_cool_down_and_its_failures():
 
 def test_resuming_all_ends_every_rest_and_leaves_the_evictions():
     record = EvictionRecord(PodRef("shop", "web-1", "u"), "n1", "uid-web", NOW, "n2")
-    parked = NodeRounds("n1", 3, NOW, NOW + HOUR)
+    cooling_nodes = NodeRounds("n1", 3, NOW, NOW + HOUR)
     state = State(
         evictions=(record,),
         since=NOW,
         pauses=(by_alice(EVERYTHING), by_itself(GPU)),
         cool_downs=(cool_down("a"),),
-        nodes=(parked,),
+        nodes=(cooling_nodes,),
         failures=(failure("a"),),
     )
     after = all_resumed(state)

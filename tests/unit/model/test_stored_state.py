@@ -146,7 +146,9 @@ def test_the_cool_downs_that_end_first_go_first():
     assert kept is not None
     gone = set(state.cool_downs) - set(kept.cool_downs)
     assert gone
-    assert max(rest.until for rest in gone) < min(rest.until for rest in kept.cool_downs)
+    assert max(cool_down.until for cool_down in gone) < min(
+        cool_down.until for cool_down in kept.cool_downs
+    )
 
 
 def test_the_last_cycle_is_left_out_if_it_alone_is_too_large():
@@ -183,12 +185,15 @@ def test_a_pause_of_a_person_goes_when_it_is_over_and_an_automatic_one_waits_for
     assert pruned(State(pauses=(over, lasting, due)), NOW).pauses == (lasting, due)
 
 
-def test_rounds_of_a_node_are_kept_for_a_day_or_while_it_is_parked():
+def test_rounds_of_a_node_are_kept_for_a_day_or_while_it_cools_down():
     fresh = NodeRounds("n1", 1, NOW - HOUR)
     old = NodeRounds("n2", 1, NOW - 25 * HOUR)
-    parked = NodeRounds("n3", 9, NOW - 25 * HOUR, parked_until=NOW + HOUR)
-    left = NodeRounds("n4", 9, NOW - 25 * HOUR, parked_until=NOW - HOUR)
-    assert pruned(State(nodes=(fresh, old, parked, left)), NOW).nodes == (fresh, parked)
+    cooling_nodes = NodeRounds("n3", 9, NOW - 25 * HOUR, cooling_down_until=NOW + HOUR)
+    left = NodeRounds("n4", 9, NOW - 25 * HOUR, cooling_down_until=NOW - HOUR)
+    assert pruned(State(nodes=(fresh, old, cooling_nodes, left)), NOW).nodes == (
+        fresh,
+        cooling_nodes,
+    )
 
 
 def test_failures_and_forecasts_are_kept_for_a_day_and_only_the_newest_forecasts():

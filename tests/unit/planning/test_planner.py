@@ -265,8 +265,8 @@ def record(name: str, *, seconds_ago: float, cores: float, of: str = "other") ->
 def test_a_node_rests_after_losing_a_pod_until_its_shortest_window_has_passed() -> None:
     seen = hot_node(a=1.7, b=1.7)
     plan = planned(seen, state=State((record("gone", seconds_ago=250, cores=0.1),)))
-    assert verdict(plan, "hot") == ("overloaded", "resting")
-    assert reasons(plan) == dict.fromkeys(["a", "b"], "node_rests")
+    assert verdict(plan, "hot") == ("overloaded", "settling")
+    assert reasons(plan) == dict.fromkeys(["a", "b"], "node_settling")
     assert planned(seen, state=State((record("gone", seconds_ago=301, cores=0.1),))).evictions
 
 

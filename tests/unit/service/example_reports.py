@@ -162,5 +162,5 @@ FOLLOWED_UP = msgspec.structs.replace(
         ),
     ),
 )
-"""After some moves: of two it is known what became of them, one is in flight; te3 is parked, te4
+"""After some moves: of two it is known what became of them, one is in flight; te3 cools down, te4
 and the StatefulSet are not, the pool is paused and the pause of everything awaits a probe."""

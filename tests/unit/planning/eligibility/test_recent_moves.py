@@ -1,4 +1,4 @@
-"""What memory holds against a move: parked nodes, paused pools, probes, evictions under way."""
+"""What the state holds against a move: cool-downs, pauses, probes, evictions under way."""
 
 from datetime import timedelta
 
@@ -88,15 +88,15 @@ def test_without_memory_one_pod_leaves_each_node() -> None:
     ]
 
 
-def test_a_parked_node_is_left_alone_until_its_time_is_over() -> None:
-    parked = NodeRounds("red", 2, NOW - HOUR, parked_until=NOW + HOUR)
-    plan = planned(two_hot_nodes(), by_pools(), State(nodes=(parked,)))
+def test_a_node_that_cools_down_is_left_alone_until_its_time_is_over() -> None:
+    cooling_nodes = NodeRounds("red", 2, NOW - HOUR, cooling_down_until=NOW + HOUR)
+    plan = planned(two_hot_nodes(), by_pools(), State(nodes=(cooling_nodes,)))
     assert {p.partition("-")[0] for p in evicted(plan)} == {"blue"}
-    assert {reasons(plan)[name] for name in ("red-a", "red-b")} == {"node_parked"}
+    assert {reasons(plan)[name] for name in ("red-a", "red-b")} == {"node_cooling_down"}
     verdict = next(v for v in plan.nodes if v.node == "red")
-    assert verdict.reason is NodeReason.PARKED
+    assert verdict.reason is NodeReason.COOLING_DOWN
     assert "until 2026-05-01 13:00 UTC" in verdict.detail
-    past = msgspec.structs.replace(parked, parked_until=NOW)
+    past = msgspec.structs.replace(cooling_nodes, cooling_down_until=NOW)
     assert len(evicted(planned(two_hot_nodes(), by_pools(), State(nodes=(past,))))) == 2
 
 

@@ -88,16 +88,16 @@ def test_what_follows_is_handed_on():
     follow_up = {
         "patience": "20m",
         "coolDown": {"first": "10s", "longest": "1m"},
-        "parking": {"rounds": 4, "first": "2m", "longest": "3m"},
+        "nodeCoolDown": {"rounds": 4, "first": "2m", "longest": "3m"},
         "pause": {"workloads": 5, "within": "4m", "first": "5m", "longest": "6m"},
     }
     assert resolved(load_aware={"followUp": follow_up}).follow_up == FollowUpRules(
         patience_seconds=1200,
         cool_down_first_seconds=10,
         cool_down_longest_seconds=60,
-        parking_rounds=4,
-        parking_first_seconds=120,
-        parking_longest_seconds=180,
+        node_cool_down_rounds=4,
+        node_cool_down_first_seconds=120,
+        node_cool_down_longest_seconds=180,
         pause_workloads=5,
         pause_within_seconds=240,
         pause_first_seconds=300,
@@ -159,10 +159,13 @@ LIMIT = "allowed is a whole number, or a percentage above 0"
         ({"blackoutWindows": [{"start": "@daily"}]}, "blackoutWindows[0].duration: is missing"),
         ({"followUp": {"patience": "0s"}}, 'followUp.patience: found "0s", allowed is from "10s"'),
         ({"followUp": {"pause": {"within": "169h"}}}, 'pause.within: found "169h", allowed is'),
-        ({"followUp": {"parking": {"rounds": 0}}}, "parking.rounds: found 0, allowed is 1 or"),
         (
-            {"followUp": {"parking": {"first": "2h", "longest": "1h"}}},
-            'followUp.parking.longest: found "1h", which is shorter than first ("2h").',
+            {"followUp": {"nodeCoolDown": {"rounds": 0}}},
+            "nodeCoolDown.rounds: found 0, allowed is 1 or",
+        ),
+        (
+            {"followUp": {"nodeCoolDown": {"first": "2h", "longest": "1h"}}},
+            'followUp.nodeCoolDown.longest: found "1h", which is shorter than first ("2h").',
         ),
     ],
 )

@@ -61,6 +61,6 @@ def test_it_is_ready_after_the_first_cycle_that_observed_and_stays_so(health):
 
 
 def test_a_replica_that_stands_by_is_ready_without_a_cycle_of_its_own(health):
-    health.standing_by()
+    health.standby()
     assert health.why_not_ready() is None
     assert not health.has_observed

@@ -323,7 +323,7 @@ def test_the_last_line_says_in_a_sentence_what_happened(result: CycleResult) -> 
         result=result,
         hold=HoldReason.PARTIAL_DATA if result is CycleResult.HELD else None,
     )
-    if result is CycleResult.STANDING_BY:
+    if result is CycleResult.NOT_ACTING:
         cycle = msgspec.structs.replace(cycle, not_acting=NotActing.PAUSED)
     last = shown(cycle, width=300).splitlines()[-1]
     assert last.endswith(".")
@@ -440,7 +440,7 @@ def test_what_is_left_alone_is_told_with_until_when_and_why() -> None:
 
 def test_why_nothing_may_be_evicted_is_told_once() -> None:
     waiting = msgspec.structs.replace(
-        report(node("a", 0.9), evictions=(eviction(),), result=CycleResult.STANDING_BY),
+        report(node("a", 0.9), evictions=(eviction(),), result=CycleResult.NOT_ACTING),
         not_acting=NotActing.OUTSIDE_WINDOW,
         not_acting_detail="until 06:00 Europe/Berlin",
     )

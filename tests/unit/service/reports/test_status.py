@@ -66,7 +66,7 @@ def test_a_memory_that_cannot_be_used_comes_first_and_is_not_called_absent():
 def test_where_nothing_rests_each_section_says_so():
     lines = dict(sections(standing(State())))
     assert lines["last cycle"] == ["none yet"]
-    for title in ("pauses", "cool-downs", "parked nodes"):
+    for title in ("pauses", "cool-downs", "cooling nodes"):
         assert lines[title] == ["none"]
     assert lines["in flight"] == ["no eviction"]
     assert lines["forecasts"] == ["no landing in the last 24 h"]
@@ -77,13 +77,13 @@ def test_the_last_cycle_says_when_who_what_and_why_it_does_not_act():
         NOW - 4 * MINUTE,
         "desched-7f9-x",
         "evict",
-        "standing_by",
+        "not_acting",
         tuple(f"n{i}" for i in range(12)),
         evicted=1,
         not_acting="everything is paused by alice",
     )
     assert said("last cycle", State(last_cycle=cycle)) == [
-        "4 min ago (11:56 UTC) by desched-7f9-x, evicting: standing_by",
+        "4 min ago (11:56 UTC) by desched-7f9-x, evicting: not_acting",
         "evicted 1 pod",
         "not acting: everything is paused by alice",
         "12 nodes are overloaded: n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more",
@@ -156,24 +156,24 @@ def test_an_eviction_in_flight_says_where_it_is(record, line):
 
 
 def test_cool_downs_that_last_are_listed_by_their_end():
-    rests = (
+    cool_downs = (
         CoolDown("1", "Deployment shop/a", NOW + 30 * MINUTE, 1, MoveResult.LANDED_HOT),
         CoolDown("2", "Deployment shop/b", NOW + 10 * MINUTE),
         CoolDown("3", "Deployment shop/c", NOW - MINUTE, 2),
     )
-    assert said("cool-downs", State(cool_downs=rests)) == [
+    assert said("cool-downs", State(cool_downs=cool_downs)) == [
         "Deployment shop/b ends in 10 min (12:10 UTC)",
         "Deployment shop/a ends in 30 min (12:30 UTC) after landed_hot, level 1",
     ]
 
 
-def test_only_nodes_that_are_parked_now_are_listed():
+def test_only_nodes_that_cool_down_now_are_listed():
     nodes = (
         NodeRounds("n1", 2, NOW, NOW + 30 * MINUTE),
         NodeRounds("n2", 1, NOW),
         NodeRounds("n3", 2, NOW, NOW - MINUTE),
     )
-    assert said("parked nodes", State(nodes=nodes)) == [
+    assert said("cooling nodes", State(nodes=nodes)) == [
         "n1 ends in 30 min (12:30 UTC): 2 rounds did not relieve it"
     ]
 
@@ -212,8 +212,8 @@ def test_the_leader_is_named_if_there_is_one(fields, line):
 
 
 def test_long_lists_are_cut_and_counted():
-    rests = tuple(CoolDown(str(i), f"w{i}", NOW + (i + 1) * MINUTE) for i in range(13))
-    lines = said("cool-downs", State(cool_downs=rests))
+    cool_downs = tuple(CoolDown(str(i), f"w{i}", NOW + (i + 1) * MINUTE) for i in range(13))
+    lines = said("cool-downs", State(cool_downs=cool_downs))
     assert len(lines) == 11
     assert lines[-1] == "… and 3 more; --output json has all"
 
@@ -244,8 +244,8 @@ def test_a_table_moves_no_cursor_and_fits_a_terminal():
 
 
 def test_of_several_lines_each_has_a_mark():
-    rests = tuple(CoolDown(str(i), f"w{i}", NOW + MINUTE) for i in range(2))
-    text = render_status(standing(State(cool_downs=rests)), "table")
+    cool_downs = tuple(CoolDown(str(i), f"w{i}", NOW + MINUTE) for i in range(2))
+    text = render_status(standing(State(cool_downs=cool_downs)), "table")
     assert text.count("•") == 2
     assert "cool-downs   • w0 ends in" in text
     assert "             • w1 ends in" in text

@@ -49,7 +49,7 @@ def test_earlier_moves_add_what_became_of_them_and_what_is_left_alone():
         ],
         "in_flight": 1,
         "cooling_down": 1,
-        "parked": ["te3"],
+        "cooling_nodes": ["te3"],
         "paused": ["pool gpu"],
         "awaiting_probe": ["everything"],
     }
@@ -66,7 +66,7 @@ def test_many_settled_moves_are_counted_and_the_failures_named():
 def test_why_nothing_may_be_evicted_is_told():
     paused = msgspec.structs.replace(
         REPORT,
-        result=CycleResult.STANDING_BY,
+        result=CycleResult.NOT_ACTING,
         not_acting=NotActing.PAUSED,
         not_acting_detail="by alice",
     )
@@ -98,10 +98,10 @@ def test_what_was_planned_and_not_done_says_why():
     assert len(forbidden) == LONGEST_DETAIL
     assert line["taints_failed"] == ["te4: status 403"]
 
-    standing_by = msgspec.structs.replace(
+    standby = msgspec.structs.replace(
         REPORT, outcomes=outcomes, not_acting=NotActing.PAUSED, not_acting_detail="by alice"
     )
-    assert "outcomes" not in essentials(standing_by)
+    assert "outcomes" not in essentials(standby)
 
 
 def test_other_deschedulers_are_named():

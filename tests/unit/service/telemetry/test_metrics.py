@@ -143,7 +143,7 @@ def test_what_is_in_flight_and_left_alone_is_shown(metrics):
     metrics.cycle_completed(FOLLOWED_UP)
     assert values(metrics, "desched_evictions_in_flight") == {(): 1}
     assert values(metrics, "desched_workloads_cooling_down") == {(): 1}
-    assert values(metrics, "desched_nodes_parked") == {(): 1}
+    assert values(metrics, "desched_nodes_cooling_down") == {(): 1}
     assert values(metrics, "desched_paused") == {("workload",): 0, ("pool",): 1, ("everything",): 0}
     assert values(metrics, "desched_state_bytes")[()] > values_of(REPORT, "desched_state_bytes")
 
@@ -207,7 +207,7 @@ def test_a_replica_that_may_act_no_more_does_not_go_on_showing_its_last_cycle(me
     metrics.leadership_changed(leading=True)
     metrics.cycle_completed(FOLLOWED_UP)
     metrics.leadership_changed(leading=False)
-    assert values(metrics, "desched_nodes") == values(metrics, "desched_nodes_parked") == {}
+    assert values(metrics, "desched_nodes") == values(metrics, "desched_nodes_cooling_down") == {}
 
 
 def test_trouble_with_the_memory_is_counted(metrics):

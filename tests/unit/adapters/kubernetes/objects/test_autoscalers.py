@@ -35,10 +35,10 @@ def test_what_an_autoscaler_says_comes_out_whole() -> None:
 
 
 def test_of_two_autoscalers_over_one_workload_the_one_at_work_counts() -> None:
-    resting, working = manifests.autoscaler(3, 3), manifests.autoscaler(3, 5)
+    settling, working = manifests.autoscaler(3, 3), manifests.autoscaler(3, 5)
 
-    assert scaling(resting, working).under_way
-    assert scaling(working, resting).under_way
+    assert scaling(settling, working).under_way
+    assert scaling(working, settling).under_way
 
 
 def metric(kind: str, **source: Any) -> dict[str, Any]:

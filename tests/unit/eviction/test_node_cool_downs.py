@@ -64,28 +64,28 @@ def test_a_round_is_counted_although_its_evictions_are_forgotten_meanwhile():
     assert rounds(forgotten).rounds == 1
 
 
-def test_after_two_rounds_a_node_is_parked_for_twice_as_long_each_time():
+def test_after_two_rounds_a_node_cools_down_for_twice_as_long_each_time():
     each, now, waits = rounds(State((left(),))), NOW, []
     for _ in range(6):
         now += minutes(7)
         each = rounds(later_round(each, now), now=now)
-        waits.append(each.parked_until - now)
+        waits.append(each.cooling_down_until - now)
     assert each.rounds == 7
     assert waits == [minutes(m) for m in (30, 60, 120, 240, 360, 360)]
 
 
-def test_a_node_that_gets_nearer_to_its_target_with_each_round_is_not_parked():
+def test_a_node_that_gets_nearer_to_its_target_with_each_round_does_not_cool_down():
     each, now = rounds(State((left(),))), NOW
     for load in (0.92, 0.89, 0.87, 0.85, 0.83):
         now += minutes(7)
         each = rounds(later_round(each, now), CALM | {"n0": load}, now)
-        assert (each.rounds, each.parked_until) == (1, None)
+        assert (each.rounds, each.cooling_down_until) == (1, None)
 
 
 def test_a_node_that_is_relieved_starts_anew():
     failed = NodeRounds("n0", 3, LEFT_AT - minutes(60), NOW - minutes(10))
     relieved = rounds(State((left(),), nodes=(failed,)), CALM)
-    assert (relieved.rounds, relieved.parked_until) == (0, None)
+    assert (relieved.rounds, relieved.cooling_down_until) == (0, None)
 
 
 def test_an_eviction_that_relieved_a_node_does_not_count_when_it_is_hot_again_later():
@@ -105,13 +105,13 @@ def test_a_node_that_is_gone_is_forgotten():
     assert rounds(state, {"n1": 0.5}) is None
 
 
-def test_a_node_that_cools_between_rounds_is_forgotten_and_a_parked_one_serves_its_time():
+def test_a_node_that_cools_between_rounds_is_forgotten_and_one_that_cools_down_serves_its_time():
     failed = NodeRounds("n0", 1, LEFT_AT)
-    parked = NodeRounds("n0", 2, LEFT_AT, NOW + minutes(20))
+    cooling_nodes = NodeRounds("n0", 2, LEFT_AT, NOW + minutes(20))
     assert rounds(State(nodes=(failed,)), HOT) == failed
     assert rounds(State(nodes=(failed,)), CALM) is None
-    assert rounds(State(nodes=(parked,)), CALM) == parked
-    assert rounds(State(nodes=(parked,)), CALM, NOW + minutes(20)) is None
+    assert rounds(State(nodes=(cooling_nodes,)), CALM) == cooling_nodes
+    assert rounds(State(nodes=(cooling_nodes,)), CALM, NOW + minutes(20)) is None
 
 
 def test_an_overloaded_node_that_nothing_was_moved_from_for_long_is_forgotten():

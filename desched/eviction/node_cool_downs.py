@@ -1,4 +1,4 @@
-"""Nodes that moves do not relieve: rounds in a row that got them no nearer to it, then a rest."""
+"""Cool-downs of nodes that several rounds of moves in a row did not relieve."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -69,20 +69,20 @@ def _counted(each: NodeRounds, load: PresentLoad) -> NodeRounds:
     if loaded.verdict.node_class is not NodeClass.OVERLOADED:
         return _relieved(each)
     excess_ratio = loaded.excess_ratio
-    each = replace(each, left_at=None, parked_until=None)
+    each = replace(each, left_at=None, cooling_down_until=None)
     if each.rounds and excess_ratio <= each.excess_ratio * (1 - PROGRESS_SHARE):
         return replace(each, rounds=1, excess_ratio=excess_ratio)
     rules = load.policy.follow_up
-    backoff = Backoff(rules.parking_first_seconds, rules.parking_longest_seconds)
+    backoff = Backoff(rules.node_cool_down_first_seconds, rules.node_cool_down_longest_seconds)
     rounds = each.rounds + 1
-    level = rounds - rules.parking_rounds
+    level = rounds - rules.node_cool_down_rounds
     until = load.now + backoff.wait(level) if level >= 0 else None
-    return replace(each, rounds=rounds, parked_until=until, excess_ratio=excess_ratio)
+    return replace(each, rounds=rounds, cooling_down_until=until, excess_ratio=excess_ratio)
 
 
 def _relieved_by_itself(each: NodeRounds, load: PresentLoad) -> NodeRounds:
-    """Between rounds a node may cool as well; a parked one serves its time."""
-    if not each.rounds or _is_parked(each, load):
+    """Between rounds a node may cool as well; one that cools down serves its time."""
+    if not each.rounds or _is_cooling_down(each, load):
         return each
     loaded = load.loaded(each.node)
     if loaded is None or loaded.verdict.node_class is NodeClass.OVERLOADED:
@@ -91,16 +91,16 @@ def _relieved_by_itself(each: NodeRounds, load: PresentLoad) -> NodeRounds:
 
 
 def _relieved(each: NodeRounds) -> NodeRounds:
-    return replace(each, rounds=0, left_at=None, parked_until=None)
+    return replace(each, rounds=0, left_at=None, cooling_down_until=None)
 
 
-def _is_parked(each: NodeRounds, load: PresentLoad) -> bool:
-    return each.parked_until is not None and load.now < each.parked_until
+def _is_cooling_down(each: NodeRounds, load: PresentLoad) -> bool:
+    return each.cooling_down_until is not None and load.now < each.cooling_down_until
 
 
 def _is_over(each: NodeRounds, load: PresentLoad) -> bool:
     """Whether nothing of it matters any more, once none of its evictions is remembered."""
     if not each.rounds and each.left_at is None:
         return True
-    last = max(each.last_eviction_at, each.parked_until or each.last_eviction_at)
-    return (load.now - last).total_seconds() >= load.policy.follow_up.parking_longest_seconds
+    last = max(each.last_eviction_at, each.cooling_down_until or each.last_eviction_at)
+    return (load.now - last).total_seconds() >= load.policy.follow_up.node_cool_down_longest_seconds
