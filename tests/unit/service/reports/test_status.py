@@ -247,8 +247,8 @@ def test_of_several_lines_each_has_a_mark():
     cool_downs = tuple(CoolDown(str(i), f"w{i}", NOW + MINUTE) for i in range(2))
     text = render_status(standing(State(cool_downs=cool_downs)), "table")
     assert text.count("•") == 2
-    assert "cool-downs   • w0 ends in" in text
-    assert "             • w1 ends in" in text
+    assert "• w0 ends in" in text
+    assert "• w1 ends in" in text
 
 
 def test_text_that_looks_like_markup_is_shown_as_it_is():
