@@ -87,7 +87,7 @@ def measure(node_count: int, fits: str) -> None:
             load = load_reader.read_load(cluster, policy)
             now = datetime.now(UTC)
             observed = time.perf_counter()
-            plan = decide(Snapshot(cluster, load, now), policy, State())
+            plan = decide(Snapshot(cluster, load, now), policy, State()).plan
             planning.append(time.perf_counter() - observed)
             observing.append(observed - began)
             evictions, refusals = len(plan.evictions), len(plan.refusals)

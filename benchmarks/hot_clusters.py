@@ -74,7 +74,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Instance:
-    """One choice to make: the arguments of `choose_moves`, and what a solver needs besides.
+    """One choice to make: the arguments of `select_moves`, and what a solver needs besides.
 
     `free` and `load` are what a destination has left of requests and how full it is at most, by
     node and resource; `ceilings` is by resource.
@@ -105,8 +105,8 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
     snapshot = _snapshot(shape, trace, chance)
     state = State()
     book = UsageBook(snapshot, policy, NOW)
-    context = EligibilityContext.of(snapshot, policy, state, NOW, book)
-    pressure = classify(snapshot, policy, state, book)
+    context = EligibilityContext.of(book, state)
+    pressure = classify(book, state)
     overloaded = sorted(
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
     )
@@ -146,7 +146,7 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
             for node in snapshot.cluster.nodes
         ]
     )
-    room = room_left(snapshot.cluster, policy, state, pressure, book)
+    room = room_left(context, pressure)
     view = SchedulerView(snapshot.cluster, policy.scheduler, room.index)
     return Instance(
         nodes,

@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from benchmarks.hot_clusters import CAPACITY, RESOURCES, Instance
 from desched.planning.placement.destinations import Destination
 from desched.planning.selection.excess import Candidate, Excess
-from desched.planning.selection.one_node import LEAST_RELIEF_SHARE, Move, OverloadedNode, TrialMoves
+from desched.planning.selection.one_node import LEAST_RELIEF_SHARE, Move, OverloadedNode, Trial
 
 HOT_NODE_PRICE = 1_000.0
 """More than any cover costs: first relieve as many nodes as possible, then cheaply."""
@@ -133,7 +133,7 @@ def optimum(
         relieved.append(done)
     everyone = [pod for pods in goes for pod in pods]
     candidates = [candidate for node in instance.nodes for candidate in node.candidates]
-    for quota in instance.quota.quotas([candidate.pod for candidate in candidates]):
+    for quota in instance.quota.caps([candidate.pod for candidate in candidates]):
         terms = dict.fromkeys((everyone[i] for i in quota.members), 1.0)
         program.row(terms, -np.inf, quota.most)
     if destinations:
@@ -167,7 +167,7 @@ def replayed(instance: Instance, goes: frozenset[str], orders: int = 100) -> tup
 
 
 def _moved(instance: Instance, wanted: Sequence[Candidate]) -> tuple[int, float]:
-    trial = TrialMoves(instance.destinations, instance.quota)
+    trial = Trial(instance.destinations, instance.quota)
     open_, gone = list(wanted), set[str]()
     while open_:
         denied = []

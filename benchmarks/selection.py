@@ -21,10 +21,10 @@ from benchmarks.hot_clusters import SMALL, UNLIMITED, Floats, Instance, Shape, i
 from benchmarks.optimum import Optimum, may_go, optimum, replayed
 from benchmarks.trace import DEFAULT, read_trace
 from desched import __version__
-from desched.planning.selection.all_nodes import choose_moves
+from desched.model.plan import Finding
+from desched.planning.selection.all_nodes import Selection, select_moves
 from desched.planning.selection.excess import Candidate, Excess
-from desched.planning.selection.greedy import Choice
-from desched.planning.selection.one_node import OverloadedNode, TrialMoves, cheapest_pods
+from desched.planning.selection.one_node import OverloadedNode, Trial, cheapest_pods
 
 SEEDS = 10
 RUNS = 5
@@ -39,29 +39,30 @@ Outcome = tuple[int, float, int]
 
 
 def _ours(case: Instance) -> Outcome:
-    return _outcome(choose_moves(case.nodes, case.destinations, case.quota))
+    return _outcome(select_moves(case.nodes, case.destinations, case.quota))
 
 
-def _outcome(choice: Choice) -> Outcome:
-    covers = choice.covers.values()
-    return (
-        sum(not cover.relieved for cover in covers),
-        sum(cover.cost for cover in covers if cover.relieved),
-        len(choice.moves),
-    )
+def _outcome(choice: Selection) -> Outcome:
+    overloaded, cost = 0, 0.0
+    for node in choice.nodes:
+        gone = [move.candidate for move in choice.by_node[node.name].moves]
+        relieved = Excess(node.loaded).clears(gone)
+        overloaded += not relieved
+        cost += sum(c.cost for c in gone) if relieved else 0.0
+    return overloaded, cost, len(choice.moves)
 
 
 def _in_order(case: Instance, order: Order) -> Outcome:
     """Node by node, pods in this order until the node is relieved; the same places and limits."""
     destinations, quota, overloaded, cost, evictions = case.destinations, case.quota, 0, 0.0, 0
     for node in case.nodes:
-        trial, excess = TrialMoves(destinations, quota), Excess(node.loaded)
+        trial, excess = Trial(destinations, quota), Excess(node.loaded)
         gone: list[Candidate] = []
         for candidate in sorted(node.candidates, key=lambda c: order(node, c)):
             if excess.clears(gone):
                 break
             move = trial.find(candidate)
-            if not isinstance(move, tuple):
+            if not isinstance(move, Finding):
                 trial.take(move)
                 gone.append(candidate)
         destinations, quota = trial.destinations, trial.quota or quota
@@ -121,7 +122,7 @@ def small(trace: Floats, seeds: int) -> None:
         for seed in range(seeds):
             case = instance(shape, trace, np.random.default_rng(seed))
             began = time.perf_counter()
-            choice = choose_moves(case.nodes, case.destinations, case.quota)
+            choice = select_moves(case.nodes, case.destinations, case.quota)
             took.append(time.perf_counter() - began)
             ours = _outcome(choice)
             if not all(may_go(case, node, move.candidate) for node, move in choice.moves):
@@ -166,7 +167,7 @@ def large(trace: Floats) -> None:
         busy.append(time.process_time() - began_busy)
         gc.enable()
     linear = optimum(case, destinations=False, whole=False)
-    alone = [c.cost for node in case.nodes for c in cheapest_pods(node, None) or ()]
+    alone = [c.cost for node in case.nodes for c in cheapest_pods(node) or ()]
     print(
         f"\n{LARGE.nodes:,} nodes, {LARGE.nodes * LARGE.pods:,} pods, {len(case.nodes)} nodes hot, "
         f"no limit: {statistics.median(took):.2f} s, of which {statistics.median(busy):.2f} s on "

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from desched.eviction.follow_up import FollowUp, follow_up
 from desched.model.cluster import (
     ClusterState,
     Node,
@@ -29,6 +30,9 @@ from desched.model.resources import Amounts, Resource
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import make_plan
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, Protections, ResourceRule
 
@@ -188,3 +192,9 @@ def evicted(plan: Plan) -> list[str]:
 
 def reasons(plan: Plan) -> dict[str, str]:
     return {refusal.pod.name: refusal.reason.value for refusal in plan.refusals}
+
+
+def followed_up(state: State, seen: Snapshot, by: Policy, now: datetime = NOW) -> FollowUp:
+    """What a cycle makes of its earlier evictions before it plans."""
+    context = EligibilityContext.of(UsageBook(seen, by, now), state)
+    return follow_up(context, classify(context.book, state))

@@ -9,13 +9,13 @@ from desched.model.state import FAILURES, SUCCESSES, CoolDown, EvictionRecord, M
 from desched.policy.follow_up import FollowUpRules
 
 
-def cooled_down(
+def with_cool_downs(
     cool_downs: Iterable[CoolDown],
     settled: Iterable[EvictionRecord],
     rules: FollowUpRules,
     now: datetime,
 ) -> tuple[CoolDown, ...]:
-    """The cool-downs with those of the workloads of these evictions, by the workload's uid.
+    """Add the cool-downs of the workloads of these evictions; sorted by the workload's uid.
 
     A level is forgotten once its cool-down has been over for the longest one.
     """
@@ -30,15 +30,15 @@ def cooled_down(
     return tuple(sorted(kept, key=lambda cool_down: cool_down.workload_uid))
 
 
-def refused(
+def with_refusals(
     cool_downs: Iterable[CoolDown],
     evictions: Iterable[PlannedEviction],
     rules: FollowUpRules,
     now: datetime,
 ) -> tuple[CoolDown, ...]:
-    """The cool-downs with those of the workloads of which a pod may not be evicted at all.
+    """Add a cool-down for each workload whose pod the API refuses to evict.
 
-    Else the same pod would be planned, and refused, in each cycle, in the place of others.
+    Otherwise the pod would be planned and refused in every cycle.
     """
     backoff = Backoff(rules.cool_down_first_seconds, rules.cool_down_longest_seconds)
     by_workload = {cool_down.workload_uid: cool_down for cool_down in cool_downs}
@@ -64,7 +64,7 @@ def _after(
     elif record.result in SUCCESSES:
         level = max(0, level - 1)
     until = now + backoff.wait(level)
-    # What went well does not shorten a rest that another move has earned.
+    # A success never shortens a cool-down that another move caused.
     until = max(until, earlier.until) if earlier else until
     return CoolDown(record.workload_uid, record.workload, until, level, record.result)
 

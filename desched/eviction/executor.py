@@ -13,12 +13,13 @@ from typing import NamedTuple
 import msgspec
 
 from desched.errors import ObservationError, StopActing
+from desched.eviction.journal import Journal
 from desched.eviction.pacing import Patience, Rate, is_ahead
 from desched.model.plan import Plan, PlannedEviction, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
 from desched.planning.confirmation import reconsider
-from desched.planning.eligibility.context import EligibilityContext, Finding
-from desched.ports import Clock, ClusterReader, EvictionAnswer, Evictor, Fence, FreshLook
+from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.ports import EvictionAnswer, FreshLook, World
 
 MOST_TRIES = 6
 """So often an eviction is tried in one cycle; each try is at most one request."""
@@ -47,21 +48,14 @@ TIME_OVER = "the cycle's time for acting is over"
 class Acting(NamedTuple):
     """What carrying out a plan needs.
 
-    `context` is what the plan was made on. `remember` writes an eviction down before it is asked
-    for, and raises StopActing if it could not; `forget` takes it back once it was answered no.
-    `steer` sets the soft taints that the landing counts on, and says why it could not. `hand_over`
-    writes down that a webhook carries the eviction out, and raises StopActing if it could not.
+    `context` is what the plan was made on. `steer` sets the soft taints that a landing counts on,
+    and returns why it could not.
     """
 
-    cluster: ClusterReader
-    evictor: Evictor
-    clock: Clock
+    world: World
     context: EligibilityContext
-    may_act: Fence
-    remember: Callable[[PlannedEviction], None]
-    forget: Callable[[PlannedEviction], None]
+    journal: Journal
     steer: Callable[[PlannedEviction], str] = lambda _: ""
-    hand_over: Callable[[PlannedEviction], None] = lambda _: None
 
 
 def carry_out(plan: Plan, acting: Acting) -> tuple[Outcome, ...]:
@@ -71,20 +65,22 @@ def carry_out(plan: Plan, acting: Acting) -> tuple[Outcome, ...]:
     may not act any more, and when the cycle's time for acting is over; the rest is reported with
     the last answer that it got, else as not begun.
     """
-    turns = [_Turn(eviction) for eviction in plan.evictions]
+    attempts = [_Attempt(eviction) for eviction in plan.evictions]
     executor = _Executor(acting)
     stopped = ""
-    while not stopped and any(turn.open for turn in turns):
-        stopped = executor.step(turns)
-    now = acting.clock.now()
+    while not stopped and any(attempt.open for attempt in attempts):
+        stopped = executor.step(attempts)
+    now = acting.world.clock.now()
     return tuple(
-        turn.outcome
-        or Outcome(turn.eviction.pod, turn.eviction.node, EvictionVerdict.NOT_BEGUN, now, stopped)
-        for turn in turns
+        attempt.outcome
+        or Outcome(
+            attempt.eviction.pod, attempt.eviction.node, EvictionVerdict.NOT_BEGUN, now, stopped
+        )
+        for attempt in attempts
     )
 
 
-class _Turn(msgspec.Struct):
+class _Attempt(msgspec.Struct):
     """A planned eviction and how it stands; `waits_for` is the budget or workload it needs room in.
 
     While it is open, `outcome` is the last answer to it, if there was one.
@@ -106,14 +102,14 @@ class _Turn(msgspec.Struct):
         self.outcome, self.open = outcome, self.tries < MOST_TRIES
 
 
-def _foremost(turns: Sequence[_Turn]) -> Iterator[_Turn]:
+def _foremost(attempts: Sequence[_Attempt]) -> Iterator[_Attempt]:
     """Open ones that no earlier one of their node or workload holds back."""
     nodes, workloads = set(), set()
-    for turn in turns:
-        if turn.open:
-            node, workload = turn.eviction.node, turn.eviction.workload_uid
+    for attempt in attempts:
+        if attempt.open:
+            node, workload = attempt.eviction.node, attempt.eviction.workload_uid
             if node not in nodes and workload not in workloads:
-                yield turn
+                yield attempt
             nodes.add(node)
             workloads.add(workload)
 
@@ -122,74 +118,77 @@ class _Executor:
     """One step at a time: each returns why acting ends, or an empty text."""
 
     def __init__(self, acting: Acting) -> None:
+        if acting.world.evictor is None:
+            raise ValueError("a world without an evictor cannot be acted on")
         limits = acting.context.policy.limits
         self._acting = acting
-        self._clock = acting.clock
+        self._evictor = acting.world.evictor
+        self._clock = acting.world.clock
         self._rate = _rate(acting)
         self._patience = Patience()
-        self._deadline = acting.clock.monotonic() + limits.deadline_seconds
+        self._deadline = self._clock.monotonic() + limits.deadline_seconds
         self._throttled = 0
         self._resume_at = -math.inf
 
-    def step(self, turns: Sequence[_Turn]) -> str:
+    def step(self, attempts: Sequence[_Attempt]) -> str:
         """Try the eviction that is due first, or wait until one is."""
         forbidden = self._forbidden()
         if forbidden:
             return forbidden
         now = self._clock.monotonic()
-        dues = ((turn, max(now, self._due(turn))) for turn in _foremost(turns))
-        turn, due = min(dues, key=lambda each: each[1])  # the first of the plan among equals
+        dues = ((attempt, max(now, self._due(attempt))) for attempt in _foremost(attempts))
+        attempt, due = min(dues, key=lambda each: each[1])  # the first of the plan among equals
         if due >= self._deadline:
             return TIME_OVER
         if is_ahead(due, now):
             self._clock.wait(due - now)
             return ""
-        return self._try(turn)
+        return self._try(attempt)
 
     def _forbidden(self) -> str:
         if self._clock.stopping():
             return STOPPED
-        if not self._acting.may_act():
+        if not self._acting.world.may_act():
             return LEADERSHIP_LOST
         return TIME_OVER if self._clock.monotonic() >= self._deadline else ""
 
-    def _due(self, turn: _Turn) -> float:
-        return max(self._resume_at, self._rate.next_at, self._patience.due(turn.waits_for))
+    def _due(self, attempt: _Attempt) -> float:
+        return max(self._resume_at, self._rate.next_at, self._patience.due(attempt.waits_for))
 
-    def _try(self, turn: _Turn) -> str:
+    def _try(self, attempt: _Attempt) -> str:
         """Look again, and ask if the eviction is still right."""
         try:
-            look = self._acting.cluster.read_around(turn.eviction.pod)
+            look = self._acting.world.cluster.read_around(attempt.eviction.pod)
         except ObservationError as error:
-            return self._end(turn, EvictionVerdict.UNREADABLE, error)
-        finding = reconsider(turn.eviction, look, self._acting.context, self._clock.now())
+            return self._end(attempt, EvictionVerdict.UNREADABLE, error)
+        finding = reconsider(attempt.eviction, look, self._acting.context, self._clock.now())
         if look is None or finding is not None:
-            self._not_confirmed(turn, look, finding)
+            self._not_confirmed(attempt, look, finding)
             return ""
-        turn.waits_for = _bottleneck(turn.eviction, look)
-        if is_ahead(self._patience.due(turn.waits_for), self._clock.monotonic()):
+        attempt.waits_for = _bottleneck(attempt.eviction, look)
+        if is_ahead(self._patience.due(attempt.waits_for), self._clock.monotonic()):
             return ""  # another eviction was refused for the same budget a moment ago
-        return self._ask(turn)
+        return self._ask(attempt)
 
-    def _not_confirmed(self, turn: _Turn, look: FreshLook | None, finding: Finding) -> None:
-        reason, detail = finding or (None, "")
+    def _not_confirmed(self, attempt: _Attempt, look: FreshLook | None, finding: Refused) -> None:
+        reason, detail = (finding.reason, finding.detail) if finding else (None, "")
         verdict = EvictionVerdict.GONE if look is None else EvictionVerdict.NOT_CONFIRMED
-        outcome = self._outcome(turn, verdict, detail, reason)
+        outcome = self._outcome(attempt, verdict, detail, reason)
         if look is None or reason not in MAY_PASS:
-            turn.close(outcome)
+            attempt.close(outcome)
             return
-        turn.waits_for = _bottleneck(turn.eviction, look)
-        self._patience.refused(turn.waits_for, self._clock.monotonic())
-        turn.try_again(turn.outcome or outcome)  # what the API answered says more
+        attempt.waits_for = _bottleneck(attempt.eviction, look)
+        self._patience.refused(attempt.waits_for, self._clock.monotonic())
+        attempt.try_again(attempt.outcome or outcome)  # what the API answered says more
 
-    def _ask(self, turn: _Turn) -> str:
+    def _ask(self, attempt: _Attempt) -> str:
         """Write it down, ask, and do what the answer asks for."""
-        acting, eviction = self._acting, turn.eviction
+        acting, eviction = self._acting, attempt.eviction
         unsteered = acting.steer(eviction)
         if unsteered:
-            turn.close(
+            attempt.close(
                 self._outcome(
-                    turn,
+                    attempt,
                     EvictionVerdict.NOT_CONFIRMED,
                     f"its soft taints could not be set: {unsteered}",
                     RefusalReason.CONFIRMATION_FAILED,
@@ -198,71 +197,71 @@ class _Executor:
             return ""
         self._rate.take(self._clock.monotonic())
         try:
-            acting.remember(eviction)
+            acting.journal.remember(eviction)
         except StopActing as error:
             return str(error)
         forbidden = self._forbidden()  # writing takes time
         if forbidden:
-            acting.forget(eviction)
+            acting.journal.forget(eviction)
             return forbidden
         try:
-            answer = acting.evictor.evict(eviction.pod, eviction.reason)
+            answer = self._evictor.evict(eviction.pod, eviction.reason)
         except StopActing as error:
-            return self._end(turn, EvictionVerdict.UNKNOWN, error)
+            return self._end(attempt, EvictionVerdict.UNKNOWN, error)
         if answer.verdict in {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}:
-            return self._accepted(turn, answer)
-        acting.forget(eviction)
-        return self._refused(turn, answer)
+            return self._accepted(attempt, answer)
+        acting.journal.forget(eviction)
+        return self._refused(attempt, answer)
 
-    def _accepted(self, turn: _Turn, answer: EvictionAnswer) -> str:
-        acting, eviction = self._acting, turn.eviction
+    def _accepted(self, attempt: _Attempt, answer: EvictionAnswer) -> str:
+        eviction = attempt.eviction
         self._throttled = 0
-        self._patience.accepted(turn.waits_for)
-        turn.close(self._outcome(turn, answer.verdict, answer.detail))
+        self._patience.accepted(attempt.waits_for)
+        attempt.close(self._outcome(attempt, answer.verdict, answer.detail))
         stopped = ""
         if answer.verdict is EvictionVerdict.TAKEN_OVER:
             try:
-                acting.hand_over(eviction)
+                self._acting.journal.hand_over(eviction)
             except StopActing as error:
                 stopped = str(error)
-        acting.evictor.announce(eviction, _story(eviction))
+        self._evictor.announce(eviction, _story(eviction))
         return stopped
 
-    def _refused(self, turn: _Turn, answer: EvictionAnswer) -> str:
-        outcome = self._outcome(turn, answer.verdict, answer.detail)
+    def _refused(self, attempt: _Attempt, answer: EvictionAnswer) -> str:
+        outcome = self._outcome(attempt, answer.verdict, answer.detail)
         now = self._clock.monotonic()
         if answer.verdict is EvictionVerdict.THROTTLED:
-            turn.try_again(outcome)
+            attempt.try_again(outcome)
             self._throttled += 1
             self._resume_at = now + (answer.retry_after_seconds or UNNAMED_PAUSE_SECONDS)
             lasting = self._throttled >= MOST_THROTTLED
             return f"the API server keeps throttling: {answer.detail}" if lasting else ""
         self._throttled = 0
         if answer.verdict is EvictionVerdict.BLOCKED_BY_BUDGET:
-            self._patience.refused(turn.waits_for, now)
-            turn.try_again(outcome)
+            self._patience.refused(attempt.waits_for, now)
+            attempt.try_again(outcome)
         else:
-            turn.close(outcome)
+            attempt.close(outcome)
         return ""
 
-    def _end(self, turn: _Turn, verdict: EvictionVerdict, error: Exception) -> str:
-        turn.close(self._outcome(turn, verdict, str(error)))
-        return f"stopped after {turn.eviction.pod}: {error}"
+    def _end(self, attempt: _Attempt, verdict: EvictionVerdict, error: Exception) -> str:
+        attempt.close(self._outcome(attempt, verdict, str(error)))
+        return f"stopped after {attempt.eviction.pod}: {error}"
 
     def _outcome(
         self,
-        turn: _Turn,
+        attempt: _Attempt,
         verdict: EvictionVerdict,
         detail: str,
         refusal: RefusalReason | None = None,
     ) -> Outcome:
-        eviction, now = turn.eviction, self._clock.now()
+        eviction, now = attempt.eviction, self._clock.now()
         return Outcome(eviction.pod, eviction.node, verdict, now, detail, refusal)
 
 
 def _rate(acting: Acting) -> Rate:
     """The pace of earlier evictions goes on: neither a further cycle nor a restart begins anew."""
-    context, clock = acting.context, acting.clock
+    context, clock = acting.context, acting.world.clock
     rate = Rate(context.policy.limits.per_minute)
     now, monotonic = clock.now(), clock.monotonic()
     for record in context.state.evictions:

@@ -1,19 +1,18 @@
 """What became of evictions, and what is left alone because of it."""
 
-from datetime import datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from desched.eviction.cool_downs import cooled_down
-from desched.eviction.forecast_checks import checked
+from desched.eviction.cool_downs import with_cool_downs
+from desched.eviction.forecast_checks import with_forecast_checks
 from desched.eviction.judging import settle_evictions
 from desched.eviction.node_cool_downs import rounds_of_nodes
 from desched.eviction.pauses import with_pauses
 from desched.eviction.present_load import PresentLoad
-from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
-from desched.policy.policy import Policy
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import Pressure
 
 
 class FollowUp(NamedTuple):
@@ -23,16 +22,15 @@ class FollowUp(NamedTuple):
     settled: tuple[EvictionRecord, ...]
 
 
-def follow_up(state: State, snapshot: Snapshot, policy: Policy, now: datetime) -> FollowUp:
+def follow_up(context: EligibilityContext, pressure: Pressure) -> FollowUp:
     """Judge the evictions in flight; pure, and the same for any order of the snapshot's objects.
 
     Args:
-        state: as of the snapshot (`State.observed`).
-        snapshot: what was seen.
-        policy: how long to wait, and for how long to leave alone what went wrong.
-        now: the time of the decision.
+        context: what was seen, with the state as of then (`State.observed`).
+        pressure: the class of every node.
     """
-    load = PresentLoad(snapshot, policy, state, now)
+    state, policy, now = context.state, context.policy, context.now
+    load = PresentLoad(context, pressure)
     evictions = settle_evictions(state.evictions, load)
     known = {record.pod for record in state.evictions if not record.in_flight}
     settled = sorted(
@@ -43,7 +41,7 @@ def follow_up(state: State, snapshot: Snapshot, policy: Policy, now: datetime) -
         state,
         evictions=evictions,
         nodes=rounds_of_nodes(state, load),
-        cool_downs=cooled_down(state.cool_downs, settled, policy.follow_up, now),
-        forecasts=checked(state.forecasts, settled, now),
+        cool_downs=with_cool_downs(state.cool_downs, settled, policy.follow_up, now),
+        forecasts=with_forecast_checks(state.forecasts, settled, now),
     )
     return FollowUp(with_pauses(state, settled, policy, now), tuple(settled))

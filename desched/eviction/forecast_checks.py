@@ -11,7 +11,7 @@ _BAD = frozenset({MoveResult.LANDED_HOT, MoveResult.BACK_ON_SOURCE})
 _TOLD = SUCCESSES | _BAD
 
 
-def checked(
+def with_forecast_checks(
     checks: Iterable[ForecastCheck], settled: Iterable[EvictionRecord], now: datetime
 ) -> tuple[ForecastCheck, ...]:
     """The checks of the last 24 hours with those of these evictions, the newest 200, oldest first.

@@ -13,7 +13,6 @@ from desched.eviction.present_load import PresentLoad
 from desched.eviction.replacements import Replicas, replacements, replicas_of
 from desched.model.cluster import Pod
 from desched.model.state import TAKEN_OVER_PATIENCE, EvictionRecord, MoveResult
-from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.placement.forecast_trust import foreseen
 
 
@@ -29,9 +28,7 @@ def settle_evictions(
     in_flight = [record for record in records if record.in_flight]
     if not in_flight:
         return tuple(records)
-    kinds = load.policy.protections.understood_owner_kinds
-    cluster = with_declared_workloads(load.snapshot.cluster, kinds)
-    replicas = replicas_of(in_flight, cluster)
+    replicas = replicas_of(in_flight, load.context.cluster)
     found = replacements(records, replicas)
     return tuple(
         _judged(record, found[record.pod], replicas, load) if record.in_flight else record
@@ -43,7 +40,7 @@ def _judged(
     record: EvictionRecord, replacement: Pod | None, replicas: Replicas, load: PresentLoad
 ) -> EvictionRecord:
     record = replace(record, replacement=replacement.ref if replacement else None)
-    overdue = load.now >= _deadline(record, load)
+    overdue = load.context.now >= _deadline(record, load)
     if replacement is None:
         result = _missed(record, replicas, load, overdue=overdue)
     elif not replacement.ready:
@@ -53,11 +50,11 @@ def _judged(
     if result is None:
         return record
     node = replacement.node if replacement else ""
-    return replace(record, result=result, landed_on=node, settled_at=load.now)
+    return replace(record, result=result, landed_on=node, settled_at=load.context.now)
 
 
 def _deadline(record: EvictionRecord, load: PresentLoad) -> datetime:
-    patience = timedelta(seconds=load.policy.follow_up.patience_seconds)
+    patience = timedelta(seconds=load.context.policy.follow_up.patience_seconds)
     due = record.judged_by or record.evicted_at + patience
     if record.taken_over:
         due = max(due, (record.left_at or record.evicted_at + TAKEN_OVER_PATIENCE) + patience)
@@ -71,7 +68,7 @@ def _missed(
     workload = replicas.workloads.get(record.workload_uid)
     if workload is None:
         # A workload of a declared kind is only known by its pods: it may have none for a while.
-        may_return = bool(load.policy.protections.understood_owner_kinds)
+        may_return = bool(load.context.policy.protections.understood_owner_kinds)
         return MoveResult.NOT_WANTED if overdue or not may_return else None
     if workload.sized and workload.desired_replicas < record.replicas:
         complete = replicas.ready(workload.uid) >= workload.desired_replicas

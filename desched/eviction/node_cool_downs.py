@@ -27,7 +27,7 @@ def rounds_of_nodes(state: State, load: PresentLoad) -> tuple[NodeRounds, ...]:
     found = (
         _followed(node, earlier.get(node), records.get(node, ()), load)
         for node in sorted({*earlier, *records})
-        if node in load.snapshot.cluster.node_by_name
+        if node in load.context.cluster.node_by_name
     )
     return tuple(each for each in found if each is not None)
 
@@ -40,10 +40,10 @@ def _followed(
     each = _with_departures(node, each, records)
     if each is None:
         return None
-    shortest = timedelta(seconds=load.policy.shortest_window_seconds)
+    shortest = timedelta(seconds=load.context.policy.shortest_window_seconds)
     if each.left_at is None:
         each = _relieved_by_itself(each, load)
-    elif load.now - each.left_at >= shortest:
+    elif load.context.now - each.left_at >= shortest:
         each = _counted(each, load)
     return each if records or not _is_over(each, load) else None
 
@@ -72,11 +72,11 @@ def _counted(each: NodeRounds, load: PresentLoad) -> NodeRounds:
     each = replace(each, left_at=None, cooling_down_until=None)
     if each.rounds and excess_ratio <= each.excess_ratio * (1 - PROGRESS_SHARE):
         return replace(each, rounds=1, excess_ratio=excess_ratio)
-    rules = load.policy.follow_up
+    rules = load.context.policy.follow_up
     backoff = Backoff(rules.node_cool_down_first_seconds, rules.node_cool_down_longest_seconds)
     rounds = each.rounds + 1
     level = rounds - rules.node_cool_down_rounds
-    until = load.now + backoff.wait(level) if level >= 0 else None
+    until = load.context.now + backoff.wait(level) if level >= 0 else None
     return replace(each, rounds=rounds, cooling_down_until=until, excess_ratio=excess_ratio)
 
 
@@ -95,7 +95,7 @@ def _relieved(each: NodeRounds) -> NodeRounds:
 
 
 def _is_cooling_down(each: NodeRounds, load: PresentLoad) -> bool:
-    return each.cooling_down_until is not None and load.now < each.cooling_down_until
+    return each.cooling_down_until is not None and load.context.now < each.cooling_down_until
 
 
 def _is_over(each: NodeRounds, load: PresentLoad) -> bool:
@@ -103,4 +103,6 @@ def _is_over(each: NodeRounds, load: PresentLoad) -> bool:
     if not each.rounds and each.left_at is None:
         return True
     last = max(each.last_eviction_at, each.cooling_down_until or each.last_eviction_at)
-    return (load.now - last).total_seconds() >= load.policy.follow_up.node_cool_down_longest_seconds
+    return (
+        load.context.now - last
+    ).total_seconds() >= load.context.policy.follow_up.node_cool_down_longest_seconds

@@ -1,31 +1,25 @@
 """The load of the nodes at the time of the follow-up."""
 
-from collections.abc import Mapping
-from datetime import datetime
-from functools import cached_property
-
 import msgspec
 
 from desched.model.cluster import Pod
-from desched.model.snapshot import Snapshot
-from desched.model.state import EvictionRecord, State
-from desched.planning.overload.classification import classify
+from desched.model.state import EvictionRecord
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
-from desched.planning.overload.pod_usage import UsageBook
-from desched.policy.policy import Policy
 
 
-class PresentLoad(msgspec.Struct, frozen=True, dict=True):
-    """The class of every node, worked out once something asks for it, for it is not cheap."""
+class PresentLoad(msgspec.Struct, frozen=True):
+    """The class of every node beside what it was worked out from."""
 
-    snapshot: Snapshot
-    policy: Policy
-    state: State
-    now: datetime
+    context: EligibilityContext
+    pressure: Pressure
 
     def loaded(self, node: str) -> LoadedNode | None:
-        """A node and its load, None if that is not known or the node is out of scope."""
-        return self._known.get(node)
+        """A node and its load; None if that is not known or the node is out of scope."""
+        if self.context.book.snapshot.load.problems:
+            return None
+        return self.pressure.known.get(node)
 
     def bears(self, record: EvictionRecord, replacement: Pod) -> bool | None:
         """Whether the replacement's node is not overloaded with it, None if its load is not known.
@@ -36,21 +30,12 @@ class PresentLoad(msgspec.Struct, frozen=True, dict=True):
         loaded = self.loaded(replacement.node)
         if loaded is None:
             return None
+        book = self.context.book
         for source in loaded.sources:
             unseen = [
-                record.usage(source.resource) * (1.0 - self._book.seen_share(replacement, window))
-                for window in self._book.windows[source.resource]
+                record.usage(source.resource) * (1.0 - book.seen_share(replacement, window))
+                for window in book.windows[source.resource]
             ]
             if source.lowest_without([-usage for usage in unseen]) > source.thresholds.target_ratio:
                 return False
         return True
-
-    @cached_property
-    def _book(self) -> UsageBook:
-        return UsageBook(self.snapshot, self.policy, self.now)
-
-    @cached_property
-    def _known(self) -> Mapping[str, LoadedNode]:
-        if self.snapshot.load.problems:
-            return {}
-        return classify(self.snapshot, self.policy, self.state, self._book).known

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from desched.model.plan import PlannedEviction, PlannedTaint
+from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval
 from desched.model.report import TaintChange
 from desched.ports import Clock, Fence, Steerer
 
@@ -25,12 +25,12 @@ class Steering:
         self._tainted: set[str] = set()
         self.changes: tuple[TaintChange, ...] = ()
 
-    def remove(self, nodes: Iterable[tuple[str, str]]) -> str:
-        """Take the taint off these nodes, each given with why, and return what went wrong.
+    def remove(self, removals: Iterable[TaintRemoval]) -> str:
+        """Take the taint off these nodes, and return what went wrong.
 
         A plan counts them as gone: it holds only if nothing went wrong.
         """
-        failed = {node: self._change(node, why, tainted=False) for node, why in nodes}
+        failed = {each.node: self._change(each.node, each.why, tainted=False) for each in removals}
         return "; ".join(f"{node}: {detail}" for node, detail in failed.items() if detail)
 
     def set_standing(self, taints: Iterable[PlannedTaint]) -> None:

@@ -1,6 +1,7 @@
 """A decision as a value: what to evict, and why everything else stays."""
 
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -124,6 +125,16 @@ class RefusalReason(StrEnum):
     LOAD_TOO_OLD = "load_too_old"
 
 
+Reason = TypeVar("Reason", bound=StrEnum)
+
+
+class Finding(msgspec.Struct, Generic[Reason], frozen=True, gc=False):
+    """A reason, with what was found in this case."""
+
+    reason: Reason
+    detail: str = ""
+
+
 class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     """The load of one resource of one node beside the lines that it is judged by.
 
@@ -214,6 +225,13 @@ class PlannedTaint(msgspec.Struct, frozen=True, gc=False):
     until_landed_of: PodRef | None = None
 
 
+class TaintRemoval(msgspec.Struct, frozen=True, gc=False):
+    """A node that loses its soft taint before the plan is carried out."""
+
+    node: str
+    why: str
+
+
 class Refusal(msgspec.Struct, frozen=True, gc=False):
     """A pod on an overloaded node that stays, and why."""
 
@@ -229,7 +247,7 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     Each pod on an overloaded node is in `evictions` or in `refusals`; `hold` says why the cycle as
     a whole evicts nothing. Any prefix of `evictions` is safe to carry out alone. `taints` are in
     the order of need, those for a move in the order of moves; a node that several moves need is
-    there for each of them.
+    there for each of them. `removed_taints` go before the first eviction.
     """
 
     nodes: tuple[NodeVerdict, ...]
@@ -238,3 +256,4 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     hold: HoldReason | None = None
     hold_detail: str = ""
     taints: tuple[PlannedTaint, ...] = ()
+    removed_taints: tuple[TaintRemoval, ...] = ()

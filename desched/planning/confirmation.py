@@ -2,8 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from desched.model.plan import PlannedEviction, RefusalReason
-from desched.planning.eligibility.context import EligibilityContext, Finding
+from desched.model.plan import Finding, PlannedEviction, RefusalReason
+from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.planning.eligibility.rules import refuse
 from desched.planning.overload.scope import out_of_scope
 from desched.ports import FreshLook
@@ -14,7 +14,7 @@ LONGEST_LOAD_AGE = timedelta(minutes=5)
 
 def reconsider(
     eviction: PlannedEviction, look: FreshLook | None, context: EligibilityContext, now: datetime
-) -> Finding:
+) -> Refused:
     """Why the eviction is no longer right, None if it still is.
 
     Args:
@@ -24,11 +24,11 @@ def reconsider(
         now: the time of the look.
     """
     if look is None:
-        return RefusalReason.CONFIRMATION_FAILED, "the pod is gone"
+        return Finding(RefusalReason.CONFIRMATION_FAILED, "the pod is gone")
     if look.pod.uid != eviction.pod.uid:
-        return RefusalReason.CONFIRMATION_FAILED, "another pod has its name now"
+        return Finding(RefusalReason.CONFIRMATION_FAILED, "another pod has its name now")
     if look.pod.node != eviction.node:
-        return RefusalReason.CONFIRMATION_FAILED, f"it is on node {look.pod.node!r} now"
+        return Finding(RefusalReason.CONFIRMATION_FAILED, f"it is on node {look.pod.node!r} now")
     return (
         _load_too_old(context, now)
         or _node_left_alone(look, context, now)
@@ -36,7 +36,7 @@ def reconsider(
     )
 
 
-def _load_too_old(context: EligibilityContext, now: datetime) -> Finding:
+def _load_too_old(context: EligibilityContext, now: datetime) -> Refused:
     """A load is believed for as long as its shortest window, and for five minutes at most."""
     shortest = timedelta(seconds=context.policy.shortest_window_seconds) or LONGEST_LOAD_AGE
     longest = min(shortest, LONGEST_LOAD_AGE)
@@ -44,16 +44,18 @@ def _load_too_old(context: EligibilityContext, now: datetime) -> Finding:
     if age <= longest:
         return None
     detail = f"{age.total_seconds():.0f} s old, at most {longest.total_seconds():.0f} s"
-    return RefusalReason.LOAD_TOO_OLD, detail
+    return Finding(RefusalReason.LOAD_TOO_OLD, detail)
 
 
-def _node_left_alone(look: FreshLook, context: EligibilityContext, now: datetime) -> Finding:
+def _node_left_alone(look: FreshLook, context: EligibilityContext, now: datetime) -> Refused:
     """The node is gone, is being removed, is under the kubelet's own pressure, or the like."""
     if look.node is None:
-        return RefusalReason.CONFIRMATION_FAILED, f"node {look.pod.node} is gone"
+        return Finding(RefusalReason.CONFIRMATION_FAILED, f"node {look.pod.node} is gone")
     finding = out_of_scope(look.node, context.policy, now)
     if finding is None:
         return None
-    reason, detail = finding
-    said = f" ({detail})" if detail else ""
-    return RefusalReason.CONFIRMATION_FAILED, f"node {look.node.name} is {reason.value} now{said}"
+    said = f" ({finding.detail})" if finding.detail else ""
+    return Finding(
+        RefusalReason.CONFIRMATION_FAILED,
+        f"node {look.node.name} is {finding.reason.value} now{said}",
+    )

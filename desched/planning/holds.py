@@ -3,10 +3,11 @@
 from datetime import datetime
 
 from desched.model.load import LoadProblem
-from desched.model.plan import HoldReason, NodeClass
+from desched.model.plan import Finding, HoldReason, NodeClass
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.clocks import clocks_differ
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.policy.policy import Policy
 
@@ -21,51 +22,50 @@ _HOLD_OF_PROBLEM = {
 }
 
 
-def hold_of(
-    snapshot: Snapshot, policy: Policy, state: State, pressure: Pressure, now: datetime
-) -> tuple[HoldReason, str] | None:
+def hold_of(pressure: Pressure, context: EligibilityContext) -> Finding[HoldReason] | None:
     """Why this cycle evicts nothing, with what was found; None if it may evict.
 
     What concerns overloaded nodes only is not asked where there are none.
     """
+    snapshot, policy = context.book.snapshot, context.policy
     hold = _clock_hold(snapshot) or _data_hold(snapshot, pressure)
     if hold is not None or not pressure.of_class(NodeClass.OVERLOADED):
         return hold
-    return _policy_hold(policy, pressure) or _start_hold(policy, state, now)
+    return _policy_hold(policy, pressure) or _start_hold(policy, context.state, context.now)
 
 
-def _clock_hold(snapshot: Snapshot) -> tuple[HoldReason, str] | None:
+def _clock_hold(snapshot: Snapshot) -> Finding[HoldReason] | None:
     detail = clocks_differ(snapshot)
-    return (HoldReason.CLOCKS_DIFFER, detail) if detail else None
+    return Finding(HoldReason.CLOCKS_DIFFER, detail) if detail else None
 
 
-def _data_hold(snapshot: Snapshot, pressure: Pressure) -> tuple[HoldReason, str] | None:
+def _data_hold(snapshot: Snapshot, pressure: Pressure) -> Finding[HoldReason] | None:
     """Why the measurements as a whole are not trusted."""
     for problem, detail in snapshot.load.problems:
-        return _HOLD_OF_PROBLEM[problem], detail
+        return Finding(_HOLD_OF_PROBLEM[problem], detail)
     unknown = sum(v.node_class is NodeClass.UNKNOWN for v in pressure.verdicts)
     in_scope = unknown + len(pressure.known)
     bearable = max(UNKNOWN_NODES_FLOOR, int(in_scope * UNKNOWN_NODES_SHARE))
     if not in_scope:
-        return HoldReason.NO_NODE_IN_SCOPE, f"none of {len(pressure.verdicts)} nodes"
+        return Finding(HoldReason.NO_NODE_IN_SCOPE, f"none of {len(pressure.verdicts)} nodes")
     if unknown > bearable or not pressure.known:
         detail = f"{unknown} of {in_scope} nodes in scope are unknown, at most {bearable} may be"
-        return HoldReason.TOO_MANY_UNKNOWN_NODES, detail
+        return Finding(HoldReason.TOO_MANY_UNKNOWN_NODES, detail)
     return None
 
 
-def _policy_hold(policy: Policy, pressure: Pressure) -> tuple[HoldReason, str] | None:
+def _policy_hold(policy: Policy, pressure: Pressure) -> Finding[HoldReason] | None:
     if pressure.hold is not None:
         return pressure.hold
     least = policy.min_underloaded_nodes
     underloaded = len(pressure.of_class(NodeClass.UNDERLOADED))
     if least and underloaded <= least:
         detail = f"{underloaded} underloaded, numberOfNodes asks for more than {least}"
-        return HoldReason.TOO_FEW_UNDERLOADED_NODES, detail
+        return Finding(HoldReason.TOO_FEW_UNDERLOADED_NODES, detail)
     return None
 
 
-def _start_hold(policy: Policy, state: State, now: datetime) -> tuple[HoldReason, str] | None:
+def _start_hold(policy: Policy, state: State, now: datetime) -> Finding[HoldReason] | None:
     """A predecessor's evictions are not known, and the shortest window may show their load."""
     if state.since is None:
         return None
@@ -73,4 +73,4 @@ def _start_hold(policy: Policy, state: State, now: datetime) -> tuple[HoldReason
     if age_seconds >= policy.shortest_window_seconds:
         return None
     window = f"the shortest window is {policy.shortest_window_seconds} s"
-    return HoldReason.JUST_STARTED, f"started {age_seconds:.0f} s ago, {window}"
+    return Finding(HoldReason.JUST_STARTED, f"started {age_seconds:.0f} s ago, {window}")

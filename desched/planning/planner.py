@@ -1,18 +1,18 @@
 """The recipe: what to evict, where it should land, and why everything else stays."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 
 from desched.model.cluster import Pod
 from desched.model.plan import (
+    Finding,
     HoldReason,
     NodeClass,
     NodeVerdict,
     Plan,
     PlannedEviction,
-    PlannedTaint,
     Refusal,
     RefusalReason,
 )
@@ -24,25 +24,23 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse
 from desched.planning.holds import hold_of
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
-from desched.planning.overload.classification import Pressure, classify
+from desched.planning.overload.classification import Pressure, classify, restrain
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.forecast_trust import risk_surcharge
-from desched.planning.placement.free_capacity import FreeCapacity, usage_of
+from desched.planning.placement.free_capacity import usage_of
 from desched.planning.placement.landing_feedback import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.projection import planned_eviction, with_projected_load
-from desched.planning.selection.all_nodes import choose_moves
+from desched.planning.selection.all_nodes import Selection, select_moves
 from desched.planning.selection.eviction_cost import cost
 from desched.planning.selection.excess import Candidate
 from desched.planning.selection.limits import EvictionQuota
-from desched.planning.selection.one_node import Move, OverloadedNode
+from desched.planning.selection.one_node import OverloadedNode
 from desched.planning.selection.probes import cut_to_probes
-from desched.planning.taints import standing_taints, steerable, taints_for
+from desched.planning.taints import SoftTaints
 from desched.policy.policy import Policy
-
-PodFinding = tuple[Pod, RefusalReason, str]
 
 
 def make_plan(snapshot: Snapshot, policy: Policy, state: State, now: datetime) -> Plan:
@@ -57,63 +55,107 @@ def make_plan(snapshot: Snapshot, policy: Policy, state: State, now: datetime) -
     Raises:
         ConfigurationError: the policy names a PriorityClass that the cluster does not have.
     """
-    book = UsageBook(snapshot, policy, now)
-    context = EligibilityContext.of(snapshot, policy, state, now, book)
-    pressure = classify(snapshot, policy, state, book)
+    context = EligibilityContext.of(UsageBook(snapshot, policy, now), state)
+    return plan_moves(context, classify(context.book, state))
+
+
+def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
+    """The plan of a cycle in which usage and node classes are known already.
+
+    Args:
+        context: the snapshot, the policy, and the state after earlier evictions were judged.
+        pressure: the class of every node by its load alone.
+    """
+    pressure = restrain(pressure, context.state, context.now)
     overloaded = sorted(
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
     )
-    candidates, refused = _sift(overloaded, context)
-    hold = hold_of(snapshot, policy, state, pressure, now)
+    nodes, refusals = _sift(overloaded, context)
+    taints = SoftTaints.of(context, pressure)
+    hold = hold_of(pressure, context)
     if hold is not None:
-        left = [(c.pod, RefusalReason.CYCLE_HELD, hold[0].value) for c in _flat(candidates)]
-        return _plan(pressure.verdicts, [], [*refused, *left], hold)
-    standing = standing_taints(context, pressure)
+        held = Finding(RefusalReason.CYCLE_HELD, hold.reason.value)
+        refusals += [_refusal(c.pod, held) for node in nodes for c in node.candidates]
+        return _plan(pressure.verdicts, (), refusals, taints, hold)
     if not overloaded:
-        return _plan(pressure.verdicts, [], [], None, standing)
-    free = room_left(context.cluster, policy, state, pressure, book)
-    view = SchedulerView(context.cluster, policy.scheduler, free.index)
-    within = steerable(free.arrays, context, pressure, standing)
-    feedback = _feedback(policy, state, pressure, now)
-    destinations = Destinations(free, view, policy.max_landing_risk, within, feedback)
-    moves, left, stuck, free = _choose(overloaded, candidates, destinations, pressure, context)
-    moves, later, probes = cut_to_probes(moves, state, partial(_spare, context=context), now)
-    verdicts = with_projected_load(pressure.verdicts, moves, stuck, free)
+        return _plan(pressure.verdicts, (), (), taints)
+    selection = _select(nodes, taints, pressure, context)
+    spare = partial(_spare, context=context)
+    probing = cut_to_probes(selection.moves, context.state, spare, context.now)
     evictions = [
-        planned_eviction(move, loaded, context, probe=move.candidate.pod.uid in probes)
-        for loaded, move in moves
+        planned_eviction(move, node.loaded, context, probe=move.candidate.pod.uid in probing.probes)
+        for node, move in probing.moves
     ]
-    taints = (*standing, *taints_for(evictions))
-    return _plan(verdicts, evictions, [*refused, *left, *later], None, taints)
+    refusals += _left_in_place(nodes, selection, pressure)
+    refusals += [_refusal(pod, finding) for pod, finding in probing.waiting]
+    verdicts = with_projected_load(pressure.verdicts, probing.moves, selection)
+    return _plan(verdicts, evictions, refusals, taints)
 
 
 def _sift(
     overloaded: Iterable[LoadedNode], context: EligibilityContext
-) -> tuple[dict[str, list[Candidate]], list[PodFinding]]:
-    """Candidates by node, and the pods on overloaded nodes that must stay."""
-    candidates: dict[str, list[Candidate]] = {}
-    refused: list[PodFinding] = []
+) -> tuple[list[OverloadedNode], list[Refusal]]:
+    """The nodes with the pods that may move, and the pods that must stay."""
+    nodes: list[OverloadedNode] = []
+    refusals: list[Refusal] = []
     for loaded in overloaded:
-        found = candidates.setdefault(loaded.node.name, [])
+        movable: list[Candidate] = []
         for pod in context.cluster.pods_by_node.get(loaded.node.name, ()):
             finding = refuse(pod, context)
             if finding is None and pod.scheduling.unevaluated:
                 names = ", ".join(pod.scheduling.unevaluated)
-                finding = RefusalReason.CONSTRAINT_NOT_EVALUATED, names
+                finding = Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
             if finding is not None:
-                refused.append((pod, *finding))
+                refusals.append(_refusal(pod, finding))
             else:
-                found.append(_candidate(pod, context))
-    return candidates, refused
+                movable.append(_candidate(pod, context))
+        movable.sort(key=lambda candidate: candidate.pod.ref)
+        nodes.append(OverloadedNode(loaded, tuple(movable)))
+    return nodes, refusals
 
 
-def _feedback(policy: Policy, state: State, pressure: Pressure, now: datetime) -> LandingFeedback:
+def _candidate(pod: Pod, context: EligibilityContext) -> Candidate:
+    usage = {resource: context.book.measured(pod, resource) for resource in context.book.windows}
+    price = cost(pod, context.cluster.workload_of(pod), context.now)
+    return Candidate(pod, usage, usage_of(pod, context.book), price)
+
+
+def _select(
+    nodes: Iterable[OverloadedNode],
+    taints: SoftTaints,
+    pressure: Pressure,
+    context: EligibilityContext,
+) -> Selection:
+    """The moves of the nodes that may be relieved now, hottest first."""
+    policy = context.policy
+    free = room_left(context, pressure)
+    destinations = Destinations(
+        free,
+        SchedulerView(context.cluster, policy.scheduler, free.index),
+        policy.max_landing_risk,
+        taints.steerable(free.arrays),
+        _feedback(context, pressure),
+    )
+    quota = EvictionQuota(
+        policy.limits,
+        len(context.cluster.nodes),
+        context.cluster,
+        partial(replicas_to_spare, context=context),
+        context.state.in_flight,
+    )
+    return select_moves(
+        (node for node in nodes if node.name not in pressure.waiting), destinations, quota
+    )
+
+
+def _feedback(context: EligibilityContext, pressure: Pressure) -> LandingFeedback:
     """What came of earlier moves, for where further pods may go."""
+    state = context.state
     pools = {name: loaded.verdict.pool for name, loaded in pressure.known.items()}
-    by_pool = {pool: risk_surcharge(state, pool, now) for pool in set(pools.values())}
+    by_pool = {pool: risk_surcharge(state, pool, context.now) for pool in set(pools.values())}
     surcharges = {name: by_pool[pool] for name, pool in pools.items() if by_pool[pool]}
     awaited = Counter(r.expected_node for r in state.in_flight)
-    return LandingFeedback(surcharges, awaited, policy.limits.in_flight_destination)
+    return LandingFeedback(surcharges, awaited, context.policy.limits.in_flight_destination)
 
 
 def _spare(pod: Pod, context: EligibilityContext) -> int:
@@ -124,66 +166,36 @@ def _spare(pod: Pod, context: EligibilityContext) -> int:
     return replicas_to_spare(pod, context) or 0
 
 
-def _candidate(pod: Pod, context: EligibilityContext) -> Candidate:
-    usage = {resource: context.book.measured(pod, resource) for resource in context.book.windows}
-    price = cost(pod, context.cluster.workload_of(pod), context.now)
-    return Candidate(pod, usage, usage_of(pod, context.book), price)
-
-
-def _flat(candidates: Mapping[str, list[Candidate]]) -> list[Candidate]:
-    return [candidate for found in candidates.values() for candidate in found]
-
-
-def _choose(
-    overloaded: list[LoadedNode],
-    candidates: Mapping[str, list[Candidate]],
-    destinations: Destinations,
-    pressure: Pressure,
-    context: EligibilityContext,
-) -> tuple[list[tuple[LoadedNode, Move]], list[PodFinding], dict[str, str], FreeCapacity]:
-    """The moves of the whole plan in the order of acting, and why the other candidates stay.
-
-    The third part names nodes whose excess cannot be moved, with the numbers; the fourth is the
-    room that the moves leave.
-    """
-    left: list[PodFinding] = []
-    nodes: list[OverloadedNode] = []
-    for loaded in overloaded:
-        found = sorted(candidates[loaded.node.name], key=lambda candidate: candidate.pod.ref)
-        if loaded.node.name in pressure.waiting:
-            left += [(c.pod, *pressure.waiting[loaded.node.name]) for c in found]
-        else:
-            nodes.append(OverloadedNode(loaded, tuple(found)))
-    quota = EvictionQuota(
-        context.policy.limits,
-        len(context.cluster.nodes),
-        context.cluster,
-        partial(replicas_to_spare, context=context),
-        context.state.in_flight,
-    )
-    choice = choose_moves(nodes, destinations, quota)
+def _left_in_place(
+    nodes: Iterable[OverloadedNode], selection: Selection, pressure: Pressure
+) -> Iterable[Refusal]:
+    """The movable pods that stay, with why."""
     for node in nodes:
-        stay = choice.covers[node.name].stay
-        left += [(c.pod, *stay[c.pod.uid]) for c in node.candidates if c.pod.uid in stay]
-    stuck = {name: cover.stuck for name, cover in choice.covers.items() if cover.stuck}
-    return (
-        [(node.loaded, move) for node, move in choice.moves],
-        left,
-        stuck,
-        choice.destinations.free,
-    )
+        waits = pressure.waiting.get(node.name)
+        stay = selection.by_node[node.name].stay if waits is None else {}
+        for candidate in node.candidates:
+            finding = waits or stay.get(candidate.pod.uid)
+            if finding is not None:
+                yield _refusal(candidate.pod, finding)
+
+
+def _refusal(pod: Pod, finding: Finding[RefusalReason]) -> Refusal:
+    return Refusal(pod.ref, pod.node, finding.reason, shortened(finding.detail))
 
 
 def _plan(
     verdicts: tuple[NodeVerdict, ...],
-    evictions: list[PlannedEviction],
-    findings: list[PodFinding],
-    hold: tuple[HoldReason, str] | None,
-    taints: tuple[PlannedTaint, ...] = (),
+    evictions: Sequence[PlannedEviction],
+    refusals: Iterable[Refusal],
+    taints: SoftTaints,
+    hold: Finding[HoldReason] | None = None,
 ) -> Plan:
-    refusals = sorted(
-        (Refusal(pod.ref, pod.node, reason, shortened(detail)) for pod, reason, detail in findings),
-        key=lambda refusal: (refusal.node, refusal.pod),
+    return Plan(
+        verdicts,
+        tuple(evictions),
+        tuple(sorted(refusals, key=lambda refusal: (refusal.node, refusal.pod))),
+        hold.reason if hold else None,
+        hold.detail if hold else "",
+        () if hold else taints.planned(evictions),
+        taints.removed(evictions, held=hold is not None),
     )
-    held, detail = hold or (None, "")
-    return Plan(verdicts, tuple(evictions), tuple(refusals), held, detail, taints)

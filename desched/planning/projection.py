@@ -8,22 +8,29 @@ from desched.model.plan import NodeReason, NodeVerdict, PlannedEviction
 from desched.model.resources import Resource
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.node_load import LoadedNode
-from desched.planning.placement.free_capacity import FreeCapacity
+from desched.planning.selection.all_nodes import Selection
 from desched.planning.selection.excess import Candidate, Excess
-from desched.planning.selection.one_node import Move
+from desched.planning.selection.one_node import Move, OverloadedNode
 
 
 def with_projected_load(
     verdicts: Iterable[NodeVerdict],
-    moves: list[tuple[LoadedNode, Move]],
-    stuck: Mapping[str, str],
-    free: FreeCapacity,
+    moves: Iterable[tuple[OverloadedNode, Move]],
+    selection: Selection,
 ) -> tuple[NodeVerdict, ...]:
-    """The verdicts with the load projected for nodes that the plan touches."""
+    """The verdicts with the load projected for nodes that the plan touches.
+
+    Args:
+        verdicts: of all nodes.
+        moves: those of the selection that the plan makes.
+        selection: what was chosen for each overloaded node.
+    """
     leaving: dict[str, tuple[LoadedNode, list[Candidate]]] = {}
-    for loaded, move in moves:
-        leaving.setdefault(loaded.node.name, (loaded, []))[1].append(move.candidate)
-    receiving = {move.destination.expected_node for _, move in moves}
+    receiving = set()
+    for node, move in moves:
+        leaving.setdefault(node.name, (node.loaded, []))[1].append(move.candidate)
+        receiving.add(move.destination.expected_node)
+    free = selection.destinations.free
     found = []
     for verdict in verdicts:
         after: dict[Resource, float] = {}
@@ -32,7 +39,8 @@ def with_projected_load(
         elif verdict.node in receiving:
             resources = [p.resource for p in verdict.pressures]
             after = {resource: free.load_ratio(verdict.node, resource) for resource in resources}
-        found.append(_projected(verdict, after, stuck.get(verdict.node)))
+        chosen = selection.by_node.get(verdict.node)
+        found.append(_projected(verdict, after, chosen.stuck if chosen else ""))
     return tuple(found)
 
 
@@ -46,10 +54,8 @@ def _relieved(loaded: LoadedNode, gone: list[Candidate]) -> dict[Resource, float
     return after
 
 
-def _projected(
-    verdict: NodeVerdict, after: Mapping[Resource, float], stuck: str | None
-) -> NodeVerdict:
-    if stuck is not None:
+def _projected(verdict: NodeVerdict, after: Mapping[Resource, float], stuck: str) -> NodeVerdict:
+    if stuck:
         return msgspec.structs.replace(verdict, reason=NodeReason.EXCESS_NOT_MOVABLE, detail=stuck)
     if not after:
         return verdict

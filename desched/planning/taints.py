@@ -1,44 +1,125 @@
 """Which nodes get, keep and lose the soft taint of desched."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+import msgspec
+
 from desched.model.cluster import ClusterState, Node
-from desched.model.plan import NodeClass, NodeVerdict, Plan, PlannedEviction, PlannedTaint
-from desched.model.snapshot import Snapshot
+from desched.model.plan import (
+    NodeClass,
+    NodeVerdict,
+    PlannedEviction,
+    PlannedTaint,
+    TaintRemoval,
+)
 from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable
-from desched.policy.policy import Policy, Steering, count_of
+from desched.policy.policy import Steering, count_of
 
 REMOVED_SHARE = 0.1
-"""So few nodes lose their taint in one cycle, so that pods do not crowd onto them at once."""
+"""This share of the tainted nodes loses its taint in one cycle, so that pods do not crowd there."""
 
 
-NodeAndWhy = tuple[str, str]
+class SoftTaints(msgspec.Struct, frozen=True):
+    """The soft taints of one cycle.
+
+    `standing` are needed whatever moves. `due` lose theirs before the plan is carried out, unless
+    it needs them; `kept` names the nodes that have desched's own taint and are not due. At most
+    `most` nodes may have it at a time, none where steering is off.
+    """
+
+    context: EligibilityContext
+    standing: tuple[PlannedTaint, ...]
+    due: tuple[TaintRemoval, ...]
+    kept: frozenset[str]
+    most: int
+
+    @classmethod
+    def of(cls, context: EligibilityContext, pressure: Pressure) -> "SoftTaints":
+        """What moves under way and overloaded nodes need."""
+        cluster, now = context.cluster, context.now
+        due = _due(context, pressure.verdicts)
+        leaving = {removal.node for removal in due}
+        # A plan that counted on those that are due would be wrong about where replacements go.
+        kept = frozenset(n.name for n in cluster.nodes if _is_kept(n, now)) - leaving
+        most = _most_nodes(context)
+        return cls(context, _standing(context, pressure, kept, most), due, kept, most)
+
+    def steerable(self, arrays: NodeArrays) -> Steerable:
+        """The nodes that a plan may keep replacements away from, in the order of the arrays."""
+        if not self.most:
+            return Steerable(arrays.none(), arrays.none())
+        first = {taint.node for taint in self.standing} | self.kept
+        awaiting = _awaiting(self.context.state)
+        policy = self.context.policy
+        return Steerable(
+            arrays.where(lambda node: node.name in first),
+            arrays.where(
+                lambda node: (
+                    policy.looks_at(node.labels)
+                    and not _is_of_others(node)
+                    and node.name not in awaiting
+                )
+            ),
+            self.most,
+        )
+
+    def planned(self, evictions: Iterable[PlannedEviction]) -> tuple[PlannedTaint, ...]:
+        """The standing ones, and what is tainted before each of these evictions, in their order."""
+        return (
+            *self.standing,
+            *(
+                PlannedTaint(
+                    node,
+                    f"the replacement of {eviction.pod} would do harm there, or crowd it",
+                    eviction.pod,
+                )
+                for eviction in evictions
+                for node in eviction.steered
+            ),
+        )
+
+    def removed(
+        self, evictions: Sequence[PlannedEviction], *, held: bool = False
+    ) -> tuple[TaintRemoval, ...]:
+        """The nodes that lose the taint before the plan is carried out.
+
+        What the plan needs from the start stays. What only a later move needs goes until then: the
+        forecasts of the earlier ones count it as gone.
+        """
+        planned = () if held else self.planned(evictions[:1])
+        needed = {taint.node for taint in planned}
+        return tuple(removal for removal in self.due if removal.node not in needed)
 
 
-def most_nodes(cluster: ClusterState, policy: Policy) -> int:
-    """How many nodes may have the taint at a time."""
+def expired_taints(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
+    """Nodes whose taint of desched nobody has prolonged in time."""
+    expired = (n for n in _ours(cluster) if not _is_kept(n, now))
+    return tuple(TaintRemoval(node.name, "its time is over") for node in expired)
+
+
+def _most_nodes(context: EligibilityContext) -> int:
+    policy = context.policy
     if policy.steering.mode is Steering.OFF:
         return 0
-    looked_at = sum(policy.looks_at(node.labels) for node in cluster.nodes)
+    looked_at = sum(policy.looks_at(node.labels) for node in context.cluster.nodes)
     return count_of(policy.steering.most_nodes, looked_at) or 0
 
 
-def standing_taints(context: EligibilityContext, pressure: Pressure) -> tuple[PlannedTaint, ...]:
-    """Taints that are needed whatever moves: for moves under way, and for overloaded nodes."""
-    cluster, policy = context.cluster, context.policy
-    most = most_nodes(cluster, policy)
+def _standing(
+    context: EligibilityContext, pressure: Pressure, kept: frozenset[str], most: int
+) -> tuple[PlannedTaint, ...]:
     wanted = list(_for_moves_under_way(context.state))
-    if policy.steering.mode is Steering.ALWAYS:
+    if context.policy.steering.mode is Steering.ALWAYS:
         awaiting = _awaiting(context.state)
         wanted += _for_overload(s for s in pressure.known.values() if s.node.name not in awaiting)
-    has_taint = _that_stay(context, pressure)
-    nodes, chosen = cluster.node_by_name, dict[str, PlannedTaint]()
+    has_taint = set(kept)
+    nodes, chosen = context.cluster.node_by_name, dict[str, PlannedTaint]()
     for taint in wanted:
         node = nodes.get(taint.node)
         if node is None or node.name in chosen or _is_of_others(node) or len(chosen) >= most:
@@ -47,45 +128,6 @@ def standing_taints(context: EligibilityContext, pressure: Pressure) -> tuple[Pl
             has_taint.add(node.name)
             chosen[node.name] = taint
     return tuple(chosen.values())
-
-
-def steerable(
-    arrays: NodeArrays,
-    context: EligibilityContext,
-    pressure: Pressure,
-    standing: Iterable[PlannedTaint],
-) -> Steerable:
-    """Which nodes a plan may keep replacements away from, in the order of the columns."""
-    policy = context.policy
-    most = most_nodes(context.cluster, policy)
-    if not most:
-        return Steerable(arrays.none(), arrays.none())
-    first = {taint.node for taint in standing} | _that_stay(context, pressure)
-    awaiting = _awaiting(context.state)
-    return Steerable(
-        arrays.where(lambda node: node.name in first),
-        arrays.where(
-            lambda node: (
-                policy.looks_at(node.labels)
-                and not _is_of_others(node)
-                and node.name not in awaiting
-            )
-        ),
-        most,
-    )
-
-
-def taints_for(evictions: Iterable[PlannedEviction]) -> tuple[PlannedTaint, ...]:
-    """What has to be tainted before each of these evictions, in their order."""
-    return tuple(
-        PlannedTaint(
-            node,
-            f"the replacement of {eviction.pod} would do harm there, or crowd it",
-            eviction.pod,
-        )
-        for eviction in evictions
-        for node in eviction.steered
-    )
 
 
 def _for_moves_under_way(state: State) -> Iterable[PlannedTaint]:
@@ -128,73 +170,33 @@ def _is_of_others(node: Node) -> bool:
     return node.avoided and node.steered_until is None
 
 
-def taints_to_remove(
-    snapshot: Snapshot, state: State, policy: Policy, plan: Plan, now: datetime
-) -> tuple[NodeAndWhy, ...]:
-    """Nodes whose own taint of desched is to go, and why; to be carried out before the plan.
-
-    At once where steering is off or the time of a taint is over; else a few nodes in a cycle.
-
-    Args:
-        snapshot: what was seen.
-        state: as of the snapshot, after what became of moves has been judged.
-        policy: says whether and how nodes are steered.
-        plan: of the same cycle; what it needs from the start stays. What only a later move needs
-            goes until then, for the forecasts of the earlier ones count it as gone.
-        now: the time of the decision.
-    """
-    later = {eviction.pod for eviction in plan.evictions[1:]}
-    planned = {taint.node for taint in plan.taints if taint.until_landed_of not in later}
-    due = _due(snapshot.cluster, state, policy, plan.nodes, now)
-    return tuple((name, why) for name, why in due if name not in planned)
-
-
-def expired_taints(cluster: ClusterState, now: datetime) -> tuple[NodeAndWhy, ...]:
-    """Nodes whose own taint of desched nobody has prolonged in time, and why it is to go."""
-    expired = (n for n in _ours(cluster) if not _is_kept(n, now))
-    return tuple((node.name, "its time is over") for node in expired)
-
-
 def _ours(cluster: ClusterState) -> list[Node]:
-    """Nodes with desched's own taint, those first whose time is over first."""
+    """Nodes tainted by desched, earliest expiry first."""
     return sorted(
         (node for node in cluster.nodes if node.steered_until is not None),
         key=lambda node: (node.steered_until, node.name),
     )
 
 
-def _that_stay(context: EligibilityContext, pressure: Pressure) -> set[str]:
-    """Nodes with desched's own taint, but for those that lose it before the plan is acted on.
-
-    A plan that counted on the others would be wrong about where its replacements go.
-    """
-    verdicts = pressure.verdicts
-    due = dict(_due(context.cluster, context.state, context.policy, verdicts, context.now))
-    return {n.name for n in context.cluster.nodes if _is_kept(n, context.now) and n.name not in due}
-
-
-def _due(
-    cluster: ClusterState,
-    state: State,
-    policy: Policy,
-    verdicts: Iterable[NodeVerdict],
-    now: datetime,
-) -> tuple[NodeAndWhy, ...]:
+def _due(context: EligibilityContext, verdicts: Iterable[NodeVerdict]) -> tuple[TaintRemoval, ...]:
     """Nodes that lose the taint in this cycle, unless its plan needs them.
 
-    What is not looked at may be the node of another installation: it keeps its taint for its time.
+    At once where steering is off or the time of a taint is over; else a few nodes in a cycle. A
+    node outside the policy's selector may belong to another installation: it keeps its taint for
+    its time.
     """
+    cluster, policy, now = context.cluster, context.policy, context.now
     expired = expired_taints(cluster, now)
     ours = _ours(cluster)
     kept = [node for node in ours if _is_kept(node, now) and policy.looks_at(node.labels)]
     mode = policy.steering.mode
     if mode is Steering.OFF:
-        return (*expired, *((node.name, "steering is off") for node in kept))
-    under_way = {name for record in state.in_flight for name in record.steered}
+        return (*expired, *(TaintRemoval(node.name, "steering is off") for node in kept))
+    under_way = {name for record in context.state.in_flight for name in record.steered}
     by_name = {verdict.node: verdict for verdict in verdicts} if kept else {}
     free = (node for node in kept if node.name not in under_way)
     whys = ((node.name, _no_longer_needed(mode, by_name.get(node.name))) for node in free)
-    no_longer_needed = [(name, why) for name, why in whys if why]
+    no_longer_needed = [TaintRemoval(name, why) for name, why in whys if why]
     count = max(1, int(len(ours) * REMOVED_SHARE))
     return (*expired, *no_longer_needed[:count])
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desched.planning.selection.limits import Quota
+from desched.planning.selection.limits import Cap
 from desched.planning.selection.set_cover import Covering
 
 TOLERANCE = 1e-3
@@ -14,7 +14,7 @@ TOLERANCE = 1e-3
 
 @st.composite
 def coverings(draw: st.DrawFn) -> Covering:
-    """Up to eight pods, one or two resources in one or two windows, and a quota."""
+    """Up to eight pods, one or two resources in one or two windows, and a cap."""
     pods = draw(st.integers(1, 8))
     windows = draw(st.integers(1, 2))
     resources = draw(st.integers(1, 2))
@@ -25,14 +25,14 @@ def coverings(draw: st.DrawFn) -> Covering:
         st.lists(st.sampled_from([1.0, 1.25, 1.5, 2.0, 4.0]), min_size=pods, max_size=pods)
     )
     members = draw(st.lists(st.integers(0, pods - 1), unique=True))
-    quotas = (Quota(draw(st.integers(0, 3)), tuple(sorted(members))),) if members else ()
+    caps = (Cap(draw(st.integers(0, 3)), tuple(sorted(members))),) if members else ()
     choices = tuple(tuple(range(r * windows, (r + 1) * windows)) for r in range(resources))
-    return Covering(np.array(shares), np.array(costs), choices, quotas)
+    return Covering(np.array(shares), np.array(costs), choices, caps)
 
 
 def covers(problem: Covering, pods: tuple[int, ...]) -> bool:
     total = problem.shares[list(pods)].sum(axis=0)
-    within = all(len(set(pods) & set(quota.members)) <= quota.most for quota in problem.quotas)
+    within = all(len(set(pods) & set(cap.members)) <= cap.most for cap in problem.caps)
     return within and all(max(total[list(each)]) >= 1 - 1e-9 for each in problem.choices)
 
 

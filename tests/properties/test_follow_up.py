@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from desched.eviction.follow_up import FollowUp, follow_up
+from desched.eviction.follow_up import FollowUp
 from desched.model.cluster import Pod, Workload
 from desched.model.load import Unknown
 from desched.model.plan import LandingChance
@@ -29,7 +29,18 @@ from desched.planning.clocks import SEEMS_EARLIER
 from desched.planning.placement.forecast_trust import PRIOR_LANDINGS, risk_surcharge
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import NodePool, Policy
-from tests.builders import NOW, WINDOW_SECONDS, load, node, pod, policy, rule, snapshot, unknown
+from tests.builders import (
+    NOW,
+    WINDOW_SECONDS,
+    followed_up,
+    load,
+    node,
+    pod,
+    policy,
+    rule,
+    snapshot,
+    unknown,
+)
 
 WORKLOADS = ("web", "db", "cache", "mail")
 NODES = ("n0", "n1", "n2", "gpu0")
@@ -119,7 +130,7 @@ def lived(history: Sequence[Step], by: Policy = POLICY) -> Iterator[tuple[Step, 
     state = State()
     for step in history:
         before = state.observed(step.seen.cluster.pods, step.now, HORIZON)
-        after = follow_up(before, step.seen, by, step.now)
+        after = followed_up(before, step.seen, by, step.now)
         yield step, before, after
         state = after.state
         for record in step.evictions:
@@ -200,7 +211,7 @@ def test_no_pause_begins_that_is_wider_than_the_failures_that_ask_for_it(
 @given(histories())
 def test_looking_twice_at_the_same_changes_nothing(history: list[Step]) -> None:
     for step, _, after in lived(history):
-        assert follow_up(after.state, step.seen, POLICY, step.now) == FollowUp(after.state, ())
+        assert followed_up(after.state, step.seen, POLICY, step.now) == FollowUp(after.state, ())
 
 
 @slow
@@ -217,7 +228,7 @@ def test_the_order_of_objects_and_records_changes_nothing(
         )
         seen = msgspec.structs.replace(step.seen, cluster=loaded)
         turned = msgspec.structs.replace(before, evictions=tuple(reversed(before.evictions)))
-        found = follow_up(turned, seen, POLICY, step.now)
+        found = followed_up(turned, seen, POLICY, step.now)
         records = tuple(reversed(found.state.evictions))
         state = msgspec.structs.replace(found.state, evictions=records)
         assert FollowUp(state, found.settled) == after
@@ -257,7 +268,7 @@ def test_memory_stays_small_however_many_workloads_and_nodes_are_moved(came: lis
         owners = [Workload("Deployment", "apps", f"w{i - 1}", f"uid-w{i - 1}", 1)]
         seen = snapshot(nodes, [replaced] if comes else [], overloaded, owners)
         state = state.observed(seen.cluster.pods, now, HORIZON)
-        state = follow_up(state, seen, POLICY, now).state
+        state = followed_up(state, seen, POLICY, now).state
         for field in ("evictions", "cool_downs", "nodes", "pauses", "failures", "forecasts"):
             most[field] = max(most[field], len(getattr(state, field)))
         leaving = pod(f"web-{i}", f"n{i % 60}", of=f"w{i}")
@@ -306,7 +317,7 @@ def test_a_surcharge_fades_as_bad_landings_age(landings: list[tuple[float, int]]
     quiet = snapshot([node("n0")], [], load({"n0": (0.5, 0.0)}))
     for hours in range(25):
         now = NOW + timedelta(hours=hours)
-        state = follow_up(state, quiet, POLICY, now).state
+        state = followed_up(state, quiet, POLICY, now).state
         assert risk_surcharge(state, "", now) <= last
         last = risk_surcharge(state, "", now)
     assert last == pytest.approx(0)

@@ -25,7 +25,7 @@ from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_feedback import LandingFeedback
 from desched.planning.placement.landing_forecast import forecast
 from desched.planning.placement.reservations import room_left
-from desched.planning.taints import steerable, taints_to_remove
+from desched.planning.taints import SoftTaints
 from desched.policy.policy import Policy, SchedulerRules, Share, Steering, SteeringRules
 from tests.builders import (
     GIB,
@@ -91,10 +91,10 @@ def busiest(nodes: Iterable[str]) -> int:
     return max(Counter(nodes).values(), default=0)
 
 
-def carried_out(seen: Snapshot, plan: Plan, by: Policy) -> tuple[set[str], set[str]]:
+def carried_out(seen: Snapshot, plan: Plan) -> tuple[set[str], set[str]]:
     """The nodes that have desched's own taint before and after acting on the plan."""
     before = {n.name for n in seen.cluster.nodes if n.avoided and n.steered_until is not None}
-    gone = {name for name, _ in taints_to_remove(seen, State(), by, plan, NOW)}
+    gone = {removal.node for removal in plan.removed_taints}
     return before, (before - gone) | {taint.node for taint in plan.taints}
 
 
@@ -119,7 +119,7 @@ def test_no_more_nodes_are_tainted_nor_replacements_expected_on_one_than_allowed
     by = msgspec.structs.replace(steering(mode, most), limits=limits)
     plan = planned(seen, by)
     assert busiest(eviction.expected_node for eviction in plan.evictions) <= (most_awaited or 100)
-    before, after = carried_out(seen, plan, by)
+    before, after = carried_out(seen, plan)
     allowed = most.of(len(seen.cluster.nodes)) if isinstance(most, Share) else most
     assert len(after) <= max(allowed, len(before))
 
@@ -133,7 +133,7 @@ def test_taints_of_others_are_neither_set_nor_removed(
     plan = planned(seen, steering(mode, most))
     assert theirs.isdisjoint(taint.node for taint in plan.taints)
     for by in (steering(mode, most), steering(Steering.OFF, most)):
-        removed = {name for name, _ in taints_to_remove(seen, State(), by, plan, NOW)}
+        removed = {removal.node for removal in planned(seen, by).removed_taints}
         assert removed.isdisjoint(theirs)
         assert removed <= {n.name for n in seen.cluster.nodes if n.steered_until is not None}
 
@@ -156,7 +156,8 @@ def test_with_steering_off_the_plan_is_that_of_a_cluster_without_own_taints(
     )
     off = steering(Steering.OFF, 8)
     plan = planned(seen, off)
-    assert plan == planned(untouched, policy(max_landing_risk=RISK))
+    expected = planned(untouched, policy(max_landing_risk=RISK))
+    assert msgspec.structs.replace(plan, removed_taints=()) == expected
     assert plan.taints == ()
     assert all(eviction.steered == () for eviction in plan.evictions)
 
@@ -172,7 +173,7 @@ def test_a_forecast_with_planned_taints_is_that_of_a_cluster_that_has_them(
         return
     first = plan.evictions[0]
     # Before it there are the removals, and the taints that it needs itself.
-    removed = {name for name, _ in taints_to_remove(seen, State(), by, plan, NOW)}
+    removed = {removal.node for removal in plan.removed_taints}
     by_name = {n.name: n for n in seen.cluster.nodes}
     for name in {*removed, *first.steered}:
         others = tuple(t for t in by_name[name].taints if t != STEERING_TAINT)
@@ -218,11 +219,11 @@ def test_a_view_with_taints_scores_as_a_cluster_that_has_them(
 def places_of(seen: Snapshot, by: Policy, most_awaited: int | None) -> Destinations:
     """As the planner makes them."""
     book = UsageBook(seen, by, NOW)
-    pressure = classify(seen, by, State(), book)
-    free = room_left(seen.cluster, by, State(), pressure, book)
+    context = EligibilityContext.of(book, State())
+    pressure = classify(book, State())
+    free = room_left(context, pressure)
     view = SchedulerView(seen.cluster, by.scheduler, free.index)
-    context = EligibilityContext.of(seen, by, State(), NOW, book)
-    within = steerable(free.arrays, context, pressure, ())
+    within = SoftTaints.of(context, pressure).steerable(free.arrays)
     feedback = LandingFeedback(most_awaited=most_awaited)
     return Destinations(free, view, by.max_landing_risk, within, feedback)
 

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from desched.model.cluster import Pod, Workload
-from desched.model.plan import RefusalReason
-from desched.planning.eligibility.context import EligibilityContext, Finding
+from desched.model.plan import Finding, RefusalReason
+from desched.planning.eligibility.context import EligibilityContext, Refused
 
 SETTLING = timedelta(minutes=5)
 """After an autoscaler changed the number of replicas, their load takes this long to settle."""
@@ -30,106 +30,112 @@ def replicas_to_spare(pod: Pod, context: EligibilityContext) -> int | None:
     return max(0, _ready(workload, context) - kept)
 
 
-def min_replicas(pod: Pod, context: EligibilityContext) -> Finding:
+def min_replicas(pod: Pod, context: EligibilityContext) -> Refused:
     """Workloads that are smaller than the policy asks for."""
     workload, least = context.cluster.workload_of(pod), context.protections.min_replicas
     if workload is not None and workload.desired_replicas < least:
         detail = f"{workload} wants {workload.desired_replicas}, the policy asks for {least}"
-        return RefusalReason.TOO_FEW_REPLICAS, detail
+        return Finding(RefusalReason.TOO_FEW_REPLICAS, detail)
     return None
 
 
-def job(pod: Pod, context: EligibilityContext) -> Finding:
+def job(pod: Pod, context: EligibilityContext) -> Refused:
     """Jobs that would count the eviction as a failure of their own."""
     workload = context.cluster.workload_of(pod)
     if workload is not None and not workload.survives_disruption:
-        return RefusalReason.JOB_COUNTS_EVICTION, str(workload)
+        return Finding(RefusalReason.JOB_COUNTS_EVICTION, str(workload))
     return None
 
 
-def rollout(pod: Pod, context: EligibilityContext) -> Finding:
+def rollout(pod: Pod, context: EligibilityContext) -> Refused:
     """Workloads that are replacing their pods by themselves."""
     workload = context.cluster.workload_of(pod)
     if workload is not None and workload.rolling_out:
-        return RefusalReason.ROLLOUT_UNDER_WAY, str(workload)
+        return Finding(RefusalReason.ROLLOUT_UNDER_WAY, str(workload))
     return None
 
 
-def scaling(pod: Pod, context: EligibilityContext) -> Finding:
+def scaling(pod: Pod, context: EligibilityContext) -> Refused:
     """Workloads whose autoscaler is at work or has just been."""
     workload = context.cluster.workload_of(pod)
     if workload is None:
         return None
     if workload.scaling:
-        return RefusalReason.SCALING_UNDER_WAY, str(workload)
+        return Finding(RefusalReason.SCALING_UNDER_WAY, str(workload))
     scaler = workload.autoscaler
     if scaler is None:
         return None
     # Zero desired replicas are an autoscaler that has not measured yet.
     if scaler.desired_replicas not in {0, scaler.current_replicas}:
         change = f"from {scaler.current_replicas} to {scaler.desired_replicas} replicas"
-        return RefusalReason.SCALING_UNDER_WAY, f"{workload}, {change}"
+        return Finding(RefusalReason.SCALING_UNDER_WAY, f"{workload}, {change}")
     if scaler.last_scaled_at is not None and context.now - scaler.last_scaled_at < SETTLING:
         ago_seconds = (context.now - scaler.last_scaled_at).total_seconds()
-        return RefusalReason.SCALING_UNDER_WAY, f"{workload}, scaled {ago_seconds:.0f} s ago"
+        return Finding(
+            RefusalReason.SCALING_UNDER_WAY, f"{workload}, scaled {ago_seconds:.0f} s ago"
+        )
     return None
 
 
-def autoscaler_at_maximum(pod: Pod, context: EligibilityContext) -> Finding:
+def autoscaler_at_maximum(pod: Pod, context: EligibilityContext) -> Refused:
     """Workloads that need more replicas than they may have."""
     workload = context.cluster.workload_of(pod)
     scaler = workload.autoscaler if workload else None
     if scaler and scaler.above_target and scaler.current_replicas >= scaler.max_replicas:
         detail = f"{workload} has its maximum of {scaler.max_replicas} and is above its target"
-        return RefusalReason.AUTOSCALER_AT_MAXIMUM, detail
+        return Finding(RefusalReason.AUTOSCALER_AT_MAXIMUM, detail)
     return None
 
 
-def recently_evicted(pod: Pod, context: EligibilityContext) -> Finding:
+def recently_evicted(pod: Pod, context: EligibilityContext) -> Refused:
     """Workloads with an eviction that the measurements have not fully seen."""
     workload = context.cluster.workload_of(pod)
     evicted_at = context.recently_evicted.get(workload.uid) if workload else None
     if evicted_at is not None:
         ago_seconds = (context.now - evicted_at).total_seconds()
-        return RefusalReason.EVICTED_RECENTLY, f"{workload}, {ago_seconds:.0f} s ago"
+        return Finding(RefusalReason.EVICTED_RECENTLY, f"{workload}, {ago_seconds:.0f} s ago")
     return None
 
 
-def missing_budget(pod: Pod, context: EligibilityContext) -> Finding:
+def missing_budget(pod: Pod, context: EligibilityContext) -> Refused:
     """Pods without a PodDisruptionBudget, where the policy or the kind of workload needs one."""
     if context.cluster.budgets_of(pod):
         return None
     workload = context.cluster.workload_of(pod)
     if workload is not None and not workload.sized:
         detail = f"without one, how many replicas {workload} needs is not known"
-        return RefusalReason.WITHOUT_BUDGET, detail
-    return (RefusalReason.WITHOUT_BUDGET, "") if context.protections.pods_without_budget else None
+        return Finding(RefusalReason.WITHOUT_BUDGET, detail)
+    return (
+        Finding(RefusalReason.WITHOUT_BUDGET) if context.protections.pods_without_budget else None
+    )
 
 
-def budgets(pod: Pod, context: EligibilityContext) -> Finding:
+def budgets(pod: Pod, context: EligibilityContext) -> Refused:
     """PodDisruptionBudgets: head-room, known for sure, in the only one that covers the pod."""
     found = context.cluster.budgets_of(pod)
     if not found:
         return None
     if len(found) > 1:
-        return RefusalReason.SEVERAL_BUDGETS, ", ".join(sorted(str(b) for b in found))
+        return Finding(RefusalReason.SEVERAL_BUDGETS, ", ".join(sorted(str(b) for b in found)))
     budget = found[0]
     if not budget.up_to_date:
-        return RefusalReason.BUDGET_NOT_CURRENT, str(budget)
+        return Finding(RefusalReason.BUDGET_NOT_CURRENT, str(budget))
     if budget.disruptions_allowed <= 0:
-        return RefusalReason.BUDGET_EXHAUSTED, f"{budget} allows 0 disruptions"
+        return Finding(RefusalReason.BUDGET_EXHAUSTED, f"{budget} allows 0 disruptions")
     return None
 
 
-def single_replica(pod: Pod, context: EligibilityContext) -> Finding:
+def single_replica(pod: Pod, context: EligibilityContext) -> Refused:
     """The only replica of a workload; a budget does not make a second one of it."""
     workload = context.cluster.workload_of(pod)
     if workload is None or not _needs_replicas(workload) or workload.desired_replicas > 1:
         return None
-    return None if _may_be_away(pod, context) else (RefusalReason.SINGLE_REPLICA, str(workload))
+    return (
+        None if _may_be_away(pod, context) else Finding(RefusalReason.SINGLE_REPLICA, str(workload))
+    )
 
 
-def availability(pod: Pod, context: EligibilityContext) -> Finding:
+def availability(pod: Pod, context: EligibilityContext) -> Refused:
     """Without a budget all desired replicas are Ready before a move, and enough after it."""
     spare = replicas_to_spare(pod, context)
     workload = context.cluster.workload_of(pod)
@@ -137,11 +143,13 @@ def availability(pod: Pod, context: EligibilityContext) -> Finding:
         return None
     ready, desired = _ready(workload, context), workload.desired_replicas
     if ready < desired:
-        return RefusalReason.REPLICAS_NOT_READY, f"{workload} has {ready} of {desired} Ready"
+        return Finding(
+            RefusalReason.REPLICAS_NOT_READY, f"{workload} has {ready} of {desired} Ready"
+        )
     if not spare:
         least = context.protections.min_replicas
         detail = f"{workload} would have {ready - 1} Ready, the policy asks for {least}"
-        return RefusalReason.TOO_FEW_REPLICAS, detail
+        return Finding(RefusalReason.TOO_FEW_REPLICAS, detail)
     return None
 
 

@@ -1,4 +1,4 @@
-"""What eligibility rules hold a pod against, and what such a rule is."""
+"""The context in which eligibility rules judge a pod, and the type of a rule."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -9,8 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, Workload
-from desched.model.plan import RefusalReason
-from desched.model.snapshot import Snapshot
+from desched.model.plan import Finding, RefusalReason
 from desched.model.state import CoolDown, State
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import with_declared_workloads
@@ -23,7 +22,7 @@ T = TypeVar("T")
 
 
 class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
-    """What the rules hold a pod against.
+    """What the rules need to judge a pod.
 
     `priority_threshold` is the policy's, resolved against the cluster's PriorityClasses.
     """
@@ -36,18 +35,20 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     now: datetime
 
     @classmethod
-    def of(
-        cls, snapshot: Snapshot, policy: Policy, state: State, now: datetime, book: UsageBook
-    ) -> "EligibilityContext":
+    def of(cls, book: UsageBook, state: State) -> "EligibilityContext":
         """The context of one cycle.
 
         Raises:
             ConfigurationError: the policy names a PriorityClass that the cluster does not have.
         """
-        threshold = resolve_threshold(policy, snapshot.cluster.priority_classes)
-        kinds = policy.protections.understood_owner_kinds
-        cluster = with_declared_workloads(snapshot.cluster, kinds)
-        return cls(cluster, policy, state, book, threshold, now)
+        policy, cluster = book.policy, book.snapshot.cluster
+        threshold = resolve_threshold(policy, cluster.priority_classes)
+        cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
+        return cls(cluster, policy, state, book, threshold, book.now)
+
+    def with_state(self, state: State) -> "EligibilityContext":
+        """The same context after earlier evictions were judged."""
+        return msgspec.structs.replace(self, state=state)
 
     @property
     def protections(self) -> Protections:
@@ -137,7 +138,7 @@ def _put(values: dict[str, T], key: str, value: T | None) -> None:
         values[key] = value
 
 
-Finding = tuple[RefusalReason, str] | None
-"""Why a pod must stay, with what was found; None if the rule has nothing against a move."""
+Refused = Finding[RefusalReason] | None
+"""Why a pod must stay; None if the rule has nothing against a move."""
 
-Rule = Callable[[Pod, EligibilityContext], Finding]
+Rule = Callable[[Pod, EligibilityContext], Refused]

@@ -5,8 +5,8 @@ read; so none of them is moved.
 """
 
 from desched.model.cluster import Pod
-from desched.model.plan import RefusalReason
-from desched.planning.eligibility.context import EligibilityContext, Finding
+from desched.model.plan import Finding, RefusalReason
+from desched.planning.eligibility.context import EligibilityContext, Refused
 
 GROUP_MARKS = (
     "gang.scheduling.koordinator.sh/name",
@@ -26,20 +26,20 @@ LEAST_MEMBERS = "scheduling.volcano.sh/group-min-member"
 """On a workload: how many pods of such a group have to run, 1 unless this says otherwise."""
 
 
-def grouped(pod: Pod, context: EligibilityContext) -> Finding:
+def grouped(pod: Pod, context: EligibilityContext) -> Refused:
     """Members of a group, by what their labels, annotations or specification say."""
     if pod.has_scheduling_group:
-        return RefusalReason.POD_GROUP, "by its specification"
+        return Finding(RefusalReason.POD_GROUP, "by its specification")
     for key in GROUP_MARKS:
         value = pod.labels.get(key, pod.annotations.get(key))
         if value is not None:
-            return RefusalReason.POD_GROUP, f"{key}: {value}"
+            return Finding(RefusalReason.POD_GROUP, f"{key}: {value}")
     group = pod.annotations.get(VOLCANO_GROUP, "")
     if group and not group.startswith(GENERATED_PREFIX):
-        return RefusalReason.POD_GROUP, f"{VOLCANO_GROUP}: {group}"
+        return Finding(RefusalReason.POD_GROUP, f"{VOLCANO_GROUP}: {group}")
     workload = context.cluster.workload_of(pod)
     for annotations in (pod.annotations, workload.annotations if workload else {}):
         least = annotations.get(LEAST_MEMBERS, "1")
         if least.strip() not in {"0", "1"}:
-            return RefusalReason.POD_GROUP, f"{LEAST_MEMBERS}: {least}"
+            return Finding(RefusalReason.POD_GROUP, f"{LEAST_MEMBERS}: {least}")
     return None

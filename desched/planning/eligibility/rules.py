@@ -5,10 +5,10 @@ marked with `_lifted` do not hold for a pod whose annotations ask for a move (`c
 """
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod
-from desched.model.plan import RefusalReason
+from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility import availability, pod_groups, recent_moves, volumes
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
-from desched.planning.eligibility.context import EligibilityContext, Finding, Rule
+from desched.planning.eligibility.context import EligibilityContext, Refused, Rule
 from desched.planning.eligibility.controllers import kind_of, top_owner
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -18,7 +18,7 @@ SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease", 
 """The cluster's own machinery and desched itself; a policy has to include them by name."""
 
 
-def refuse(pod: Pod, context: EligibilityContext) -> Finding:
+def refuse(pod: Pod, context: EligibilityContext) -> Refused:
     """Why the pod must stay, None if it may be moved."""
     for rule in RULES:
         finding = rule(pod, context)
@@ -30,7 +30,7 @@ def refuse(pod: Pod, context: EligibilityContext) -> Finding:
 def _lifted(rule: Rule) -> Rule:
     """The rule, unless annotations ask for a move."""
 
-    def lifted(pod: Pod, context: EligibilityContext) -> Finding:
+    def lifted(pod: Pod, context: EligibilityContext) -> Refused:
         finding = rule(pod, context)
         return None if finding is None or context.eviction_annotations(pod).asks else finding
 
@@ -40,134 +40,140 @@ def _lifted(rule: Rule) -> Rule:
 # Never, whatever the policy says.
 
 
-def _kubelet_owned(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
+def _kubelet_owned(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
     if MIRROR_ANNOTATION in pod.annotations or (pod.owner and pod.owner.kind == "Node"):
-        return RefusalReason.MIRROR_POD, ""
+        return Finding(RefusalReason.MIRROR_POD)
     if pod.annotations.get(SOURCE_ANNOTATION, "api") != "api":
-        return RefusalReason.STATIC_POD, ""
+        return Finding(RefusalReason.STATIC_POD)
     return None
 
 
-def _daemonset(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
+def _daemonset(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
     if pod.owner and pod.owner.kind == "DaemonSet":
-        return RefusalReason.DAEMONSET_POD, ""
+        return Finding(RefusalReason.DAEMONSET_POD)
     return None
 
 
-def _state(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
+def _state(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
     if pod.deleting:
-        return RefusalReason.TERMINATING, ""
+        return Finding(RefusalReason.TERMINATING)
     if pod.phase != "Running":
-        return RefusalReason.NOT_RUNNING, pod.phase
+        return Finding(RefusalReason.NOT_RUNNING, pod.phase)
     if not pod.ready:
-        return RefusalReason.NOT_READY, ""
+        return Finding(RefusalReason.NOT_READY)
     return None
 
 
-def _opted_out(pod: Pod, context: EligibilityContext) -> Finding:
+def _opted_out(pod: Pod, context: EligibilityContext) -> Refused:
     consent = context.eviction_annotations(pod)
-    return (RefusalReason.OPTED_OUT, consent.detail) if consent.forbids else None
+    return Finding(RefusalReason.OPTED_OUT, consent.detail) if consent.forbids else None
 
 
-def _owner(pod: Pod, context: EligibilityContext) -> Finding:
+def _owner(pod: Pod, context: EligibilityContext) -> Refused:
     owner = top_owner(pod, context.cluster)
     if owner is None:
-        return RefusalReason.BARE_POD, ""
+        return Finding(RefusalReason.BARE_POD)
     if context.cluster.workload_of(pod) is None:
-        return RefusalReason.OWNER_NOT_UNDERSTOOD, f"{kind_of(owner)} {owner.name}"
+        return Finding(RefusalReason.OWNER_NOT_UNDERSTOOD, f"{kind_of(owner)} {owner.name}")
     return None
 
 
 # By policy.
 
 
-def _critical(pod: Pod, context: EligibilityContext) -> Finding:
+def _critical(pod: Pod, context: EligibilityContext) -> Refused:
     if context.protections.system_critical and pod.priority >= SYSTEM_CRITICAL_PRIORITY:
-        return RefusalReason.SYSTEM_CRITICAL, f"priority {pod.priority}"
+        return Finding(RefusalReason.SYSTEM_CRITICAL, f"priority {pod.priority}")
     return None
 
 
-def _priority(pod: Pod, context: EligibilityContext) -> Finding:
+def _priority(pod: Pod, context: EligibilityContext) -> Refused:
     threshold = context.priority_threshold
     if threshold is not None and pod.priority >= threshold:
-        return RefusalReason.PRIORITY_THRESHOLD, f"priority {pod.priority}, threshold {threshold}"
+        return Finding(
+            RefusalReason.PRIORITY_THRESHOLD, f"priority {pod.priority}, threshold {threshold}"
+        )
     return None
 
 
-def _namespace(pod: Pod, context: EligibilityContext) -> Finding:
+def _namespace(pod: Pod, context: EligibilityContext) -> Refused:
     included = context.protections.included_namespaces
     excluded = pod.namespace in context.protections.excluded_namespaces
     if excluded or (included and pod.namespace not in included):
-        return RefusalReason.NAMESPACE_EXCLUDED, pod.namespace
+        return Finding(RefusalReason.NAMESPACE_EXCLUDED, pod.namespace)
     if pod.namespace in SYSTEM_NAMESPACES and not included:
-        return RefusalReason.SYSTEM_NAMESPACE, pod.namespace
+        return Finding(RefusalReason.SYSTEM_NAMESPACE, pod.namespace)
     selector = context.protections.namespace_labels
     labels = context.cluster.namespaces.get(pod.namespace, {})
     if selector is not None and not selector.matches(labels):
-        return RefusalReason.NAMESPACE_NOT_SELECTED, pod.namespace
+        return Finding(RefusalReason.NAMESPACE_NOT_SELECTED, pod.namespace)
     return None
 
 
-def _labels(pod: Pod, context: EligibilityContext) -> Finding:
+def _labels(pod: Pod, context: EligibilityContext) -> Refused:
     selector = context.protections.labels
     if selector is not None and not selector.matches(pod.labels):
-        return RefusalReason.LABELS_NOT_SELECTED, ""
+        return Finding(RefusalReason.LABELS_NOT_SELECTED)
     return None
 
 
-def _resource_claims(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
+def _resource_claims(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
     # Whether another node has such a device free is not evaluated.
-    return (RefusalReason.RESOURCE_CLAIMS, "") if pod.has_resource_claims else None
+    return Finding(RefusalReason.RESOURCE_CLAIMS) if pod.has_resource_claims else None
 
 
-def _preference(pod: Pod, context: EligibilityContext) -> Finding:
+def _preference(pod: Pod, context: EligibilityContext) -> Refused:
     if (
         context.protections.prefer_no_eviction_is_mandatory
         and PREFER_NO_EVICTION_ANNOTATION in pod.annotations
         and not context.eviction_annotations(pod).overrides
     ):
-        return RefusalReason.PREFERS_NO_EVICTION, PREFER_NO_EVICTION_ANNOTATION
+        return Finding(RefusalReason.PREFERS_NO_EVICTION, PREFER_NO_EVICTION_ANNOTATION)
     return None
 
 
-def _min_age(pod: Pod, context: EligibilityContext) -> Finding:
+def _min_age(pod: Pod, context: EligibilityContext) -> Refused:
     least_seconds = context.protections.min_pod_age_seconds
     if not least_seconds:
         return None
     if pod.started_at is None:
-        return RefusalReason.TOO_YOUNG, "its start time is not known"
+        return Finding(RefusalReason.TOO_YOUNG, "its start time is not known")
     age_seconds = (context.now - pod.started_at).total_seconds()
     if age_seconds < least_seconds:
-        return RefusalReason.TOO_YOUNG, f"{age_seconds:.0f} s old, minPodAge {least_seconds} s"
+        return Finding(
+            RefusalReason.TOO_YOUNG, f"{age_seconds:.0f} s old, minPodAge {least_seconds} s"
+        )
     return None
 
 
-def _grace_period(pod: Pod, context: EligibilityContext) -> Finding:
+def _grace_period(pod: Pod, context: EligibilityContext) -> Refused:
     longest_seconds = context.protections.max_grace_period_seconds
     if pod.grace_period_seconds > longest_seconds:
         detail = f"{pod.grace_period_seconds} s, maxGracePeriod {longest_seconds} s"
-        return RefusalReason.LONG_GRACE_PERIOD, detail
+        return Finding(RefusalReason.LONG_GRACE_PERIOD, detail)
     return None
 
 
 # For now.
 
 
-def _resize(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
-    return (RefusalReason.RESIZE_UNDER_WAY, "") if pod.resizing else None
+def _resize(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
+    return Finding(RefusalReason.RESIZE_UNDER_WAY) if pod.resizing else None
 
 
-def _seen_by_windows(pod: Pod, context: EligibilityContext) -> Finding:
+def _seen_by_windows(pod: Pod, context: EligibilityContext) -> Refused:
     window_seconds = context.book.longest_window_seconds
     if context.book.seen_share(pod, window_seconds) < 1.0:
-        return RefusalReason.TOO_YOUNG, f"runs for less than the longest window, {window_seconds} s"
+        return Finding(
+            RefusalReason.TOO_YOUNG, f"runs for less than the longest window, {window_seconds} s"
+        )
     return None
 
 
-def _usage(pod: Pod, context: EligibilityContext) -> Finding:
+def _usage(pod: Pod, context: EligibilityContext) -> Refused:
     for resource in context.book.windows:
         if not context.book.measured(pod, resource):
-            return RefusalReason.USAGE_UNKNOWN, f"no {resource.value} usage measured"
+            return Finding(RefusalReason.USAGE_UNKNOWN, f"no {resource.value} usage measured")
     return None
 
 

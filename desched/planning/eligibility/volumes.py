@@ -11,9 +11,9 @@ import posixpath
 from fnmatch import fnmatchcase
 
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
-from desched.model.plan import RefusalReason
+from desched.model.plan import Finding, RefusalReason
 from desched.model.selectors import NodeSelectorTerm, Operator
-from desched.planning.eligibility.context import EligibilityContext, Finding
+from desched.planning.eligibility.context import EligibilityContext, Refused
 
 CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
 HOSTNAME_KEYS = frozenset({"kubernetes.io/hostname", "metadata.name"})
@@ -39,7 +39,7 @@ DRIVER_PATHS = (
 """Devices, their drivers and their runtimes, as patterns; `*` stands for slashes too."""
 
 
-def claims(pod: Pod, context: EligibilityContext) -> Finding:
+def claims(pod: Pod, context: EligibilityContext) -> Refused:
     """PersistentVolumeClaims that the policy protects, all of them or those of some classes."""
     if not context.protections.pvc_pods:
         return None
@@ -50,30 +50,30 @@ def claims(pod: Pod, context: EligibilityContext) -> Finding:
         claim = context.cluster.claims.get((pod.namespace, volume.claim))
         # A claim that is not there, or has no class, might be of a protected one.
         if not protected or claim is None or claim.storage_class in {"", *protected}:
-            return RefusalReason.PVC_POD, volume.claim
+            return Finding(RefusalReason.PVC_POD, volume.claim)
     return None
 
 
-def node_bound_volumes(pod: Pod, context: EligibilityContext) -> Finding:
+def node_bound_volumes(pod: Pod, context: EligibilityContext) -> Refused:
     """Volumes that no other node can reach, or of which that is not known."""
     for volume in pod.volumes:
         if volume.kind in CLAIMS:
             found = _node_bound(pod, volume, context)
             if found:
-                return RefusalReason.NODE_BOUND_VOLUME, f"claim {volume.claim}: {found}"
+                return Finding(RefusalReason.NODE_BOUND_VOLUME, f"claim {volume.claim}: {found}")
     return None
 
 
-def disk_storage(pod: Pod, context: EligibilityContext) -> Finding:
+def disk_storage(pod: Pod, context: EligibilityContext) -> Refused:
     """An emptyDir on disk, which is lost with the pod."""
     if context.protections.local_storage and any(
         volume.kind is VolumeKind.EMPTY_DIR and not volume.in_memory for volume in pod.volumes
     ):
-        return RefusalReason.LOCAL_STORAGE, VolumeKind.EMPTY_DIR.value
+        return Finding(RefusalReason.LOCAL_STORAGE, VolumeKind.EMPTY_DIR.value)
     return None
 
 
-def host_paths(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG001 (a Rule)
+def host_paths(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
     """A hostPath that other nodes may not have, or not with the same in it."""
     for volume in pod.volumes:
         if volume.kind is not VolumeKind.HOST_PATH:
@@ -82,9 +82,9 @@ def host_paths(pod: Pod, context: EligibilityContext) -> Finding:  # noqa: ARG00
         if any(path == same or path.startswith(f"{same}/") for same in SAME_ON_EVERY_NODE):
             continue
         if not any(fnmatchcase(path, pattern) for pattern in DRIVER_PATHS):
-            return RefusalReason.HOST_PATH, volume.path
+            return Finding(RefusalReason.HOST_PATH, volume.path)
         if not _requests_a_device(pod):
-            return RefusalReason.HOST_PATH, f"{volume.path}, and it requests no device"
+            return Finding(RefusalReason.HOST_PATH, f"{volume.path}, and it requests no device")
     return None
 
 

@@ -4,7 +4,7 @@ A source is judged by the lowest of its windows, less what has left since; a des
 highest, plus what has come. Both lean to fewer evictions.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from desched.model.cluster import Node
 from desched.model.load import Unknown
 from desched.model.plan import (
+    Finding,
     HoldReason,
     NodeClass,
     NodeReason,
@@ -20,7 +21,6 @@ from desched.model.plan import (
     ResourcePressure,
 )
 from desched.model.resources import Resource
-from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.planning.overload.departed_load import DepartedLoad
 from desched.planning.overload.measurement import measure
@@ -35,48 +35,66 @@ from desched.policy.policy import NodePool, Policy
 
 
 class Pressure(msgspec.Struct, frozen=True, gc=False):
-    """Every node's class; `known` holds the states of the nodes in scope with trusted load.
+    """Every node's class; `known` holds the nodes in scope with trusted load, by name.
 
-    `settling` names nodes that lost a pod less than their shortest window ago; `waiting` has every
-    overloaded node that is not relieved now, and the reason that its pods get. `hold` says that
-    every overloaded node is in a pool that needs capacity, not moves.
+    `waiting` has every overloaded node that is not relieved now, and the reason that its pods get.
+    `hold` says that every overloaded node is in a pool that needs capacity, not moves.
     """
 
     known: Mapping[str, LoadedNode]
     verdicts: tuple[NodeVerdict, ...]
-    settling: frozenset[str]
-    waiting: Mapping[str, tuple[RefusalReason, str]]
-    hold: tuple[HoldReason, str] | None = None
+    waiting: Mapping[str, Finding[RefusalReason]]
+    hold: Finding[HoldReason] | None = None
 
     def of_class(self, node_class: NodeClass) -> list[LoadedNode]:
         """The known nodes of a class, by name."""
         return [s for s in self.known.values() if s.verdict.node_class is node_class]
 
+    def with_waits(self, waits: Mapping[str, "Wait"]) -> "Pressure":
+        """The same with these overloaded nodes waiting, whatever they waited for before."""
+        if not waits:
+            return self
+        known = {
+            name: _waiting(loaded, waits[name]) if name in waits else loaded
+            for name, loaded in self.known.items()
+        }
+        verdicts = (known[v.node].verdict if v.node in waits else v for v in self.verdicts)
+        refused = {name: Finding(wait.refusal, wait.detail) for name, wait in waits.items()}
+        return msgspec.structs.replace(
+            self, known=known, verdicts=tuple(verdicts), waiting={**self.waiting, **refused}
+        )
 
-def classify(snapshot: Snapshot, policy: Policy, state: State, book: UsageBook) -> Pressure:
-    """Class every node by its load, beside the other nodes of its pool."""
+
+def classify(book: UsageBook, state: State) -> Pressure:
+    """Class every node by its load, beside the other nodes of its pool.
+
+    Args:
+        book: the snapshot, the policy and what pods use.
+        state: evictions that the measurements have not fully seen.
+    """
+    policy = book.policy
     departed_load = DepartedLoad(state, book)
-    pools, left_out = _measured(snapshot.cluster.nodes, policy, book, departed_load)
-    loaded_nodes = {s.node.name: s for pool in pools for s in _loaded_nodes(pool, policy)}
-    overloaded = {
-        n: s for n, s in loaded_nodes.items() if s.verdict.node_class is NodeClass.OVERLOADED
-    }
-    settling = departed_load.settling(policy.shortest_window_seconds)
-    saturated = saturation(loaded_nodes.values(), policy.destination_selector)
-    found = (
-        (name, _restrained(loaded, state, book.now) or _wait(loaded, settling, saturated, book))
-        for name, loaded in overloaded.items()
-    )
-    waits = {name: wait for name, wait in found if wait is not None}
-    loaded_nodes |= {name: _waiting(loaded_nodes[name], wait) for name, wait in waits.items()}
-    verdicts = [*left_out, *(loaded.verdict for loaded in loaded_nodes.values())]
-    return Pressure(
-        {name: loaded_nodes[name] for name in sorted(loaded_nodes)},
+    pools, left_out = _measured(book, departed_load)
+    loaded_nodes = [loaded for pool in pools for loaded in _loaded_nodes(pool, policy)]
+    saturated = saturation(loaded_nodes, policy.destination_selector)
+    verdicts = [*left_out, *(loaded.verdict for loaded in loaded_nodes)]
+    pressure = Pressure(
+        {s.node.name: s for s in sorted(loaded_nodes, key=lambda s: s.node.name)},
         tuple(sorted(verdicts, key=lambda verdict: verdict.node)),
-        settling,
-        {name: (wait.refusal, wait.detail) for name, wait in waits.items()},
-        saturation_hold(overloaded.values(), saturated),
+        {},
     )
+    overloaded = pressure.of_class(NodeClass.OVERLOADED)
+    settling = departed_load.settling(policy.shortest_window_seconds)
+    found = {s.node.name: _wait(s, settling, saturated, book) for s in overloaded}
+    pressure = pressure.with_waits({name: wait for name, wait in found.items() if wait is not None})
+    return msgspec.structs.replace(pressure, hold=saturation_hold(overloaded, saturated))
+
+
+def restrain(pressure: Pressure, state: State, now: datetime) -> Pressure:
+    """The classes with what people paused and what cools down after earlier moves."""
+    overloaded = pressure.of_class(NodeClass.OVERLOADED)
+    found = {loaded.node.name: _restraint(loaded, state, now) for loaded in overloaded}
+    return pressure.with_waits({name: wait for name, wait in found.items() if wait is not None})
 
 
 class _Pool(msgspec.Struct, frozen=True):
@@ -87,21 +105,25 @@ class _Pool(msgspec.Struct, frozen=True):
 
 
 def _measured(
-    nodes: Iterable[Node], policy: Policy, book: UsageBook, departed_load: DepartedLoad
+    book: UsageBook, departed_load: DepartedLoad
 ) -> tuple[Collection[_Pool], list[NodeVerdict]]:
     """The nodes by pool, and the verdicts on those that are out of scope or unknown."""
+    policy = book.policy
     pools: dict[str, _Pool] = {}
     left_out: list[NodeVerdict] = []
-    for node in nodes:
+    for node in book.snapshot.cluster.nodes:
         excluded = out_of_scope(node, policy, book.now)
-        if excluded:
-            left_out.append(NodeVerdict(node.name, NodeClass.OUT_OF_SCOPE, (), *excluded))
+        if excluded is not None:
+            why = (excluded.reason, excluded.detail)
+            left_out.append(NodeVerdict(node.name, NodeClass.OUT_OF_SCOPE, (), *why))
             continue
         pool = policy.pool_of(node.labels)
         loads = measure(node, pool.rules, book, departed_load)
         if isinstance(loads, Unknown):
-            why = (loads.reason, loads.detail, pool.name)
-            left_out.append(NodeVerdict(node.name, NodeClass.UNKNOWN, (), *why))
+            verdict = NodeVerdict(
+                node.name, NodeClass.UNKNOWN, (), loads.reason, loads.detail, pool.name
+            )
+            left_out.append(verdict)
         else:
             pools.setdefault(pool.name, _Pool(pool, [])).nodes.append((node, loads))
     return pools.values(), left_out
@@ -120,8 +142,8 @@ def _wait(
 ) -> Wait | None:
     if loaded.node.name in settling:
         shortest_seconds = book.policy.shortest_window_seconds
-        cool_downs = f"lost a pod less than {shortest_seconds} s ago"
-        return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, cool_downs)
+        detail = f"lost a pod less than {shortest_seconds} s ago"
+        return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, detail)
     if lasted := not_sustained(loaded, book):
         return Wait(NodeReason.NOT_SUSTAINED_YET, RefusalReason.NOT_SUSTAINED_YET, lasted)
     for pressure in loaded.overloaded:
@@ -130,7 +152,7 @@ def _wait(
     return None
 
 
-def _restrained(loaded: LoadedNode, state: State, now: datetime) -> Wait | None:
+def _restraint(loaded: LoadedNode, state: State, now: datetime) -> Wait | None:
     """Why the node is left alone for a while because of what came of earlier moves."""
     pause = pool_pause(loaded.verdict.pool, state, now)
     if pause is not None:

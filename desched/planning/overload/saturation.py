@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from desched.model.plan import HoldReason, ResourcePressure
+from desched.model.plan import Finding, HoldReason, ResourcePressure
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.planning.overload.node_load import LoadedNode
@@ -37,7 +37,7 @@ def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) 
 
 def saturation_hold(
     overloaded: Collection[LoadedNode], saturated: Saturated
-) -> tuple[HoldReason, str] | None:
+) -> Finding[HoldReason] | None:
     """The hold of the cycle, if there is no overloaded node that moves could help."""
     reasons = [
         next(
@@ -52,7 +52,7 @@ def saturation_hold(
     ]
     if not reasons or not all(reasons):
         return None
-    return HoldReason.CLUSTER_SATURATED, "; ".join(sorted(set(reasons)))
+    return Finding(HoldReason.CLUSTER_SATURATED, "; ".join(sorted(set(reasons))))
 
 
 def _why(nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSelector) -> str:

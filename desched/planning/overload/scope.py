@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from desched.model.cluster import Node
-from desched.model.plan import NodeReason
+from desched.model.plan import Finding, NodeReason
 from desched.policy.policy import Policy
 
 REMOVAL_TAINTS = frozenset(
@@ -39,39 +39,39 @@ VIRTUAL_TAINT = "virtual-kubelet.io/provider"
 VIRTUAL_LABELS = (("type", "virtual-kubelet"), ("eks.amazonaws.com/compute-type", "fargate"))
 
 
-def out_of_scope(node: Node, policy: Policy, now: datetime) -> tuple[NodeReason, str] | None:
+def out_of_scope(node: Node, policy: Policy, now: datetime) -> Finding[NodeReason] | None:
     """Why the node is neither source nor destination, None if it is in scope."""
     if not policy.looks_at(node.labels):
-        return NodeReason.NOT_SELECTED, ""
+        return Finding(NodeReason.NOT_SELECTED, "")
     taints = {taint.key for taint in node.taints}
     return _never_measured(node, taints) or _not_fit(node, taints) or _too_young(node, policy, now)
 
 
-def _never_measured(node: Node, taints: set[str]) -> tuple[NodeReason, str] | None:
+def _never_measured(node: Node, taints: set[str]) -> Finding[NodeReason] | None:
     if VIRTUAL_TAINT in taints or any(node.labels.get(k) == v for k, v in VIRTUAL_LABELS):
-        return NodeReason.VIRTUAL, ""
+        return Finding(NodeReason.VIRTUAL, "")
     if node.operating_system != "linux":
-        return NodeReason.NOT_LINUX, node.operating_system
+        return Finding(NodeReason.NOT_LINUX, node.operating_system)
     return None
 
 
-def _not_fit(node: Node, taints: set[str]) -> tuple[NodeReason, str] | None:
+def _not_fit(node: Node, taints: set[str]) -> Finding[NodeReason] | None:
     if not node.ready or taints & NOT_READY_TAINTS:
-        return NodeReason.NOT_READY, ", ".join(sorted(taints & NOT_READY_TAINTS))
+        return Finding(NodeReason.NOT_READY, ", ".join(sorted(taints & NOT_READY_TAINTS)))
     if node.deleting:
-        return NodeReason.BEING_REMOVED, "it has a deletion timestamp"
+        return Finding(NodeReason.BEING_REMOVED, "it has a deletion timestamp")
     if node.unschedulable:
-        return NodeReason.BEING_REMOVED, "it is cordoned"
+        return Finding(NodeReason.BEING_REMOVED, "it is cordoned")
     if taints & REMOVAL_TAINTS:
-        return NodeReason.BEING_REMOVED, ", ".join(sorted(taints & REMOVAL_TAINTS))
+        return Finding(NodeReason.BEING_REMOVED, ", ".join(sorted(taints & REMOVAL_TAINTS)))
     if taints & PRESSURE_TAINTS:
-        return NodeReason.UNDER_PRESSURE, ", ".join(sorted(taints & PRESSURE_TAINTS))
+        return Finding(NodeReason.UNDER_PRESSURE, ", ".join(sorted(taints & PRESSURE_TAINTS)))
     return None
 
 
-def _too_young(node: Node, policy: Policy, now: datetime) -> tuple[NodeReason, str] | None:
+def _too_young(node: Node, policy: Policy, now: datetime) -> Finding[NodeReason] | None:
     age_seconds = (now - node.created_at).total_seconds()
     if age_seconds >= policy.longest_window_seconds:
         return None
     detail = f"{age_seconds:.0f} s old, the longest window is {policy.longest_window_seconds} s"
-    return NodeReason.TOO_YOUNG, detail
+    return Finding(NodeReason.TOO_YOUNG, detail)

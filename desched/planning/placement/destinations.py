@@ -5,14 +5,14 @@ move takes its room and changes what the scheduler sees, so that moves are judge
 other on the state that the earlier ones leave.
 """
 
-from collections import Counter
+import copy
 from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod
-from desched.model.plan import LandingChance, RefusalReason
+from desched.model.plan import Finding, LandingChance, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.kube_scheduler.node_arrays import Mask
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
@@ -38,8 +38,6 @@ IF_EARLIER_LATE = (
     "landed, to where it may meet them and do harm"
 )
 
-Denial = tuple[RefusalReason, str]
-
 
 class Destination(msgspec.Struct, frozen=True):
     """Where a pod is expected, and the probability of a landing that does not help.
@@ -62,13 +60,6 @@ class Destination(msgspec.Struct, frozen=True):
         """The likeliest nodes with their probabilities."""
         chances = self.landing.chances(NAMED_SHARE, MOST_NAMED)
         return tuple(LandingChance(node, probability) for node, probability in chances)
-
-
-_History = tuple[int, str]
-"""The pods that have moved in their order: the number of a shorter such history, and one more."""
-
-_Question = tuple[int, str, tuple[float, ...]]
-"""The number of a history; the pod that is asked about, and what it is charged."""
 
 
 class Destinations:
@@ -94,61 +85,32 @@ class Destinations:
         self._feedback = feedback or LandingFeedback()
         self._moves: tuple[PlannedMove, ...] = ()
         self._known_delays: tuple[LateLandings, ...] | None = None
-        self._gone = 0
-        self._histories: dict[_History, int] = {}
-        self._denials: dict[_Question, Denial] = {}
-        self._steps = Counter[str]()
-
-    @property
-    def steps(self) -> int:
-        """How often places were copied, looked for or taken, and moves forecast again.
-
-        All copies count together.
-
-        It measures how long planning has taken, but the same on every machine.
-        """
-        return self._steps.total()
 
     def copy(self) -> "Destinations":
         """A trial that can be thrown away."""
-        trial = object.__new__(Destinations)
-        trial.__dict__.update(self.__dict__)
+        trial: Destinations = copy.copy(self)
         trial.free = self.free.copy()
-        trial._steps["copy"] += 1
         return trial
 
     def without_limits(self) -> "Destinations":
         """The same places if a destination could await any number of replacements."""
-        unlimited = self.copy()
-        feedback = msgspec.structs.replace(self._feedback, most_awaited=None)
-        unlimited.__dict__.update(_feedback=feedback, _denials={})
+        unlimited: Destinations = self.copy()
+        unlimited._feedback = msgspec.structs.replace(self._feedback, most_awaited=None)
         return unlimited
 
-    def find(self, pod: Pod, charge: Mapping[Resource, float]) -> Destination | Denial:
-        """Where the pod would go as things stand now, or why it should stay.
-
-        What is denied after some moves stays denied after the same ones, so all copies remember it.
-        """
-        self._steps["find"] += 1
-        question = self._gone, pod.uid, tuple(charge.values())
-        denial = self._denials.get(question)
-        if denial is not None:
-            return denial
-        found = self._find(pod, charge)
-        if not isinstance(found, Destination):
-            self._denials[question] = found
-        return found
-
-    def _find(self, pod: Pod, charge: Mapping[Resource, float]) -> Destination | Denial:
+    def find(
+        self, pod: Pod, charge: Mapping[Resource, float]
+    ) -> Destination | Finding[RefusalReason]:
+        """Where the pod would go as things stand now, or why it should stay."""
         fit = self.free.fit(pod, pod.node, charge)
         if not fit.under_ceiling.any():
             if fit.requests.any():
-                return RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation
-            return RefusalReason.NO_NODE_FITS, fit.explanation
+                return Finding(RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation)
+            return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)
         successor = self.free.successor(pod)
         if successor is not None:
-            return RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for such room"
-        landing_limits = LandingLimits(
+            return Finding(RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for such room")
+        limits = LandingLimits(
             pod,
             charge,
             self.free,
@@ -157,41 +119,44 @@ class Destinations:
             self._feedback.crowded_nodes(self.free.arrays),
             self._bearable(pod),
         )
-        return self._destination(forecast(pod, self.free, self._view), landing_limits)
+        return self._destination(forecast(pod, self.free, self._view), limits)
 
-    def _destination(self, landing: Landing, landing_limits: LandingLimits) -> Destination | Denial:
+    def _destination(
+        self, landing: Landing, limits: LandingLimits
+    ) -> Destination | Finding[RefusalReason]:
         """Where the pod would go, with further soft taints if there have to be any."""
-        view, bad = self._view, landing_limits.bad
+        view, bad = self._view, limits.bad
         risk = landing.risk(bad)
-        if not landing_limits.bears(risk, landing):
-            found = self._steer(landing, view, bad, landing_limits.is_harmless)
+        if not limits.bears(risk, landing):
+            found = self._steer(landing, view, bad, limits.is_harmless)
             if found is None:
-                return RefusalReason.LANDING_RISK, self._explain(landing, landing_limits)
+                return Finding(RefusalReason.LANDING_RISK, self._explain(landing, limits))
             view, landing = found, landing.seen_by(found)
             risk = landing.risk(bad)
-        expected, crowded = landing_limits.expected(landing), ""
-        avoided = bad | landing_limits.crowded
-        if landing_limits.crowded[expected]:
+        expected, crowded = limits.expected(landing), ""
+        avoided = bad | limits.crowded
+        if limits.crowded[expected]:
             crowded = self._feedback.crowded(landing.names[expected])
-            found = self._steer(landing, view, avoided, landing_limits.is_bearable)
+            found = self._steer(landing, view, avoided, limits.is_bearable)
             if found is None:
-                return RefusalReason.LIMIT_IN_FLIGHT, crowded
+                return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
             view, landing = found, landing.seen_by(found)
-            risk, expected = landing.risk(bad), landing_limits.expected(landing)
-        move = PlannedMove.considered(landing, view, bad, landing_limits.charge)
+            risk, expected = landing.risk(bad), limits.expected(landing)
+        move = PlannedMove.considered(landing, view, bad, limits.charge)
         later = (delay.followed_by(move) for delay in self._delays(view))
         if not all(delay.lands_well(self.free, self._bearable) for delay in later):
             if crowded:
-                return RefusalReason.LIMIT_IN_FLIGHT, crowded
-            return RefusalReason.LANDING_RISK, IF_EARLIER_LATE if view is self._view else IF_LATE
+                return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
+            why = IF_EARLIER_LATE if view is self._view else IF_LATE
+            return Finding(RefusalReason.LANDING_RISK, why)
         return Destination(
             landing,
             landing.names[expected],
             risk,
-            int(np.count_nonzero(landing_limits.fit.under_ceiling)),
+            int(np.count_nonzero(limits.fit.under_ceiling)),
             view,
             bad,
-            relied_on(landing, view, avoided, landing_limits.is_bearable),
+            relied_on(landing, view, avoided, limits.is_bearable),
         )
 
     def take(self, destination: Destination, pod: Pod, charge: Mapping[Resource, float]) -> None:
@@ -199,7 +164,6 @@ class Destinations:
 
         The place is the one that was found for it as things stand now.
         """
-        self._steps["take"] += 1
         following, expected = (
             after(destination.view, destination.landing),
             destination.expected_node,
@@ -218,8 +182,6 @@ class Destinations:
         self._moves, self._known_delays = moves, None
         self._view = following
         self._feedback = self._feedback.awaiting(expected)
-        gone = self._gone, pod.uid
-        self._gone = self._histories.setdefault(gone, len(self._histories) + 1)
 
     def _bearable(self, pod: Pod) -> float:
         """The highest bearable risk of the pod's landing, less what its pool is distrusted by."""
@@ -228,11 +190,9 @@ class Destinations:
     def _delays(self, view: SchedulerView) -> tuple[LateLandings, ...]:
         """How replacements of the moves so far may be late for the taints of the view."""
         if view is not self._view:
-            self._steps["forecast"] += len(self._moves)
             return delays(self._moves, view)
         if self._known_delays is None:
             self._known_delays = delays(self._moves, view)
-            self._steps["forecast"] += sum(len(delay.late) for delay in self._known_delays)
         return self._known_delays
 
     def _steer(
@@ -243,8 +203,8 @@ class Destinations:
             return None
         return steer(landing, view, avoided, self._within, is_enough)
 
-    def _explain(self, landing: Landing, landing_limits: LandingLimits) -> str:
-        pod, bad = landing_limits.pod, landing_limits.bad
+    def _explain(self, landing: Landing, limits: LandingLimits) -> str:
+        pod, bad = limits.pod, limits.bad
         back = float(landing.probabilities[landing.departure.source])
         alone, encounter = landing.risk_alone(bad), landing.risk_of_encounter(bad)
         found = (

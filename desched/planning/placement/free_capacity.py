@@ -5,8 +5,9 @@ once for each scheduling class; requests, other pods and projected load change w
 reservation. The filters themselves are in `desched.planning.filters`.
 """
 
+import copy
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -61,27 +62,16 @@ class FreeCapacity:
         self._filters = FilterChain(cluster, arrays)
         self._waiting = WaitingPods()
         self._is_destination = arrays.where(lambda node: node.name in destinations)
-        self._load = {
-            resource: np.array(
-                [destinations[n].highest[resource] if n in destinations else 0 for n in self.names],
-                dtype=float,
-            )
-            for resource in resources
-        }
-        self._ceilings = {
-            resource: np.array(
-                [destinations[n].ceiling(resource) if n in destinations else 0 for n in self.names],
-                dtype=float,
-            )
-            for resource in resources
-        }
-        self._targets = {
-            resource: np.array(
-                [destinations[n].target(resource) if n in destinations else 0 for n in self.names],
-                dtype=float,
-            )
-            for resource in resources
-        }
+        known = [destinations.get(name) for name in self.names]
+
+        def of_destinations(
+            ratio: Callable[[LoadedNode, Resource], float],
+        ) -> dict[Resource, Floats]:
+            return {r: np.array([ratio(d, r) if d else 0.0 for d in known]) for r in resources}
+
+        self._load = of_destinations(lambda node, resource: node.highest[resource])
+        self._ceilings = of_destinations(LoadedNode.ceiling)
+        self._targets = of_destinations(LoadedNode.target)
         self._expected: dict[Resource, Floats] = {}
         self._landed: dict[Resource, Floats] = {}
         self._denominator = {
@@ -101,8 +91,7 @@ class FreeCapacity:
 
     def copy(self) -> "FreeCapacity":
         """A trial that can be thrown away; what never changes is shared."""
-        trial = object.__new__(FreeCapacity)
-        trial.__dict__.update(self.__dict__)
+        trial: FreeCapacity = copy.copy(self)
         trial._filters = self._filters.copy()
         trial._load = {resource: column.copy() for resource, column in self._load.items()}
         return trial

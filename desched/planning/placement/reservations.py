@@ -6,17 +6,15 @@ from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.resources import Resource
 from desched.model.state import State
 from desched.planning.clocks import SEEMS_EARLIER
+from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
-from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import expected_node
-from desched.policy.policy import Policy
 
 
-def room_left(
-    cluster: ClusterState, policy: Policy, state: State, pressure: Pressure, book: UsageBook
-) -> FreeCapacity:
+def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
     """Room on every node after pending pods and awaited replacements; needs one known node."""
+    cluster, policy, book = context.cluster, context.policy, context.book
     destinations = {
         name: loaded
         for name, loaded in pressure.known.items()
@@ -33,7 +31,7 @@ def room_left(
         else:
             charge = {resource: book.expected(pod, resource) for resource in watched}
             free.reserve(node, pod, charge)
-    _reserve_replacements(free, cluster, state)
+    _reserve_replacements(free, cluster, context.state)
     return free
 
 

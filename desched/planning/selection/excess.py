@@ -64,7 +64,7 @@ class Excess:
         A need is what has to go for a resource to be at its stop line in one window; 1.0 is all of
         it. Pods are rows, needs are columns. A resource that is there already has no needs.
         """
-        arrays: list[Floats] = []
+        columns: list[Floats] = []
         choices: list[tuple[int, ...]] = []
         for load in self._loads:
             line = load.thresholds.stop_ratio + RELIEF_TOLERANCE_RATIO
@@ -74,11 +74,11 @@ class Excess:
             ]
             if min(needs) <= 0:
                 continue
-            choices.append(tuple(range(len(arrays), len(arrays) + len(needs))))
+            choices.append(tuple(range(len(columns), len(columns) + len(needs))))
             used = np.array([c.usage[load.resource] for c in candidates], dtype=float)
             used = used.reshape(len(candidates), len(needs))
-            arrays.extend(used[:, i] / need for i, need in enumerate(needs))
-        table = np.stack(arrays, axis=1) if arrays else np.zeros((len(candidates), 0))
+            columns.extend(used[:, i] / need for i, need in enumerate(needs))
+        table = np.stack(columns, axis=1) if columns else np.zeros((len(candidates), 0))
         return table, tuple(choices)
 
     def _share_left(self, load: SourceLoad, gone: Sequence[Candidate]) -> float:

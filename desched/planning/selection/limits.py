@@ -1,12 +1,13 @@
 """How many evictions are left to this plan: the policy's limits and PodDisruptionBudgets."""
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod
-from desched.model.plan import RefusalReason
+from desched.model.plan import Finding, RefusalReason
 from desched.model.state import EvictionRecord
 from desched.policy.policy import EvictionLimits, Share, count_of
 
@@ -23,7 +24,7 @@ OF_QUOTA = frozenset(
 """Why an eviction is not allowed in this plan although it would be right."""
 
 
-class Claim(msgspec.Struct, frozen=True, gc=False):
+class LimitUse(msgspec.Struct, frozen=True, gc=False):
     """One count that an eviction adds to: at most `limit` of this `key` in a plan."""
 
     key: tuple[str, str]
@@ -32,7 +33,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     detail: str
 
 
-class Quota(msgspec.Struct, frozen=True, gc=False):
+class Cap(msgspec.Struct, frozen=True, gc=False):
     """At most `most` of these pods, named by their position, may go."""
 
     most: int
@@ -61,7 +62,7 @@ class EvictionQuota:
         self._taken = Counter(
             key for r in in_flight for key in (("in flight", ""), ("in flight", r.workload_uid))
         )
-        self._claims: dict[str, tuple[Claim, ...]] = {}
+        self._uses: dict[str, tuple[LimitUse, ...]] = {}
         self._pods_in: Mapping[str, int] = (
             Counter(pod.namespace for pod in cluster.pods if not pod.finished)
             if isinstance(limits.namespace, Share)
@@ -80,48 +81,43 @@ class EvictionQuota:
 
     def copy(self) -> "EvictionQuota":
         """A trial that can be thrown away."""
-        trial = object.__new__(EvictionQuota)
-        trial.__dict__.update(self.__dict__)
+        trial: EvictionQuota = copy.copy(self)
         trial._taken = self._taken.copy()
         return trial
 
-    def refuse(self, pod: Pod) -> tuple[RefusalReason, str] | None:
+    def refuse(self, pod: Pod) -> Finding[RefusalReason] | None:
         """Why one more eviction of this pod is not allowed in this cycle, None if it is."""
-        for claim in self._claims_of(pod):
-            if self._taken[claim.key] >= claim.limit:
-                return claim.reason, claim.detail
+        for use in self._uses_of(pod):
+            if self._taken[use.key] >= use.limit:
+                return Finding(use.reason, use.detail)
         return None
 
     def take(self, pod: Pod) -> None:
         """Count an eviction of the pod."""
-        for claim in self._claims_of(pod):
-            self._taken[claim.key] += 1
+        for use in self._uses_of(pod):
+            self._taken[use.key] += 1
 
-    def left(self, pod: Pod) -> dict[tuple[str, str], int]:
-        """How many more may go of each count that an eviction of the pod adds to."""
-        return {c.key: max(0, c.limit - self._taken[c.key]) for c in self._claims_of(pod)}
-
-    def quotas(self, pods: Sequence[Pod]) -> list[Quota]:
+    def caps(self, pods: Sequence[Pod]) -> list[Cap]:
         """What is left of each limit and budget that not all of these pods together would keep."""
         members: dict[tuple[str, str], list[int]] = {}
         left: dict[tuple[str, str], int] = {}
         for position, pod in enumerate(pods):
-            for claim in self._claims_of(pod):
-                members.setdefault(claim.key, []).append(position)
-                left[claim.key] = max(0, claim.limit - self._taken[claim.key])
+            for use in self._uses_of(pod):
+                members.setdefault(use.key, []).append(position)
+                left[use.key] = max(0, use.limit - self._taken[use.key])
         return [
-            Quota(left[key], tuple(positions))
+            Cap(left[key], tuple(positions))
             for key, positions in members.items()
             if len(positions) > left[key]
         ]
 
-    def _claims_of(self, pod: Pod) -> tuple[Claim, ...]:
-        found = self._claims.get(pod.uid)
+    def _uses_of(self, pod: Pod) -> tuple[LimitUse, ...]:
+        found = self._uses.get(pod.uid)
         if found is None:
-            found = self._claims[pod.uid] = tuple(self._claim(pod))
+            found = self._uses[pod.uid] = tuple(self._use(pod))
         return found
 
-    def _claim(self, pod: Pod) -> Iterator[Claim]:
+    def _use(self, pod: Pod) -> Iterator[LimitUse]:
         limits = self._limits
         workload = self._cluster.workload_of(pod)
         owner = workload.uid if workload else pod.uid
@@ -136,20 +132,20 @@ class EvictionQuota:
             (RefusalReason.LIMIT_WORKLOAD, ("workload", owner), of_workload),
         ):
             if limit is not None:
-                yield Claim(key, limit, reason, f"{limit} per cycle")
+                yield LimitUse(key, limit, reason, f"{limit} per cycle")
         for key, limit in (
             (("in flight", ""), limits.in_flight_total),
             (("in flight", owner), of_workload_in_flight),
         ):
             if limit is not None:
                 detail = f"{limit} at a time, until it is known what became of them"
-                yield Claim(key, limit, RefusalReason.LIMIT_IN_FLIGHT, detail)
+                yield LimitUse(key, limit, RefusalReason.LIMIT_IN_FLIGHT, detail)
         spare = self._replicas_to_spare(pod)
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"
-            yield Claim(("replicas", owner), spare, RefusalReason.LIMIT_WORKLOAD, detail)
+            yield LimitUse(("replicas", owner), spare, RefusalReason.LIMIT_WORKLOAD, detail)
         for budget in self._cluster.budgets_of(pod):
-            yield Claim(
+            yield LimitUse(
                 ("budget", str(budget)),
                 budget.disruptions_allowed,
                 RefusalReason.BUDGET_EXHAUSTED,

@@ -3,22 +3,33 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from desched.model.cluster import Pod
-from desched.model.plan import RefusalReason
-from desched.model.state import Pause, PauseScope, State
-from desched.planning.overload.node_load import LoadedNode
-from desched.planning.selection.one_node import Move
+import msgspec
 
-Chosen = tuple[LoadedNode, Move]
+from desched.model.cluster import Pod
+from desched.model.plan import Finding, RefusalReason
+from desched.model.state import Pause, PauseScope, State
+from desched.planning.selection.one_node import Move, OverloadedNode
+
+Chosen = tuple[OverloadedNode, Move]
+
+
+class Probing(msgspec.Struct, frozen=True):
+    """The moves that may be made while probes are due, and why the others wait.
+
+    `probes` holds the uids of the pods among the moves that are probes.
+    """
+
+    moves: list[Chosen]
+    waiting: list[tuple[Pod, Finding[RefusalReason]]]
+    probes: frozenset[str]
 
 
 def cut_to_probes(
     moves: Iterable[Chosen], state: State, spare: Callable[[Pod], int], now: datetime
-) -> tuple[list[Chosen], list[tuple[Pod, RefusalReason, str]], frozenset[str]]:
-    """The moves that may be made while probes are due, why the others wait, and which are probes.
+) -> Probing:
+    """Of the moves that a pause concerns keep one, that of the workload with most to spare.
 
-    Of the moves that a pause concerns only one stays, that of the workload with most replicas to
-    spare; none while an earlier probe is under way. The third part holds the uids of probes.
+    None is kept while an earlier probe is under way.
 
     Args:
         moves: all moves of a plan in the order of acting; any of them is safe alone.
@@ -27,12 +38,12 @@ def cut_to_probes(
         now: the time of the decision.
     """
     kept = list(moves)
-    denied: list[tuple[Pod, RefusalReason, str]] = []
+    waiting: list[tuple[Pod, Finding[RefusalReason]]] = []
     probes: set[str] = set()
     for pause in state.pauses:
         if pause.by or pause.lasts(now) or pause.scope is PauseScope.WORKLOAD:
             continue
-        concerned = [chosen for chosen in kept if _concerns(pause, chosen[0].verdict.pool)]
+        concerned = [c for c in kept if _concerns(pause, c[0].loaded.verdict.pool)]
         probe = None
         if not any(r.probe and _concerns(pause, r.pool) for r in state.in_flight):
             probe = max(concerned, key=lambda chosen: spare(chosen[1].candidate.pod), default=None)
@@ -42,8 +53,9 @@ def cut_to_probes(
                 probes.add(pod.uid)
             else:
                 kept.remove(chosen)
-                denied.append((pod, RefusalReason.PROBE_FIRST, _waits_for(pause, probe)))
-    return kept, denied, frozenset(probes & {c.candidate.pod.uid for _, c in kept})
+                finding = Finding(RefusalReason.PROBE_FIRST, _waits_for(pause, probe))
+                waiting.append((pod, finding))
+    return Probing(kept, waiting, frozenset(probes & {c.candidate.pod.uid for _, c in kept}))
 
 
 def _concerns(pause: Pause, pool: str) -> bool:

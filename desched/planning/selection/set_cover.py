@@ -7,16 +7,14 @@ the optimum as long as the branches of a size stay few, which they do for the do
 node has; beyond that, what greedy choice found is improved pair by pair.
 """
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import combinations
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from desched.planning.selection.limits import Quota
+from desched.planning.selection.limits import Cap
 
 Floats = NDArray[np.float64]
 Indexes = NDArray[np.intp]
@@ -25,9 +23,6 @@ MOST_BRANCHES = 30_000
 """Sets of one size that are looked at for the optimum: all subsets of 16 pods stay below it."""
 
 MOST_BRANCHES_OF_A_PAIR = 6_000
-MOST_SETS = 6_000
-"""Sets of one size that are looked at for a list of covers: all pairs and triples of 30 pods."""
-
 IMPROVEMENT_ROUNDS = 3
 
 LOAD_WEIGHT = 1e-4
@@ -41,14 +36,14 @@ class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
     """One node's choice.
 
     `shares` has a row for each pod and a column for each need, `costs` a value for each pod.
-    `choices` has the columns of each resource, which lie side by side. `quotas` bound how many of
+    `choices` has the columns of each resource, which lie side by side. `caps` bound how many of
     some pods may go.
     """
 
     shares: Floats
     costs: Floats
     choices: tuple[tuple[int, ...], ...]
-    quotas: tuple[Quota, ...] = ()
+    caps: tuple[Cap, ...] = ()
 
     def cheapest(self) -> tuple[int, ...] | None:
         """The pods of the cheapest cover, ascending; None if no cover was found.
@@ -66,25 +61,6 @@ class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
         if best is not None and not proven:
             best = search.improved(best)
         return None if best is None else tuple(sorted(best))
-
-    def minimal(self, most_pods: int) -> list[tuple[float, tuple[int, ...]]]:
-        """Covers of at most so many pods all of which are needed, with their cost, cheapest first.
-
-        Quotas are not looked at, and large sets only as far as there are not too many.
-        """
-        found: list[tuple[float, tuple[int, ...]]] = []
-        costs = self.costs + LOAD_WEIGHT * self.shares.mean(axis=1)
-        for size in range(1, min(most_pods, len(costs)) + 1):
-            if math.comb(len(costs), size) > MOST_SETS:
-                break
-            sets = np.array(list(combinations(range(len(costs)), size)), dtype=np.intp)
-            covered = self.shares[sets].sum(axis=1)
-            needed = self.covers(covered)
-            for member in sets.T:
-                needed &= ~self.covers(covered - self.shares[member])
-            prices = costs[sets[needed]].sum(axis=1).tolist()
-            found += zip(prices, map(tuple, sets[needed].tolist()), strict=True)
-        return sorted(found)
 
     def left(self, covered: Floats) -> Floats:
         """For each row of covered shares what is left of each resource, in its best window."""
@@ -104,7 +80,7 @@ class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def _starts(self) -> Indexes:
         """The first column of each resource."""
-        return np.array([arrays[0] for arrays in self.choices], dtype=np.intp)
+        return np.array([columns[0] for columns in self.choices], dtype=np.intp)
 
 
 class _Search:
@@ -118,13 +94,13 @@ class _Search:
         self._order = np.argsort(-useful, kind="stable")
         self._shares = problem.shares[self._order]
         self._costs = costs[self._order]
-        self._member = np.zeros((len(costs), len(problem.quotas)), dtype=np.int64)
-        destination = np.empty(len(costs), dtype=np.intp)
-        destination[self._order] = np.arange(len(costs))
-        for column, quota in enumerate(problem.quotas):
-            self._member[destination[list(quota.members)], column] = 1
-        self._most = np.array([quota.most for quota in problem.quotas], dtype=np.int64)
-        self._destination = destination
+        self._member = np.zeros((len(costs), len(problem.caps)), dtype=np.int64)
+        position_of = np.empty(len(costs), dtype=np.intp)
+        position_of[self._order] = np.arange(len(costs))
+        for column, cap in enumerate(problem.caps):
+            self._member[position_of[list(cap.members)], column] = 1
+        self._most = np.array([cap.most for cap in problem.caps], dtype=np.int64)
+        self._position = position_of
 
     def greedy(self) -> list[int] | None:
         """A cover by the best relief for its cost, without what turned out not to be needed."""
@@ -179,13 +155,11 @@ class _Search:
             kept: pods that are in every cover looked at.
             most_branches: where to give up.
         """
-        base = self._destination[list(kept)] if kept else np.empty(0, dtype=np.intp)
+        base = self._position[list(kept)] if kept else np.empty(0, dtype=np.intp)
         free = np.delete(np.arange(len(self._costs)), base)
         shares, costs, member = self._shares[free], self._costs[free], self._member[free]
         best = None if known is None else list(known)
-        bound = (
-            np.inf if known is None else float(self._costs[self._destination[list(known)]].sum())
-        )
+        bound = np.inf if known is None else float(self._costs[self._position[list(known)]].sum())
         cheapest = _cheapest_per_share(shares, costs)
 
         sets, last = np.empty((1, 0), dtype=np.intp), np.array([-1])

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from desched.eviction.follow_up import FollowUp, follow_up
+from desched.eviction.follow_up import FollowUp
 from desched.model.cluster import Pod, PodRef, Workload
 from desched.model.load import Measured, Unknown
 from desched.model.plan import LandingChance
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, State
 from desched.policy.policy import Policy
-from tests.builders import NOW, load, node, pod, policy, snapshot, workload
+from tests.builders import NOW, followed_up, load, node, pod, policy, snapshot, workload
 
 EVICTED_AT = NOW - timedelta(minutes=2)
 DUE = NOW + timedelta(minutes=8)
@@ -74,7 +74,7 @@ def followed(
 ) -> FollowUp:
     if isinstance(state, EvictionRecord):
         state = State((state,))
-    return follow_up(state, seen, by, now)
+    return followed_up(state, seen, by, now)
 
 
 def result(

@@ -7,13 +7,14 @@ from typing import NamedTuple
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.eviction.executor import Acting, carry_out
 from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
+from desched.model.load import ClusterLoad
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import EvictionVerdict, Outcome
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
-from desched.policy.policy import EvictionLimits
-from desched.ports import EvictionAnswer, FreshLook
+from desched.policy.policy import EvictionLimits, Policy
+from desched.ports import EvictionAnswer, FreshLook, World
 from desched.simulation.clock import VirtualClock
 from tests.builders import NOW, budget, load, node, pod, policy, rule, snapshot, workload
 
@@ -77,11 +78,14 @@ class Stage:
         seen = snapshot(self._nodes.values(), self._pods, of_load, self.workloads.values())
         book = UsageBook(seen, by, NOW)
         state = State(tuple(map(_evicted_before, seconds_before)))
-        self._context = EligibilityContext.of(seen, by, state, NOW, book)
+        self._context = EligibilityContext.of(book, state)
 
     # The ports
 
     def read_cluster(self) -> ClusterState:
+        raise NotImplementedError
+
+    def read_load(self, cluster: ClusterState, by: Policy) -> ClusterLoad:
         raise NotImplementedError
 
     def read_around(self, ref: PodRef) -> FreshLook | None:
@@ -134,17 +138,8 @@ class Stage:
 
     def run(self) -> list[str]:
         """Carry the plan out; the verdicts in the order of the reports."""
-        acting = Acting(
-            self,
-            self,
-            self.clock,
-            self._context,
-            self.may_act,
-            self.remember,
-            self.forget,
-            self.steer,
-            self.hand_over,
-        )
+        world = World(self, self, self.clock, self, self.may_act)
+        acting = Acting(world, self._context, self, self.steer)
         self.outcomes: Sequence[Outcome] = carry_out(self.plan, acting)
         assert [outcome.pod for outcome in self.outcomes] == [e.pod for e in self.plan.evictions]
         return [outcome.verdict.value for outcome in self.outcomes]

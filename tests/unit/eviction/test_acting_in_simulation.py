@@ -6,6 +6,7 @@ import pytest
 
 from desched.cycle import observe
 from desched.eviction.executor import Acting, carry_out
+from desched.eviction.journal import StateJournal
 from desched.model.cluster import Pod, SchedulingClass
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import Outcome
@@ -56,16 +57,9 @@ def carried_out(simulation: Simulation) -> tuple[Outcome, ...]:
     by, world = policy(), simulation.world(acting=True)
     assert world.evictor is not None
     seen = observe(world, by)
-    book = UsageBook(seen, by, seen.taken_at)
-    acting = Acting(
-        world.cluster,
-        world.evictor,
-        world.clock,
-        EligibilityContext.of(seen, by, State(), seen.taken_at, book),
-        may_act=lambda: True,
-        remember=lambda _: None,
-        forget=lambda _: None,
-    )
+    context = EligibilityContext.of(UsageBook(seen, by, seen.taken_at), State())
+    journal = StateJournal(State(), lambda _: None, by.follow_up, world.clock)
+    acting = Acting(world, context, journal)
     return carry_out(Plan((), tuple(planned(pod) for pod in seen.cluster.pods)), acting)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from desched.eviction.backoff import Backoff
-from desched.eviction.cool_downs import cooled_down
+from desched.eviction.cool_downs import with_cool_downs
 from desched.model.state import CoolDown, MoveResult
 from desched.policy.follow_up import FollowUpRules
 from tests.builders import NOW
@@ -21,7 +21,7 @@ def after(*results, level=0, until=NOW):
     """The cool-down once these results became known, from one of this level."""
     before = CoolDown("uid-web", "Deployment apps/web", until, level)
     settled = [record(f"web-{i}", result=result) for i, result in enumerate(results)]
-    (cool_down,) = cooled_down([before], settled, RULES, NOW)
+    (cool_down,) = with_cool_downs([before], settled, RULES, NOW)
     return cool_down.level, cool_down.until - NOW
 
 
@@ -47,14 +47,14 @@ def test_a_success_does_not_shorten_a_rest_that_lasts():
 
 
 def test_a_workload_without_a_cool_down_gets_one_that_says_why():
-    (cool_down,) = cooled_down([], [record(result=BAD)], RULES, NOW)
+    (cool_down,) = with_cool_downs([], [record(result=BAD)], RULES, NOW)
     assert cool_down == CoolDown("uid-web", "Deployment apps/web", NOW + minutes(30), 1, BAD)
 
 
 def test_cool_downs_are_forgotten_once_they_have_been_over_for_long():
     def kept(level, ago):
         cool_down = CoolDown("uid-web", "Deployment apps/web", NOW - ago, level)
-        return bool(cooled_down([cool_down], [], RULES, NOW))
+        return bool(with_cool_downs([cool_down], [], RULES, NOW))
 
     assert kept(0, minutes(-1))
     assert not kept(0, minutes(0))

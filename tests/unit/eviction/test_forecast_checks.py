@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from desched.eviction.forecast_checks import checked
+from desched.eviction.forecast_checks import with_forecast_checks
 from desched.model.plan import LandingChance
 from desched.model.state import ForecastCheck, MoveResult
 from tests.builders import NOW
@@ -24,13 +24,13 @@ def landed(result, on="n1", **fields):
     ],
 )
 def test_a_landing_is_put_beside_its_forecast(settled, bad, hit):
-    assert checked([], [settled], NOW) == (ForecastCheck(NOW, "", 0.1, bad, 0.7, hit),)
+    assert with_forecast_checks([], [settled], NOW) == (ForecastCheck(NOW, "", 0.1, bad, 0.7, hit),)
 
 
 def test_equally_likely_nodes_are_foreseen_together_but_never_the_source():
     chances = tuple(LandingChance(name, 0.25) for name in ("n0", "n1", "n2", "n3"))
     settled = landed(MoveResult.LANDED_AS_FORECAST, on="n3", landing=chances)
-    (check,) = checked([], [settled], NOW)
+    (check,) = with_forecast_checks([], [settled], NOW)
     assert (check.probability, check.hit) == (0.75, True)
 
 
@@ -45,13 +45,15 @@ def test_equally_likely_nodes_are_foreseen_together_but_never_the_source():
     ids=["unknown", "not ready", "never came", "no forecast"],
 )
 def test_what_says_nothing_of_the_forecast_is_left_out(settled):
-    assert checked([], [settled], NOW) == ()
+    assert with_forecast_checks([], [settled], NOW) == ()
 
 
 def test_checks_are_those_of_a_day_and_the_newest_two_hundred():
-    (young,) = checked([], [landed(MoveResult.LANDED_HOT)], NOW - minutes(1439))
+    (young,) = with_forecast_checks([], [landed(MoveResult.LANDED_HOT)], NOW - minutes(1439))
     old = msgspec.structs.replace(young, at=NOW - minutes(1440))
     settled = [landed(MoveResult.LANDED_HOT, pool=f"p{i}") for i in range(200)]
-    assert checked([old, young], [], NOW) == (young,)
-    assert checked([young], settled[:199], NOW)[0] == young
-    assert [c.pool for c in checked([young], settled, NOW)] == [f"p{i}" for i in range(200)]
+    assert with_forecast_checks([old, young], [], NOW) == (young,)
+    assert with_forecast_checks([young], settled[:199], NOW)[0] == young
+    assert [c.pool for c in with_forecast_checks([young], settled, NOW)] == [
+        f"p{i}" for i in range(200)
+    ]

@@ -5,11 +5,15 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from desched.eviction.follow_up import follow_up
 from desched.model.cluster import Owner
 from desched.model.load import LoadProblem
 from desched.model.plan import LandingChance
 from desched.model.resources import Resource
 from desched.model.state import MoveResult, State
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
 from tests.builders import (
     NOW,
     Protections,
@@ -212,13 +216,13 @@ def test_without_anything_in_flight_no_pod_is_looked_at():
         def __iter__(self):
             pytest.fail("looked at the pods")
 
-    seen = look()
-    state = msgspec.structs.replace(seen.cluster, pods=Untouchable())
-    blind = msgspec.structs.replace(seen, cluster=state)
     settled = followed(record(), look([replacement()])).state
-    state = msgspec.structs.replace(settled, nodes=())
-    assert followed(State(), blind).settled == ()
-    assert followed(state, blind).settled == ()
+    for state in (State(), msgspec.structs.replace(settled, nodes=())):
+        context = EligibilityContext.of(UsageBook(look(), policy(), NOW), state)
+        pressure = classify(context.book, state)
+        unseen = msgspec.structs.replace(context.cluster, pods=Untouchable())
+        blind = msgspec.structs.replace(context, cluster=unseen)
+        assert follow_up(blind, pressure).settled == ()
 
 
 def test_an_eviction_is_not_forgotten_before_it_is_judged():

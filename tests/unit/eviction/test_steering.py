@@ -8,7 +8,7 @@ from desched.cycle import CycleInfo, run_cycle
 from desched.errors import ObservationError, ObservationSource
 from desched.eviction.steering import Steering
 from desched.model.cluster import PodRef
-from desched.model.plan import PlannedEviction, PlannedTaint
+from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval
 from desched.model.report import Mode
 from desched.model.state import State
 from desched.ports import SteeringAnswer
@@ -76,7 +76,7 @@ def test_one_that_needs_no_taint_sets_none():
 def test_taints_that_nothing_needs_are_taken_away():
     nodes = Nodes(refuses="b")
     taints = steering(nodes)
-    taints.remove([("a", "its time is over"), ("b", "steering is off")])
+    taints.remove([TaintRemoval("a", "its time is over"), TaintRemoval("b", "steering is off")])
     assert nodes.asked == [("a", None), ("b", None)]
     assert [change.done for change in taints.changes] == [True, False]
 
@@ -84,7 +84,7 @@ def test_taints_that_nothing_needs_are_taken_away():
 def test_nothing_is_written_without_the_right_to_act():
     nodes = Nodes()
     taints = steering(nodes, may_act=lambda: False)
-    taints.remove([("a", "its time is over")])
+    taints.remove([TaintRemoval("a", "its time is over")])
     assert taints.steer(eviction("hot")) == "hot: leadership was lost"
     assert not nodes.asked
 

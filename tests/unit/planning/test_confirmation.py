@@ -16,10 +16,10 @@ from desched.model.cluster import (
     Taint,
     Workload,
 )
-from desched.model.plan import PlannedEviction, RefusalReason
+from desched.model.plan import Finding, PlannedEviction, RefusalReason
 from desched.model.state import State
 from desched.planning.confirmation import reconsider
-from desched.planning.eligibility.context import EligibilityContext, Finding
+from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
 from desched.ports import FreshLook
@@ -40,7 +40,7 @@ class Second:
         self.eviction: PlannedEviction = planned(seen, by).evictions[0]
         assert self.eviction.pod.name == "a"
         book = UsageBook(seen, by, NOW)
-        self.context: EligibilityContext = EligibilityContext.of(seen, by, State(), NOW, book)
+        self.context: EligibilityContext = EligibilityContext.of(book, State())
         self.pod: Pod = pods[0]
         self.node: Node | None = node("hot")
         self.workload: Workload | None = seen.cluster.workload_of(pods[0])
@@ -48,7 +48,7 @@ class Second:
         self.budgets: tuple[PodDisruptionBudget, ...] = seen.cluster.budgets
         self.later_seconds = 1.0
 
-    def finding(self) -> Finding:
+    def finding(self) -> Refused:
         owner = self.controller_owner
         look = FreshLook(self.pod, self.node, self.workload, owner, self.budgets)
         now = NOW + timedelta(seconds=self.later_seconds)
@@ -56,7 +56,7 @@ class Second:
 
     def reason(self) -> RefusalReason | None:
         finding = self.finding()
-        return finding[0] if finding else None
+        return finding.reason if finding else None
 
 
 def test_what_has_not_changed_is_confirmed() -> None:
@@ -66,7 +66,7 @@ def test_what_has_not_changed_is_confirmed() -> None:
 def test_a_pod_that_is_gone_is_not() -> None:
     second = Second()
     finding = reconsider(second.eviction, None, second.context, NOW)
-    assert finding == (RefusalReason.CONFIRMATION_FAILED, "the pod is gone")
+    assert finding == Finding(RefusalReason.CONFIRMATION_FAILED, "the pod is gone")
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,8 @@ def test_an_autoscaler_that_acted_after_the_plan_counts() -> None:
     scaler = Autoscaler(4, 4, 9, last_scaled_at=NOW + timedelta(seconds=1))
     second.workload = replace(second.workload, autoscaler=scaler)
     second.later_seconds = 3
-    assert second.finding() == (
-        RefusalReason.SCALING_UNDER_WAY,
-        "Deployment apps/web, scaled 2 s ago",
+    assert second.finding() == Finding(
+        RefusalReason.SCALING_UNDER_WAY, "Deployment apps/web, scaled 2 s ago"
     )
 
 
@@ -122,13 +121,13 @@ def test_a_workload_that_is_no_longer_understood_is_left_alone() -> None:
 def test_the_node_has_to_be_in_scope_still(changes: dict[str, Any], said: str) -> None:
     second = Second()
     second.node = replace(node("hot"), **changes)
-    assert second.finding() == (RefusalReason.CONFIRMATION_FAILED, said)
+    assert second.finding() == Finding(RefusalReason.CONFIRMATION_FAILED, said)
 
 
 def test_a_node_that_is_gone_needs_no_relief() -> None:
     second = Second()
     second.node = None
-    assert second.finding() == (RefusalReason.CONFIRMATION_FAILED, "node hot is gone")
+    assert second.finding() == Finding(RefusalReason.CONFIRMATION_FAILED, "node hot is gone")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """All filters in the scheduler's order, over the pods and requests as a plan leaves them so far."""
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -51,8 +52,7 @@ class FilterChain:
 
     def copy(self) -> "FilterChain":
         """A chain whose requests and pods change alone; what never changes is shared."""
-        copied = object.__new__(FilterChain)
-        copied.__dict__.update(self.__dict__)
+        copied: FilterChain = copy.copy(self)
         copied.requests = self.requests.copy()
         copied.pod_changes = self.pod_changes.copy()
         return copied

@@ -1,5 +1,6 @@
 """Requested resources: what of each node is still free."""
 
+import copy
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -35,8 +36,7 @@ class FreeRequests:
 
     def copy(self) -> "FreeRequests":
         """Free amounts that change alone."""
-        copied = object.__new__(FreeRequests)
-        copied.__dict__.update(self.__dict__)
+        copied: FreeRequests = copy.copy(self)
         copied.free = self.free.copy()
         copied._extended = {name: column.copy() for name, column in self._extended.items()}
         return copied

@@ -5,6 +5,7 @@ known as probabilities only, so a view holds several equally likely alternatives
 moves so far have led to, and every question about it is answered for each of them.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -87,8 +88,7 @@ class SchedulerView:
 
     def with_steered(self, steered: Mask) -> "SchedulerView":
         """The view once exactly these nodes have desched's own soft taint."""
-        following = object.__new__(SchedulerView)
-        following.__dict__.update(self.__dict__)
+        following: SchedulerView = copy.copy(self)
         following.steered = steered
         added = steered.astype(np.int64) - self.facts.steered
         following._taints_added = added if added.any() else None
@@ -109,8 +109,7 @@ class SchedulerView:
             landing: probabilities, one row for all alternatives or one for each; all zero when the
                 replacement lands nowhere.
         """
-        following = object.__new__(SchedulerView)
-        following.__dict__.update(self.__dict__)
+        following: SchedulerView = copy.copy(self)
         requested = self._requested.in_alternatives(self._alternatives)
         if departure.gone:
             requested = requested.having(departure.pod.scheduling, departure.source, -1)

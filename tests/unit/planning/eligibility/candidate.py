@@ -80,13 +80,13 @@ class Candidate:
         chosen = policy(
             protections=Protections(**self.protections), limits=EvictionLimits(in_flight_workload=1)
         )
-        return EligibilityContext.of(seen, chosen, self.state, NOW, UsageBook(seen, chosen, NOW))
+        return EligibilityContext.of(UsageBook(seen, chosen, NOW), self.state)
 
     def finding(self) -> tuple[str, str] | None:
         """Reason and detail of the refusal."""
         context = self.context()
         found = refuse(context.cluster.pods[0], context)
-        return (found[0].value, found[1]) if found else None
+        return (found.reason.value, found.detail) if found else None
 
     @property
     def reason(self) -> str | None:

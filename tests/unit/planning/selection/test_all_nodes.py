@@ -1,13 +1,10 @@
 """Which pods leave several hot nodes that compete for limits and places."""
 
 import msgspec
-import pytest
 
 from desched.model.cluster import Pod
-from desched.model.plan import NodeClass, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.planning.selection import all_nodes, local_search
 from tests.builders import (
     budget,
     evicted,
@@ -23,8 +20,6 @@ from tests.builders import (
     workload,
 )
 
-ONE_EACH = policy(limits=no_limits_but(workload=1))
-
 
 def two_hot_nodes(pods: list[Pod], cores: dict[str, float], **cool: float) -> Snapshot:
     """`hot1` is hotter than `hot2`; the cool nodes have these loads."""
@@ -32,74 +27,6 @@ def two_hot_nodes(pods: list[Pod], cores: dict[str, float], **cool: float) -> Sn
     loads = {"hot1": (0.9, 0.1), "hot2": (0.88, 0.1), **{n: (c, 0.1) for n, c in cool.items()}}
     owners = [workload(name, 10) for name in ("web", "shared", "own")]
     return snapshot(nodes, pods, load(loads, {n: (c, 0.1) for n, c in cores.items()}), owners)
-
-
-def relieved(plan: Plan) -> set[str]:
-    stops = {
-        v.node: v.pressures[-1].after_ratio
-        for v in plan.nodes
-        if v.node_class is NodeClass.OVERLOADED
-    }
-    return {name for name, after in stops.items() if after is not None and after <= 0.755}
-
-
-def test_the_last_eviction_of_a_workload_goes_to_the_node_that_has_no_other_choice() -> None:
-    pods = [
-        pod("a1", on="hot1", of="shared"),
-        pod("b1", on="hot1", of="own", priority=100),
-        pod("a2", on="hot2", of="shared"),
-    ]
-    seen = two_hot_nodes(pods, {"a1": 0.7, "b1": 0.7, "a2": 0.7}, cool=0.1)
-    plan = planned(seen, ONE_EACH)
-    # Alone, hot1 would give a1, which costs less than b1, and nothing would be left for hot2.
-    assert sorted(evicted(plan)) == ["a2", "b1"]
-    assert relieved(plan) == {"hot1", "hot2"}
-
-
-def test_few_nodes_are_chosen_for_jointly_where_no_other_turn_is_tried(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(all_nodes, "MOST_STEPS", 0)
-    pods = [
-        pod("a1", on="hot1", of="shared"),
-        pod("b1", on="hot1", of="own", priority=100),
-        pod("a2", on="hot2", of="shared"),
-    ]
-    seen = two_hot_nodes(pods, {"a1": 0.7, "b1": 0.7, "a2": 0.7}, cool=0.1)
-    assert sorted(evicted(planned(seen, ONE_EACH))) == ["a2", "b1"]
-    monkeypatch.setattr(all_nodes, "MOST_CANDIDATES_JOINTLY", 2)
-    assert evicted(planned(seen, ONE_EACH)) == ["a1"]
-
-
-def test_the_only_large_place_goes_to_the_node_that_has_no_small_pods() -> None:
-    pods = [
-        pod("big1", on="hot1", of="web"),
-        pod("small1", on="hot1", of="own", priority=1000),
-        pod("small2", on="hot1", of="own", priority=1000),
-        pod("big2", on="hot2", of="shared"),
-    ]
-    cores = {"big1": 0.7, "small1": 0.4, "small2": 0.4, "big2": 0.7}
-    seen = two_hot_nodes(pods, cores, large=0.5, little1=0.58, little2=0.58)
-    plan = planned(seen)
-    assert sorted(evicted(plan)) == ["big2", "small1", "small2"]
-    assert {e.pod.name: e.expected_node for e in plan.evictions}["big2"] == "large"
-
-
-@pytest.mark.parametrize("change", ["turn", "other pod"])
-def test_small_changes_find_what_prices_do_not(
-    monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
-    monkeypatch.setattr(all_nodes, "MOST_PRICED", 0)
-    monkeypatch.setattr(all_nodes, "MOST_CANDIDATES_JOINTLY", 0)
-    monkeypatch.setattr(local_search, "DISSUADED", float(change == "other pod"))
-    monkeypatch.setattr(local_search, "FREED", 0.0)
-    pods = [
-        pod("a1", on="hot1", of="shared"),
-        pod("b1", on="hot1", of="own", priority=100),
-        pod("a2", on="hot2", of="shared"),
-    ]
-    seen = two_hot_nodes(pods, {"a1": 0.7, "b1": 0.7, "a2": 0.7}, cool=0.1)
-    assert sorted(evicted(planned(seen, ONE_EACH))) == ["a2", "b1"]
 
 
 def test_a_cooler_node_does_not_take_the_last_evictions_of_the_cycle() -> None:

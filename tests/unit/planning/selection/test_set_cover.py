@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from desched.planning.selection import set_cover
-from desched.planning.selection.limits import Quota
+from desched.planning.selection.limits import Cap
 from desched.planning.selection.set_cover import Covering
 
 ONE_NEED = ((0,),)
 
 
 def cheapest(
-    shares: list[float], costs: list[float] | None = None, *quotas: Quota
+    shares: list[float], costs: list[float] | None = None, *caps: Cap
 ) -> tuple[int, ...] | None:
     table = np.array(shares, dtype=float)[:, None]
     prices = np.array(costs or [1.0] * len(shares))
-    return Covering(table, prices, ONE_NEED, quotas).cheapest()
+    return Covering(table, prices, ONE_NEED, caps).cheapest()
 
 
 def test_the_smallest_pod_that_is_enough_goes() -> None:
@@ -40,10 +40,10 @@ def test_what_cannot_be_covered_has_no_cover() -> None:
     assert cheapest([0.3, 0.3]) is None
 
 
-def test_a_quota_is_kept_even_if_that_costs_more() -> None:
+def test_a_cap_is_kept_even_if_that_costs_more() -> None:
     assert cheapest([0.5, 0.5, 1.0], [1.0, 1.0, 3.0]) == (0, 1)
-    assert cheapest([0.5, 0.5, 1.0], [1.0, 1.0, 3.0], Quota(1, (0, 1))) == (2,)
-    assert cheapest([0.5, 0.5, 1.0], [1.0, 1.0, 3.0], Quota(1, (0, 1)), Quota(0, (2,))) is None
+    assert cheapest([0.5, 0.5, 1.0], [1.0, 1.0, 3.0], Cap(1, (0, 1))) == (2,)
+    assert cheapest([0.5, 0.5, 1.0], [1.0, 1.0, 3.0], Cap(1, (0, 1)), Cap(0, (2,))) is None
 
 
 def test_all_resources_must_be_covered_each_in_any_of_its_windows() -> None:

@@ -1,0 +1,87 @@
+"""The state while a plan is carried out: each eviction is recorded before it is requested."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from desched.model.plan import PlannedEviction
+from desched.model.state import EvictionRecord, State
+from desched.policy.follow_up import FollowUpRules
+from desched.ports import Clock
+
+
+class Journal(Protocol):
+    """Records evictions as they begin."""
+
+    def remember(self, eviction: PlannedEviction) -> None:
+        """Record the eviction as under way.
+
+        Raises:
+            StopActing: it could not be recorded.
+        """
+        ...
+
+    def forget(self, eviction: PlannedEviction) -> None:
+        """Drop an eviction that did not begin; the next write stores that."""
+        ...
+
+    def hand_over(self, eviction: PlannedEviction) -> None:
+        """Record at once that a webhook performs it: the pod may stay for a long time.
+
+        Raises:
+            StopActing: it could not be recorded.
+        """
+        ...
+
+
+class StateJournal:
+    """The journal that writes the state; `state` is the latest one."""
+
+    def __init__(
+        self, state: State, keep: Callable[[State], None], rules: FollowUpRules, clock: Clock
+    ) -> None:
+        self.state = state
+        self._keep = keep
+        self._patience = timedelta(seconds=rules.patience_seconds)
+        self._clock = clock
+
+    def remember(self, eviction: PlannedEviction) -> None:
+        """Record the eviction as under way."""
+        state = self.state.with_eviction(_record(eviction, self._clock.now(), self._patience))
+        self._keep(state)
+        self.state = state
+
+    def forget(self, eviction: PlannedEviction) -> None:
+        """Drop an eviction that did not begin."""
+        self.state = self.state.without_eviction(eviction.pod)
+
+    def hand_over(self, eviction: PlannedEviction) -> None:
+        """Record that a webhook performs it."""
+        records = tuple(
+            replace(record, taken_over=True) if record.pod == eviction.pod else record
+            for record in self.state.evictions
+        )
+        self.state = replace(self.state, evictions=records)
+        self._keep(self.state)
+
+
+def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:
+    return EvictionRecord(
+        pod=eviction.pod,
+        node=eviction.node,
+        workload_uid=eviction.workload_uid,
+        evicted_at=now,
+        expected_node=eviction.expected_node,
+        cpu_millicores=eviction.cpu_millicores,
+        memory_bytes=eviction.memory_bytes,
+        workload=eviction.workload,
+        replicas=eviction.replicas,
+        pool=eviction.pool,
+        landing=eviction.landing,
+        landing_risk=eviction.landing_risk,
+        judged_by=now + timedelta(seconds=eviction.grace_period_seconds) + patience,
+        probe=eviction.probe,
+        steered=eviction.steered,
+    )

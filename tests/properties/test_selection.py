@@ -1,0 +1,120 @@
+"""Choosing for several overloaded nodes that compete for evictions and places."""
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desched.model.cluster import Pod
+from desched.model.plan import Finding, NodeClass
+from desched.model.resources import Resource
+from desched.model.state import State
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.destinations import Destinations
+from desched.planning.placement.reservations import room_left
+from desched.planning.selection.all_nodes import Selection, select_moves
+from desched.planning.selection.excess import Candidate
+from desched.planning.selection.limits import EvictionQuota
+from desched.planning.selection.one_node import OverloadedNode
+from tests.builders import NOW, load, no_limits_but, node, pod, policy, snapshot, workload
+
+ONE_EACH = policy(limits=no_limits_but(workload=1))
+
+Arguments = tuple[tuple[OverloadedNode, ...], Destinations, EvictionQuota]
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> Arguments:
+    """Two to four overloaded nodes; their pods belong to few workloads that may lose one each."""
+    names = [f"hot{i}" for i in range(draw(st.integers(2, 4)))]
+    pods: list[Pod] = []
+    used = {}
+    for name in names:
+        for i in range(draw(st.integers(1, 4))):
+            of = f"w{draw(st.integers(0, 3))}"
+            priority = draw(st.sampled_from([0, 100, 10_000]))
+            pods.append(pod(f"{name}-{i}", on=name, of=of, priority=priority))
+            used[pods[-1].name] = (draw(st.sampled_from([0.3, 0.6, 0.7])), 0.1)
+    cool = {f"cool{i}": (draw(st.sampled_from([0.1, 0.5, 0.6])), 0.1) for i in range(3)}
+    loads = {**dict.fromkeys(names, (0.9, 0.1)), **cool}
+    owners = [workload(f"w{i}", 20) for i in range(4)]
+    seen = snapshot([node(name) for name in loads], pods, load(loads, used), owners)
+    book = UsageBook(seen, ONE_EACH, NOW)
+    context = EligibilityContext.of(book, State())
+    pressure = classify(book, State())
+    free = room_left(context, pressure)
+    view = SchedulerView(context.cluster, ONE_EACH.scheduler, free.index)
+    resources = (Resource.CPU, Resource.MEMORY)
+    nodes = tuple(
+        OverloadedNode(
+            loaded,
+            tuple(
+                Candidate(
+                    one,
+                    {r: book.measured(one, r) for r in resources},
+                    {r: book.demand(one, r) for r in resources},
+                    1.0 + one.priority / 10_000,
+                )
+                for one in context.cluster.pods_by_node[loaded.node.name]
+            ),
+        )
+        for loaded in pressure.of_class(NodeClass.OVERLOADED)
+    )
+    destinations = Destinations(free, view, draw(st.sampled_from([0.3, 1.0])))
+    return nodes, destinations, EvictionQuota(ONE_EACH.limits, len(loads), context.cluster)
+
+
+def uids(made: Selection) -> list[str]:
+    return [move.candidate.pod.uid for _, move in made.moves]
+
+
+@settings(deadline=None)
+@given(choices())
+def test_a_selection_exceeds_no_limit_and_all_its_pods_have_a_destination(
+    arguments: Arguments,
+) -> None:
+    _, destinations, quota = arguments
+    left, taken = quota.copy(), destinations.copy()
+    for _, move in select_moves(*arguments).moves:
+        candidate = move.candidate
+        assert left.refuse(candidate.pod) is None
+        left.take(candidate.pod)
+        found = taken.find(candidate.pod, candidate.charge)
+        assert not isinstance(found, Finding)
+        assert found.expected_node == move.destination.expected_node
+        taken.take(move.destination, candidate.pod, candidate.charge)
+
+
+@settings(deadline=None)
+@given(choices())
+def test_each_candidate_moves_or_has_a_reason_to_stay(arguments: Arguments) -> None:
+    made = select_moves(*arguments)
+    moved = set(uids(made))
+    for each in made.nodes:
+        assert {*each.pods} - moved == made.by_node[each.name].stay.keys()
+
+
+@settings(deadline=None)
+@given(choices())
+def test_choosing_changes_neither_the_destinations_nor_the_quota(arguments: Arguments) -> None:
+    assert uids(select_moves(*arguments)) == uids(select_moves(*arguments))
+
+
+@settings(deadline=None)
+@given(choices(), st.data())
+def test_what_a_cooler_node_may_move_does_not_change_what_hotter_ones_do(
+    arguments: Arguments, data: st.DataObject
+) -> None:
+    nodes, destinations, quota = arguments
+    position = data.draw(st.integers(1, len(nodes) - 1))
+    without = [*nodes[:position], msgspec.structs.replace(nodes[position], candidates=())]
+    all_of_them = select_moves(nodes, destinations, quota)
+    first = select_moves(without, destinations, quota)
+    for each in nodes[:position]:
+        found, expected = (
+            [move.candidate.pod.uid for move in made.by_node[each.name].moves]
+            for made in (first, all_of_them)
+        )
+        assert found == expected
