@@ -19,7 +19,8 @@ import msgspec
 from kubernetes.client import ApiClient
 
 from benchmarks.synthetic import Object, SyntheticCluster
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types.metadata import Items
+from desched.adapters.kubernetes.client.api_types.pods import Pod as WirePod
 from desched.adapters.kubernetes.client.decoding import Decoder
 from desched.adapters.kubernetes.cluster_reader import PAGE_SIZE
 from desched.adapters.kubernetes.objects.pods import PodBuilder
@@ -60,12 +61,12 @@ def pods_per_second(run: Callable[[], int], rounds: int) -> float:
 
 
 def decode_wire(bodies: list[bytes]) -> int:
-    decoder = msgspec.json.Decoder(api_types.Items[api_types.Pod])
+    decoder = msgspec.json.Decoder(Items[WirePod])
     return sum(len(decoder.decode(body).items or ()) for body in bodies)
 
 
 def decode_model(bodies: list[bytes]) -> int:
-    decoder = Decoder(api_types.Pod, PodBuilder().pod)
+    decoder = Decoder(WirePod, PodBuilder().pod)
     pods: list[Pod] = []
     for body in bodies:
         pods += decoder.page(body).values
@@ -94,7 +95,7 @@ def cpu_name() -> str:
 
 def report_memory() -> None:
     """All of a large cluster at once, page by page as the reader does."""
-    decoder = Decoder(api_types.Pod, PodBuilder().pod)
+    decoder = Decoder(WirePod, PodBuilder().pod)
     pods: list[Pod] = []
     before = peak_mib()
     for body in pages(FULL_SIZE):

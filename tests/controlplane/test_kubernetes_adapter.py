@@ -1,20 +1,19 @@
 """The adapter reads a real API server and understands its answers."""
 
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
 import structlog
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, connect
 from desched.adapters.kubernetes.client.paged_reads import Reading
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
-from desched.adapters.kubernetes.objects.autoscalers import scaling_of_target
+from desched.adapters.kubernetes.objects.autoscalers import AUTOSCALERS
 from desched.errors import ObservationError, StopActing
 from desched.model.cluster import (
     ClusterState,
@@ -91,12 +90,11 @@ def test_only_a_group_that_the_server_lacks_makes_a_kind_absent(
     assert connect(account, None).get("/apis").status == 200  # it has no rights of its own
 
     connection = connect(control_plane.admin_kubeconfig, None)
-    read = Reading(connection, 500, DEADLINE_SECONDS, monotonic() + DEADLINE_SECONDS)
+    read = Reading(connection, 500, DEADLINE_SECONDS, Deadline(DEADLINE_SECONDS))
 
     def autoscalers(group: str, version: str) -> list[Any]:
         what = Access("list", group, "horizontalpodautoscalers", "", version)
-        kind = api_types.HorizontalPodAutoscaler
-        return read.all(what, kind, scaling_of_target, may_be_absent=True)
+        return list(read.all(AUTOSCALERS._replace(access=what)))
 
     assert autoscalers("absent.example", "v2") == []
     with pytest.raises(ObservationError, match="does not have that kind"):

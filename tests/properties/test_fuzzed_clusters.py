@@ -1,6 +1,6 @@
 """Whatever an API server sends, a cycle ends in a report or an error that desched understands."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -9,12 +9,24 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from desched.adapters.kubernetes.client import api_types
-from desched.adapters.kubernetes.client.decoding import Decoder
-from desched.adapters.kubernetes.objects import budgets, nodes, storage
-from desched.adapters.kubernetes.objects.autoscalers import scaling_of_target
+from desched.adapters.kubernetes.client.access import LIST_PODS
+from desched.adapters.kubernetes.client.api_types.pods import Pod
+from desched.adapters.kubernetes.client.paged_reads import Kind
+from desched.adapters.kubernetes.objects.autoscalers import AUTOSCALERS
+from desched.adapters.kubernetes.objects.budgets import (
+    BUDGETS,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    SERVICES,
+)
+from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import PodBuilder
+from desched.adapters.kubernetes.objects.storage import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
 from desched.adapters.kubernetes.objects.workloads import (
+    DEPLOYMENTS,
+    JOBS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
     Controllers,
     owners_by_controller,
     selectors_by_controller,
@@ -47,58 +59,38 @@ POLICIES = (
 )
 
 
-def same(item: Any) -> Any:
-    return item
-
-
-def controllers(**lists: Any) -> Controllers:
-    return Controllers(**{field: lists.get(field, []) for field in Controllers._fields})
-
-
-def understood(field: str) -> Callable[[Any], object]:
+def understood(kind: Kind[Any, Any], field: str) -> Kind[Any, Any]:
     """All that is made of a controller."""
 
     def build(item: Any) -> object:
-        found = controllers(**{field: [item]})
+        found = Controllers(**{field: [item]})
         return (
             workloads_by_controller(found, {}),
             owners_by_controller(found),
             selectors_by_controller(found),
         )
 
-    return build
+    return kind._replace(build=build)
 
 
-KINDS: tuple[tuple[str, Any, Callable[[Any], object]], ...] = (
-    ("/api/v1/nodes", api_types.Node, nodes.node),
-    ("/api/v1/pods", api_types.Pod, PodBuilder().pod),
-    ("/apis/apps/v1/deployments", api_types.Deployment, understood("deployments")),
-    ("/apis/apps/v1/replicasets", api_types.ReplicaSet, understood("replica_sets")),
-    ("/apis/apps/v1/statefulsets", api_types.StatefulSet, understood("stateful_sets")),
-    ("/apis/batch/v1/jobs", api_types.Job, understood("jobs")),
-    (
-        "/apis/autoscaling/v2/horizontalpodautoscalers",
-        api_types.HorizontalPodAutoscaler,
-        scaling_of_target,
-    ),
-    (
-        "/apis/policy/v1/poddisruptionbudgets",
-        api_types.PodDisruptionBudget,
-        budgets.budget,
-    ),
-    ("/apis/scheduling.k8s.io/v1/priorityclasses", api_types.PriorityClass, same),
-    ("/api/v1/namespaces", api_types.Namespace, same),
-    ("/api/v1/persistentvolumeclaims", api_types.PersistentVolumeClaim, storage.claim),
-    ("/api/v1/persistentvolumes", api_types.PersistentVolume, storage.volume),
-    (
-        "/apis/storage.k8s.io/v1/storageclasses",
-        api_types.StorageClass,
-        storage.storage_class,
-    ),
-    ("/apis/storage.k8s.io/v1/csinodes", api_types.CSINode, storage.csi_node),
-    ("/api/v1/services", api_types.Service, budgets.service),
+KINDS: tuple[Kind[Any, Any], ...] = (
+    NODES,
+    Kind(LIST_PODS, Pod, PodBuilder().pod),
+    understood(DEPLOYMENTS, "deployments"),
+    understood(REPLICA_SETS, "replica_sets"),
+    understood(STATEFUL_SETS, "stateful_sets"),
+    understood(JOBS, "jobs"),
+    AUTOSCALERS,
+    BUDGETS,
+    PRIORITY_CLASSES,
+    NAMESPACES,
+    CLAIMS,
+    VOLUMES,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    SERVICES,
 )
-DECODERS = {path: Decoder(kind, build) for path, kind, build in KINDS}
+DECODERS = {kind.access.path(): kind.decoder() for kind in KINDS}
 
 
 def test_every_list_that_is_served_is_fuzzed() -> None:

@@ -1,40 +1,48 @@
-"""Reads the state of a cluster in pages, never one request per pod or node."""
+"""Reads the state of a cluster in pages, and one pod with what decides on its eviction."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import datetime
-from time import monotonic
+from http import HTTPStatus
 from typing import TypeVar
 
-from desched.adapters.kubernetes.client import access, api_types
+from desched.adapters.bounded_http import Deadline
+from desched.adapters.kubernetes.client.access import GET_POD, LIST_PODS
+from desched.adapters.kubernetes.client.api_types.metadata import OwnerReference
+from desched.adapters.kubernetes.client.api_types.pods import Pod
+from desched.adapters.kubernetes.client.api_types.status import Version
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Decoder
-from desched.adapters.kubernetes.client.paged_reads import Reading
-from desched.adapters.kubernetes.fresh_look import look_around
-from desched.adapters.kubernetes.objects import budgets, nodes, storage
-from desched.adapters.kubernetes.objects.autoscalers import (
-    Scaling,
-    Target,
-    scaling_by_target,
-    scaling_of_target,
+from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
+from desched.adapters.kubernetes.objects.autoscalers import AUTOSCALERS, scaling_by_target
+from desched.adapters.kubernetes.objects.budgets import (
+    BUDGETS,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    SERVICES,
 )
+from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import PodBuilder
+from desched.adapters.kubernetes.objects.storage import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
 from desched.adapters.kubernetes.objects.workloads import (
+    DEPLOYMENTS,
+    JOBS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
     Controllers,
+    controller_of,
     owners_by_controller,
     selectors_by_controller,
     workloads_by_controller,
 )
 from desched.errors import ObservationError, ObservationSource
-from desched.model.cluster import ClusterState, PodRef
+from desched.model.cluster import ClusterState, Owner, PodRef
 from desched.ports import FreshLook
+
+W = TypeVar("W")
 
 PAGE_SIZE = 500
 CLUSTER_DEADLINE_SECONDS = 240.0
 """For all lists together; a cycle should be over before the next one is due."""
-
-_OK = 200
-
-W = TypeVar("W")
 
 
 class KubernetesReader:
@@ -68,57 +76,26 @@ class KubernetesReader:
             ObservationError: something could not be read in time.
         """
         read = self._reading(self._cluster_deadline_seconds)
-        seen_nodes = read.all(access.LIST_NODES, api_types.Node, nodes.node)
-        seen_pods = read.all(access.LIST_PODS, api_types.Pod, PodBuilder().pod)
-        controllers = _controllers(read)
+        seen_nodes = read.all(NODES)
+        seen_pods = read.all(Kind(LIST_PODS, Pod, PodBuilder().pod))
+        controllers = Controllers(
+            read.all(DEPLOYMENTS), read.all(REPLICA_SETS), read.all(STATEFUL_SETS), read.all(JOBS)
+        )
+        scaling = scaling_by_target(read.all(AUTOSCALERS))
         return ClusterState(
-            nodes=tuple(seen_nodes),
-            pods=tuple(seen_pods),
-            workloads=workloads_by_controller(controllers, _scaling(read)),
+            nodes=seen_nodes,
+            pods=seen_pods,
+            workloads=workloads_by_controller(controllers, scaling),
             controller_selectors=selectors_by_controller(controllers),
             controller_owners=owners_by_controller(controllers),
-            budgets=tuple(
-                read.all(access.LIST_BUDGETS, api_types.PodDisruptionBudget, budgets.budget)
-            ),
-            priority_classes={
-                item.metadata.name: item.value
-                for item in read.all(access.LIST_PRIORITY_CLASSES, api_types.PriorityClass, _same)
-            },
-            namespaces={
-                item.metadata.name: item.metadata.labels or {}
-                for item in read.all(access.LIST_NAMESPACES, api_types.Namespace, _same)
-            },
-            claims={
-                (each.namespace, each.name): each
-                for each in read.all(
-                    access.LIST_CLAIMS, api_types.PersistentVolumeClaim, storage.claim
-                )
-            },
-            volumes={
-                each.name: each
-                for each in read.all(
-                    access.LIST_VOLUMES, api_types.PersistentVolume, storage.volume
-                )
-            },
-            storage_classes={
-                each.name: each
-                for each in read.all(
-                    access.LIST_STORAGE_CLASSES,
-                    api_types.StorageClass,
-                    storage.storage_class,
-                    may_be_absent=True,
-                )
-            },
-            csi_nodes={
-                each.name: each
-                for each in read.all(
-                    access.LIST_CSI_NODES,
-                    api_types.CSINode,
-                    storage.csi_node,
-                    may_be_absent=True,
-                )
-            },
-            services=tuple(read.all(access.LIST_SERVICES, api_types.Service, budgets.service)),
+            budgets=read.all(BUDGETS),
+            priority_classes=dict(read.all(PRIORITY_CLASSES)),
+            namespaces=dict(read.all(NAMESPACES)),
+            claims={(claim.namespace, claim.name): claim for claim in read.all(CLAIMS)},
+            volumes={volume.name: volume for volume in read.all(VOLUMES)},
+            storage_classes={each.name: each for each in read.all(STORAGE_CLASSES)},
+            csi_nodes={node.name: node for node in read.all(CSI_NODES)},
+            services=read.all(SERVICES),
             server_version=self._server_version(),
             own_pod=self._own_pod,
             server_times=_server_times(read),
@@ -127,43 +104,60 @@ class KubernetesReader:
     def read_around(self, ref: PodRef) -> FreshLook | None:
         """The pod of this namespace and name with its surroundings, None if there is none.
 
-        Five or six requests, all within one deadline.
+        Five or six requests within one deadline. Other pods are not read, and no right is needed
+        beyond those of `read_cluster` and `get pods`. Budgets are read last, so that what protects
+        the pod is the newest.
 
         Raises:
             ObservationError: something could not be read in time.
         """
-        return look_around(self._reading(self._deadline_seconds), ref)
+        read = self._reading(self._deadline_seconds)
+        pod = read.one(Kind(GET_POD, Pod, PodBuilder().pod), ref.name, ref.namespace)
+        if pod is None:
+            return None
+        node = read.named(NODES, pod.node) if pod.node else None
+        workload = controller_owner = None
+        if pod.owner is not None:
+            controllers = _controllers_of(read, pod.owner, pod.namespace)
+            scaling = scaling_by_target(read.all(AUTOSCALERS, pod.namespace))
+            # By uid: a later controller of the same name is not the pod's.
+            workload = workloads_by_controller(controllers, scaling).get(pod.owner.uid)
+            controller_owner = owners_by_controller(controllers).get(pod.owner.uid)
+        return FreshLook(pod, node, workload, controller_owner, read.all(BUDGETS, pod.namespace))
 
     def _reading(self, seconds: float) -> Reading:
-        until = monotonic() + seconds
-        return Reading(self._connection, self._page_size, self._deadline_seconds, until)
+        return Reading(self._connection, self._page_size, self._deadline_seconds, Deadline(seconds))
 
     def _server_version(self) -> str:
         """The version as text, empty if it is not told: only forecasts profit from it."""
         answer = self._connection.get("/version", deadline_seconds=self._deadline_seconds)
-        if answer.status != _OK:
+        if answer.status != HTTPStatus.OK:
             return ""
-        return Decoder(api_types.Version, lambda version: version.git_version).one(answer.body)
+        return Decoder(Version, lambda version: version.git_version).one(answer.body)
 
 
-def _controllers(read: Reading) -> Controllers:
-    return Controllers(
-        read.all(access.LIST_DEPLOYMENTS, api_types.Deployment, _same),
-        read.all(access.LIST_REPLICA_SETS, api_types.ReplicaSet, _same),
-        read.all(access.LIST_STATEFUL_SETS, api_types.StatefulSet, _same),
-        read.all(access.LIST_JOBS, api_types.Job, _same),
-    )
+def _controllers_of(read: Reading, owner: Owner, namespace: str) -> Controllers:
+    """The pod's controller, and a ReplicaSet's Deployment; empty where it is of no known kind."""
+    match owner.kind:
+        case "ReplicaSet":
+            found = _named(read, REPLICA_SETS, owner, namespace)
+            above = controller_of(found[0].metadata) if found else None
+            if above is None or above.kind != "Deployment":
+                return Controllers(replica_sets=found)
+            return Controllers(_named(read, DEPLOYMENTS, above, namespace), found)
+        case "StatefulSet":
+            return Controllers(stateful_sets=_named(read, STATEFUL_SETS, owner, namespace))
+        case "Job":
+            return Controllers(jobs=_named(read, JOBS, owner, namespace))
+        case _:
+            return Controllers()
 
 
-def _scaling(read: Reading) -> Mapping[Target, Scaling]:
-    return scaling_by_target(
-        read.all(
-            access.LIST_AUTOSCALERS,
-            api_types.HorizontalPodAutoscaler,
-            scaling_of_target,
-            may_be_absent=True,
-        )
-    )
+def _named(
+    read: Reading, kind: Kind[W, W], owner: Owner | OwnerReference, namespace: str
+) -> Sequence[W]:
+    item = read.named(kind, owner.name, namespace)
+    return () if item is None else (item,)
 
 
 def _server_times(read: Reading) -> tuple[datetime, datetime]:
@@ -174,7 +168,3 @@ def _server_times(read: Reading) -> tuple[datetime, datetime]:
             "what is in between pass the header Date on.",
         )
     return min(read.dates), max(read.dates)
-
-
-def _same(item: W) -> W:
-    return item

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from desched.adapters.kubernetes.client import api_types
 from desched.adapters.kubernetes.client.access import CREATE_EVENT, GET_OWN_POD
+from desched.adapters.kubernetes.client.api_types.metadata import Named
 from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
 from desched.errors import DeschedError, ObservationError, ObservationSource
@@ -93,7 +93,7 @@ class EventWriter:
             answer = self._connection.get(
                 GET_OWN_POD.path(namespace, name), deadline_seconds=_DEADLINE_SECONDS
             )
-            return msgspec.json.decode(answer.body, type=api_types.Named).metadata.uid
+            return msgspec.json.decode(answer.body, type=Named).metadata.uid
         except (DeschedError, *UNDECODABLE):
             return ""
 

@@ -4,8 +4,8 @@ import math
 import re
 from collections.abc import Callable
 
-from desched.adapters.kubernetes.client import api_types
 from desched.adapters.kubernetes.client.access import EVICT_POD
+from desched.adapters.kubernetes.client.api_types.status import Status
 from desched.adapters.kubernetes.client.connection import (
     DEADLINE_SECONDS,
     Answer,
@@ -116,9 +116,7 @@ def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
             )
 
 
-def _refused_for_now(
-    answer: Answer, status: api_types.Status | None, message: str
-) -> EvictionAnswer:
+def _refused_for_now(answer: Answer, status: Status | None, message: str) -> EvictionAnswer:
     """Tells a budget from throttling by the cause: both may come with Retry-After."""
     causes = (status.details.causes or ()) if status is not None and status.details else ()
     for cause in causes:

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from desched.adapters.kubernetes.client import api_types
 from desched.adapters.kubernetes.client.access import CREATE_LEASE, GET_LEASE
+from desched.adapters.kubernetes.client.api_types.metadata import Wire
 from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
 from desched.errors import LeaseError, ObservationError
@@ -22,11 +22,11 @@ DEADLINE_SECONDS = 2.5
 _DONE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 
 
-class _Metadata(api_types.Wire):
+class _Metadata(Wire):
     resource_version: str
 
 
-class _Spec(api_types.Wire):
+class _Spec(Wire):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     lease_transitions: int | None = None
@@ -34,7 +34,7 @@ class _Spec(api_types.Wire):
     renew_time: datetime | None = None
 
 
-class _Lease(api_types.Wire):
+class _Lease(Wire):
     kind: str
     metadata: _Metadata
     spec: _Spec | None = None

@@ -6,13 +6,13 @@ from http import HTTPStatus
 
 import msgspec
 
-from desched.adapters.kubernetes.client import api_types
 from desched.adapters.kubernetes.client.access import (
     CREATE_STATE,
     GET_MEMORY,
     PATCH_STATE,
     Access,
 )
+from desched.adapters.kubernetes.client.api_types.metadata import Strings, Wire
 from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
 from desched.errors import (
@@ -44,14 +44,14 @@ _REFUSED = frozenset(
 """Answers after which nothing is stored, and trying again does not help."""
 
 
-class _Metadata(api_types.Wire):
+class _Metadata(Wire):
     resource_version: str
 
 
-class _ConfigMap(api_types.Wire):
+class _ConfigMap(Wire):
     kind: str
     metadata: _Metadata
-    data: api_types.Strings = None
+    data: Strings = None
 
 
 class KubernetesStateStore:

@@ -8,20 +8,20 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
-from time import monotonic
 from typing import Any
 
 import msgspec
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import LIST_NODES, PATCH_NODE
+from desched.adapters.kubernetes.client.api_types.metadata import Items, Strings, Wire
 from desched.adapters.kubernetes.client.connection import (
     DEADLINE_SECONDS,
     Answer,
     KubernetesConnection,
 )
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
-from desched.adapters.kubernetes.client.paged_reads import Reading
+from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.errors import ObservationError
 from desched.model.cluster import STEERING_TAINT
@@ -35,17 +35,17 @@ _OURS = {"key": STEERING_TAINT.key, "effect": str(STEERING_TAINT.effect)}
 _DONE = SteeringAnswer(done=True)
 
 
-class _Metadata(api_types.Wire):
+class _Metadata(Wire):
     name: str
     resource_version: str
-    annotations: api_types.Strings = None
+    annotations: Strings = None
 
 
-class _Spec(api_types.Wire):
+class _Spec(Wire):
     taints: list[dict[str, Any]] | None = None
 
 
-class _Node(api_types.Wire):
+class _Node(Wire):
     metadata: _Metadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
@@ -64,6 +64,8 @@ class _Node(api_types.Wire):
         """Whether it has the taint, whoever has put it there."""
         return any(map(_is_ours, self.spec.taints or ()))
 
+
+_NODES = Kind(LIST_NODES, _Node, lambda node: node)
 
 Change = Callable[[_Node], dict[str, Any] | SteeringAnswer]
 """What to write for a node as it was read; an answer where there is nothing to write."""
@@ -109,10 +111,9 @@ class KubernetesSteerer:
         Raises:
             ObservationError: the nodes could not be read in time.
         """
-        reading = Reading(
-            self._connection, PAGE_SIZE, self._deadline_seconds, monotonic() + DEADLINE_SECONDS
-        )
-        nodes = reading.all(LIST_NODES, _Node, lambda node: node)
+        deadline = Deadline(DEADLINE_SECONDS)
+        reading = Reading(self._connection, PAGE_SIZE, self._deadline_seconds, deadline)
+        nodes = reading.all(_NODES)
         return tuple(node.metadata.name for node in nodes if node.until is not None)
 
     def untaint(self, node: str) -> SteeringAnswer:
@@ -159,7 +160,7 @@ class KubernetesSteerer:
         if answer.status != HTTPStatus.OK:
             return _refused(answer, f"reading {name}")
         try:
-            found = msgspec.json.decode(answer.body, type=api_types.Items[_Node]).items
+            found = msgspec.json.decode(answer.body, type=Items[_Node]).items
         except UNDECODABLE as error:
             return SteeringAnswer(done=False, detail=f"node {name} cannot be read ({error})")
         return found[0] if found else None

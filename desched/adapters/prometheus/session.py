@@ -1,27 +1,29 @@
 """An HTTP session whose every request ends in time: one deadline, few retries, bounded answers.
 
-The client library offers none of this, and mounts its own transport over the session's; so it
-lives in `request`, which every call of the library passes through.
+The client library offers none of this, and mounts its own transport over the session's. Every call
+of the library goes through `request`.
 """
 
 import io
 from collections.abc import Callable
-from time import monotonic
 from typing import Any
 
 import requests
 import urllib3
+from requests.exceptions import ChunkedEncodingError, SSLError
 
+from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline, HttpBounds
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.credentials import Credentials
-from desched.errors import ObservationError, ObservationSource
+from desched.errors import ObservationSource
 
-RETRIED_STATUS = frozenset({429, 500, 502, 503, 504})
 PAUSES_SECONDS = (0.5, 1.0, 2.0)
 """Before the second, third and fourth attempt."""
 
 LONGEST_BODY_BYTES = 64 * 2**20  # twice the usage of 150,000 pods
-_CHUNK_BYTES = 2**16
+
+
+_PASSING = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
 
 
 class PrometheusSession(requests.Session):
@@ -39,7 +41,14 @@ class PrometheusSession(requests.Session):
     ) -> None:
         super().__init__()
         self._total_timeout_seconds = connection.total_timeout_seconds
-        self._wait = wait
+        self._bounds = HttpBounds(
+            source=ObservationSource.PROMETHEUS,
+            server="Prometheus",
+            pauses_seconds=PAUSES_SECONDS,
+            longest_body_bytes=LONGEST_BODY_BYTES,
+            when_too_large="narrow the queries with metrics.matchers to this cluster",
+            wait=wait,
+        )
         self._inspect = inspect
         self.auth = Credentials(connection)
         self.headers["User-Agent"] = "desched"
@@ -60,76 +69,38 @@ class PrometheusSession(requests.Session):
             requests.RequestException: no whole answer before the deadline.
             ObservationError: the answer is too large or not acceptable, or we have to stop.
         """
-        if self._wait(0):
-            raise _stopping()
-        deadline = monotonic() + self._total_timeout_seconds
-        kwargs |= {"allow_redirects": False, "stream": True}
-        response = self._attempt(args, kwargs, deadline)
-        for pause_seconds in PAUSES_SECONDS:
-            if not _may_pass(response) or monotonic() + pause_seconds >= deadline:
-                break
-            if self._wait(pause_seconds):
-                raise _stopping()
-            response = self._attempt(args, kwargs, deadline)
+        response = self._bounds.repeated(
+            lambda deadline: self._attempt(args, kwargs, deadline),
+            _retry_after_seconds,
+            self._total_timeout_seconds,
+        )
         if isinstance(response, requests.RequestException):
             raise response
         self._inspect(response)
         return response
 
     def _attempt(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], deadline: float
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], deadline: Deadline
     ) -> requests.Response | requests.RequestException:
-        kwargs["timeout"] = max(deadline - monotonic(), 0.001)
+        bounded = {"allow_redirects": False, "stream": True, "timeout": deadline.timeout}
         try:
-            response = super().request(*args, **kwargs)
+            response = super().request(*args, **(kwargs | bounded))
             try:
-                body = _read_body(response, deadline)
+                body = self._bounds.read_body(response.raw, deadline)
             except (urllib3.exceptions.TimeoutError, TimeoutError) as error:
                 raise requests.ReadTimeout("the answer did not end in time") from error
             except (urllib3.exceptions.HTTPError, OSError) as error:
-                raise requests.exceptions.ChunkedEncodingError("the answer broke off") from error
-            finally:
-                response.close()
+                raise ChunkedEncodingError("the answer broke off") from error
         except requests.RequestException as error:
             return error
         response.raw = io.BytesIO(body)  # from here on reading cannot block
         return response
 
 
-def _stopping() -> ObservationError:
-    return ObservationError(
-        ObservationSource.PROMETHEUS, "Prometheus was not asked because desched is stopping."
-    )
-
-
-def _may_pass(outcome: requests.Response | requests.RequestException) -> bool:
-    """Whether asking again may help: certificates, deadlines and refusals do not mend."""
+def _retry_after_seconds(outcome: requests.Response | requests.RequestException) -> float | None:
+    """0 where another attempt may help; None for certificates and refusals, which stay."""
     if isinstance(outcome, requests.Response):
-        return outcome.status_code in RETRIED_STATUS
-    if isinstance(outcome, requests.exceptions.SSLError | requests.Timeout):
-        return False
-    return isinstance(outcome, requests.ConnectionError | requests.exceptions.ChunkedEncodingError)
-
-
-def _read_body(response: requests.Response, deadline: float) -> bytes:
-    body = bytearray()
-    while True:
-        left_seconds = deadline - monotonic()
-        if left_seconds <= 0:
-            raise TimeoutError
-        # The timeout that requests sets is for each read and as of the start; a kept-alive
-        # connection still has its socket here, so that a stalled answer ends exactly in time.
-        connection = response.raw.connection
-        if connection is not None and connection.sock is not None:
-            connection.sock.settimeout(left_seconds)
-        # read1 returns what has arrived; read would wait for a full chunk of a slow drip.
-        chunk = response.raw.read1(_CHUNK_BYTES, decode_content=True)
-        if not chunk:
-            return bytes(body)
-        body += chunk
-        if len(body) > LONGEST_BODY_BYTES:
-            raise ObservationError(
-                ObservationSource.PROMETHEUS,
-                f"The answer of Prometheus is larger than {LONGEST_BODY_BYTES // 2**20} MiB; "
-                "narrow the queries with metrics.matchers to this cluster.",
-            )
+        passing = outcome.status_code in RETRIED_STATUSES
+    else:
+        passing = isinstance(outcome, _PASSING) and not isinstance(outcome, SSLError)
+    return 0.0 if passing else None

@@ -1,7 +1,7 @@
 """Requests to the API server that end in time: one deadline, few retries, bounded answers.
 
-The kubernetes package brings the account and the connection pool; its own timeouts hold for single
-reads of the socket only, and it would deserialise every answer into its slow models.
+The kubernetes package provides the account and the connection pool; it would decode every answer
+into its slow models.
 """
 
 import re
@@ -10,17 +10,16 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from threading import Event
-from time import monotonic
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
-import urllib3
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException
 from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError, SSLError
 from urllib3.exceptions import TimeoutError as HTTPTimeoutError
 
+from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline, HttpBounds
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount, find_account
 from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
@@ -32,8 +31,6 @@ PAUSES_SECONDS = (0.2, 1.0, 3.0)
 """Before the second, third and fourth attempt, unless Retry-After asks for more."""
 
 LONGEST_BODY_BYTES = 256 * 2**20
-_CHUNK_BYTES = 2**18
-_RETRIED = frozenset({429, 500, 502, 503, 504})
 _UNAUTHORIZED = 401
 _FAILED = 400  # and above: answers whose words are passed on
 _CONTENT_TYPES = {"POST": "application/json", "PATCH": "application/merge-patch+json"}
@@ -51,6 +48,9 @@ class Answer(NamedTuple):
     date: datetime | None = None
 
 
+Outcome = Answer | HTTPError | OSError
+
+
 class KubernetesConnection:
     """The API server of one cluster, as one account.
 
@@ -61,7 +61,14 @@ class KubernetesConnection:
         self, find: Callable[[], ClusterAccount], wait: Callable[[float], bool] | None = None
     ) -> None:
         self._find = find
-        self._wait = wait or Event().wait
+        self._bounds = HttpBounds(
+            source=ObservationSource.CLUSTER,
+            server="the API server",
+            pauses_seconds=PAUSES_SECONDS,
+            longest_body_bytes=LONGEST_BODY_BYTES,
+            when_too_large="look for objects with very large annotations or managed fields",
+            wait=wait or Event().wait,
+        )
         self._use(find())
 
     def _use(self, account: ClusterAccount) -> None:
@@ -83,18 +90,12 @@ class KubernetesConnection:
         Raises:
             ObservationError: no complete answer before the deadline.
         """
-        if self._wait(0):
-            raise _unanswered(f"GET {path}", "desched is stopping")
-        deadline = monotonic() + deadline_seconds
         url = path + (f"?{urlencode(query)}" if query else "")
-        outcome = self._attempt_as_ourselves("GET", url, None, deadline)
-        for shortest_pause_seconds in PAUSES_SECONDS:
-            pause_seconds = max(shortest_pause_seconds, _asked_to_wait_seconds(outcome))
-            if not _may_pass(outcome) or monotonic() + pause_seconds >= deadline:
-                break
-            if self._wait(pause_seconds):
-                raise _unanswered(f"GET {path}", "desched is stopping")
-            outcome = self._attempt("GET", url, None, deadline)
+        outcome = self._bounds.repeated(
+            lambda deadline: self._attempt_as_ourselves("GET", url, None, deadline),
+            _retry_after_seconds,
+            deadline_seconds,
+        )
         return _answered(f"GET {path}", outcome)
 
     def post(
@@ -123,8 +124,7 @@ class KubernetesConnection:
 
     def _write(self, method: str, path: str, body: object, deadline_seconds: float) -> Answer:
         payload = msgspec.json.encode(body)
-        deadline = monotonic() + deadline_seconds
-        outcome = self._attempt_as_ourselves(method, path, payload, deadline)
+        outcome = self._attempt_as_ourselves(method, path, payload, Deadline(deadline_seconds))
         return _answered(f"{method} {path}", outcome)
 
     def token(self) -> str | None:
@@ -154,19 +154,17 @@ class KubernetesConnection:
             raise _credentials_lost(self.target, str(error)) from error
 
     def _attempt_as_ourselves(
-        self, method: str, url: str, body: bytes | None, deadline: float
-    ) -> Answer | HTTPError | OSError:
+        self, method: str, url: str, body: bytes | None, deadline: Deadline
+    ) -> Outcome:
         """An attempt, and another one if the credentials have been replaced meanwhile."""
         outcome = self._attempt(method, url, body, deadline)
         if isinstance(outcome, Answer) and outcome.status == _UNAUTHORIZED:
             self._renew()
-            if monotonic() < deadline:  # renewing takes time, and no write may begin late
+            if deadline.left_seconds > 0:  # renewing takes time, and no write may begin late
                 return self._attempt(method, url, body, deadline)
         return outcome
 
-    def _attempt(
-        self, method: str, url: str, body: bytes | None, deadline: float
-    ) -> Answer | HTTPError | OSError:
+    def _attempt(self, method: str, url: str, body: bytes | None, deadline: Deadline) -> Outcome:
         headers = {"Accept": "application/json", "User-Agent": "desched"}
         if body is not None:
             headers["Content-Type"] = _CONTENT_TYPES[method]
@@ -181,17 +179,9 @@ class KubernetesConnection:
                 headers=headers,
                 preload_content=False,
                 redirect=False,  # a redirect would take the credentials along
-                timeout=urllib3.Timeout(total=max(deadline - monotonic(), 0.001)),
+                timeout=deadline.timeout,
             )
-            complete = False
-            try:
-                content = _read_body(response, deadline)
-                complete = True
-            finally:
-                if complete:
-                    response.release_conn()
-                else:
-                    response.close()  # the rest of the answer is still in it
+            content = self._bounds.read_body(response, deadline)
         except (HTTPError, OSError) as error:
             return error
         if authorization and response.status >= _FAILED:
@@ -215,29 +205,6 @@ def connect(
     return KubernetesConnection(lambda: find_account(kubeconfig, context), wait)
 
 
-def _read_body(response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
-    body = bytearray()
-    while True:
-        left_seconds = deadline - monotonic()
-        if left_seconds <= 0:
-            raise TimeoutError
-        # The pool's timeout is for each read; a kept-alive connection still has its socket here.
-        sock = getattr(response.connection, "sock", None)
-        if sock is not None:
-            sock.settimeout(left_seconds)
-        # read1 returns what has arrived; read would wait for a full chunk of a slow drip.
-        chunk = response.read1(_CHUNK_BYTES)
-        if not chunk:
-            return bytes(body)
-        body += chunk
-        if len(body) > LONGEST_BODY_BYTES:
-            raise ObservationError(
-                ObservationSource.CLUSTER,
-                f"An answer of the API server is larger than {LONGEST_BODY_BYTES >> 20} MiB; "
-                "look for objects with very large annotations or managed fields.",
-            )
-
-
 def _seconds(retry_after: str | None) -> float | None:
     """The number of seconds; API servers send no dates here."""
     if retry_after is None or not re.fullmatch(r"[0-9]{1,9}", retry_after.strip()):
@@ -252,18 +219,14 @@ def _date(text: str | None) -> datetime | None:
         return None
 
 
-def _asked_to_wait_seconds(outcome: Answer | HTTPError | OSError) -> float:
-    return (outcome.retry_after_seconds or 0.0) if isinstance(outcome, Answer) else 0.0
-
-
-def _may_pass(outcome: Answer | HTTPError | OSError) -> bool:
-    """Whether asking again may help: certificates and refusals do not mend by themselves."""
+def _retry_after_seconds(outcome: Outcome) -> float | None:
+    """How long to wait before another attempt; None for certificates and refusals, which stay."""
     if isinstance(outcome, Answer):
-        return outcome.status in _RETRIED
-    return not isinstance(outcome, SSLError)
+        return (outcome.retry_after_seconds or 0.0) if outcome.status in RETRIED_STATUSES else None
+    return None if isinstance(outcome, SSLError) else 0.0
 
 
-def _answered(request: str, outcome: Answer | HTTPError | OSError) -> Answer:
+def _answered(request: str, outcome: Outcome) -> Answer:
     if isinstance(outcome, Answer):
         return outcome
     match outcome:
@@ -277,15 +240,11 @@ def _answered(request: str, outcome: Answer | HTTPError | OSError) -> Answer:
             why = "the deadline passed"
         case _:
             why = f"the connection broke off ({type(outcome).__name__})"
-    raise _unanswered(request, why) from outcome
-
-
-def _unanswered(request: str, why: str) -> ObservationError:
-    return ObservationError(
+    raise ObservationError(
         ObservationSource.CLUSTER,
         f"The API server did not answer {request} completely: {why}; check that it is reachable "
         "from here with `kubectl get --raw /readyz`.",
-    )
+    ) from outcome
 
 
 def _credentials_lost(target: str, why: str) -> ObservationError:

@@ -5,7 +5,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types.metadata import Items, ListMeta, Named
+from desched.adapters.kubernetes.client.api_types.status import Status
 from desched.errors import ObservationError, ObservationSource
 
 W = TypeVar("W")
@@ -33,8 +34,8 @@ class Decoder(Generic[W, V]):
         self._kind = kind.__name__
         self._build = build
         self._object = msgspec.json.Decoder(kind)
-        self._page: msgspec.json.Decoder[api_types.Items[W]] = msgspec.json.Decoder(
-            api_types.Items[kind]  # type: ignore[valid-type]  # a type only known at run time
+        self._page: msgspec.json.Decoder[Items[W]] = msgspec.json.Decoder(
+            Items[kind]  # type: ignore[valid-type]  # a type only known at run time
         )
 
     def page(self, body: bytes) -> Page[V]:
@@ -48,7 +49,7 @@ class Decoder(Generic[W, V]):
             values = [self._build(item) for item in items.items or ()]
         except (*UNDECODABLE, ValueError) as error:
             raise self._complaint(body, error) from error
-        metadata = items.metadata or api_types.ListMeta()
+        metadata = items.metadata or ListMeta()
         token = metadata.continue_ or ""
         if metadata.remaining_item_count and not token:
             missing = f"it ends {metadata.remaining_item_count} objects early"
@@ -69,7 +70,7 @@ class Decoder(Generic[W, V]):
     def _complaint(self, body: bytes, error: Exception) -> ObservationError:
         """Finds the object that the list failed on, which the decoder's message does not name."""
         try:
-            items = msgspec.json.decode(body, type=api_types.Items[msgspec.Raw]).items or ()
+            items = msgspec.json.decode(body, type=Items[msgspec.Raw]).items or ()
         except UNDECODABLE:
             return _unreadable(f"The list of {self._kind}s", error)
         for item in items:
@@ -82,7 +83,7 @@ class Decoder(Generic[W, V]):
 
 def _name(body: bytes) -> str:
     try:
-        metadata = msgspec.json.decode(body, type=api_types.Named).metadata
+        metadata = msgspec.json.decode(body, type=Named).metadata
     except UNDECODABLE:
         return "without a name"
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
@@ -96,10 +97,10 @@ def _unreadable(what: str, error: object) -> ObservationError:
     )
 
 
-def status_of(body: bytes) -> api_types.Status | None:
+def status_of(body: bytes) -> Status | None:
     """The server's Status object, None if something in between answered."""
     try:
-        status = msgspec.json.decode(body, type=api_types.Status)
+        status = msgspec.json.decode(body, type=Status)
     except UNDECODABLE:
         return None
     return status if status.kind == "Status" else None

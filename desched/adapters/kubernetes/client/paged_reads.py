@@ -2,116 +2,114 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from time import monotonic
-from typing import TypeVar
+from http import HTTPStatus
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import Access
+from desched.adapters.kubernetes.client.api_types.status import APIGroupList, Status
 from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Decoder, status_of
 from desched.errors import ObservationError, ObservationSource
-
-_OK = 200
-_NOT_FOUND = 404
-_GONE = 410
 
 W = TypeVar("W")
 V = TypeVar("V")
 
 
-class Reading:
-    """Reads that belong together, until a deadline in monotonic seconds for all of them.
+class Kind(NamedTuple, Generic[W, V]):
+    """A kind of object: the right that reads it, its JSON, and how a value is made from it.
 
-    `deadline_seconds` is for each request with its retries. `dates` are the server's clock at each
-    answer that tells it.
+    `may_be_absent`: a server that lacks its API group has none of it.
+    """
+
+    access: Access
+    wire: type[W]
+    build: Callable[[W], V]
+    may_be_absent: bool = False
+
+    def decoder(self) -> Decoder[W, V]:
+        """A decoder of one object or a list of them."""
+        return Decoder(self.wire, self.build)
+
+
+class Reading:
+    """Reads that belong together, with one deadline for all of them.
+
+    `request_seconds` is for each request with its retries. `dates` are the server's clock at each
+    answer that has it.
     """
 
     def __init__(
         self,
         connection: KubernetesConnection,
         page_size: int,
-        deadline_seconds: float,
-        until: float,
+        request_seconds: float,
+        deadline: Deadline,
     ) -> None:
         self._connection = connection
         self._page_size = page_size
-        self._deadline_seconds = deadline_seconds
-        self._until = until
+        self._request_seconds = request_seconds
+        self._deadline = deadline
         self.dates: list[datetime] = []
 
-    def one(
-        self, what: Access, kind: type[W], build: Callable[[W], V], name: str, namespace: str = ""
-    ) -> V | None:
+    def one(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
         """The object of this name as it is now, None if there is none.
 
         Raises:
             ObservationError: it could not be read in time.
         """
-        answer = self._get(what, what.path(namespace, name), {})
-        if answer.status == _NOT_FOUND and status_of(answer.body) is not None:
+        answer = self._get(kind.access, kind.access.path(namespace, name), {})
+        if answer.status == HTTPStatus.NOT_FOUND and status_of(answer.body) is not None:
             return None
-        _require_ok(answer, what)
-        return Decoder(kind, build).one(answer.body)
+        _require_ok(answer, kind.access)
+        return kind.decoder().one(answer.body)
 
-    def named(
-        self, what: Access, kind: type[W], build: Callable[[W], V], name: str, namespace: str = ""
-    ) -> V | None:
+    def named(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
         """The object of this name, None if there is none; for kinds that may only be listed.
 
         Raises:
             ObservationError: it could not be read in time.
         """
         selector = {"fieldSelector": f"metadata.name={name}"}
-        answer = self._get(what, what.path(namespace), selector)
-        _require_ok(answer, what)
-        values = Decoder(kind, build).page(answer.body).values
-        return values[0] if values else None
+        answer = self._get(kind.access, kind.access.path(namespace), selector)
+        _require_ok(answer, kind.access)
+        return next(iter(kind.decoder().page(answer.body).values), None)
 
-    def all(
-        self,
-        what: Access,
-        kind: type[W],
-        build: Callable[[W], V],
-        namespace: str = "",
-        *,
-        may_be_absent: bool = False,
-    ) -> list[V]:
+    def all(self, kind: Kind[W, V], namespace: str = "") -> tuple[V, ...]:
         """All objects of a kind, of one namespace if it is given.
-
-        None at all if the server lacks the API group of the kind and may do so.
 
         Raises:
             ObservationError: they could not be read in time.
         """
-        decoder = Decoder(kind, build)
-        path = what.path(namespace)
-        values = self._pages(what, path, decoder, may_be_absent=may_be_absent)
-        if values is None:  # the list changed too much while it was read: once more, from the start
-            values = self._pages(what, path, decoder, may_be_absent=may_be_absent)
-        if values is None:
-            raise ObservationError(
-                ObservationSource.CLUSTER,
-                f"The list of {what.resource} expired twice while it was being read; the API "
-                "server is slow or compacts its history very often.",
-            )
-        return values
+        for _ in range(2):  # a list that changed too much meanwhile: once more, from the start
+            values = self._pages(kind, kind.access.path(namespace))
+            if values is not None:
+                return tuple(values)
+        raise ObservationError(
+            ObservationSource.CLUSTER,
+            f"The list of {kind.access.resource} expired twice while it was being read; the API "
+            "server is slow or compacts its history very often.",
+        )
 
-    def _pages(
-        self, what: Access, path: str, decoder: Decoder[W, V], *, may_be_absent: bool
-    ) -> list[V] | None:
+    def _pages(self, kind: Kind[W, V], path: str) -> list[V] | None:
         """All pages, None if the continue token expired on the way."""
+        decoder = kind.decoder()
         values: list[V] = []
         token = ""
         while True:
             query = {"limit": str(self._page_size)} | ({"continue": token} if token else {})
-            answer = self._get(what, path, query)
-            if answer.status == _NOT_FOUND and may_be_absent and self._lacks_group(what):
+            answer = self._get(kind.access, path, query)
+            if (
+                answer.status == HTTPStatus.NOT_FOUND
+                and kind.may_be_absent
+                and self._lacks_group(kind.access)
+            ):
                 return []
-            if answer.status == _GONE and token:
+            if answer.status == HTTPStatus.GONE and token:
                 return None
-            _require_ok(answer, what)
+            _require_ok(answer, kind.access)
             page = decoder.page(answer.body)
             values += page.values
             token = page.continue_token
@@ -125,20 +123,20 @@ class Reading:
         the version, its objects may be there too, in another version.
         """
         answer = self._get(what, "/apis", {})
-        if answer.status != _OK:
+        if answer.status != HTTPStatus.OK:
             return False
-        groups = Decoder(api_types.APIGroupList, lambda found: found.groups).one(answer.body)
+        groups = Decoder(APIGroupList, lambda found: found.groups).one(answer.body)
         return what.group not in {group.name for group in groups}
 
     def _get(self, what: Access, path: str, query: dict[str, str]) -> Answer:
-        left_seconds = self._until - monotonic()
+        left_seconds = self._deadline.left_seconds
         if left_seconds <= 0:
             raise ObservationError(
                 ObservationSource.CLUSTER,
                 f"Reading the cluster took too long and was given up at `{what}`; see whether the "
                 "API server is overloaded.",
             )
-        deadline_seconds = min(self._deadline_seconds, left_seconds)
+        deadline_seconds = min(self._request_seconds, left_seconds)
         answer = self._connection.get(path, query, deadline_seconds=deadline_seconds)
         if answer.date is not None:
             self.dates.append(answer.date)
@@ -146,7 +144,7 @@ class Reading:
 
 
 def _require_ok(answer: Answer, what: Access) -> None:
-    if answer.status == _OK:
+    if answer.status == HTTPStatus.OK:
         return
     match answer.status:
         case 401:
@@ -170,6 +168,6 @@ def _require_ok(answer: Answer, what: Access) -> None:
 def _message(body: bytes) -> str:
     """What the server says about it, if it says so in its own form."""
     try:
-        return msgspec.json.decode(body, type=api_types.Status).message or "no message"
+        return msgspec.json.decode(body, type=Status).message or "no message"
     except UNDECODABLE:
         return "an answer that no API server gives"

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.access import LIST_AUTOSCALERS
+from desched.adapters.kubernetes.client.api_types import autoscalers
+from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.model.cluster import Autoscaler
 from desched.model.resources import quantity
 
@@ -18,7 +20,7 @@ class Scaling(NamedTuple):
     under_way: bool
 
 
-def scaling_of_target(item: api_types.HorizontalPodAutoscaler) -> tuple[Target, Scaling]:
+def scaling_of_target(item: autoscalers.HorizontalPodAutoscaler) -> tuple[Target, Scaling]:
     """The workload, and what is being done to it.
 
     Raises:
@@ -34,13 +36,13 @@ def scaling_by_target(found: Iterable[tuple[Target, Scaling]]) -> Mapping[Target
     return dict(sorted(found, key=lambda each: each[1].under_way))
 
 
-def _is_under_way(item: api_types.HorizontalPodAutoscaler) -> bool:
+def _is_under_way(item: autoscalers.HorizontalPodAutoscaler) -> bool:
     """Desired zero is an autoscaler that has not measured yet, unless it may go to zero."""
     desired, current = item.status.desired_replicas or 0, item.status.current_replicas or 0
     return desired != current and (desired > 0 or item.spec.min_replicas == 0)
 
 
-def _autoscaler(item: api_types.HorizontalPodAutoscaler) -> Autoscaler:
+def _autoscaler(item: autoscalers.HorizontalPodAutoscaler) -> Autoscaler:
     return Autoscaler(
         current_replicas=item.status.current_replicas or 0,
         desired_replicas=item.status.desired_replicas or 0,
@@ -50,7 +52,9 @@ def _autoscaler(item: api_types.HorizontalPodAutoscaler) -> Autoscaler:
     )
 
 
-def _is_above_target(specified: list[api_types.Metric], measured: list[api_types.Metric]) -> bool:
+def _is_above_target(
+    specified: list[autoscalers.Metric], measured: list[autoscalers.Metric]
+) -> bool:
     """Whether any metric is; the status lists them in the order of the specification.
 
     One that could not be measured has an empty place, and says nothing.
@@ -62,7 +66,7 @@ def _is_above_target(specified: list[api_types.Metric], measured: list[api_types
     )
 
 
-def _source(metric: api_types.Metric) -> api_types.MetricSource | None:
+def _source(metric: autoscalers.Metric) -> autoscalers.MetricSource | None:
     return (
         metric.resource
         or metric.container_resource
@@ -72,11 +76,13 @@ def _source(metric: api_types.Metric) -> api_types.MetricSource | None:
     )
 
 
-def _name(source: api_types.MetricSource) -> str | None:
+def _name(source: autoscalers.MetricSource) -> str | None:
     return source.metric.name if source.metric is not None else source.name
 
 
-def _exceeds(target: api_types.MetricValue | None, current: api_types.MetricValue | None) -> bool:
+def _exceeds(
+    target: autoscalers.MetricValue | None, current: autoscalers.MetricValue | None
+) -> bool:
     if target is None or current is None:
         return False
     if target.average_utilization is not None:
@@ -90,3 +96,8 @@ def _is_more(current: str | None, target: str | None) -> bool:
     if current is None or target is None:
         return False
     return quantity(current, per_unit=1000) > quantity(target, per_unit=1000)
+
+
+AUTOSCALERS = Kind(
+    LIST_AUTOSCALERS, autoscalers.HorizontalPodAutoscaler, scaling_of_target, may_be_absent=True
+)

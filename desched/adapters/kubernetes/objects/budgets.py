@@ -1,11 +1,16 @@
-"""PodDisruptionBudgets and Services, in the model's terms."""
+"""PodDisruptionBudgets, Services, priority classes and namespaces, in the model's terms."""
 
-from desched.adapters.kubernetes.client import api_types
+from collections.abc import Mapping
+
+from desched.adapters.kubernetes.client import access
+from desched.adapters.kubernetes.client.api_types import budgets
+from desched.adapters.kubernetes.client.api_types.metadata import Named
+from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.selectors import label_selector
 from desched.model.cluster import PodDisruptionBudget, Service
 
 
-def budget(item: api_types.PodDisruptionBudget) -> PodDisruptionBudget:
+def budget(item: budgets.PodDisruptionBudget) -> PodDisruptionBudget:
     """The budget; without a selector it covers no pod, with an empty one all of its namespace.
 
     Raises:
@@ -22,6 +27,20 @@ def budget(item: api_types.PodDisruptionBudget) -> PodDisruptionBudget:
     )
 
 
-def service(item: api_types.Service) -> Service:
+def service(item: budgets.Service) -> Service:
     """The Service; without a selector it selects no pod."""
     return Service(item.metadata.namespace, item.metadata.name, item.spec.selector or {})
+
+
+def _value_by_name(item: budgets.PriorityClass) -> tuple[str, int]:
+    return item.metadata.name, item.value
+
+
+def _labels_by_name(item: Named) -> tuple[str, Mapping[str, str]]:
+    return item.metadata.name, item.metadata.labels or {}
+
+
+BUDGETS = Kind(access.LIST_BUDGETS, budgets.PodDisruptionBudget, budget)
+SERVICES = Kind(access.LIST_SERVICES, budgets.Service, service)
+PRIORITY_CLASSES = Kind(access.LIST_PRIORITY_CLASSES, budgets.PriorityClass, _value_by_name)
+NAMESPACES = Kind(access.LIST_NAMESPACES, Named, _labels_by_name)

@@ -1,12 +1,12 @@
 """Whether a Job takes an eviction for a failure of its own."""
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import workloads
 
 _EVICTED = "DisruptionTarget"
 _SIGNALLED = frozenset({137, 143})  # how a container ends that SIGKILL or SIGTERM has ended
 
 
-def survives_disruption(policy: api_types.PodFailurePolicy | None) -> bool:
+def survives_disruption(policy: workloads.PodFailurePolicy | None) -> bool:
     """Whether the first rule that an evicted pod meets ignores it.
 
     Source: matchPodFailurePolicy in k8s.io/kubernetes/pkg/controller/job, at v1.36.
@@ -17,7 +17,7 @@ def survives_disruption(policy: api_types.PodFailurePolicy | None) -> bool:
     return False
 
 
-def _meets(rule: api_types.PodFailureRule) -> bool:
+def _meets(rule: workloads.PodFailureRule) -> bool:
     if rule.on_exit_codes is not None:
         codes = set(rule.on_exit_codes.values or ())
         listed = rule.on_exit_codes.operator == "In"

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from sys import intern
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.access import LIST_NODES
+from desched.adapters.kubernetes.client.api_types import nodes
+from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.pod_requests import node_amounts
 from desched.model.cluster import Node, Taint
 
@@ -15,7 +17,7 @@ _LONG_PAST = datetime(2000, 1, 1, tzinfo=UTC)
 _ADDRESS_TYPES = frozenset({"InternalIP", "ExternalIP", "Hostname", "InternalDNS"})
 
 
-def node(item: api_types.Node) -> Node:
+def node(item: nodes.Node) -> Node:
     """The node.
 
     Raises:
@@ -25,7 +27,7 @@ def node(item: api_types.Node) -> Node:
     if metadata.creation_timestamp is None:
         raise ValueError("no metadata.creationTimestamp")
     labels = metadata.labels or {}
-    info = status.node_info or api_types.NodeInfo()
+    info = status.node_info or nodes.NodeInfo()
     return Node(
         name=metadata.name,
         uid=metadata.uid,
@@ -55,9 +57,12 @@ def _steered_until(text: str | None) -> datetime | None:
     return until if until.tzinfo is not None else _LONG_PAST
 
 
-def _images(images: Iterable[api_types.ContainerImage]) -> dict[str, int]:
+def _images(images: Iterable[nodes.ContainerImage]) -> dict[str, int]:
     """Sizes by name; nodes share the names, of which a large cluster repeats hundreds of thousands.
 
     The kubelet reports its largest images only, 50 unless told otherwise.
     """
     return {intern(name): image.size_bytes or 0 for image in images for name in image.names or ()}
+
+
+NODES = Kind(LIST_NODES, nodes.Node, node)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import scheduling, selectors
 from desched.adapters.kubernetes.objects.selectors import lenient_label_selector, unknown_operators
 from desched.model.cluster import PodAffinityTerm, SpreadConstraint
 
@@ -10,7 +10,7 @@ HARD = "DoNotSchedule"
 SOFT = "ScheduleAnyway"
 
 
-def required_pods(affinity: api_types.PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
+def required_pods(affinity: scheduling.PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
     """The hard terms of a pod affinity or anti-affinity.
 
     The API server has merged matchLabelKeys and mismatchLabelKeys into the selectors. A requirement
@@ -21,7 +21,7 @@ def required_pods(affinity: api_types.PodAffinity | None) -> tuple[PodAffinityTe
 
 
 def preferred_pods(
-    affinity: api_types.PodAffinity | None, anti_affinity: api_types.PodAffinity | None
+    affinity: scheduling.PodAffinity | None, anti_affinity: scheduling.PodAffinity | None
 ) -> tuple[PodAffinityTerm, ...]:
     """The soft terms of both; those of the anti-affinity weigh negative."""
     near = affinity.preferred if affinity is not None else None
@@ -33,7 +33,7 @@ def preferred_pods(
 
 
 def spread_constraints(
-    constraints: Iterable[api_types.TopologySpreadConstraint],
+    constraints: Iterable[scheduling.TopologySpreadConstraint],
 ) -> tuple[SpreadConstraint, ...]:
     """The topology spread constraints whose kind is known."""
     return tuple(
@@ -52,7 +52,7 @@ def spread_constraints(
     )
 
 
-def unknown_in_pod_affinity(affinity: api_types.PodAffinity | None) -> list[str]:
+def unknown_in_pod_affinity(affinity: scheduling.PodAffinity | None) -> list[str]:
     """Unknown operators in any term."""
     if affinity is None:
         return []
@@ -64,7 +64,7 @@ def unknown_in_pod_affinity(affinity: api_types.PodAffinity | None) -> list[str]
     return [name for selector in selectors for name in _unknown(selector)]
 
 
-def unknown_in_spread(constraints: Iterable[api_types.TopologySpreadConstraint]) -> list[str]:
+def unknown_in_spread(constraints: Iterable[scheduling.TopologySpreadConstraint]) -> list[str]:
     """Unknown kinds and operators."""
     found = []
     for each in constraints:
@@ -74,7 +74,7 @@ def unknown_in_spread(constraints: Iterable[api_types.TopologySpreadConstraint])
     return found
 
 
-def _term(term: api_types.PodAffinityTerm, weight: int) -> PodAffinityTerm:
+def _term(term: scheduling.PodAffinityTerm, weight: int) -> PodAffinityTerm:
     return PodAffinityTerm(
         topology_key=term.topology_key,
         selector=lenient_label_selector(term.label_selector),
@@ -84,5 +84,5 @@ def _term(term: api_types.PodAffinityTerm, weight: int) -> PodAffinityTerm:
     )
 
 
-def _unknown(selector: api_types.LabelSelector | None) -> list[str]:
+def _unknown(selector: selectors.LabelSelector | None) -> list[str]:
     return unknown_operators(selector.match_expressions) if selector is not None else []

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import pods
+from desched.adapters.kubernetes.client.api_types.metadata import Condition
 from desched.adapters.kubernetes.client.raw_json import RawDecoder
 from desched.model.resources import LARGEST_AMOUNT, Amounts, quantity
 
-_REQUIREMENTS = RawDecoder(api_types.ResourceRequirements)
+_REQUIREMENTS = RawDecoder(pods.ResourceRequirements)
 _QUANTITIES = RawDecoder(dict[str, str])
 
 Requests = dict[str, int]
@@ -29,7 +30,7 @@ def node_amounts(quantities: Mapping[str, str] | None) -> Amounts:
     return _amounts(_parsed(quantities, round_up=False))
 
 
-def pod_requests(spec: api_types.PodSpec, status: api_types.PodStatus) -> Amounts:
+def pod_requests(spec: pods.PodSpec, status: pods.PodStatus) -> Amounts:
     """What the scheduler counts for the pod when it filters, and one for the pod itself.
 
     A container being resized in place counts with the most of wanted, actual and allocated; if the
@@ -43,7 +44,7 @@ def pod_requests(spec: api_types.PodSpec, status: api_types.PodStatus) -> Amount
     return _amounts(total)
 
 
-def scored_requests(spec: api_types.PodSpec, status: api_types.PodStatus) -> Amounts:
+def scored_requests(spec: pods.PodSpec, status: pods.PodStatus) -> Amounts:
     """CPU and memory that the scheduler counts for the pod when it scores.
 
     Each container without a request of its own, init containers too, counts with a default. Source:
@@ -56,7 +57,7 @@ def scored_requests(spec: api_types.PodSpec, status: api_types.PodStatus) -> Amo
     return Amounts(cpu_millicores=total.get("cpu", 0), memory_bytes=total.get("memory", 0))
 
 
-def _total(spec: api_types.PodSpec, status: api_types.PodStatus, unset: Requests) -> Requests:
+def _total(spec: pods.PodSpec, status: pods.PodStatus, unset: Requests) -> Requests:
     """The pod's requests; `unset` is what a container counts with where it requests nothing."""
     infeasible = _is_resize_infeasible(status.conditions or ())
     total = _container_requests(spec, status, unset, infeasible=infeasible)
@@ -66,7 +67,7 @@ def _total(spec: api_types.PodSpec, status: api_types.PodStatus, unset: Requests
 
 
 def _container_requests(
-    spec: api_types.PodSpec, status: api_types.PodStatus, unset: Requests, *, infeasible: bool
+    spec: pods.PodSpec, status: pods.PodStatus, unset: Requests, *, infeasible: bool
 ) -> Requests:
     statuses = {s.name: s for s in status.container_statuses or ()}
     statuses.update({s.name: s for s in status.init_container_statuses or ()})
@@ -91,7 +92,7 @@ def _container_requests(
 
 
 def _effective(
-    container: api_types.Container, status: api_types.ContainerStatus | None, *, infeasible: bool
+    container: pods.Container, status: pods.ContainerStatus | None, *, infeasible: bool
 ) -> Requests:
     wanted = _requests(container.resources)
     actual = _REQUIREMENTS(status.resources) if status is not None else None
@@ -104,7 +105,7 @@ def _effective(
 
 
 def _pod_level_requests(
-    spec: api_types.PodSpec, status: api_types.PodStatus, *, infeasible: bool
+    spec: pods.PodSpec, status: pods.PodStatus, *, infeasible: bool
 ) -> Requests:
     """Requests of the pod as a whole; they take the place of those of its containers."""
     wanted = _requests(spec.resources)
@@ -121,7 +122,7 @@ def _may_be_pod_level(name: str) -> bool:
     return name in {"cpu", "memory"} or name.startswith("hugepages-")
 
 
-def _is_resize_infeasible(conditions: Iterable[api_types.Condition]) -> bool:
+def _is_resize_infeasible(conditions: Iterable[Condition]) -> bool:
     pending = next((c for c in conditions if c.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"
 

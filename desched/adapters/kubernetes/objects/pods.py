@@ -5,7 +5,8 @@ from sys import intern
 
 import msgspec
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import pods
+from desched.adapters.kubernetes.client.api_types.metadata import Condition, OwnerReference
 from desched.adapters.kubernetes.client.raw_json import RawDecoder, Shared
 from desched.adapters.kubernetes.objects.annotations import may_be_relevant, relevant
 from desched.adapters.kubernetes.objects.scheduling_class import (
@@ -19,7 +20,7 @@ from desched.adapters.kubernetes.objects.scheduling_class import (
 from desched.model.cluster import Owner, Pod, PodVolume, SchedulingClass, VolumeKind
 
 _STRINGS = RawDecoder(dict[str, str])
-_OWNERS = RawDecoder(list[api_types.OwnerReference])
+_OWNERS = RawDecoder(list[OwnerReference])
 
 _DISK_DIR = PodVolume(VolumeKind.EMPTY_DIR)
 _MEMORY_DIR = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
@@ -39,7 +40,7 @@ class PodBuilder:
         self._constraints: dict[Fingerprint, SchedulingClass] = {}
         self._distinct: dict[SchedulingClass, SchedulingClass] = {}
 
-    def pod(self, item: api_types.Pod) -> Pod:
+    def pod(self, item: pods.Pod) -> Pod:
         """The pod.
 
         Raises:
@@ -72,7 +73,7 @@ class PodBuilder:
             resizing=resizing,
         )
 
-    def _scheduling(self, spec: api_types.PodSpec, status: api_types.PodStatus) -> SchedulingClass:
+    def _scheduling(self, spec: pods.PodSpec, status: pods.PodStatus) -> SchedulingClass:
         key = (fingerprint(spec, status), image_names(spec))
         found = self._classes.get(key)
         if found is None:
@@ -81,7 +82,7 @@ class PodBuilder:
         return found
 
     def _without_images(
-        self, key: Fingerprint, spec: api_types.PodSpec, status: api_types.PodStatus
+        self, key: Fingerprint, spec: pods.PodSpec, status: pods.PodStatus
     ) -> SchedulingClass:
         """Read once for all workloads that differ in nothing but their images."""
         found = self._constraints.get(key)
@@ -109,7 +110,7 @@ def _owner(data: bytes) -> Owner | None:
     return Owner(controller.kind, controller.name, controller.uid, controller.api_version)
 
 
-def _conditions(conditions: Iterable[api_types.Condition]) -> tuple[bool, bool]:
+def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool]:
     """Whether the pod is Ready, and whether it waits for a resize in place or undergoes one."""
     ready = resizing = False
     for condition in conditions:
@@ -124,12 +125,12 @@ def _is_there(raw: msgspec.Raw) -> bool:
     return bytes(raw) not in {b"", b"null"}
 
 
-def _grace_period(spec: api_types.PodSpec) -> int:
+def _grace_period(spec: pods.PodSpec) -> int:
     seconds = spec.termination_grace_period_seconds
     return _DEFAULT_GRACE_SECONDS if seconds is None else seconds
 
 
-def _volumes(pod_name: str, volumes: Iterable[api_types.Volume]) -> tuple[PodVolume, ...]:
+def _volumes(pod_name: str, volumes: Iterable[pods.Volume]) -> tuple[PodVolume, ...]:
     found = []
     for volume in volumes:
         if volume.persistent_volume_claim is not None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Raw
 from msgspec.structs import replace
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import pods, scheduling, selectors
 from desched.adapters.kubernetes.client.raw_json import RawDecoder
 from desched.adapters.kubernetes.objects.pod_affinity import (
     preferred_pods,
@@ -24,11 +24,11 @@ from desched.model.cluster import HostPort, SchedulingClass, Toleration
 from desched.model.selectors import NodeSelectorTerm
 
 _LABELS = RawDecoder(dict[str, str])
-_AFFINITY = RawDecoder(api_types.Affinity)
-_TOLERATIONS = RawDecoder(list[api_types.Toleration])
-_SPREAD = RawDecoder(list[api_types.TopologySpreadConstraint])
-_PORTS = RawDecoder(list[api_types.ContainerPort])
-_PRESENCE = RawDecoder(list[api_types.Present])
+_AFFINITY = RawDecoder(scheduling.Affinity)
+_TOLERATIONS = RawDecoder(list[scheduling.Toleration])
+_SPREAD = RawDecoder(list[scheduling.TopologySpreadConstraint])
+_PORTS = RawDecoder(list[pods.ContainerPort])
+_PRESENCE = RawDecoder(list[pods.Present])
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104  (nothing is bound to it here)
 
@@ -36,7 +36,7 @@ Fingerprint = tuple[bytes | str | None, ...]
 """Equal for pods of equal constraints and requests."""
 
 
-def fingerprint(spec: api_types.PodSpec, status: api_types.PodStatus) -> Fingerprint:
+def fingerprint(spec: pods.PodSpec, status: pods.PodStatus) -> Fingerprint:
     """Everything that `scheduling_class` looks at, as the bytes that the server sent."""
     parts: list[bytes | str | None] = [
         bytes(spec.node_selector),
@@ -65,13 +65,13 @@ def fingerprint(spec: api_types.PodSpec, status: api_types.PodStatus) -> Fingerp
     return tuple(parts)
 
 
-def scheduling_class(spec: api_types.PodSpec, status: api_types.PodStatus) -> SchedulingClass:
+def scheduling_class(spec: pods.PodSpec, status: pods.PodStatus) -> SchedulingClass:
     """The pod's requests, constraints and preferences, all but its images.
 
     Raises:
         ValueError: a quantity cannot be read, or a part is of another shape.
     """
-    affinity = _AFFINITY(spec.affinity) or api_types.Affinity()
+    affinity = _AFFINITY(spec.affinity) or scheduling.Affinity()
     spread = _SPREAD(spec.topology_spread_constraints) or []
     scored = scored_requests(spec, status)
     return SchedulingClass(
@@ -91,7 +91,7 @@ def scheduling_class(spec: api_types.PodSpec, status: api_types.PodStatus) -> Sc
     )
 
 
-def image_names(spec: api_types.PodSpec) -> tuple[str, ...]:
+def image_names(spec: pods.PodSpec) -> tuple[str, ...]:
     """The image of each container, as written."""
     containers = (*(spec.init_containers or ()), *spec.containers)
     return tuple([container.image or "" for container in containers])
@@ -102,7 +102,7 @@ def with_images(scheduling: SchedulingClass, names: Iterable[str]) -> Scheduling
     return replace(scheduling, images=tuple(_with_tag(name) for name in names))
 
 
-def _required_nodes(affinity: api_types.Affinity) -> tuple[NodeSelectorTerm, ...] | None:
+def _required_nodes(affinity: scheduling.Affinity) -> tuple[NodeSelectorTerm, ...] | None:
     if affinity.node_affinity is None or affinity.node_affinity.required is None:
         return None
     required = affinity.node_affinity.required
@@ -111,7 +111,7 @@ def _required_nodes(affinity: api_types.Affinity) -> tuple[NodeSelectorTerm, ...
     return node_selector_terms(required)
 
 
-def _preferred_nodes(affinity: api_types.Affinity) -> tuple[tuple[int, NodeSelectorTerm], ...]:
+def _preferred_nodes(affinity: scheduling.Affinity) -> tuple[tuple[int, NodeSelectorTerm], ...]:
     preferred = affinity.node_affinity.preferred if affinity.node_affinity is not None else None
     return tuple(
         (each.weight, node_selector_term(each.preference))
@@ -120,7 +120,7 @@ def _preferred_nodes(affinity: api_types.Affinity) -> tuple[tuple[int, NodeSelec
     )
 
 
-def _unknown_in_term(term: api_types.NodeSelectorTerm) -> list[str]:
+def _unknown_in_term(term: selectors.NodeSelectorTerm) -> list[str]:
     """Operators of servers newer than this code: the pod stays, the rest of the cluster is read."""
     return [*unknown_operators(term.match_expressions), *unknown_operators(term.match_fields)]
 
@@ -132,7 +132,7 @@ def _tolerations(raw: Raw) -> tuple[Toleration, ...]:
     )
 
 
-def _host_ports(spec: api_types.PodSpec) -> tuple[HostPort, ...]:
+def _host_ports(spec: pods.PodSpec) -> tuple[HostPort, ...]:
     """Ports of all containers that run as long as the pod.
 
     With hostNetwork the API server has made every container port a host port.
@@ -156,9 +156,9 @@ def _with_tag(image: str) -> str:
 
 
 def _unevaluated(
-    spec: api_types.PodSpec,
-    affinity: api_types.Affinity,
-    spread: list[api_types.TopologySpreadConstraint],
+    spec: pods.PodSpec,
+    affinity: scheduling.Affinity,
+    spread: list[scheduling.TopologySpreadConstraint],
 ) -> list[str]:
     found = [f"node affinity {name}" for name in _unknown_in_node_affinity(affinity)]
     near, far = affinity.pod_affinity, affinity.pod_anti_affinity
@@ -172,10 +172,10 @@ def _unevaluated(
     return found
 
 
-def _unknown_in_node_affinity(affinity: api_types.Affinity) -> list[str]:
+def _unknown_in_node_affinity(affinity: scheduling.Affinity) -> list[str]:
     if affinity.node_affinity is None:
         return []
-    required = affinity.node_affinity.required or api_types.NodeSelector()
+    required = affinity.node_affinity.required or selectors.NodeSelector()
     terms = [
         *(required.node_selector_terms or ()),
         *(each.preference for each in affinity.node_affinity.preferred or ()),

@@ -1,6 +1,8 @@
 """Volume claims, volumes, storage classes and attach limits, in the model's terms."""
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client import access
+from desched.adapters.kubernetes.client.api_types import storage
+from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.selectors import node_selector_terms
 from desched.model.cluster import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
@@ -15,7 +17,7 @@ _TOPOLOGY_LABELS = frozenset(
 _FOR_ONE_POD = "ReadWriteOncePod"
 
 
-def claim(item: api_types.PersistentVolumeClaim) -> PersistentVolumeClaim:
+def claim(item: storage.PersistentVolumeClaim) -> PersistentVolumeClaim:
     """The claim."""
     return PersistentVolumeClaim(
         namespace=item.metadata.namespace,
@@ -26,7 +28,7 @@ def claim(item: api_types.PersistentVolumeClaim) -> PersistentVolumeClaim:
     )
 
 
-def volume(item: api_types.PersistentVolume) -> PersistentVolume:
+def volume(item: storage.PersistentVolume) -> PersistentVolume:
     """The volume.
 
     Raises:
@@ -45,7 +47,7 @@ def volume(item: api_types.PersistentVolume) -> PersistentVolume:
     )
 
 
-def storage_class(item: api_types.StorageClass) -> StorageClass:
+def storage_class(item: storage.StorageClass) -> StorageClass:
     """The storage class."""
     return StorageClass(
         name=item.metadata.name,
@@ -55,7 +57,7 @@ def storage_class(item: api_types.StorageClass) -> StorageClass:
     )
 
 
-def _topology(term: api_types.TopologyTerm) -> NodeSelectorTerm:
+def _topology(term: storage.TopologyTerm) -> NodeSelectorTerm:
     return NodeSelectorTerm(
         tuple(
             Requirement(each.key, Operator.IN, tuple(each.values or ()))
@@ -64,7 +66,7 @@ def _topology(term: api_types.TopologyTerm) -> NodeSelectorTerm:
     )
 
 
-def csi_node(item: api_types.CSINode) -> CSINode:
+def csi_node(item: storage.CSINode) -> CSINode:
     """The attach limits of a node; a driver without a count has no limit."""
     limits = {
         driver.name: driver.allocatable.count
@@ -72,3 +74,11 @@ def csi_node(item: api_types.CSINode) -> CSINode:
         if driver.allocatable is not None and driver.allocatable.count is not None
     }
     return CSINode(item.metadata.name, limits)
+
+
+CLAIMS = Kind(access.LIST_CLAIMS, storage.PersistentVolumeClaim, claim)
+VOLUMES = Kind(access.LIST_VOLUMES, storage.PersistentVolume, volume)
+STORAGE_CLASSES = Kind(
+    access.LIST_STORAGE_CLASSES, storage.StorageClass, storage_class, may_be_absent=True
+)
+CSI_NODES = Kind(access.LIST_CSI_NODES, storage.CSINode, csi_node, may_be_absent=True)

@@ -1,17 +1,22 @@
 """The controllers that own pods, and whether a rollout or an autoscaler is at work on them."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client import access
+from desched.adapters.kubernetes.client.api_types import workloads
+from desched.adapters.kubernetes.client.api_types.metadata import Metadata, OwnerReference
+from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.annotations import relevant
 from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
 from desched.adapters.kubernetes.objects.jobs import survives_disruption
 from desched.adapters.kubernetes.objects.selectors import lenient_label_selector
 from desched.model.cluster import Owner, Workload
 from desched.model.selectors import LabelSelector
+
+W = TypeVar("W")
 
 _DEFAULT_REPLICAS = 1
 _UNDERSTOOD_OWNERS = frozenset({"Deployment", "CronJob"})
@@ -20,10 +25,10 @@ _UNDERSTOOD_OWNERS = frozenset({"Deployment", "CronJob"})
 class Controllers(NamedTuple):
     """The lists that workloads are made from."""
 
-    deployments: list[api_types.Deployment]
-    replica_sets: list[api_types.ReplicaSet]
-    stateful_sets: list[api_types.StatefulSet]
-    jobs: list[api_types.Job]
+    deployments: Sequence[workloads.Deployment] = ()
+    replica_sets: Sequence[workloads.ReplicaSet] = ()
+    stateful_sets: Sequence[workloads.StatefulSet] = ()
+    jobs: Sequence[workloads.Job] = ()
 
 
 def workloads_by_controller(
@@ -87,7 +92,7 @@ class _Builder:
     def __init__(self, scaling: Mapping[Target, Scaling]) -> None:
         self._scaling = scaling
 
-    def deployment(self, item: api_types.Deployment) -> Workload:
+    def deployment(self, item: workloads.Deployment) -> Workload:
         status = item.status
         return replace(
             self._workload("Deployment", item.metadata, item.spec.replicas),
@@ -96,28 +101,28 @@ class _Builder:
             rolling_out=_is_deploying(item),
         )
 
-    def replica_set(self, item: api_types.ReplicaSet) -> Workload:
+    def replica_set(self, item: workloads.ReplicaSet) -> Workload:
         return replace(
             self._workload("ReplicaSet", item.metadata, item.spec.replicas),
             ready_replicas=item.status.ready_replicas or 0,
             rolling_out=_is_unseen(item.metadata, item.status.observed_generation),
         )
 
-    def stateful_set(self, item: api_types.StatefulSet) -> Workload:
+    def stateful_set(self, item: workloads.StatefulSet) -> Workload:
         return replace(
             self._workload("StatefulSet", item.metadata, item.spec.replicas),
             ready_replicas=item.status.ready_replicas or 0,
             rolling_out=_is_updating(item),
         )
 
-    def job(self, item: api_types.Job) -> Workload:
+    def job(self, item: workloads.Job) -> Workload:
         return replace(
             self._workload("Job", item.metadata, item.spec.parallelism),
             ready_replicas=item.status.ready,
             survives_disruption=survives_disruption(item.spec.pod_failure_policy),
         )
 
-    def _workload(self, kind: str, metadata: api_types.Metadata, replicas: int | None) -> Workload:
+    def _workload(self, kind: str, metadata: Metadata, replicas: int | None) -> Workload:
         scaling = self._scaling.get((kind, metadata.namespace, metadata.name))
         return Workload(
             kind=kind,
@@ -131,17 +136,17 @@ class _Builder:
         )
 
 
-def controller_of(metadata: api_types.Metadata) -> api_types.OwnerReference | None:
+def controller_of(metadata: Metadata) -> OwnerReference | None:
     """The reference to the one owner that controls the object."""
     return next((owner for owner in metadata.owner_references or () if owner.controller), None)
 
 
-def _is_unseen(metadata: api_types.Metadata, observed_generation: int | None) -> bool:
+def _is_unseen(metadata: Metadata, observed_generation: int | None) -> bool:
     """Whether the controller has yet to look at the last edit."""
     return (observed_generation or 0) < (metadata.generation or 0)
 
 
-def _is_deploying(item: api_types.Deployment) -> bool:
+def _is_deploying(item: workloads.Deployment) -> bool:
     """Whether `kubectl rollout status` would wait for more than that replicas are available."""
     status = item.status
     replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas
@@ -153,7 +158,7 @@ def _is_deploying(item: api_types.Deployment) -> bool:
     )
 
 
-def _is_updating(item: api_types.StatefulSet) -> bool:
+def _is_updating(item: workloads.StatefulSet) -> bool:
     """Whether `kubectl rollout status` would wait for more than that replicas are Ready.
 
     Or an eviction would change the revision.
@@ -162,8 +167,18 @@ def _is_updating(item: api_types.StatefulSet) -> bool:
     replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas
     if _is_unseen(item.metadata, status.observed_generation):
         return True
-    strategy = item.spec.update_strategy or api_types.UpdateStrategy()
-    rolling_update = strategy.rolling_update or api_types.RollingUpdate()
+    strategy = item.spec.update_strategy or workloads.UpdateStrategy()
+    rolling_update = strategy.rolling_update or workloads.RollingUpdate()
     if strategy.type == "OnDelete" or rolling_update.partition:
         return (status.updated_replicas or 0) < replicas - (rolling_update.partition or 0)
     return status.update_revision != status.current_revision
+
+
+def _same(item: W) -> W:
+    return item
+
+
+DEPLOYMENTS = Kind(access.LIST_DEPLOYMENTS, workloads.Deployment, _same)
+REPLICA_SETS = Kind(access.LIST_REPLICA_SETS, workloads.ReplicaSet, _same)
+STATEFUL_SETS = Kind(access.LIST_STATEFUL_SETS, workloads.StatefulSet, _same)
+JOBS = Kind(access.LIST_JOBS, workloads.Job, _same)

@@ -24,6 +24,7 @@ class Request:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: Any
+    peer: tuple[str, int] = ("", 0)
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ class Handler(BaseHTTPRequestHandler):
             {key: values[0] for key, values in parse_qs(parts.query).items()},
             dict(self.headers.items()),
             json.loads(body) if body else None,
+            self.client_address,
         )
         with suppress(ConnectionError):  # the client gave up: that is what is tested
             self._send(self._fake.reply_to(request))

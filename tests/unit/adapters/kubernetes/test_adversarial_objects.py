@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import nodes, pods
 from desched.adapters.kubernetes.client.decoding import Decoder, status_of
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.adapters.kubernetes.evictor import LONGEST_MESSAGE, KubernetesEvictor
@@ -32,7 +32,7 @@ HOSTILE = "\x1b[2J\x9b1m\u202e\u2028<b>"
 
 
 def pod_of(document: manifests.Object) -> Pod:
-    return Decoder(api_types.Pod, PodBuilder().pod).one(msgspec.json.encode(document))
+    return Decoder(pods.Pod, PodBuilder().pod).one(msgspec.json.encode(document))
 
 
 def changed(document: manifests.Object, part: str, **fields: object) -> manifests.Object:
@@ -43,9 +43,9 @@ def changed(document: manifests.Object, part: str, **fields: object) -> manifest
 @pytest.mark.parametrize(
     "read",
     [
-        Decoder(api_types.Pod, PodBuilder().pod).one,
-        Decoder(api_types.Pod, PodBuilder().pod).page,
-        Decoder(api_types.Node, node).page,
+        Decoder(pods.Pod, PodBuilder().pod).one,
+        Decoder(pods.Pod, PodBuilder().pod).page,
+        Decoder(nodes.Node, node).page,
     ],
     ids=["a pod", "pods", "nodes"],
 )
@@ -98,7 +98,7 @@ def test_what_is_no_quantity_is_refused_at_once(text: str) -> None:
 
 def test_a_node_may_have_nothing_or_less() -> None:
     document = changed(manifests.node(), "status", capacity=None, allocatable={"cpu": "-4"})
-    found = Decoder(api_types.Node, node).one(msgspec.json.encode(document))
+    found = Decoder(nodes.Node, node).one(msgspec.json.encode(document))
     assert (found.capacity.cpu_millicores, found.allocatable.cpu_millicores) == (0, 0)
 
 

@@ -364,6 +364,7 @@ def test_a_slow_answer_ends_at_the_deadline(fake: FakePrometheus, chunks: Iterat
 
     assert "gave no complete answer within 0.3 s" in failure(fake, total_timeout_seconds=0.3)
     assert time.monotonic() - began < STALL_SECONDS / 2
+    assert len(fake.asked) == 1
 
 
 def test_an_answer_that_breaks_off_is_asked_for_again(fake: FakePrometheus) -> None:

@@ -6,6 +6,7 @@ from time import monotonic
 
 import pytest
 
+from desched.adapters import bounded_http
 from desched.adapters.kubernetes.client import connection as connection_module
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount
@@ -96,6 +97,37 @@ def test_an_answer_that_will_not_change_is_not_asked_for_again(
 
     assert connection_to(server).get("/x").status == code
     assert server.paths() == ["/x"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
+@pytest.mark.parametrize("code", [301, 302, 307, 308])
+def test_no_redirect_takes_the_credentials_along(
+    server: FakeApiServer, method: str, code: int
+) -> None:
+    with FakeApiServer() as elsewhere:
+        server.answer = replies(Reply(code, headers={"Location": f"{elsewhere.url}/x"}))
+        own = account(server.url)
+        own.configuration.retries = 3  # with False urllib3 returns each redirect anyway
+        connection = KubernetesConnection(lambda: own, lambda _: False)
+
+        assert REQUESTS[method](connection).status == code
+        assert elsewhere.requests == []
+    assert server.paths() == ["/x"]
+
+
+def test_one_tcp_connection_serves_all_requests(server: FakeApiServer) -> None:
+    server.answer = replies(Reply(200, {"a": 1}), Reply(404, {}), Reply(200, chunks=(b"x",) * 3))
+    connection = connection_to(server)
+    for _ in range(3):
+        connection.get("/x")
+
+    assert len({request.peer for request in server.requests}) == 1
+
+
+def test_a_retry_renews_credentials_too(server: FakeApiServer) -> None:
+    server.answer = replies(Reply(503), status(401, "no"), Reply(200, {}))
+
+    assert connection_to(server).get("/x").status == 200
 
 
 def test_an_answer_that_breaks_off_is_asked_for_again(server: FakeApiServer) -> None:
@@ -259,7 +291,7 @@ def test_a_write_does_not_begin_again_when_renewing_took_all_of_its_time(
         seconds += 60
         return account(server.url)
 
-    monkeypatch.setattr(connection_module, "monotonic", lambda: seconds)
+    monkeypatch.setattr(bounded_http, "monotonic", lambda: seconds)
     connection = KubernetesConnection(find, lambda _: False)
     assert connection.post("/x", WRITE, deadline_seconds=30).status == 401
     assert len(server.requests) == 1

@@ -1,17 +1,18 @@
 """Whatever a server sends is either understood or an ObservationError, never a crash."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import api_types
-from desched.adapters.kubernetes.client.decoding import Decoder
-from desched.adapters.kubernetes.objects import budgets
-from desched.adapters.kubernetes.objects.nodes import node
+from desched.adapters.kubernetes.client.access import LIST_PODS
+from desched.adapters.kubernetes.client.api_types.pods import Pod
+from desched.adapters.kubernetes.client.paged_reads import Kind
+from desched.adapters.kubernetes.objects.budgets import BUDGETS
+from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import PodBuilder
 from desched.errors import ObservationError
 from tests.unit.adapters.kubernetes import manifests
@@ -65,21 +66,20 @@ def changed(tree: Any, path: Path, value: object) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("document", "kind", "build"),
+    ("document", "kind"),
     [
-        (RICH_POD, api_types.Pod, PodBuilder().pod),
-        (manifests.node(), api_types.Node, node),
+        (RICH_POD, Kind(LIST_PODS, Pod, PodBuilder().pod)),
+        (manifests.node(), NODES),
         (
             manifests.budget({"matchExpressions": [{"key": "a", "operator": "Exists"}]}),
-            api_types.PodDisruptionBudget,
-            budgets.budget,
+            BUDGETS,
         ),
     ],
 )
 def test_any_part_may_be_missing_or_of_another_shape(
-    document: manifests.Object, kind: type[Any], build: Callable[[Any], object]
+    document: manifests.Object, kind: Kind[Any, Any]
 ) -> None:
-    decoder = Decoder(kind, build)
+    decoder = kind.decoder()
     understood = 0
     for path in paths(document):
         for value in WRONG:
@@ -91,6 +91,6 @@ def test_any_part_may_be_missing_or_of_another_shape(
 
 
 def test_an_empty_page_has_no_values_and_ends_the_list() -> None:
-    page = Decoder(api_types.Node, node).page(b'{"items": null, "metadata": {"continue": null}}')
+    page = NODES.decoder().page(b'{"items": null, "metadata": {"continue": null}}')
 
     assert (page.values, page.continue_token) == ([], "")

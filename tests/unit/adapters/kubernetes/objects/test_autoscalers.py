@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import autoscalers
 from desched.adapters.kubernetes.objects.autoscalers import (
     Scaling,
     scaling_by_target,
@@ -17,7 +17,7 @@ WEB = ("Deployment", "shop", "web")
 
 
 def scaling(*documents: manifests.Object) -> Scaling:
-    items = msgspec.convert(documents, list[api_types.HorizontalPodAutoscaler])
+    items = msgspec.convert(documents, list[autoscalers.HorizontalPodAutoscaler])
     return scaling_by_target(map(scaling_of_target, items))[WEB]
 
 
@@ -25,7 +25,7 @@ def test_what_an_autoscaler_says_comes_out_whole() -> None:
     document = manifests.autoscaler(3, 5)
     document["status"]["lastScaleTime"] = manifests.CREATED
     item = msgspec.json.decode(
-        msgspec.json.encode(document), type=api_types.HorizontalPodAutoscaler
+        msgspec.json.encode(document), type=autoscalers.HorizontalPodAutoscaler
     )
 
     assert scaling_of_target(item) == (

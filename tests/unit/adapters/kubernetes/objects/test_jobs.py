@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import workloads
 from desched.adapters.kubernetes.objects.jobs import survives_disruption
 
 EVICTED = [{"type": "DisruptionTarget"}]
@@ -18,12 +18,12 @@ def on_condition(action: str, *conditions: dict[str, str]) -> dict[str, Any]:
 
 
 def survives(*rules: dict[str, Any]) -> bool:
-    return survives_disruption(msgspec.convert({"rules": list(rules)}, api_types.PodFailurePolicy))
+    return survives_disruption(msgspec.convert({"rules": list(rules)}, workloads.PodFailurePolicy))
 
 
 def test_a_job_without_a_policy_counts_an_eviction_as_a_failure() -> None:
     assert not survives_disruption(None)
-    assert not survives_disruption(api_types.PodFailurePolicy())
+    assert not survives_disruption(workloads.PodFailurePolicy())
 
 
 @pytest.mark.parametrize("status", [{}, {"status": "True"}])

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import nodes
 from desched.adapters.kubernetes.objects.nodes import node
 from desched.model.cluster import Node, Taint
 from desched.model.resources import Amounts
@@ -13,7 +13,7 @@ GI = 2**30
 
 
 def built(document: manifests.Object) -> Node:
-    return node(msgspec.json.decode(msgspec.json.encode(document), type=api_types.Node))
+    return node(msgspec.json.decode(msgspec.json.encode(document), type=nodes.Node))
 
 
 def test_a_realistic_node_comes_out_whole() -> None:

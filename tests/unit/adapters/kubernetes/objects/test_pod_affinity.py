@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.objects.scheduling_class import scheduling_class
 from desched.model.cluster import PodAffinityTerm, SchedulingClass, SpreadConstraint
 from desched.model.selectors import LabelSelector, Operator, Requirement
@@ -20,9 +20,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 def scheduling(**spec: Any) -> SchedulingClass:
     document = {"containers": [{"name": "a"}], **spec}
     body = msgspec.json.encode(document)
-    return scheduling_class(
-        msgspec.json.decode(body, type=api_types.PodSpec), api_types.PodStatus()
-    )
+    return scheduling_class(msgspec.json.decode(body, type=pods.PodSpec), pods.PodStatus())
 
 
 def near(term: dict[str, Any]) -> PodAffinityTerm:

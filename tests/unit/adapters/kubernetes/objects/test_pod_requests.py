@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.objects.pod_requests import (
     node_amounts,
     pod_requests,
@@ -23,8 +23,8 @@ def container(name: str = "app", *, sidecar: bool = False, **requests: str) -> d
 
 def requests_of(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Amounts:
     return pod_requests(
-        msgspec.json.decode(msgspec.json.encode(spec), type=api_types.PodSpec),
-        msgspec.json.decode(msgspec.json.encode(status or {}), type=api_types.PodStatus),
+        msgspec.json.decode(msgspec.json.encode(spec), type=pods.PodSpec),
+        msgspec.json.decode(msgspec.json.encode(status or {}), type=pods.PodStatus),
     )
 
 
@@ -184,8 +184,8 @@ def test_a_pod_being_resized_as_a_whole_counts_with_the_most() -> None:
 def scored(spec: dict[str, Any], status: dict[str, Any] | None = None) -> tuple[int, int]:
     """Millicores and MiB."""
     found = scored_requests(
-        msgspec.json.decode(msgspec.json.encode(spec), type=api_types.PodSpec),
-        msgspec.json.decode(msgspec.json.encode(status or {}), type=api_types.PodStatus),
+        msgspec.json.decode(msgspec.json.encode(spec), type=pods.PodSpec),
+        msgspec.json.decode(msgspec.json.encode(status or {}), type=pods.PodStatus),
     )
     return found.cpu_millicores, found.memory_bytes // MI
 

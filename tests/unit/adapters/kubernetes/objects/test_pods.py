@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.objects.annotations import PREFIXES
 from desched.adapters.kubernetes.objects.pods import PodBuilder
 from desched.model.cluster import (
@@ -27,7 +27,7 @@ GI = 2**30
 
 def built(document: manifests.Object, builder: PodBuilder | None = None) -> Pod:
     body = msgspec.json.encode(document)
-    return (builder or PodBuilder()).pod(msgspec.json.decode(body, type=api_types.Pod))
+    return (builder or PodBuilder()).pod(msgspec.json.decode(body, type=pods.Pod))
 
 
 def test_a_realistic_pod_comes_out_whole() -> None:
@@ -157,7 +157,7 @@ def test_an_opt_out_is_seen_however_its_json_is_escaped(key: bytes) -> None:
     document["metadata"]["annotations"] = {"KEY": "false"}
     body = msgspec.json.encode(document).replace(b"KEY", key)
 
-    pod = PodBuilder().pod(msgspec.json.decode(body, type=api_types.Pod))
+    pod = PodBuilder().pod(msgspec.json.decode(body, type=pods.Pod))
 
     assert pod.annotations == {"descheduler.alpha.kubernetes.io/evict": "false"}
 

@@ -3,8 +3,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import api_types
-from desched.adapters.kubernetes.objects import budgets, storage
+from desched.adapters.kubernetes.client.paged_reads import Kind
+from desched.adapters.kubernetes.objects.budgets import BUDGETS, SERVICES
+from desched.adapters.kubernetes.objects.storage import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
 from desched.model.cluster import (
     CSINode,
     PersistentVolume,
@@ -17,10 +18,12 @@ from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, R
 from tests.unit.adapters.kubernetes import manifests
 
 
+def built(kind: Kind[Any, Any], document: Any) -> Any:
+    return kind.build(msgspec.convert(document, kind.wire))
+
+
 def budget(selector: dict[str, Any] | None, **status: int) -> PodDisruptionBudget:
-    return budgets.budget(
-        msgspec.convert(manifests.budget(selector, **status), api_types.PodDisruptionBudget)
-    )
+    return built(BUDGETS, manifests.budget(selector, **status))
 
 
 def test_a_budget_without_a_selector_covers_nothing_and_an_empty_one_everything() -> None:
@@ -66,7 +69,7 @@ def test_a_budget_may_always_allow_pods_that_are_not_healthy(
     document = manifests.budget({})
     document["spec"]["unhealthyPodEvictionPolicy"] = policy
 
-    found = budgets.budget(msgspec.convert(document, api_types.PodDisruptionBudget))
+    found = built(BUDGETS, document)
 
     assert found.always_allows_unhealthy is expected
 
@@ -84,13 +87,9 @@ def test_claims_name_their_class_and_volume_and_whether_they_are_for_one_pod() -
     fresh = {"metadata": manifests.metadata("data"), "spec": {"storageClassName": None}}
     alone = {"metadata": manifests.metadata("data"), "spec": {"accessModes": ["ReadWriteOncePod"]}}
 
-    assert storage.claim(
-        msgspec.convert(bound, api_types.PersistentVolumeClaim)
-    ) == PersistentVolumeClaim("shop", "data", "fast", "pv-1")
-    assert storage.claim(
-        msgspec.convert(fresh, api_types.PersistentVolumeClaim)
-    ) == PersistentVolumeClaim("shop", "data")
-    assert storage.claim(msgspec.convert(alone, api_types.PersistentVolumeClaim)).for_one_pod
+    assert built(CLAIMS, bound) == PersistentVolumeClaim("shop", "data", "fast", "pv-1")
+    assert built(CLAIMS, fresh) == PersistentVolumeClaim("shop", "data")
+    assert built(CLAIMS, alone).for_one_pod
 
 
 @pytest.mark.parametrize("source", ["local", "hostPath"])
@@ -105,9 +104,7 @@ def test_a_volume_on_a_nodes_own_disk_is_local(source: str) -> None:
         },
     }
 
-    assert storage.volume(
-        msgspec.convert(document, api_types.PersistentVolume)
-    ) == PersistentVolume(
+    assert built(VOLUMES, document) == PersistentVolume(
         "pv-1",
         "disk",
         (NodeSelectorTerm((Requirement("zone", Operator.IN, ("a",)),)),),
@@ -123,9 +120,7 @@ def test_a_network_volume_can_be_reached_from_every_node() -> None:
         "spec": {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "v"}, "nodeAffinity": None},
     }
 
-    assert storage.volume(
-        msgspec.convert(document, api_types.PersistentVolume)
-    ) == PersistentVolume(
+    assert built(VOLUMES, document) == PersistentVolume(
         "pv-1",
         csi_driver="ebs.csi.aws.com",
         csi_handle="v",
@@ -145,9 +140,7 @@ def test_a_storage_class_says_whether_volumes_wait_for_their_pod(
         "volumeBindingMode": mode,
     }
 
-    assert storage.storage_class(msgspec.convert(document, api_types.StorageClass)) == StorageClass(
-        "fast", "ebs.csi.aws.com", waits
-    )
+    assert built(STORAGE_CLASSES, document) == StorageClass("fast", "ebs.csi.aws.com", waits)
 
 
 def test_a_storage_class_may_name_where_its_volumes_can_be_made() -> None:
@@ -158,7 +151,7 @@ def test_a_storage_class_may_name_where_its_volumes_can_be_made() -> None:
         "allowedTopologies": [{"matchLabelExpressions": [in_zone]}, {}],
     }
 
-    found = storage.storage_class(msgspec.convert(document, api_types.StorageClass))
+    found = built(STORAGE_CLASSES, document)
     assert found.topologies == (
         NodeSelectorTerm((Requirement("zone", Operator.IN, ("a", "b")),)),
         NodeSelectorTerm(),
@@ -177,9 +170,7 @@ def test_a_driver_without_a_count_has_no_limit() -> None:
         },
     }
 
-    assert storage.csi_node(msgspec.convert(document, api_types.CSINode)) == CSINode(
-        "te1", {"ebs": 25}
-    )
+    assert built(CSI_NODES, document) == CSINode("te1", {"ebs": 25})
 
 
 @pytest.mark.parametrize(
@@ -190,6 +181,6 @@ def test_a_service_has_a_selector_or_selects_nothing(
 ) -> None:
     document = {"metadata": manifests.metadata("web"), "spec": spec}
 
-    found = budgets.service(msgspec.convert(document, api_types.Service))
+    found = built(SERVICES, document)
 
     assert found == Service("shop", "web", selector)

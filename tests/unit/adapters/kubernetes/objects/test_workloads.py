@@ -3,7 +3,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from desched.adapters.kubernetes.client import api_types
+from desched.adapters.kubernetes.client.api_types import autoscalers as wire
+from desched.adapters.kubernetes.client.api_types import workloads
 from desched.adapters.kubernetes.objects.autoscalers import scaling_by_target, scaling_of_target
 from desched.adapters.kubernetes.objects.workloads import (
     Controllers,
@@ -25,7 +26,7 @@ def found(
     jobs: tuple[Object, ...] = (),
     autoscalers: tuple[Object, ...] = (),
 ) -> Mapping[str, Workload]:
-    scaling = msgspec.convert(autoscalers, list[api_types.HorizontalPodAutoscaler])
+    scaling = msgspec.convert(autoscalers, list[wire.HorizontalPodAutoscaler])
     return workloads_by_controller(
         controllers(deployments, replica_sets, stateful_sets, jobs),
         scaling_by_target(map(scaling_of_target, scaling)),
@@ -39,10 +40,10 @@ def controllers(
     jobs: tuple[Object, ...] = (),
 ) -> Controllers:
     return Controllers(
-        msgspec.convert(deployments, list[api_types.Deployment]),
-        msgspec.convert(replica_sets, list[api_types.ReplicaSet]),
-        msgspec.convert(stateful_sets, list[api_types.StatefulSet]),
-        msgspec.convert(jobs, list[api_types.Job]),
+        msgspec.convert(deployments, list[workloads.Deployment]),
+        msgspec.convert(replica_sets, list[workloads.ReplicaSet]),
+        msgspec.convert(stateful_sets, list[workloads.StatefulSet]),
+        msgspec.convert(jobs, list[workloads.Job]),
     )
 
 

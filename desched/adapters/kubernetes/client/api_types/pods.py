@@ -1,0 +1,111 @@
+"""Pods; the parts that pods of a workload repeat are in `scheduling`."""
+# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
+
+import msgspec
+from msgspec import Raw
+
+from desched.adapters.kubernetes.client.api_types.metadata import (
+    Condition,
+    Int32,
+    Int64,
+    Strings,
+    Time,
+    Wire,
+    Word,
+)
+
+
+class PodMetadata(Wire):
+    name: Word
+    namespace: Word
+    uid: Word
+    creation_timestamp: Time
+    deletion_timestamp: Time | None = None
+    labels: Raw = Raw()
+    annotations: Raw = Raw()
+    owner_references: Raw = Raw()
+
+
+class Container(Wire):
+    name: str
+    image: str | None = None
+    resources: Raw = Raw()
+    ports: Raw = Raw()
+    restart_policy: str | None = None
+
+
+class ClaimSource(Wire):
+    claim_name: str
+
+
+class Present(Wire):
+    """An object of which only its being there matters."""
+
+
+class EmptyDirSource(Wire):
+    medium: str | None = None
+
+
+class HostPathSource(Wire):
+    path: str = ""
+
+
+class Volume(Wire):
+    name: str
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Present | None = None
+    empty_dir: EmptyDirSource | None = None
+    host_path: HostPathSource | None = None
+
+
+class PodSpec(Wire):
+    containers: list[Container]
+    init_containers: list[Container] | None = None
+    volumes: list[Volume] | None = None
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: Int32 | None = None
+    termination_grace_period_seconds: Int64 | None = None
+    resources: Raw = Raw()
+    overhead: Raw = Raw()
+    node_selector: Raw = Raw()
+    affinity: Raw = Raw()
+    tolerations: Raw = Raw()
+    topology_spread_constraints: Raw = Raw()
+    resource_claims: Raw = Raw()
+    scheduling_gates: Raw = Raw()
+    scheduling_group: Raw = Raw()
+    workload_ref: Raw = Raw()
+
+
+class ContainerStatus(Wire):
+    name: str
+    resources: Raw = Raw()
+    allocated_resources: Raw = Raw()
+
+
+class PodStatus(Wire):
+    phase: str | None = None
+    qos_class: str | None = None
+    start_time: Time | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: Raw = Raw()
+    allocated_resources: Raw = Raw()
+
+
+class Pod(Wire):
+    metadata: PodMetadata
+    spec: PodSpec
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class ResourceRequirements(Wire):
+    requests: Strings = None
+
+
+class ContainerPort(Wire):
+    host_port: Int32 | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+    protocol: str | None = None

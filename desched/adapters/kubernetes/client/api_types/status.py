@@ -1,0 +1,40 @@
+"""What the API server reports about a request and about itself."""
+# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
+
+from typing import Literal
+
+from desched.adapters.kubernetes.client.api_types.metadata import Wire
+
+
+class Cause(Wire):
+    reason: str | None = None
+    message: str | None = None
+
+
+class StatusDetails(Wire):
+    causes: list[Cause] | None = None
+
+
+class Status(Wire):
+    """The API server's account of a request that it refused or carried out."""
+
+    kind: str
+    status: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    details: StatusDetails | None = None
+
+
+class Version(Wire):
+    git_version: str
+
+
+class APIGroup(Wire):
+    name: str
+
+
+class APIGroupList(Wire):
+    """What the API server has beside the core group."""
+
+    kind: Literal["APIGroupList"]
+    groups: list[APIGroup]

@@ -1,0 +1,85 @@
+"""The controllers that own pods."""
+# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
+
+import msgspec
+
+from desched.adapters.kubernetes.client.api_types.metadata import Int32, Int64, Named, Wire
+from desched.adapters.kubernetes.client.api_types.selectors import LabelSelector
+
+
+class RollingUpdate(Wire):
+    partition: Int32 | None = None
+
+
+class UpdateStrategy(Wire):
+    type: str | None = None
+    rolling_update: RollingUpdate | None = None
+
+
+class ReplicasSpec(Wire):
+    replicas: Int32 | None = None
+    selector: LabelSelector | None = None
+    update_strategy: UpdateStrategy | None = None
+
+
+class ReplicasStatus(Wire):
+    observed_generation: Int64 | None = None
+    replicas: Int32 | None = None
+    ready_replicas: Int32 | None = None
+    updated_replicas: Int32 | None = None
+    available_replicas: Int32 | None = None
+    current_revision: str | None = None
+    update_revision: str | None = None
+
+
+class Replicated(Named):
+    """A controller that keeps a number of pods; none of the three kinds has all fields."""
+
+    spec: ReplicasSpec = msgspec.field(default_factory=ReplicasSpec)
+    status: ReplicasStatus = msgspec.field(default_factory=ReplicasStatus)
+
+
+class ReplicaSet(Replicated):
+    pass
+
+
+class Deployment(Replicated):
+    pass
+
+
+class StatefulSet(Replicated):
+    pass
+
+
+class OnExitCodes(Wire):
+    operator: str
+    values: list[Int32] | None = None
+
+
+class OnPodCondition(Wire):
+    type: str
+    status: str | None = None
+
+
+class PodFailureRule(Wire):
+    action: str
+    on_exit_codes: OnExitCodes | None = None
+    on_pod_conditions: list[OnPodCondition] | None = None
+
+
+class PodFailurePolicy(Wire):
+    rules: list[PodFailureRule] | None = None
+
+
+class JobSpec(Wire):
+    parallelism: Int32 | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
+
+
+class JobStatus(Wire):
+    ready: Int32 | None = None
+
+
+class Job(Named):
+    spec: JobSpec = msgspec.field(default_factory=JobSpec)
+    status: JobStatus = msgspec.field(default_factory=JobStatus)
