@@ -193,11 +193,14 @@ class Steering(StrEnum):
     ALWAYS = "Always"
 
 
+MOST_STEERED_NODES = Share(0.3)
+
+
 class SteeringRules(msgspec.Struct, frozen=True):
     """When nodes get soft taints, and how many may have one; a share is of the nodes looked at."""
 
     mode: Steering = Steering.OFF
-    most_nodes: int | Share = Share(0.3)
+    most_nodes: int | Share = MOST_STEERED_NODES
 
 
 class Policy(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,16 +17,16 @@ from desched.policy.document.root import (
     DefaultEvictorConfig,
     DeschedulerPolicy,
     LoadAwareConfig,
-    PeerPluginConfig,
+    UpstreamPluginConfig,
 )
-from desched.policy.document.sections import all_sections, keys
+from desched.policy.document.sections import all_sections, keys, meaning
 from desched.policy.document.values import Section
 from desched.policy.durations import LONGEST_SECONDS, duration_text
 
 _ENTRIES: Mapping[type[Section], str] = {
     LoadAwareConfig: "The `pluginConfig` of LoadAware",
     DefaultEvictorConfig: "The `pluginConfig` of DefaultEvictor",
-    PeerPluginConfig: "The `pluginConfig` of other plugins",
+    UpstreamPluginConfig: "The `pluginConfig` of other plugins",
 }
 _INTRODUCTION = """\
 # Policy reference
@@ -77,7 +78,9 @@ def json_schema() -> str:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **DeschedulerPolicy.model_json_schema(schema_generator=_PlainSchema),
     }
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    # Descriptions are wrapped texts; no other text of the schema has a line break.
+    text = json.dumps(schema, indent=2, ensure_ascii=False)
+    return re.sub(r"(\\n)+", " ", text) + "\n"
 
 
 def reference() -> str:
@@ -88,7 +91,7 @@ def reference() -> str:
         rows = [
             f"| `{key}` | {_type(schema['properties'][key], schema)} | "
             f"{_default(schema['properties'][key], required=field.is_required())} | "
-            f"{field.description}{_example(schema['properties'][key])} |"
+            f"{meaning(field)}{_example(schema['properties'][key])} |"
             for key, field in keys(section).items()
         ]
         head = "| key | type | default | meaning |\n|---|---|---|---|"
