@@ -11,7 +11,14 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED, Defaults
+from desched.policy.compatibility import (
+    EXTENDED,
+    STRICT,
+    TOTAL_FLOOR,
+    TOTAL_SHARE,
+    UNLIMITED,
+    Defaults,
+)
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import (
     DefaultEvictorConfig,
@@ -111,7 +118,8 @@ def _switches() -> str:
 
 def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     no_limit = "no limit"
-    total = {None: "5, or 1 % of the nodes", UNLIMITED: no_limit}.get(of.total_limit)
+    floor = f"{TOTAL_FLOOR}, or {TOTAL_SHARE:.0%} of the nodes".replace("%", " %")
+    total = {None: floor, UNLIMITED: no_limit}.get(of.total_limit)
     unbounded = of.max_grace_period_seconds == LONGEST_SECONDS
     grace_period = no_limit if unbounded else f"`{duration_text(of.max_grace_period_seconds)}`"
     yield "sustainedFor", f"`{duration_text(of.sustained_seconds)}`"
