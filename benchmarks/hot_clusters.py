@@ -101,6 +101,7 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
         ),
         MetricsSource(""),
         limits=shape.limits,
+        sustained_seconds=0,
     )
     snapshot = _snapshot(shape, trace, chance)
     state = State()

@@ -132,6 +132,8 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
         "limits": UNLIMITED,
         "protections": Protections(),
         "max_landing_risk": 1.0,
+        "sustained_seconds": 0,
+        "deviation_floor_ratio": 0.0,
     }
     return Policy(**(defaults | fields))
 

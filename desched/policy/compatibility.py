@@ -1,14 +1,19 @@
-"""What a policy means where it says nothing, with desched's additions or without them."""
+"""The defaults of keys that other deschedulers lack, with `compatibility` Extended or Strict.
+
+Each is written here and nowhere else: the policy that planning reads, the resolution of documents,
+the JSON Schema and the reference take it from here.
+"""
 
 from enum import StrEnum
 
 import msgspec
 
 from desched.policy.durations import LONGEST_SECONDS
-from desched.policy.policy import DEFAULT_GRACE_PERIOD_SECONDS
 
 UNLIMITED = 2**31 - 1
 """More evictions than any cluster has pods."""
+TOTAL_FLOOR = 5
+TOTAL_SHARE = 0.01
 
 
 class Compatibility(StrEnum):
@@ -21,7 +26,7 @@ class Compatibility(StrEnum):
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points.
 
-    `total_limit` is None for 5, or 1 % of the nodes where that is more.
+    `total_limit` is None for TOTAL_FLOOR, or TOTAL_SHARE of the nodes where that is more.
     """
 
     sustained_seconds: int = 600
@@ -34,7 +39,7 @@ class Defaults(msgspec.Struct, frozen=True):
     node_limit: int | None = 2
     workload_limit: int | None = 1
     single_replicas: bool = True
-    max_grace_period_seconds: int = DEFAULT_GRACE_PERIOD_SECONDS
+    max_grace_period_seconds: int = 600
 
 
 EXTENDED = Defaults()
@@ -54,5 +59,5 @@ STRICT = Defaults(
 
 
 def defaults_of(compatibility: str | None) -> Defaults:
-    """The defaults that hold for a policy with this value of `compatibility`."""
+    """The defaults of a policy with this value of `compatibility`."""
     return STRICT if compatibility == Compatibility.STRICT else EXTENDED

@@ -110,14 +110,12 @@ def zone_of(name: str) -> tzinfo:
     """The time zone of an IANA name.
 
     Raises:
-        ValueError: there is none of this name; its text is a sentence.
+        ValueError: its text says, as the end of a sentence, what is wrong.
     """
     try:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise ValueError(
-            f'There is no time zone "{name}"; write UTC or a name such as Europe/Berlin.'
-        ) from error
+        raise ValueError("is no time zone; write UTC or a name such as Europe/Berlin") from error
 
 
 def _field(kind: _Kind, word: str) -> CronField:

@@ -9,11 +9,8 @@ import msgspec
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
+from desched.policy.compatibility import EXTENDED, TOTAL_FLOOR, TOTAL_SHARE
 from desched.policy.follow_up import FollowUpRules
-
-DEFAULT_TOTAL_FLOOR = 5
-DEFAULT_TOTAL_SHARE = 0.01
-DEFAULT_GRACE_PERIOD_SECONDS = 600
 
 
 class DestinationWindow(msgspec.Struct, frozen=True):
@@ -39,7 +36,7 @@ class ResourceRule(msgspec.Struct, frozen=True):
     """When a resource makes a node overloaded or underloaded.
 
     `low_ratio` and `target_ratio` are shares of capacity; with `Policy.deviation` they are
-    distances below and above the mean of all nodes. The margins lie under the trigger.
+    distances below and above the mean of all nodes. The margins lie under the target.
     `windows_seconds` is sorted, shortest first, and empty for PODS, which is counted, not measured.
     `destination_windows` are further times by which only destinations are judged.
     """
@@ -105,17 +102,18 @@ class Share(msgspec.Struct, frozen=True):
 class EvictionLimits(msgspec.Struct, frozen=True):
     """The most evictions, of one cycle, at a time and by the minute; None is no limit.
 
-    None in `total` means max(5, 1 % of the nodes). A share is of the nodes in `total`, of the
-    namespace's pods in `namespace`, and of the desired replicas in `workload`. An eviction is in
-    flight until its replacement is known to be settled. A cycle acts for `deadline_seconds`.
+    None in `total` means TOTAL_FLOOR, or TOTAL_SHARE of the nodes where that is more. A share is of
+    the nodes in `total`, of the namespace's pods in `namespace`, and of the desired replicas in
+    `workload`. An eviction is in flight until its replacement is known to be settled. A cycle acts
+    for `deadline_seconds`.
     """
 
-    total: int | Share | None = None
-    node: int | None = 2
+    total: int | Share | None = EXTENDED.total_limit
+    node: int | None = EXTENDED.node_limit
     namespace: int | Share | None = None
-    workload: int | Share | None = 1
+    workload: int | Share | None = EXTENDED.workload_limit
     in_flight_total: int | None = 20
-    in_flight_workload: int | Share | None = 1
+    in_flight_workload: int | Share | None = EXTENDED.workload_limit
     in_flight_destination: int | None = 2
     per_minute: int | None = 20
     deadline_seconds: int = 240
@@ -125,7 +123,7 @@ class EvictionLimits(msgspec.Struct, frozen=True):
         total = count_of(self.total, node_count)
         if total is not None:
             return total
-        return max(DEFAULT_TOTAL_FLOOR, math.floor(node_count * DEFAULT_TOTAL_SHARE))
+        return max(TOTAL_FLOOR, math.floor(node_count * TOTAL_SHARE))
 
 
 def count_of(limit: int | Share | None, whole: int) -> int | None:
@@ -147,7 +145,7 @@ class Protections(msgspec.Struct, frozen=True):
     pvc_pods: bool = False
     protected_storage_classes: tuple[str, ...] = ()
     pods_without_budget: bool = False
-    single_replicas: bool = True
+    single_replicas: bool = EXTENDED.single_replicas
     prefer_no_eviction_is_mandatory: bool = False
     labels: LabelSelector | None = None
     namespace_labels: LabelSelector | None = None
@@ -155,7 +153,7 @@ class Protections(msgspec.Struct, frozen=True):
     excluded_namespaces: tuple[str, ...] = ()
     min_replicas: int = 0
     min_pod_age_seconds: int = 0
-    max_grace_period_seconds: int = DEFAULT_GRACE_PERIOD_SECONDS
+    max_grace_period_seconds: int = EXTENDED.max_grace_period_seconds
     understood_owner_kinds: tuple[str, ...] = ()
 
 
@@ -193,11 +191,14 @@ class Steering(StrEnum):
     ALWAYS = "Always"
 
 
+MOST_STEERED_NODES = Share(0.3)
+
+
 class SteeringRules(msgspec.Struct, frozen=True):
     """When nodes get soft taints, and how many may have one; a share is of the nodes looked at."""
 
     mode: Steering = Steering.OFF
-    most_nodes: int | Share = Share(0.3)
+    most_nodes: int | Share = MOST_STEERED_NODES
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -228,12 +229,12 @@ class Policy(msgspec.Struct, frozen=True):
     min_underloaded_nodes: int = 0
     node_selector: LabelSelector = LabelSelector()
     destination_selector: LabelSelector = LabelSelector()
-    sustained_seconds: int = 0
-    deviation_floor_ratio: float = 0.0
-    dead_band_ratio: float = 0.05
+    sustained_seconds: int = EXTENDED.sustained_seconds
+    deviation_floor_ratio: float = EXTENDED.deviation_floor / 100
+    dead_band_ratio: float = EXTENDED.dead_band / 100
     pools: tuple[NodePool, ...] = ()
     only_pools: bool = False
-    max_landing_risk: float = 0.15
+    max_landing_risk: float = EXTENDED.max_landing_risk
     scheduler: SchedulerRules = SchedulerRules()
     threshold_place: str = ""
     maintenance_windows: tuple[ActingWindow, ...] = ()

@@ -4,28 +4,36 @@
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED, Defaults
+from desched.policy.compatibility import (
+    EXTENDED,
+    STRICT,
+    TOTAL_FLOOR,
+    TOTAL_SHARE,
+    UNLIMITED,
+    Defaults,
+)
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import (
     DefaultEvictorConfig,
     DeschedulerPolicy,
     LoadAwareConfig,
-    PeerPluginConfig,
+    UpstreamPluginConfig,
 )
-from desched.policy.document.sections import all_sections, keys
+from desched.policy.document.sections import all_sections, keys, meaning
 from desched.policy.document.values import Section
 from desched.policy.durations import LONGEST_SECONDS, duration_text
 
 _ENTRIES: Mapping[type[Section], str] = {
     LoadAwareConfig: "The `pluginConfig` of LoadAware",
     DefaultEvictorConfig: "The `pluginConfig` of DefaultEvictor",
-    PeerPluginConfig: "The `pluginConfig` of other plugins",
+    UpstreamPluginConfig: "The `pluginConfig` of other plugins",
 }
 _INTRODUCTION = """\
 # Policy reference
@@ -77,7 +85,9 @@ def json_schema() -> str:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **DeschedulerPolicy.model_json_schema(schema_generator=_PlainSchema),
     }
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    # Descriptions are wrapped texts; no other text of the schema has a line break.
+    text = json.dumps(schema, indent=2, ensure_ascii=False)
+    return re.sub(r"(\\n)+", " ", text) + "\n"
 
 
 def reference() -> str:
@@ -88,7 +98,7 @@ def reference() -> str:
         rows = [
             f"| `{key}` | {_type(schema['properties'][key], schema)} | "
             f"{_default(schema['properties'][key], required=field.is_required())} | "
-            f"{field.description}{_example(schema['properties'][key])} |"
+            f"{meaning(field)}{_example(schema['properties'][key])} |"
             for key, field in keys(section).items()
         ]
         head = "| key | type | default | meaning |\n|---|---|---|---|"
@@ -108,7 +118,8 @@ def _switches() -> str:
 
 def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     no_limit = "no limit"
-    total = {None: "5, or 1 % of the nodes", UNLIMITED: no_limit}.get(of.total_limit)
+    floor = f"{TOTAL_FLOOR}, or {TOTAL_SHARE:.0%} of the nodes".replace("%", " %")
+    total = {None: floor, UNLIMITED: no_limit}.get(of.total_limit)
     unbounded = of.max_grace_period_seconds == LONGEST_SECONDS
     grace_period = no_limit if unbounded else f"`{duration_text(of.max_grace_period_seconds)}`"
     yield "sustainedFor", f"`{duration_text(of.sustained_seconds)}`"

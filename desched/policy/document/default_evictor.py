@@ -12,7 +12,7 @@ from desched.policy.document.values import (
     Seconds,
     Section,
     SelectorText,
-    default_is,
+    optional,
 )
 
 
@@ -43,108 +43,69 @@ class NoEvictionPolicy(StrEnum):
 class ProtectedStorageClass(Section):
     """A StorageClass, by name."""
 
-    name: str = Field(min_length=1, description="The StorageClass.")
+    name: str = Field(min_length=1)
+    """The StorageClass."""
 
 
 class PVCProtection(Section):
     """Which claims protect a pod."""
 
-    protected_storage_classes: tuple[ProtectedStorageClass, ...] | None = Field(
-        default=None, description="Only claims of these StorageClasses. Default: all claims."
-    )
+    protected_storage_classes: tuple[ProtectedStorageClass, ...] | None = None
+    """Only claims of these StorageClasses. Default: all claims."""
 
 
 class ProtectionConfig(Section):
     """Details of single protections."""
 
-    pods_with_pvc: PVCProtection | None = Field(
-        default=None, alias="PodsWithPVC", description="Details of `PodsWithPVC`."
-    )
+    pods_with_pvc: PVCProtection | None = optional(alias="PodsWithPVC")
+    """Details of `PodsWithPVC`."""
 
 
 class PodProtections(Section):
     """Protections switched off and on, by name."""
 
-    default_disabled: tuple[DefaultProtection, ...] | None = Field(
-        default=None,
-        description="Protections that hold by default and shall not. `DaemonSetPods` is accepted "
-        "and has no effect: those pods never move.",
-    )
-    extra_enabled: tuple[ExtraProtection, ...] | None = Field(
-        default=None,
-        description="Protections that do not hold by default and shall. `PodsWithResourceClaims` "
-        "always holds.",
-    )
-    config: ProtectionConfig | None = Field(
-        default=None, description="Details of single protections."
-    )
+    default_disabled: tuple[DefaultProtection, ...] | None = None
+    """Protections that hold by default and shall not. `DaemonSetPods` is accepted and has no
+    effect: those pods never move."""
+    extra_enabled: tuple[ExtraProtection, ...] | None = None
+    """Protections that do not hold by default and shall. `PodsWithResourceClaims` always holds."""
+    config: ProtectionConfig | None = None
+    """Details of single protections."""
 
 
 class DefaultEvictorArgs(PluginArgs):
     """Which pods stay, whatever the load."""
 
-    node_selector: SelectorText | None = Field(
-        default=None, description="Label selector of the nodes that may be destinations."
-    )
-    evict_local_storage_pods: bool | None = Field(
-        default=None,
-        description="Whether pods with an emptyDir on disk may move. "
-        "Older form of `podProtections`.",
-        json_schema_extra=default_is(value=False),
-    )
-    evict_daemon_set_pods: bool | None = Field(
-        default=None, description="Accepted; pods of DaemonSets never move."
-    )
-    evict_system_critical_pods: bool | None = Field(
-        default=None,
-        description="Whether pods of system-critical priority may move; "
-        "`priorityThreshold` holds regardless. Older form of `podProtections`.",
-        json_schema_extra=default_is(value=False),
-    )
-    evict_failed_bare_pods: bool | None = Field(
-        default=None,
-        description="Accepted; a failed pod makes no load that a move could take away.",
-        json_schema_extra=default_is(value=False),
-    )
-    ignore_pvc_pods: bool | None = Field(
-        default=None,
-        description="Whether pods with a PersistentVolumeClaim stay. "
-        "Older form of `podProtections`.",
-        json_schema_extra=default_is(value=False),
-    )
-    ignore_pods_without_pdb: bool | None = Field(
-        default=None,
-        alias="ignorePodsWithoutPDB",
-        description="Whether pods that no PodDisruptionBudget covers stay. "
-        "Older form of `podProtections`.",
-        json_schema_extra=default_is(value=False),
-    )
-    label_selector: LabelSelectorSection | None = Field(
-        default=None, description="Only pods with these labels may move."
-    )
-    namespace_label_selector: LabelSelectorSection | None = Field(
-        default=None, description="Only pods of namespaces with these labels may move."
-    )
-    priority_threshold: PriorityThresholdSection | None = Field(
-        default=None,
-        description="Pods of this priority and above stay. Default: system-critical pods stay.",
-    )
-    node_fit: bool | None = Field(
-        default=None, description="Accepted; whether a pod fits elsewhere is always checked."
-    )
-    min_replicas: Count | None = Field(
-        default=0,
-        description="Pods of workloads with fewer replicas than this stay; without a "
-        "PodDisruptionBudget as many must remain Ready while a pod moves.",
-    )
-    min_pod_age: Seconds | None = Field(
-        default=None, description="Pods that started less than this ago stay. Default: no limit."
-    )
-    no_eviction_policy: NoEvictionPolicy | None = Field(
-        default=NoEvictionPolicy.PREFERRED,
-        description="Whether the annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction` "
-        "makes a pod the last choice (`Preferred`) or protects it (`Mandatory`).",
-    )
-    pod_protections: PodProtections | None = Field(
-        default=None, description="Protections switched off and on, by name."
-    )
+    node_selector: SelectorText | None = None
+    """Label selector of the nodes that may be destinations."""
+    evict_local_storage_pods: bool | None = optional(default=False)
+    """Whether pods with an emptyDir on disk may move. Older form of `podProtections`."""
+    evict_daemon_set_pods: bool | None = None
+    """Accepted; pods of DaemonSets never move."""
+    evict_system_critical_pods: bool | None = optional(default=False)
+    """Whether pods of system-critical priority may move; `priorityThreshold` holds regardless.
+    Older form of `podProtections`."""
+    evict_failed_bare_pods: bool | None = optional(default=False)
+    """Accepted; a failed pod makes no load that a move could take away."""
+    ignore_pvc_pods: bool | None = optional(default=False)
+    """Whether pods with a PersistentVolumeClaim stay. Older form of `podProtections`."""
+    ignore_pods_without_pdb: bool | None = optional(default=False, alias="ignorePodsWithoutPDB")
+    """Whether pods that no PodDisruptionBudget covers stay. Older form of `podProtections`."""
+    label_selector: LabelSelectorSection | None = None
+    """Only pods with these labels may move."""
+    namespace_label_selector: LabelSelectorSection | None = None
+    """Only pods of namespaces with these labels may move."""
+    priority_threshold: PriorityThresholdSection | None = None
+    """Pods of this priority and above stay. Default: system-critical pods stay."""
+    node_fit: bool | None = None
+    """Accepted; whether a pod fits elsewhere is always checked."""
+    min_replicas: Count | None = optional(0)
+    """Pods of workloads with fewer replicas than this stay; without a PodDisruptionBudget as many
+    must remain Ready while a pod moves."""
+    min_pod_age: Seconds | None = None
+    """Pods that started less than this ago stay. Default: no limit."""
+    no_eviction_policy: NoEvictionPolicy | None = optional(NoEvictionPolicy.PREFERRED)
+    """Whether the annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction` makes a pod the
+    last choice (`Preferred`) or protects it (`Mandatory`)."""
+    pod_protections: PodProtections | None = None
+    """Protections switched off and on, by name."""

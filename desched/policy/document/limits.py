@@ -1,33 +1,36 @@
-"""How many pods are evicted: limits for each cycle, at a time, and by the minute."""
+"""How many pods are evicted, and when: limits of one cycle, at a time, by the minute; windows."""
 
 import re
+from datetime import UTC, tzinfo
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
+from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import EXTENDED
+from desched.policy.cron import CronFields, cron_fields, zone_of
 from desched.policy.document.values import (
-    DURATION_SCHEMA,
     LARGEST_COUNT,
+    WEEK_SECONDS,
     Count,
     Section,
-    default_is,
+    Written,
+    lasting,
+    optional,
     refusal,
-    seconds_between,
+    text_reader,
 )
 from desched.policy.durations import duration_text
 from desched.policy.policy import EvictionLimits, Share
 from desched.policy.wording import quoted
 
 _LIMITS = EvictionLimits()
-SHARE_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,2})?%$"
+_SHARE_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,2})?%$"
 _ALL = 100
-
-_DEADLINE_SECONDS = (10, 3600)
 
 
 def _count_or_share(value: object) -> int | Share:
-    if isinstance(value, str) and re.fullmatch(SHARE_PATTERN, value):
+    if isinstance(value, str) and re.fullmatch(_SHARE_PATTERN, value):
         percent = float(value.removesuffix("%"))
         if 0 < percent <= _ALL:
             return Share(percent / _ALL)
@@ -40,33 +43,31 @@ def _count_or_share(value: object) -> int | Share:
 
 CountOrShare = Annotated[
     int | Share,
-    PlainValidator(_count_or_share),
-    WithJsonSchema(
+    Written(
+        _count_or_share,
         {
             "anyOf": [
                 {"type": "integer", "minimum": 0, "maximum": LARGEST_COUNT},
-                {"type": "string", "pattern": SHARE_PATTERN},
+                {"type": "string", "pattern": _SHARE_PATTERN},
             ]
-        }
+        },
     ),
 ]
 """A number, or a share as a percentage in a text."""
+_UpTo1000 = Annotated[int, Field(ge=1, le=1000)]
 
 
 class InFlightSection(Section):
     """The most evictions whose replacement is not yet known to be settled, across cycles."""
 
-    total: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        default=_LIMITS.in_flight_total, description="In the whole cluster.", examples=[10]
+    total: Annotated[int, Field(ge=1, le=10_000)] | None = optional(
+        _LIMITS.in_flight_total, example=10
     )
-    workload: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=None,
-        description="Of one workload. Default: as many as `workload` allows a cycle.",
-        examples=[2],
-    )
-    destination: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=_LIMITS.in_flight_destination, description="Expected on one node.", examples=[1]
-    )
+    """In the whole cluster."""
+    workload: _UpTo1000 | None = optional(example=2)
+    """Of one workload. Default: as many as `workload` allows a cycle."""
+    destination: _UpTo1000 | None = optional(_LIMITS.in_flight_destination, example=1)
+    """Expected on one node."""
 
 
 class EvictionLimitsSection(Section):
@@ -75,47 +76,60 @@ class EvictionLimitsSection(Section):
     A percentage is rounded down, and is never less than one eviction.
     """
 
-    total: CountOrShare | None = Field(
-        default=None,
-        description="In the whole cluster, also as a percentage of its nodes. "
-        "Default: 5, or 1 % of the nodes where that is more.",
-        examples=["2%"],
+    total: CountOrShare | None = optional(example="2%")
+    """In the whole cluster, also as a percentage of its nodes. Default: 5, or 1 % of the nodes
+    where that is more."""
+    node: Count | None = optional(EXTENDED.node_limit, example=1)
+    """From one node."""
+    namespace: CountOrShare | None = optional(example="5%")
+    """From one namespace, also as a percentage of its pods. Default: no limit."""
+    workload: CountOrShare | None = optional(EXTENDED.workload_limit, example="10%")
+    """Of one workload (Deployment, StatefulSet, …), also as a percentage of its desired
+    replicas."""
+    in_flight: InFlightSection | None = optional(example={"total": 10})
+    """How many evictions may be under way at a time."""
+    per_minute: _UpTo1000 | None = optional(_LIMITS.per_minute, example=5)
+    """The most evictions in a minute, at most 1000."""
+    deadline: Annotated[int, lasting(10, 3600)] | None = optional(
+        duration_text(_LIMITS.deadline_seconds), example="2m"
     )
-    node: Count | None = Field(
-        default=EXTENDED.node_limit, description="From one node.", examples=[1]
-    )
-    namespace: CountOrShare | None = Field(
-        default=None,
-        description="From one namespace, also as a percentage of its pods. Default: no limit.",
-        examples=["5%"],
-    )
-    workload: CountOrShare | None = Field(
-        default=EXTENDED.workload_limit,
-        description="Of one workload (Deployment, StatefulSet, …), also as a percentage of its "
-        "desired replicas.",
-        examples=["10%"],
-    )
-    in_flight: InFlightSection | None = Field(
-        default=None,
-        description="How many evictions may be under way at a time.",
-        examples=[{"total": 10}],
-    )
-    per_minute: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=_LIMITS.per_minute,
-        description="The most evictions in a minute, at most 1000.",
-        examples=[5],
-    )
-    deadline: (
+    """For how long one cycle acts. It leaves what it has not begun by then to the next cycle. From
+    10s to 1h."""
+
+
+def _start(text: str) -> CronFields:
+    if re.match(r"\s*(CRON_)?TZ=", text):
+        raise ValueError("names a time zone; write it as timeZone")
+    return cron_fields(text)
+
+
+class ActingWindowSection(Section):
+    """A time that comes again and again."""
+
+    start: Annotated[
+        CronFields,
+        Written(
+            text_reader(_start, 'a cron expression such as "0 22 * * *" is allowed'),
+            {"type": "string"},
+        ),
+    ] = Field(examples=["0 22 * * mon-fri"])
+    """Cron expression of the times at which it opens: minute, hour, day of month, month, day of
+    week; or a macro such as `@daily`. A start that a change of the clock skips is at the end of the
+    gap, one that comes twice counts once."""
+    duration: Annotated[int, lasting(60, WEEK_SECONDS)] = Field(examples=["4h"])
+    """For how long it is open, in elapsed time; from 1m to 168h."""
+    time_zone: (
         Annotated[
-            int,
-            BeforeValidator(seconds_between(*_DEADLINE_SECONDS)),
-            WithJsonSchema(DURATION_SCHEMA),
+            tzinfo,
+            Written(
+                text_reader(zone_of, 'a name such as "Europe/Berlin" is allowed'),
+                {"type": "string"},
+            ),
         ]
         | None
-    ) = Field(
-        default=None,
-        description="For how long one cycle acts; what it has not begun by then it leaves to the "
-        "next. From 10s to 1h.",
-        json_schema_extra=default_is(duration_text(_LIMITS.deadline_seconds)),
-        examples=["2m"],
-    )
+    ) = optional("UTC", example="Europe/Berlin")
+    """The time zone of `start`."""
+
+    def window(self) -> ActingWindow:
+        """The window as the policy has it."""
+        return ActingWindow(self.start, self.duration, self.time_zone or UTC)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from desched.policy.document.values import Section, refusal
+from desched.policy.document.values import Section, optional, refusal
 from desched.policy.wording import quoted
 
 
@@ -25,52 +25,41 @@ def _metrics_type(value: object) -> str:
     raise refusal(f'found {quoted(value)}, allowed is "prometheus"')
 
 
+Query = Annotated[str, Field(min_length=1)]
+
+
 class Queries(Section):
     """Own PromQL in place of the built-in queries.
 
     `{window}` stands for the window, such as `5m`.
     """
 
-    node_cpu: str | None = Field(
-        default=None,
-        alias="nodeCPU",
-        min_length=1,
-        description="CPU use of each node as a share of its capacity, 0 to 1.",
-        examples=["avg_over_time(node:cpu_utilisation:ratio[{window}])"],
+    node_cpu: Query | None = optional(
+        example="avg_over_time(node:cpu_utilisation:ratio[{window}])", alias="nodeCPU"
     )
-    node_memory: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Memory use of each node as a share of its capacity, 0 to 1.",
-        examples=["avg_over_time(node:memory_utilisation:ratio[{window}])"],
+    """CPU use of each node as a share of its capacity, 0 to 1."""
+    node_memory: Query | None = optional(
+        example="avg_over_time(node:memory_utilisation:ratio[{window}])"
     )
-    pod_cpu: str | None = Field(
-        default=None,
-        alias="podCPU",
-        min_length=1,
-        description="CPU use of each pod in cores, with the labels `namespace` and `pod`.",
-        examples=["avg_over_time(pod:cpu_usage:cores[{window}])"],
+    """Memory use of each node as a share of its capacity, 0 to 1."""
+    pod_cpu: Query | None = optional(
+        example="avg_over_time(pod:cpu_usage:cores[{window}])", alias="podCPU"
     )
-    pod_memory: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Memory use of each pod in bytes, with the labels `namespace` and `pod`.",
-        examples=["avg_over_time(pod:memory_working_set:bytes[{window}])"],
+    """CPU use of each pod in cores, with the labels `namespace` and `pod`."""
+    pod_memory: Query | None = optional(
+        example="avg_over_time(pod:memory_working_set:bytes[{window}])"
     )
-    node_cpu_destination: str | None = Field(
-        default=None,
+    """Memory use of each pod in bytes, with the labels `namespace` and `pod`."""
+    node_cpu_destination: Query | None = optional(
+        example="quantile_over_time(0.95, node:cpu_utilisation:ratio[{window}])",
         alias="nodeCPUDestination",
-        min_length=1,
-        description="CPU by which a destination is judged, as a share of capacity, for one window "
-        "in `destinationWindows`; such as a recorded percentile.",
-        examples=["quantile_over_time(0.95, node:cpu_utilisation:ratio[{window}])"],
     )
-    node_memory_destination: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Memory by which a destination is judged, as `nodeCPUDestination`.",
-        examples=["quantile_over_time(0.95, node:memory_utilisation:ratio[{window}])"],
+    """CPU by which a destination is judged, as a share of capacity, for one window in
+    `destinationWindows`; such as a recorded percentile."""
+    node_memory_destination: Query | None = optional(
+        example="quantile_over_time(0.95, node:memory_utilisation:ratio[{window}])"
     )
+    """Memory by which a destination is judged, as `nodeCPUDestination`."""
 
 
 class Metrics(Section):
@@ -80,21 +69,17 @@ class Metrics(Section):
         Literal["prometheus"],
         BeforeValidator(_metrics_type),
         WithJsonSchema({"type": "string", "enum": ["prometheus", "Prometheus"]}),
-    ] = Field(description="`prometheus`; upper and lower case are the same.")
-    address: str | None = Field(
-        default=None,
-        description="URL of Prometheus, or of what speaks its API (Thanos, Mimir, …). May be left "
-        "out where `--prometheus-url` gives it. Credentials never belong here.",
-        examples=["http://prometheus-server.kube-system.svc.cluster.local:80"],
+    ]
+    """`prometheus`; upper and lower case are the same."""
+    address: str | None = optional(
+        example="http://prometheus-server.kube-system.svc.cluster.local:80"
     )
-    queries: Queries | None = Field(
-        default=None,
-        description="Own PromQL in place of built-in queries.",
-        examples=[{"nodeCPU": "avg_over_time(node:cpu_utilisation:ratio[{window}])"}],
+    """URL of Prometheus, or of what speaks its API (Thanos, Mimir, …). May be left out where
+    `--prometheus-url` gives it. Credentials never belong here."""
+    queries: Queries | None = optional(
+        example={"nodeCPU": "avg_over_time(node:cpu_utilisation:ratio[{window}])"}
     )
-    matchers: dict[str, str] | None = Field(
-        default=None,
-        description="Labels and their values, put into every built-in query; needed where one "
-        "Prometheus holds several clusters.",
-        examples=[{"cluster": "prod-eu1"}],
-    )
+    """Own PromQL in place of built-in queries."""
+    matchers: dict[str, str] | None = optional(example={"cluster": "prod-eu1"})
+    """Labels and their values, put into every built-in query; needed where one Prometheus holds
+    several clusters."""

@@ -1,12 +1,13 @@
 """The policy document as people write it: DeschedulerPolicy of descheduler/v1alpha2."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
 
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.load_aware import LoadAwareArgs
-from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE, PeerPlugin
+from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE, UpstreamPlugin
 from desched.policy.document.values import Count, Section, SelectorText, refusal
 from desched.policy.wording import did_you_mean, quoted
 
@@ -44,35 +45,34 @@ AnyPluginName = Annotated[
 class PluginSet(Section):
     """Which plugins run at one extension point."""
 
-    enabled: tuple[RunPluginName, ...] | None = Field(
-        default=None, description="Plugins that run, as names or as `{name: …}`."
-    )
-    disabled: tuple[AnyPluginName, ...] | None = Field(
-        default=None, description="Accepted; what is not enabled does not run."
-    )
+    enabled: tuple[RunPluginName, ...] | None = None
+    """Plugins that run, as names or as `{name: …}`."""
+    disabled: tuple[AnyPluginName, ...] | None = None
+    """Accepted; what is not enabled does not run."""
 
 
 class Plugins(Section):
     """Which plugins run; `balance` is the extension point of LoadAware."""
 
-    presort: PluginSet | None = Field(default=None, description="Accepted and not used.")
-    sort: PluginSet | None = Field(default=None, description="Accepted and not used.")
-    deschedule: PluginSet | None = Field(default=None, description="Accepted and not used.")
-    balance: PluginSet | None = Field(default=None, description="Enable `LoadAware` here.")
-    filter: PluginSet | None = Field(
-        default=None, description="Accepted; `DefaultEvictor` always filters."
-    )
-    preevictionfilter: PluginSet | None = Field(
-        default=None, description="Accepted; `DefaultEvictor` always filters."
-    )
-    pre_eviction_filter: PluginSet | None = Field(
-        default=None, description="Another spelling of `preevictionfilter`."
-    )
+    presort: PluginSet | None = None
+    """Accepted and not used."""
+    sort: PluginSet | None = None
+    """Accepted and not used."""
+    deschedule: PluginSet | None = None
+    """Accepted and not used."""
+    balance: PluginSet | None = None
+    """Enable `LoadAware` here."""
+    filter: PluginSet | None = None
+    """Accepted; `DefaultEvictor` always filters."""
+    preevictionfilter: PluginSet | None = None
+    """Accepted; `DefaultEvictor` always filters."""
+    pre_eviction_filter: PluginSet | None = None
+    """Another spelling of `preevictionfilter`."""
 
 
-def _peer_plugin(value: object) -> PeerPlugin:
-    if isinstance(value, str) and value in set(PeerPlugin):
-        return PeerPlugin(value)
+def _upstream_plugin(value: object) -> UpstreamPlugin:
+    if isinstance(value, str) and value in set(UpstreamPlugin):
+        return UpstreamPlugin(value)
     known = (LOAD_AWARE, DEFAULT_EVICTOR)
     raise refusal(
         f"found {quoted(value)}, which is no plugin that desched knows; "
@@ -83,35 +83,45 @@ def _peer_plugin(value: object) -> PeerPlugin:
 class LoadAwareConfig(Section):
     """The configuration of LoadAware."""
 
-    name: Literal["LoadAware"] = Field(description="The plugin.")
-    args: LoadAwareArgs = Field(description="Its arguments.")
+    name: Literal["LoadAware"]
+    """The plugin."""
+    args: LoadAwareArgs
+    """Its arguments."""
 
 
 class DefaultEvictorConfig(Section):
     """The configuration of DefaultEvictor."""
 
-    name: Literal["DefaultEvictor"] = Field(description="The plugin.")
-    args: DefaultEvictorArgs | None = Field(default=None, description="Its arguments.")
+    name: Literal["DefaultEvictor"]
+    """The plugin."""
+    args: DefaultEvictorArgs | None = None
+    """Its arguments."""
 
 
-class PeerPluginConfig(Section):
+class UpstreamPluginConfig(Section):
     """The configuration of a plugin that desched does not run; it has no effect."""
 
-    name: Annotated[PeerPlugin, BeforeValidator(_peer_plugin)] = Field(description="The plugin.")
-    args: dict[str, Any] | None = Field(default=None, description="Not read.")
+    name: Annotated[UpstreamPlugin, BeforeValidator(_upstream_plugin)]
+    """The plugin."""
+    args: dict[str, Any] | None = None
+    """Not read."""
+
+
+_SECTIONS: Mapping[str, type[Section]] = {
+    LOAD_AWARE: LoadAwareConfig,
+    DEFAULT_EVICTOR: DefaultEvictorConfig,
+}
 
 
 def _config_section(value: Any) -> str:
     name = value.get("name") if isinstance(value, dict) else None
-    if name == LOAD_AWARE:
-        return LoadAwareConfig.__name__
-    return DefaultEvictorConfig.__name__ if name == DEFAULT_EVICTOR else PeerPluginConfig.__name__
+    return _SECTIONS.get(str(name), UpstreamPluginConfig).__name__
 
 
 PluginConfig = Annotated[
     Annotated[LoadAwareConfig, Tag(LoadAwareConfig.__name__)]
     | Annotated[DefaultEvictorConfig, Tag(DefaultEvictorConfig.__name__)]
-    | Annotated[PeerPluginConfig, Tag(PeerPluginConfig.__name__)],
+    | Annotated[UpstreamPluginConfig, Tag(UpstreamPluginConfig.__name__)],
     Discriminator(_config_section),
 ]
 
@@ -119,34 +129,30 @@ PluginConfig = Annotated[
 class Profile(Section):
     """A set of plugins and their configuration."""
 
-    name: str | None = Field(default=None, description="For logs and reports.")
-    plugin_config: tuple[PluginConfig, ...] | None = Field(
-        default=None, description="The configuration of plugins, one entry for each."
-    )
-    plugins: Plugins | None = Field(default=None, description="Which plugins run.")
+    name: str | None = None
+    """For logs and reports."""
+    plugin_config: tuple[PluginConfig, ...] | None = None
+    """The configuration of plugins, one entry for each."""
+    plugins: Plugins | None = None
+    """Which plugins run."""
 
 
 class DeschedulerPolicy(Section):
     """What may be disturbed, and when."""
 
-    api_version: Literal["descheduler/v1alpha2"] = Field(description="The version of this format.")
-    kind: Literal["DeschedulerPolicy"] = Field(description="The kind of document.")
-    node_selector: SelectorText | None = Field(
-        default=None,
-        description="Label selector of the nodes that are looked at, as sources and destinations.",
-    )
-    max_no_of_pods_to_evict_per_node: Count | None = Field(
-        default=None,
-        description="The most evictions from one node in one cycle. Where `evictionLimits` says "
-        "so too, the smaller holds, also in the two that follow.",
-    )
-    max_no_of_pods_to_evict_per_namespace: Count | None = Field(
-        default=None, description="The most evictions from one namespace in one cycle."
-    )
-    max_no_of_pods_to_evict_total: Count | None = Field(
-        default=None, description="The most evictions in one cycle."
-    )
-    profiles: tuple[Profile, ...] = Field(
-        description="Profiles; at least one of them enables LoadAware. Several, with different "
-        "`nodeSelector`, are pools of nodes: the first that selects a node has it."
-    )
+    api_version: Literal["descheduler/v1alpha2"]
+    """The version of this format."""
+    kind: Literal["DeschedulerPolicy"]
+    """The kind of document."""
+    node_selector: SelectorText | None = None
+    """Label selector of the nodes that are looked at, as sources and destinations."""
+    max_no_of_pods_to_evict_per_node: Count | None = None
+    """The most evictions from one node in one cycle. Where `evictionLimits` says so too, the
+    smaller holds, also in the two that follow."""
+    max_no_of_pods_to_evict_per_namespace: Count | None = None
+    """The most evictions from one namespace in one cycle."""
+    max_no_of_pods_to_evict_total: Count | None = None
+    """The most evictions in one cycle."""
+    profiles: tuple[Profile, ...]
+    """Profiles; at least one of them enables LoadAware. Several, with different `nodeSelector`, are
+    pools of nodes: the first that selects a node has it."""

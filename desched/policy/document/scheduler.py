@@ -1,15 +1,26 @@
-"""How the cluster's kube-scheduler is configured, as far as landings depend on it."""
+"""How kube-scheduler is configured, and whether soft taints may steer what it does."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_pascal
 
-from desched.policy.document.values import Section, default_is
-from desched.policy.policy import SchedulerRules, ScoreWeights, ScoringStrategy
+from desched.policy.document.values import Section, optional
+from desched.policy.policy import SchedulerRules, Steering
 
 Weight = Annotated[int, Field(ge=0, le=100)]
 
-_DEFAULTS = ScoreWeights()
+_DEFAULTS = SchedulerRules()
+_WEIGHTS = _DEFAULTS.weights
+
+
+def _off_is_a_word(value: object) -> object:
+    """YAML reads a bare `Off` as false."""
+    return Steering.OFF.value if value is False else value
+
+
+SteeringMode = Annotated[Literal["Off", "WhenNeeded", "Always"], BeforeValidator(_off_is_a_word)]
+"""One of the words of `Steering`."""
 
 
 class ScoreWeightsSection(Section):
@@ -18,71 +29,34 @@ class ScoreWeightsSection(Section):
     0 stands for a plugin that is disabled there.
     """
 
-    taint_toleration: Weight | None = Field(
-        default=_DEFAULTS.taint_toleration,
-        alias="TaintToleration",
-        description="Soft taints (PreferNoSchedule).",
-        examples=[5],
+    model_config = ConfigDict(alias_generator=to_pascal)
+
+    taint_toleration: Weight | None = optional(_WEIGHTS.taint_toleration, example=5)
+    """Soft taints (PreferNoSchedule)."""
+    node_affinity: Weight | None = optional(_WEIGHTS.node_affinity, example=1)
+    """Preferred node affinity."""
+    pod_topology_spread: Weight | None = optional(_WEIGHTS.pod_topology_spread, example=5)
+    """Soft spread constraints, the system's defaults among them."""
+    inter_pod_affinity: Weight | None = optional(_WEIGHTS.inter_pod_affinity, example=1)
+    """Preferred pod affinity and anti-affinity."""
+    node_resources_fit: Weight | None = optional(_WEIGHTS.node_resources_fit, example=5)
+    """Free or full nodes, see `strategy`."""
+    node_resources_balanced_allocation: Weight | None = optional(
+        _WEIGHTS.node_resources_balanced_allocation, example=0
     )
-    node_affinity: Weight | None = Field(
-        default=_DEFAULTS.node_affinity,
-        alias="NodeAffinity",
-        description="Preferred node affinity.",
-        examples=[1],
-    )
-    pod_topology_spread: Weight | None = Field(
-        default=_DEFAULTS.pod_topology_spread,
-        alias="PodTopologySpread",
-        description="Soft spread constraints, the system's defaults among them.",
-        examples=[5],
-    )
-    inter_pod_affinity: Weight | None = Field(
-        default=_DEFAULTS.inter_pod_affinity,
-        alias="InterPodAffinity",
-        description="Preferred pod affinity and anti-affinity.",
-        examples=[1],
-    )
-    node_resources_fit: Weight | None = Field(
-        default=_DEFAULTS.node_resources_fit,
-        alias="NodeResourcesFit",
-        description="Free or full nodes, see `strategy`.",
-        examples=[5],
-    )
-    node_resources_balanced_allocation: Weight | None = Field(
-        default=_DEFAULTS.node_resources_balanced_allocation,
-        alias="NodeResourcesBalancedAllocation",
-        description="Nodes whose CPU and memory are requested alike.",
-        examples=[0],
-    )
-    image_locality: Weight | None = Field(
-        default=_DEFAULTS.image_locality,
-        alias="ImageLocality",
-        description="Nodes that have the images.",
-        examples=[0],
-    )
+    """Nodes whose CPU and memory are requested alike."""
+    image_locality: Weight | None = optional(_WEIGHTS.image_locality, example=0)
+    """Nodes that have the images."""
 
 
 class SchedulerSection(Section):
     """What differs from kube-scheduler's defaults; needed only where they were changed."""
 
-    strategy: Literal["LeastAllocated", "MostAllocated"] | None = Field(
-        default=None,
-        description="Its scoring strategy for resources: `LeastAllocated` or `MostAllocated`.",
-        json_schema_extra=default_is(ScoringStrategy.LEAST_ALLOCATED.value),
-        examples=["MostAllocated"],
+    strategy: Literal["LeastAllocated", "MostAllocated"] | None = optional(
+        _DEFAULTS.strategy.value, example="MostAllocated"
     )
-    weights: ScoreWeightsSection | None = Field(
-        default=None,
-        description="Weights of its score plugins.",
-        examples=[{"NodeResourcesFit": 5, "ImageLocality": 0}],
+    """Its scoring strategy for resources: `LeastAllocated` or `MostAllocated`."""
+    weights: ScoreWeightsSection | None = optional(
+        example={"NodeResourcesFit": 5, "ImageLocality": 0}
     )
-
-
-def scheduler_rules(section: SchedulerSection | None) -> SchedulerRules:
-    """The section with the scheduler's own defaults for what it leaves open."""
-    if section is None:
-        return SchedulerRules()
-    weights = section.weights or ScoreWeightsSection()
-    given = {name: value for name, value in weights if value is not None}
-    strategy = section.strategy or ScoringStrategy.LEAST_ALLOCATED
-    return SchedulerRules(ScoringStrategy(strategy), ScoreWeights(**given))
+    """Weights of its score plugins."""

@@ -14,6 +14,11 @@ def keys(section: type[Section]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in section.model_fields.items()}
 
 
+def meaning(field: FieldInfo) -> str:
+    """The description of a key, on one line."""
+    return " ".join((field.description or "").split())
+
+
 def sections_below(annotation: object) -> Iterator[type[Section]]:
     """The sections that a field of this type holds."""
     if isinstance(annotation, type) and issubclass(annotation, Section):

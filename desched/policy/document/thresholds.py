@@ -11,7 +11,9 @@ from desched.policy.document.values import (
     Seconds,
     Section,
     SelectorText,
+    Written,
     one_or_many,
+    optional,
     refusal,
 )
 from desched.policy.wording import quoted
@@ -22,13 +24,12 @@ class ResourcePercentages(Section):
 
     key_noun = "resource"
 
-    cpu: Percent | None = Field(default=None, description="CPU, percent of the node's capacity.")
-    memory: Percent | None = Field(
-        default=None, description="Memory, percent of the node's capacity."
-    )
-    pods: Percent | None = Field(
-        default=None, description="Number of pods, percent of the node's allocatable pods."
-    )
+    cpu: Percent | None = None
+    """CPU, percent of the node's capacity."""
+    memory: Percent | None = None
+    """Memory, percent of the node's capacity."""
+    pods: Percent | None = None
+    """Number of pods, percent of the node's allocatable pods."""
 
 
 WindowList = Annotated[
@@ -44,16 +45,10 @@ WindowList = Annotated[
 class Windows(Section):
     """Over which times load is measured; a node is overloaded only if it is in all of them."""
 
-    cpu: WindowList | None = Field(
-        default=None,
-        description="Windows for CPU, one or several. Default: `duration`.",
-        examples=[["5m", "15m"]],
-    )
-    memory: WindowList | None = Field(
-        default=None,
-        description="Windows for memory, one or several. Default: `duration`.",
-        examples=["10m"],
-    )
+    cpu: WindowList | None = optional(example=["5m", "15m"])
+    """Windows for CPU, one or several. Default: `duration`."""
+    memory: WindowList | None = optional(example="10m")
+    """Windows for memory, one or several. Default: `duration`."""
 
 
 def _statistic(value: object) -> str:
@@ -68,30 +63,25 @@ def _statistic(value: object) -> str:
 class DestinationWindowSection(Section):
     """A further time over which a destination is judged."""
 
-    window: Seconds = Field(description="How far it looks back.", examples=["1h"])
+    window: Seconds = Field(examples=["1h"])
+    """How far it looks back."""
     statistic: Annotated[
-        str,
-        BeforeValidator(_statistic),
-        WithJsonSchema({"type": "string", "pattern": "^(max|avg|p[1-9][0-9]?)$"}),
-    ] = Field(
-        default="p95",
-        description="What counts of the means over the shortest window within that time: `max`, "
-        "`avg` or a percentile such as `p95`.",
-        examples=["max"],
-    )
+        str, Written(_statistic, {"type": "string", "pattern": "^(max|avg|p[1-9][0-9]?)$"})
+    ] = Field("p95", examples=["max"])
+    """What counts of the means over the shortest window within that time: `max`, `avg` or a
+    percentile such as `p95`."""
+
+
+_Several = tuple[DestinationWindowSection, ...]
 
 
 class DestinationWindows(Section):
     """By which longer times destinations are judged beside `windows`; sources never are."""
 
-    cpu: tuple[DestinationWindowSection, ...] | None = Field(
-        default=None, description="For CPU.", examples=[[{"window": "1h", "statistic": "p95"}]]
-    )
-    memory: tuple[DestinationWindowSection, ...] | None = Field(
-        default=None,
-        description="For memory.",
-        examples=[[{"window": "24h", "statistic": "max"}]],
-    )
+    cpu: _Several | None = optional(example=[{"window": "1h", "statistic": "p95"}])
+    """For CPU."""
+    memory: _Several | None = optional(example=[{"window": "24h", "statistic": "max"}])
+    """For memory."""
 
 
 class NodePoolSection(Section):
@@ -100,22 +90,15 @@ class NodePoolSection(Section):
     What a pool does not set it has from LoadAware.
     """
 
-    name: str = Field(min_length=1, description="What reports call the pool.", examples=["batch"])
-    node_selector: SelectorText = Field(
-        description="Label selector of its nodes; the first pool that matches has a node.",
-        examples=["pool=batch"],
-    )
-    thresholds: ResourcePercentages | None = Field(
-        default=None,
-        description="As `thresholds`, for the same resources.",
-        examples=[{"cpu": 40}],
-    )
-    target_thresholds: ResourcePercentages | None = Field(
-        default=None,
-        description="As `targetThresholds`, for the same resources.",
-        examples=[{"cpu": 90}],
-    )
-    stop_margin: Percent | None = Field(default=None, description="As `stopMargin`.", examples=[4])
-    ceiling_margin: Percent | None = Field(
-        default=None, description="As `ceilingMargin`.", examples=[15]
-    )
+    name: str = Field(min_length=1, examples=["batch"])
+    """What reports call the pool."""
+    node_selector: SelectorText = Field(examples=["pool=batch"])
+    """Label selector of its nodes; the first pool that matches has a node."""
+    thresholds: ResourcePercentages | None = optional(example={"cpu": 40})
+    """As `thresholds`, for the same resources."""
+    target_thresholds: ResourcePercentages | None = optional(example={"cpu": 90})
+    """As `targetThresholds`, for the same resources."""
+    stop_margin: Percent | None = optional(example=4)
+    """As `stopMargin`."""
+    ceiling_margin: Percent | None = optional(example=15)
+    """As `ceilingMargin`."""

@@ -11,7 +11,7 @@ _KOORDINATOR = "Koordinator's descheduler"
 _SIGS_AND_VOLCANO = "kubernetes-sigs/descheduler and Volcano's descheduler"
 
 
-class PeerPlugin(StrEnum):
+class UpstreamPlugin(StrEnum):
     """A plugin that another descheduler runs and desched does not."""
 
     LOW_NODE_UTILIZATION = "LowNodeUtilization"
@@ -40,18 +40,18 @@ class PeerPlugin(StrEnum):
 
 _OF_KOORDINATOR = frozenset(
     {
-        PeerPlugin.LOW_NODE_LOAD,
-        PeerPlugin.MIGRATION_CONTROLLER,
-        PeerPlugin.CUSTOM_PRIORITY,
-        PeerPlugin.FRAGMENTATION_AWARE,
-        PeerPlugin.SCALE_DOWN_BIN_PACK,
+        UpstreamPlugin.LOW_NODE_LOAD,
+        UpstreamPlugin.MIGRATION_CONTROLLER,
+        UpstreamPlugin.CUSTOM_PRIORITY,
+        UpstreamPlugin.FRAGMENTATION_AWARE,
+        UpstreamPlugin.SCALE_DOWN_BIN_PACK,
     }
 )
 
-COUNTERPARTS = frozenset({PeerPlugin.LOW_NODE_UTILIZATION, PeerPlugin.LOW_NODE_LOAD})
+COUNTERPARTS = frozenset({UpstreamPlugin.LOW_NODE_UTILIZATION, UpstreamPlugin.LOW_NODE_LOAD})
 """What LoadAware does in their place."""
 
-PEER_KEYS: Mapping[str, str] = {
+UPSTREAM_KEYS: Mapping[str, str] = {
     "gracePeriodSeconds": (
         f"is a key of {_SIGS}; desched always leaves a pod its own grace period, so remove the key"
     ),

@@ -1,23 +1,16 @@
 """The kinds of values that several parts of the policy document share.
 
-Shapes only: what needs two keys at once is looked at by `checks`.
+Shapes only: `resolution` checks what needs two keys at once.
 """
 
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    WithJsonSchema,
-    model_validator,
-)
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, core_schema
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.policy.document.label_syntax import check_label_key, check_label_value, parse_selector
@@ -26,6 +19,7 @@ from desched.policy.wording import quoted
 
 LARGEST_COUNT = 2**31 - 1
 HIGHEST_PRIORITY_THRESHOLD = 2_000_000_000
+WEEK_SECONDS = 7 * 24 * 3600
 REFUSAL = "refusal"
 """The error type whose message is already our own sentence."""
 
@@ -36,67 +30,76 @@ def refusal(text: str) -> PydanticCustomError:
 
 
 class Section(BaseModel):
-    """A mapping of the policy document; unknown keys and converted types are refused."""
+    """A mapping of the policy document; unknown keys and converted types are refused.
+
+    The text below a key is its description in the reference and in the JSON Schema.
+    """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
     )
     key_noun: ClassVar[str] = "key"
 
 
-def _seconds(value: object) -> int:
-    if not isinstance(value, str):
-        hint = f'; write "{value}s" for seconds' if type(value) in {int, float} else ""
-        raise refusal(f'found {quoted(value)}, a duration is a text such as "5m"{hint}')
-    try:
-        return duration_seconds(value)
-    except ValueError as error:
-        raise refusal(f"{quoted(value)} {error}") from error
+def optional(default: Any = None, *, example: Any = None, alias: str | None = None) -> Any:
+    """A key that may be missing or null; `default` is what holds then.
+
+    The value is None in both cases, because the default may depend on `compatibility`, and because
+    it can matter whether a key is written.
+    """
+    return Field(
+        default=None,
+        alias=alias,
+        json_schema_extra=None if default is None else {"default": default},
+        examples=None if example is None else [example],
+    )
 
 
-def seconds_between(least: int, most: int) -> Callable[[object], int]:
-    """Reads a duration that has bounds."""
+class Written(msgspec.Struct, frozen=True, eq=False):
+    """An annotation: how a value is read from the document, and the JSON Schema of its text."""
 
-    def bounded(value: object) -> int:
-        seconds = _seconds(value)
-        if not least <= seconds <= most:
-            raise refusal(
-                f'found {quoted(value)}, allowed is from "{duration_text(least)}" to '
-                f'"{duration_text(most)}"'
-            )
-        return seconds
+    read: Callable[[object], object]
+    schema: dict[str, Any]
 
-    return bounded
+    def __get_pydantic_core_schema__(self, *_: object) -> core_schema.CoreSchema:
+        """Reads the value with nothing but `read`."""
+        return core_schema.no_info_plain_validator_function(self.read)
 
-
-def _selector(value: object) -> LabelSelector:
-    if not isinstance(value, str):
-        raise refusal(f'found {quoted(value)}, a selector text such as "pool=web" is allowed')
-    try:
-        return parse_selector(value)
-    except ValueError as error:
-        raise refusal(f"{quoted(value)} is not a label selector: {error}") from error
+    def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
+        """The schema as it is."""
+        return self.schema
 
 
-def _namespace(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", value):
-        raise refusal(
-            f"found {quoted(value)}, the exact name of a namespace is allowed "
-            "(no patterns; lower-case letters, digits and dashes)"
-        )
-    return value
+def text_reader(
+    parse: Callable[[str], object], allowed: str, but: str = ""
+) -> Callable[[object], object]:
+    """Reads a text with `parse`, whose errors are the end of a sentence; `but` precedes them."""
+
+    def read(value: object) -> object:
+        if not isinstance(value, str):
+            raise refusal(f"found {quoted(value)}, {allowed}")
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise refusal(f"{quoted(value)} {but}{error}") from error
+
+    return read
 
 
-OWNER_KIND_PATTERN = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Z][A-Za-z0-9]*$"
+def matching(pattern: str, allowed: str) -> Written:
+    """A text of which the whole matches the pattern."""
 
+    def read(value: object) -> object:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise refusal(f"found {quoted(value)}, {allowed}")
+        return value
 
-def _owner_kind(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(OWNER_KIND_PATTERN, value):
-        raise refusal(
-            f"found {quoted(value)}, group and kind are allowed, without a version: "
-            '"argoproj.io/Rollout" (a kind of the core group stands alone)'
-        )
-    return value
+    return Written(read, {"type": "string", "pattern": pattern})
 
 
 DURATION_SCHEMA = {
@@ -104,25 +107,55 @@ DURATION_SCHEMA = {
     "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$",
     "examples": ["90s", "5m", "1h30m"],
 }
-Seconds = Annotated[int, BeforeValidator(_seconds), WithJsonSchema(DURATION_SCHEMA)]
-"""A Go duration in the document, whole seconds here."""
+
+
+def lasting(least: int = 0, most: int | None = None) -> Written:
+    """A Go duration in the document, whole seconds here, within bounds that include both ends."""
+
+    def read(value: object) -> object:
+        hint = f'; write "{value}s" for seconds' if type(value) in {int, float} else ""
+        allowed = f'a duration is a text such as "5m"{hint}'
+        seconds: Any = text_reader(duration_seconds, allowed)(value)
+        if most is not None and not least <= seconds <= most:
+            raise refusal(
+                f'found {quoted(value)}, allowed is from "{duration_text(least)}" to '
+                f'"{duration_text(most)}"'
+            )
+        return seconds
+
+    return Written(read, DURATION_SCHEMA)
+
+
+Seconds = Annotated[int, lasting()]
 
 SelectorText = Annotated[
     LabelSelector,
-    PlainValidator(_selector),
-    WithJsonSchema({"type": "string", "examples": ["pool=web,zone in (a, b),!spot"]}),
+    Written(
+        text_reader(
+            parse_selector,
+            'a selector text such as "pool=web" is allowed',
+            but="is not a label selector: ",
+        ),
+        {"type": "string", "examples": ["pool=web,zone in (a, b),!spot"]},
+    ),
 ]
 """A label selector written as one text."""
 
 NamespaceName = Annotated[
     str,
-    BeforeValidator(_namespace),
-    WithJsonSchema({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}),
+    matching(
+        "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+        "the exact name of a namespace is allowed "
+        "(no patterns; lower-case letters, digits and dashes)",
+    ),
 ]
 OwnerKind = Annotated[
     str,
-    BeforeValidator(_owner_kind),
-    WithJsonSchema({"type": "string", "pattern": OWNER_KIND_PATTERN}),
+    matching(
+        "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Z][A-Za-z0-9]*$",
+        'group and kind are allowed, without a version: "argoproj.io/Rollout" (a kind of the core '
+        "group stands alone)",
+    ),
 ]
 Percent = Annotated[float, Field(ge=0, le=100)]
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
@@ -131,13 +164,14 @@ Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 class MatchExpression(Section):
     """One condition on one label."""
 
-    key: str = Field(description="The label's key.")
+    key: str
+    """The label's key."""
     operator: Annotated[
         Operator, WithJsonSchema({"enum": ["In", "NotIn", "Exists", "DoesNotExist"]})
-    ] = Field(description="How the label's value is compared.")
-    values: tuple[str, ...] | None = Field(
-        default=None, description="Values for `In` and `NotIn`; none for the other two."
-    )
+    ]
+    """How the label's value is compared."""
+    values: tuple[str, ...] | None = None
+    """Values for `In` and `NotIn`; none for the other two."""
 
     def requirement(self) -> Requirement:
         """The condition as the model knows it.
@@ -158,12 +192,10 @@ class MatchExpression(Section):
 class LabelSelectorSection(Section):
     """A Kubernetes label selector; all conditions must hold."""
 
-    match_labels: dict[str, str] | None = Field(
-        default=None, description="Labels that must have exactly these values."
-    )
-    match_expressions: tuple[MatchExpression, ...] | None = Field(
-        default=None, description="Further conditions on labels."
-    )
+    match_labels: dict[str, str] | None = None
+    """Labels that must have exactly these values."""
+    match_expressions: tuple[MatchExpression, ...] | None = None
+    """Further conditions on labels."""
 
     @model_validator(mode="after")
     def _is_a_selector(self) -> Self:
@@ -186,27 +218,19 @@ class LabelSelectorSection(Section):
 class PriorityThresholdSection(Section):
     """From which priority on pods stay."""
 
-    value: Annotated[int, Field(ge=-(2**31), le=HIGHEST_PRIORITY_THRESHOLD)] | None = Field(
-        default=None,
-        description="Pods of this priority and above stay; pods strictly below may move. "
-        "At most 2000000000.",
-    )
-    name: str | None = Field(
-        default=None,
-        description="The PriorityClass whose value is the threshold; instead of `value`.",
-    )
+    value: Annotated[int, Field(ge=-(2**31), le=HIGHEST_PRIORITY_THRESHOLD)] | None = None
+    """Pods of this priority and above stay; pods strictly below may move. At most 2000000000."""
+    name: str | None = None
+    """The PriorityClass whose value is the threshold; instead of `value`."""
 
 
 class PluginArgs(Section):
     """What the arguments of every plugin may carry."""
 
-    api_version: str | None = Field(default=None, description="Accepted and not used.")
-    kind: str | None = Field(default=None, description="Accepted and not used.")
-
-
-def default_is(value: object) -> dict[str, Any]:
-    """Tells the schema of a default that is filled in later, because null means it as well."""
-    return {"default": value}
+    api_version: str | None = None
+    """Accepted and not used."""
+    kind: str | None = None
+    """Accepted and not used."""
 
 
 def one_or_many(value: Any) -> Any:

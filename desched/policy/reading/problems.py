@@ -10,8 +10,8 @@ from pydantic_core import ErrorDetails
 
 from desched.errors import ConfigurationError
 from desched.model.text import on_one_line
-from desched.policy.document.sections import keys, places_of, sections_at
-from desched.policy.document.upstream_plugins import PEER_KEYS
+from desched.policy.document.sections import keys, meaning, places_of, sections_at
+from desched.policy.document.upstream_plugins import UPSTREAM_KEYS
 from desched.policy.document.values import REFUSAL
 from desched.policy.reading.yaml_source import KeyPath, YamlDocument
 from desched.policy.wording import did_you_mean, quoted
@@ -182,8 +182,8 @@ def _unknown_key(location: KeyPath) -> str:
     known = [name for section in sections for name in keys(section)]
     nouns = {section.key_noun for section in sections} or {"key"}
     suggestion = did_you_mean(key, known)
-    if key in PEER_KEYS:
-        return f"{PEER_KEYS[key]}."
+    if key in UPSTREAM_KEYS:
+        return f"{UPSTREAM_KEYS[key]}."
     homes = places_of(key)
     if homes:
         return f"does not belong here; it is a key of {' and of '.join(homes)}."
@@ -209,5 +209,5 @@ def _missing(location: KeyPath) -> str:
     if key in _TO_WRITE:
         return f"is missing; write {_TO_WRITE[key]}."
     fields = [keys(section).get(key) for section in sections_at(location[:-1])]
-    meaning = next((field.description for field in fields if field and field.description), "")
-    return f"is missing: {meaning[:1].lower()}{meaning[1:]}" if meaning else "is missing."
+    text = next((meaning(field) for field in fields if field), "")
+    return f"is missing: {text[:1].lower()}{text[1:]}" if text else "is missing."

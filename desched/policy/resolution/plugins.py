@@ -10,17 +10,17 @@ from desched.policy.document.root import (
     DefaultEvictorConfig,
     DeschedulerPolicy,
     LoadAwareConfig,
-    PeerPluginConfig,
     Plugins,
     PluginSet,
     Profile,
+    UpstreamPluginConfig,
 )
 from desched.policy.document.sections import keys
 from desched.policy.document.upstream_plugins import (
     COUNTERPARTS,
     DEFAULT_EVICTOR,
     LOAD_AWARE,
-    PeerPlugin,
+    UpstreamPlugin,
 )
 from desched.policy.reading.problems import Notes
 from desched.policy.reading.yaml_source import KeyPath
@@ -95,7 +95,7 @@ def _check_plugins(profile: Profile, path: KeyPath, notes: Notes) -> None:
                     (*at, "disabled", index), "DefaultEvictor's protections hold all the same."
                 )
     for index, config in enumerate(profile.plugin_config or ()):
-        if isinstance(config, PeerPluginConfig):
+        if isinstance(config, UpstreamPluginConfig):
             notes.warn(
                 (*path, "pluginConfig", index),
                 f"{config.name} is a plugin of {config.name.run_by}; its configuration has no "
@@ -105,16 +105,15 @@ def _check_plugins(profile: Profile, path: KeyPath, notes: Notes) -> None:
 
 def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
     """Why a plugin cannot be enabled here, empty if it can."""
-    if name in COUNTERPARTS:
-        return (
-            f"{name} is a plugin of {PeerPlugin(name).run_by}; its counterpart here is LoadAware, "
-            "so enable that instead, as policies/cautious.yaml does."
+    if name in set(UpstreamPlugin):
+        advice = (
+            "; its counterpart here is LoadAware, so enable that instead, as "
+            "policies/cautious.yaml does."
+            if name in COUNTERPARTS
+            else ", which can run it beside desched; desched runs LoadAware only, so remove it "
+            "here."
         )
-    if name in set(PeerPlugin):
-        return (
-            f"{name} is a plugin of {PeerPlugin(name).run_by}, which can run it beside desched; "
-            "desched runs LoadAware only, so remove it here."
-        )
+        return f"{name} is a plugin of {UpstreamPlugin(name).run_by}{advice}"
     if name not in _ACTS_AT:
         allowed = " and ".join(_ACTS_AT)
         return (

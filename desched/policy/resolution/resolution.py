@@ -1,13 +1,21 @@
 """Turns the document into the policy that planning reads, and notes what is worth knowing of it."""
 
+from typing import Any
+
 from desched.model.selectors import LabelSelector
 from desched.policy.compatibility import STRICT, Defaults, defaults_of
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import DeschedulerPolicy
-from desched.policy.document.scheduler import scheduler_rules
-from desched.policy.document.steering import steering_rules
+from desched.policy.document.scheduler import SchedulerSection
 from desched.policy.durations import duration_text
-from desched.policy.policy import Policy
+from desched.policy.policy import (
+    Policy,
+    SchedulerRules,
+    ScoreWeights,
+    ScoringStrategy,
+    Steering,
+    SteeringRules,
+)
 from desched.policy.reading.problems import Notes
 from desched.policy.reading.yaml_source import KeyPath
 from desched.policy.resolution.limits import eviction_limits, follow_up_rules
@@ -63,14 +71,33 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         max_landing_risk=(
             defaults.max_landing_risk if args.max_landing_risk is None else args.max_landing_risk
         ),
-        scheduler=scheduler_rules(args.scheduler),
+        scheduler=_scheduler_rules(args.scheduler),
         maintenance_windows=tuple(s.window() for s in args.maintenance_windows or ()),
         blackout_windows=tuple(s.window() for s in args.blackout_windows or ()),
         follow_up=follow_up_rules(args.follow_up, (*path, "followUp"), notes),
-        steering=steering_rules(args.steering, args.steering_max_nodes),
+        steering=SteeringRules(
+            **_given(
+                mode=args.steering and Steering(args.steering), most_nodes=args.steering_max_nodes
+            )
+        ),
     )
     _warn_of_other_meanings(profile, notes)
     return None if notes.problems else policy
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """The values that are written, so that defaults hold for the others."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _scheduler_rules(section: SchedulerSection | None) -> SchedulerRules:
+    own = section or SchedulerSection()
+    return SchedulerRules(
+        **_given(
+            strategy=own.strategy and ScoringStrategy(own.strategy),
+            weights=own.weights and ScoreWeights(**_given(**dict(own.weights))),
+        )
+    )
 
 
 def _sustained_seconds(args: LoadAwareArgs, defaults: Defaults, path: KeyPath, notes: Notes) -> int:

@@ -70,7 +70,7 @@ def time_zone(name: str) -> tzinfo:
     try:
         return zone_of(name)
     except ValueError as error:
-        raise ConfigurationError(str(error)) from error
+        raise ConfigurationError(f'"{name}" {error}.') from error
 
 
 def _trigger(fields: CronFields, zone: tzinfo) -> BaseTrigger:

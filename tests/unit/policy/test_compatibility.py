@@ -5,8 +5,9 @@ import pytest
 
 from desched.model.cluster import Owner
 from desched.model.load import LoadProblem
-from desched.policy.compatibility import EXTENDED, STRICT
-from desched.policy.policy import EvictionLimits
+from desched.policy.compatibility import EXTENDED, STRICT, TOTAL_FLOOR, TOTAL_SHARE
+from desched.policy.document.limits import EvictionLimitsSection
+from desched.policy.policy import EvictionLimits, MetricsSource, Policy
 from desched.policy.reference import reference
 from tests.builders import (
     budget,
@@ -131,6 +132,22 @@ def test_another_word_is_refused():
     found = refusal(published(load_aware={"compatibility": "strict"}))
     assert 'compatibility: found "strict", allowed is Extended, Strict' in found
     assert 'did you mean "Strict"?' in found
+
+
+def test_a_policy_that_names_nothing_has_the_extended_defaults():
+    policy = Policy("", "", "", (), MetricsSource(""))
+    document = resolved()
+    names = ("sustained_seconds", "deviation_floor_ratio", "dead_band_ratio", "max_landing_risk")
+    assert [getattr(policy, name) for name in names] == [600, 0.5, 0.05, 0.15]
+    assert not differing(policy, document) & {
+        *names,
+        "limits",
+        "follow_up",
+        "scheduler",
+        "steering",
+    }
+    total = EvictionLimitsSection.model_fields["total"].description
+    assert f"{TOTAL_FLOOR}, or {TOTAL_SHARE * 100:g} % of the nodes" in " ".join(total.split())
 
 
 def test_the_reference_names_each_default_that_differs():

@@ -19,6 +19,7 @@ POLICY = Policy(
         ResourceRule(Resource.CPU, 0.3, 0.8, 0.05, 0.1, (300, 900)),
         ResourceRule(Resource.MEMORY, 0.3, 0.8, 0.05, 0.1, (300,)),
     ),
+    sustained_seconds=0,
 )
 
 

@@ -63,7 +63,8 @@ def policy(
     queries: Mapping[str, str] | None = None,
 ) -> Policy:
     rules = tuple(ResourceRule(r, 0.3, 0.8, 0.05, 0.1, w) for r, w in windows.items())
-    return Policy("test", "", "test", rules, MetricsSource("", matchers or {}, queries or {}))
+    source = MetricsSource("", matchers or {}, queries or {})
+    return Policy("test", "", "test", rules, source, sustained_seconds=0)
 
 
 def read(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from desched.policy.document.upstream_plugins import COUNTERPARTS, PeerPlugin
+from desched.policy.document.upstream_plugins import COUNTERPARTS, UpstreamPlugin
 from tests.unit.policy.published import PUBLISHED, PUBLISHED_TEXT, REMOVED, published, refusal
 
 ARGS = "profiles[0].pluginConfig[1].args"
@@ -406,7 +406,7 @@ def test_a_plugin_that_load_aware_stands_in_for_is_refused_with_that(plugin):
     assert "policies/cautious.yaml" in text
 
 
-@pytest.mark.parametrize("plugin", sorted(set(PeerPlugin) - COUNTERPARTS))
+@pytest.mark.parametrize("plugin", sorted(set(UpstreamPlugin) - COUNTERPARTS))
 def test_an_enabled_plugin_of_others_is_refused_with_the_name_of_who_runs_it(plugin):
     text = refusal(profile(plugins={"balance": {"enabled": ["LoadAware", {"name": plugin}]}}))
     assert (
@@ -416,8 +416,8 @@ def test_an_enabled_plugin_of_others_is_refused_with_the_name_of_who_runs_it(plu
 
 
 def test_each_plugin_of_others_is_put_down_to_those_who_have_it():
-    assert PeerPlugin.LOW_NODE_LOAD.run_by == "Koordinator's descheduler"
-    assert "Volcano" in PeerPlugin.LOW_NODE_UTILIZATION.run_by
+    assert UpstreamPlugin.LOW_NODE_LOAD.run_by == "Koordinator's descheduler"
+    assert "Volcano" in UpstreamPlugin.LOW_NODE_UTILIZATION.run_by
 
 
 def test_all_mistakes_are_listed_each_with_its_own_line_in_the_outer_file():

@@ -148,7 +148,7 @@ LIMIT = "allowed is a whole number, or a percentage above 0"
         ),
         (
             {"blackoutWindows": [{**NIGHT, "timeZone": "Mars/Base"}]},
-            'blackoutWindows[0].timeZone: There is no time zone "Mars/Base"; write UTC or a name',
+            'blackoutWindows[0].timeZone: "Mars/Base" is no time zone; write UTC or a name',
         ),
         ({"blackoutWindows": [{**NIGHT, "timeZone": 1}]}, "timeZone: found 1, a name such as"),
         (
