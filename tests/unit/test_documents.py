@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from desched.adapters.kubernetes.client.access import (
     EVENT_ACCESS,
@@ -25,7 +26,14 @@ from desched.settings import Settings, variable_of
 from tests.repository import ROOT
 from tests.unit.service.example_reports import FOLLOWED_UP
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("policies/*.md")])
+DOCUMENTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("policies/*.md"),
+        *ROOT.glob("tests/**/*.md"),
+    ]
+)
 
 
 def targets(document: Path) -> list[str]:
@@ -60,49 +68,71 @@ def operations() -> str:
     return (ROOT / "docs" / "operations.md").read_text()
 
 
+def reference() -> str:
+    return (ROOT / "docs" / "operations-reference.md").read_text()
+
+
 def rows(accesses: Iterable[Access]) -> list[str]:
-    return [
-        f"| `{a.verb}` | `{a.group or 'core'}` | `{a.resource}` | {a.reason} | {a.without} |"
+    """One row for each right; what happens without it is one sentence if it is the same for all."""
+    ends = {a.without for a in accesses}
+    shared = len(ends) == 1
+    table = [
+        f"| `{a.verb}` | `{a.group or 'core'}` | `{a.resource}` | {a.reason} |"
+        + ("" if shared else f" {a.without} |")
         for a in accesses
     ]
+    return [*table, f"Without: {ends.pop()}."] if shared else table
 
 
 PERMISSIONS = {
     "Planning": OBSERVING_ACCESS,
-    "Taking turns": LEASE_ACCESS,
-    "Remembering": REMEMBERING_ACCESS,
+    "Leader election": LEASE_ACCESS,
+    "State": REMEMBERING_ACCESS,
     "Events about itself": OWN_EVENT_ACCESS,
     "Evicting": EVICTING_ACCESS,
-    "Writing evictions down": WRITING_ACCESS,
+    "Recording evictions": WRITING_ACCESS,
     "Events about moves": EVENT_ACCESS,
     "Steering": STEERING_ACCESS,
 }
 
 
 def test_the_documented_permissions_are_the_required_ones() -> None:
-    permissions = operations().partition("## Permissions")[2].partition("\n## ")[0]
+    permissions = reference().partition("## Permissions")[2].partition("\n## ")[0]
     _, *sections = re.split(r"^### ", permissions, flags=re.MULTILINE)
 
     assert {
-        section.partition("\n")[0]: re.findall(r"^\| `.*$", section, re.MULTILINE)
+        section.partition("\n")[0]: re.findall(r"^(?:\| `|Without: ).*$", section, re.MULTILINE)
         for section in sections
     } == {name: rows(accesses) for name, accesses in PERMISSIONS.items()}
 
 
-def test_the_documented_metrics_are_the_exposed_ones() -> None:
+def exposed_metrics() -> set[str]:
     metrics = ServiceMetrics(Mode.EVICT)
     metrics.leadership_changed(leading=True)
     metrics.cycle_completed(FOLLOWED_UP)
     types = re.findall(r"^# TYPE (desched_\S+)", metrics.exposition().decode(), re.MULTILINE)
-    exposed = {name for name in types if not name.endswith("_created")}
-    described = operations().partition("## Metrics and alerts")[2]
+    return {name for name in types if not name.endswith("_created")}
 
-    assert set(re.findall(r"^\| `(desched_\w+)`", described, re.MULTILINE)) == exposed
-    assert set(re.findall(r"\bdesched_\w+", operations())) <= exposed
+
+def test_the_documented_metrics_are_the_exposed_ones() -> None:
+    described = reference().partition("## Metrics")[2]
+
+    assert set(re.findall(r"^\| `(desched_\w+)`", described, re.MULTILINE)) == exposed_metrics()
+    assert set(re.findall(r"\bdesched_\w+", operations() + reference())) <= exposed_metrics()
+
+
+def test_the_alerts_are_about_exposed_metrics() -> None:
+    rules = yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())
+    alerts = rules["spec"]["groups"][0]["rules"]
+
+    assert len({alert["alert"] for alert in alerts}) == len(alerts)
+    for alert in alerts:
+        assert set(re.findall(r"\bdesched_\w+", alert["expr"])) <= exposed_metrics()
+        assert set(alert["annotations"]) == {"summary", "action"}
 
 
 def test_every_result_of_a_move_is_documented_with_what_it_counts_as() -> None:
-    documented = operations().partition("## What comes of its moves")[2].partition("\n### ")[0]
+    documented = operations().partition("## Results of moves")[2].partition("\n### ")[0]
     counts = dict(re.findall(r"^\| `(\w+)` \|[^|]+\| (\w+) \|", documented, re.MULTILINE))
 
     assert counts == {
@@ -124,7 +154,7 @@ def test_every_reason_for_not_acting_is_documented() -> None:
 
 
 def test_every_exit_code_is_documented() -> None:
-    documented = operations().partition("## Exit codes")[2].partition("\n## ")[0]
+    documented = reference().partition("## Exit codes")[2].partition("\n## ")[0]
 
     assert re.findall(r"^\| (\d) \|", documented, re.MULTILINE) == [
         str(code.value) for code in sorted(ExitCode)
