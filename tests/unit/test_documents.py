@@ -171,3 +171,24 @@ def test_every_variable_that_is_documented_is_a_setting() -> None:
     known = {variable_of(name) for name in Settings.model_fields}
 
     assert set(re.findall(r"\bDESCHED_\w+", operations())) <= known
+
+
+LOOKED_UP = {
+    ROOT / "docs" / name
+    for name in ("policy-reference.md", "report.md", "operations-reference.md", "soak/soak.md")
+}
+"""Reference pages: nobody reads them from beginning to end."""
+
+WORDS_A_MINUTE = 225
+
+
+def minutes_to_read(document: Path) -> float:
+    """Tables that test runs write are looked up, too."""
+    text = re.sub(r"<!-- .+? -->.+?<!-- end -->", "", document.read_text(), flags=re.DOTALL)
+    return len([word for word in text.split() if re.search(r"\w", word)]) / WORDS_A_MINUTE
+
+
+def test_the_documents_are_read_within_the_hour() -> None:
+    assert minutes_to_read(ROOT / "README.md") <= 3
+    assert minutes_to_read(ROOT / "docs" / "operations.md") <= 15
+    assert sum(minutes_to_read(each) for each in DOCUMENTS if each not in LOOKED_UP) <= 60
