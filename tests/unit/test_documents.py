@@ -81,7 +81,8 @@ def rows(accesses: Iterable[Access]) -> list[str]:
         + ("" if shared else f" {a.without} |")
         for a in accesses
     ]
-    return [*table, f"Without: {ends.pop()}."] if shared else table
+    which = "it" if len(table) == 1 else "one of them"
+    return [*table, f"Without {which}, {ends.pop()}."] if shared else table
 
 
 PERMISSIONS = {
@@ -101,7 +102,7 @@ def test_the_documented_permissions_are_the_required_ones() -> None:
     _, *sections = re.split(r"^### ", permissions, flags=re.MULTILINE)
 
     assert {
-        section.partition("\n")[0]: re.findall(r"^(?:\| `|Without: ).*$", section, re.MULTILINE)
+        section.partition("\n")[0]: re.findall(r"^(?:\| `|Without ).*$", section, re.MULTILINE)
         for section in sections
     } == {name: rows(accesses) for name, accesses in PERMISSIONS.items()}
 
