@@ -34,7 +34,7 @@ from tests.controlplane.soak_observer import (
 )
 from tests.controlplane.soak_outcome import Outcome
 from tests.controlplane.soak_plane import WatchedControlPlane
-from tests.controlplane.soak_report import write_report, write_section
+from tests.controlplane.soak_report import write_report
 from tests.controlplane.soak_witness import AuditLog, Witness, complaints, cycles_of
 
 _STEERING = REPOSITORY / "deploy" / "overlays" / "steering"
@@ -215,7 +215,6 @@ def main() -> int:
     """Run it, write the report, and say with the exit code whether all went well."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--report", type=Path, default=Path("soak"), metavar="DIRECTORY")
-    parser.add_argument("--document", type=Path, help="which document has the section of it")
     parser.add_argument("--form", choices=("hour", "minutes"), default="hour")
     parser.add_argument("--seconds", type=float, help="how long it is busy, instead")
     parser.add_argument("--seed", type=int, default=None)
@@ -233,8 +232,6 @@ def main() -> int:
     print(f"seed {seed}; logs in {directory}", flush=True)
     outcome = soak(form, seed, binaries, directory)
     write_report(outcome, options.report)
-    if options.document is not None:
-        write_section(options.document, options.report)
     for problem in outcome.problems:
         print(problem)
     print("all is well" if not outcome.problems else f"{len(outcome.problems)} problems")

@@ -16,34 +16,13 @@ _RED, _BLUE, _GREEN, _GREY = "#c0392b", "#2471a3", "#1e8449", "#7f8c8d"
 _COLOURS = (_BLUE, _RED, _GREEN, _GREY, "#8e44ad", "#b9770e")
 _MIB = 1 << 20
 
-
 _INTRODUCTION = """\
-`make soak` lets two replicas act for an hour on a real control plane with 200 nodes and about 4,000
-pods (the kubelets are played), with the rights of `deploy/overlays/steering`. All the while
-workloads come, go, scale and roll out, nodes are drained, lost or not ready, load rises and falls
-in places, and faults strike: those of the tables above, and `kill -9` and `SIGSTOP` of a replica.
-What is drawn at random follows from a seed. Then nothing more happens, and these must hold:
+# The last soak
 
-* no pod that is protected was asked to go, and none went from a node that was not overloaded;
-* no pod went twice, and of no workload a second one before it was known what became of the first;
-* each eviction was the leader's, and was written down before;
-* what became of each eviction is known, and nothing is in flight at the end;
-* no soft taint is left, nor outlasted its time by more than two minutes without a fault;
-* no log has a traceback;
-* memory grew by at most 5 % after the warm-up, and file descriptors not at all, give or take three.
-
-A short form of it, with 24 nodes and two minutes, is one of the tests. The last hour:
+This page is for people who judge reliability: the last run of `make soak`.
+[Reliability](../reliability.md#soak) lists what it checks.
 
 """
-
-
-def write_section(document: Path, directory: Path) -> None:
-    """Put the report that is in the directory into a document beside it, between its comments."""
-    before, begin, rest = document.read_text(encoding="utf-8").partition("<!-- soak -->\n")
-    _, end, after = rest.partition("<!-- end -->")
-    report = (directory / "soak.md").read_text(encoding="utf-8")
-    report = report.replace("](", f"]({directory.name}/")
-    document.write_text(f"{before}{begin}{_INTRODUCTION}{report}{end}{after}", encoding="utf-8")
 
 
 def write_report(outcome: Outcome, directory: Path) -> Path:
@@ -52,7 +31,8 @@ def write_report(outcome: Outcome, directory: Path) -> Path:
     for name, drawing in _plots(outcome):
         (directory / f"{name}.svg").write_text(drawing)
     path = directory / "soak.md"
-    path.write_text("\n".join(_lines(outcome)) + "\n", encoding="utf-8")
+    text = _INTRODUCTION + "\n".join(_lines(outcome)) + "\n"
+    path.write_text(text, encoding="utf-8")
     return path
 
 

@@ -1,6 +1,6 @@
 """Every shipped right is used in a full life, none is missing, and without each something ends.
 
-What ends stands in the tables of docs/operations.md, whose sentences choose the check.
+docs/operations-reference.md has what ends; those sentences choose the check.
 """
 
 import json

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from desched.adapters.kubernetes.client.access import (
     EVENT_ACCESS,
@@ -25,7 +26,14 @@ from desched.settings import Settings, variable_of
 from tests.repository import ROOT
 from tests.unit.service.example_reports import FOLLOWED_UP
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("policies/*.md")])
+DOCUMENTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("policies/*.md"),
+        *ROOT.glob("tests/**/*.md"),
+    ]
+)
 
 
 def targets(document: Path) -> list[str]:
@@ -60,49 +68,72 @@ def operations() -> str:
     return (ROOT / "docs" / "operations.md").read_text()
 
 
+def reference() -> str:
+    return (ROOT / "docs" / "operations-reference.md").read_text()
+
+
 def rows(accesses: Iterable[Access]) -> list[str]:
-    return [
-        f"| `{a.verb}` | `{a.group or 'core'}` | `{a.resource}` | {a.reason} | {a.without} |"
+    """One row for each right; what happens without it is one sentence if it is the same for all."""
+    ends = {a.without for a in accesses}
+    shared = len(ends) == 1
+    table = [
+        f"| `{a.verb}` | `{a.group or 'core'}` | `{a.resource}` | {a.reason} |"
+        + ("" if shared else f" {a.without} |")
         for a in accesses
     ]
+    which = "it" if len(table) == 1 else "one of them"
+    return [*table, f"Without {which}, {ends.pop()}."] if shared else table
 
 
 PERMISSIONS = {
     "Planning": OBSERVING_ACCESS,
-    "Taking turns": LEASE_ACCESS,
-    "Remembering": REMEMBERING_ACCESS,
+    "Leader election": LEASE_ACCESS,
+    "State": REMEMBERING_ACCESS,
     "Events about itself": OWN_EVENT_ACCESS,
     "Evicting": EVICTING_ACCESS,
-    "Writing evictions down": WRITING_ACCESS,
+    "Recording evictions": WRITING_ACCESS,
     "Events about moves": EVENT_ACCESS,
     "Steering": STEERING_ACCESS,
 }
 
 
 def test_the_documented_permissions_are_the_required_ones() -> None:
-    permissions = operations().partition("## Permissions")[2].partition("\n## ")[0]
+    permissions = reference().partition("## Permissions")[2].partition("\n## ")[0]
     _, *sections = re.split(r"^### ", permissions, flags=re.MULTILINE)
 
     assert {
-        section.partition("\n")[0]: re.findall(r"^\| `.*$", section, re.MULTILINE)
+        section.partition("\n")[0]: re.findall(r"^(?:\| `|Without ).*$", section, re.MULTILINE)
         for section in sections
     } == {name: rows(accesses) for name, accesses in PERMISSIONS.items()}
 
 
-def test_the_documented_metrics_are_the_exposed_ones() -> None:
+def exposed_metrics() -> set[str]:
     metrics = ServiceMetrics(Mode.EVICT)
     metrics.leadership_changed(leading=True)
     metrics.cycle_completed(FOLLOWED_UP)
     types = re.findall(r"^# TYPE (desched_\S+)", metrics.exposition().decode(), re.MULTILINE)
-    exposed = {name for name in types if not name.endswith("_created")}
-    described = operations().partition("## Metrics and alerts")[2]
+    return {name for name in types if not name.endswith("_created")}
 
-    assert set(re.findall(r"^\| `(desched_\w+)`", described, re.MULTILINE)) == exposed
-    assert set(re.findall(r"\bdesched_\w+", operations())) <= exposed
+
+def test_the_documented_metrics_are_the_exposed_ones() -> None:
+    described = reference().partition("## Metrics")[2]
+
+    assert set(re.findall(r"^\| `(desched_\w+)`", described, re.MULTILINE)) == exposed_metrics()
+    assert set(re.findall(r"\bdesched_\w+", operations() + reference())) <= exposed_metrics()
+
+
+def test_the_alerts_are_about_exposed_metrics() -> None:
+    rules = yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())
+    alerts = rules["spec"]["groups"][0]["rules"]
+
+    assert len({alert["alert"] for alert in alerts}) == len(alerts)
+    for alert in alerts:
+        assert set(re.findall(r"\bdesched_\w+", alert["expr"])) <= exposed_metrics()
+        assert set(alert["annotations"]) == {"summary", "action"}
 
 
 def test_every_result_of_a_move_is_documented_with_what_it_counts_as() -> None:
-    documented = operations().partition("## What comes of its moves")[2].partition("\n### ")[0]
+    documented = operations().partition("## Results of moves")[2].partition("\n### ")[0]
     counts = dict(re.findall(r"^\| `(\w+)` \|[^|]+\| (\w+) \|", documented, re.MULTILINE))
 
     assert counts == {
@@ -124,7 +155,7 @@ def test_every_reason_for_not_acting_is_documented() -> None:
 
 
 def test_every_exit_code_is_documented() -> None:
-    documented = operations().partition("## Exit codes")[2].partition("\n## ")[0]
+    documented = reference().partition("## Exit codes")[2].partition("\n## ")[0]
 
     assert re.findall(r"^\| (\d) \|", documented, re.MULTILINE) == [
         str(code.value) for code in sorted(ExitCode)
@@ -141,3 +172,24 @@ def test_every_variable_that_is_documented_is_a_setting() -> None:
     known = {variable_of(name) for name in Settings.model_fields}
 
     assert set(re.findall(r"\bDESCHED_\w+", operations())) <= known
+
+
+LOOKED_UP = {
+    ROOT / "docs" / name
+    for name in ("policy-reference.md", "report.md", "operations-reference.md", "soak/soak.md")
+}
+"""Reference pages: nobody reads them from beginning to end."""
+
+WORDS_A_MINUTE = 225
+
+
+def minutes_to_read(document: Path) -> float:
+    """Tables that test runs write are looked up, too."""
+    text = re.sub(r"<!-- .+? -->.+?<!-- end -->", "", document.read_text(), flags=re.DOTALL)
+    return len([word for word in text.split() if re.search(r"\w", word)]) / WORDS_A_MINUTE
+
+
+def test_the_documents_are_read_within_the_hour() -> None:
+    assert minutes_to_read(ROOT / "README.md") <= 3
+    assert minutes_to_read(ROOT / "docs" / "operations.md") <= 15
+    assert sum(minutes_to_read(each) for each in DOCUMENTS if each not in LOOKED_UP) <= 60

@@ -1,0 +1,113 @@
+"""Modules and the codes that users read are made of the words of docs/glossary.md."""
+
+import importlib
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from inspect import getmembers, isclass
+
+import pytest
+
+from tests.repository import ROOT
+
+CODE = ROOT / "desched"
+
+KUBERNETES = """
+    affinity annotations api autoscaler claims cluster constraint controllers cpu cron daemonset
+    desched ephemeral events filters group host itself job kube kubeconfig kubernetes label lease
+    linux local memory metrics mirror namespace node objects owner path pending pod port priority
+    prometheus pvc ready replica requests resize resource rollout running scaling scheduler
+    scheduling scores selectors service spread static status storage system taint terminating
+    topology upstream virtual volume
+"""
+"""They mean what they mean to Kubernetes and its neighbours."""
+
+PROGRAMS = """
+    access adapters answers arrays backoff bootstrap chain cli client clock commands connection
+    credentials decoding default demo document durations election endpoint enum envelope errors
+    executor facts file formatting gauge health http index inputs json loop loading log model
+    paged plugins ports process proxy queries raw reader reading reads reference rendering root
+    rules runner sampling scenarios schedule search sections session set signals simulation store
+    stored syntax table telemetry template text types values view watch world yaml
+"""
+"""They mean what they mean in any program."""
+
+ENGLISH = """
+    absent acting all as at availability awaited aware back bare begun being blocked bound by came
+    checks clocks compatibility competitor contradictory context counts covered critical current
+    data departed deschedulers differ do earlier elsewhere evaluated everything excluded exhausted
+    failed feedback few finite first fits forbidden forward free gone grace grouped history
+    implausible just keeper late list long look many maximum measurement needed never new no not
+    nothing of old on one orders other outside over partial period prefers present problems
+    questions reason recent recently removed replaced requested room selected several single stale
+    started stayed still stopped taken throttled times to too total under understood unreadable
+    wanted way without yet young
+"""
+"""They need no explanation."""
+
+ON_THEIR_WAY_OUT = "beam greedy judging prices wording"
+"""Names of modules that the glossary should not have to explain."""
+
+HOT = "hot"
+"""Only `landed_hot`, beside *overloaded*, because it is shorter in a metric."""
+
+PLAIN = {*KUBERNETES.split(), *PROGRAMS.split(), *ENGLISH.split(), *ON_THEIR_WAY_OUT.split(), HOT}
+
+
+def terms() -> list[str]:
+    """The words and phrases that the glossary explains, in all the forms that it names."""
+    glossary = (ROOT / "docs" / "glossary.md").read_text()
+    cells = re.findall(r"^\| (\*\*.+?) \|", glossary, re.MULTILINE)
+    return [term for cell in cells for term in re.findall(r"\*\*(.+?)\*\*", cell)]
+
+
+def words(name: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", name.lower()))
+
+
+KNOWN = PLAIN.union(*(words(term) for term in terms()))
+
+
+def unexplained(name: str) -> set[str]:
+    """Words that are neither explained nor plain; a plural is as good as its word."""
+    return {word for word in words(name) if not {word, word.removesuffix("s"), f"{word}s"} & KNOWN}
+
+
+def names() -> list[str]:
+    """Every folder and module of the program, without its dots."""
+    paths = (path.relative_to(CODE) for path in CODE.rglob("*.py"))
+    parts = {part for path in paths for part in path.with_suffix("").parts}
+    return sorted(part for part in parts if not part.startswith("__"))
+
+
+def codes() -> Iterator[str]:
+    """Members of the model's enumerations, but for those that are Kubernetes' own values."""
+    for path in (CODE / "model").glob("*.py"):
+        module = importlib.import_module(f"desched.model.{path.stem}")
+        for _, kind in getmembers(module, isclass):
+            if issubclass(kind, StrEnum) and kind.__module__ == module.__name__:
+                yield from (member.value for member in kind if member.value.islower())
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_module_is_named_by_words_of_the_glossary_or_plain_ones(name: str) -> None:
+    assert not unexplained(name)
+
+
+@pytest.mark.parametrize("code", sorted(set(codes())))
+def test_a_code_is_made_of_words_of_the_glossary_or_plain_ones(code: str) -> None:
+    assert not unexplained(code)
+
+
+def test_the_glossary_explains_no_word_twice() -> None:
+    assert len(terms()) == len(set(terms())) > 50
+    assert not {term for term in terms() if " " not in term and term in PLAIN}
+
+
+def test_the_glossary_explains_no_word_that_nothing_uses() -> None:
+    code = "\n".join(path.read_text() for path in CODE.rglob("*.py")).lower()
+    forms = {term: re.sub(r"[ -]", r"[\\s_-]+", term) for term in terms()}
+
+    assert [
+        term for term, form in forms.items() if not re.search(f"(?<![a-z]){form}(?![a-z])", code)
+    ] == []
