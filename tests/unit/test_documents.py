@@ -174,6 +174,14 @@ def test_every_variable_that_is_documented_is_a_setting() -> None:
     assert set(re.findall(r"\bDESCHED_\w+", operations())) <= known
 
 
+@pytest.mark.parametrize("record", sorted(ROOT.glob("docs/decisions/*.md")), ids=lambda p: p.stem)
+def test_every_decision_has_a_number_a_date_and_a_status(record: Path) -> None:
+    number = int(record.stem[:4])
+    head = rf"# {number}\. .+\n\nDate: \d{{4}}-\d\d-\d\d\. Status: (accepted|superseded by \[\d+\])"
+
+    assert re.match(head, record.read_text())
+
+
 LOOKED_UP = {
     ROOT / "docs" / name
     for name in ("policy-reference.md", "report.md", "operations-reference.md", "soak/soak.md")
