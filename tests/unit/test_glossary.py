@@ -14,38 +14,39 @@ CODE = ROOT / "desched"
 
 KUBERNETES = """
     affinity annotations api autoscaler claims cluster constraint controllers cpu cron daemonset
-    desched ephemeral events filters group host itself job kube kubeconfig kubernetes label lease
-    linux local memory metrics mirror namespace node objects owner path pending pod port priority
-    prometheus pvc ready replica requests resize resource rollout running scaling scheduler
-    scheduling scores selectors service spread static status storage system taint terminating
-    topology upstream virtual volume
+    desched ephemeral events filters group host itself job kube kubeconfig kubernetes label
+    lease linux local memory metadata metrics mirror namespace node objects owner path pending
+    pod port priority prometheus pvc ready replica requests resize resource rollout running
+    scaling scheduler scheduling scores selectors service spread static status storage system
+    taint terminating topology upstream virtual volume
 """
 """They mean what they mean to Kubernetes and its neighbours."""
 
 PROGRAMS = """
-    access adapters answers arrays backoff bootstrap chain cli client clock commands connection
-    credentials decoding default demo document durations election endpoint enum envelope errors
-    executor facts file formatting gauge health http index inputs json loop loading log model
-    paged plugins ports process proxy queries raw reader reading reads reference rendering root
-    rules runner sampling scenarios schedule search sections session set signals simulation store
-    stored syntax table telemetry template text types values view watch world yaml
+    access adapters answers arrays backoff bootstrap bounded chain cli client clock commands
+    connection credentials decoding default demo document durations election endpoint enum
+    envelope errors executor facts file formatting gauge health http index inputs json loading
+    log loop model paged plugins ports process proxy queries raw reader reading reads reference
+    rendering root rules runner sampling scenarios schedule search sections session set signals
+    simulation store stored syntax table telemetry template text types values view watch world
+    yaml
 """
 """They mean what they mean in any program."""
 
 ENGLISH = """
-    absent acting all as at availability awaited aware back bare begun being blocked bound by came
-    checks clocks compatibility competitor contradictory context counts covered critical current
-    data departed deschedulers differ do earlier elsewhere evaluated everything excluded exhausted
-    failed feedback few finite first fits forbidden forward free gone grace grouped history
-    implausible just keeper late list long look many maximum measurement needed never new no not
-    nothing of old on one orders other outside over partial period prefers present problems
-    questions reason recent recently removed replaced requested room selected several single stale
-    started stayed still stopped taken throttled times to too total under understood unreadable
-    wanted way without yet young
+    absent acting all as at availability awaited aware back bare begun being blocked bound by
+    came checks clocks compatibility competitor context contradictory counts covered critical
+    current data departed deschedulers differ do earlier elsewhere evaluated everything excluded
+    exhausted failed feedback few finite first fits forbidden forward free gone grace grouped
+    history implausible just keeper late list long look many maximum measurement needed never
+    new no not nothing of old on one orders other outside over partial period prefers present
+    problems questions reason recent recently removed replaced requested room selected several
+    single stale started stayed still stopped taken throttled times to too total under
+    understood unreadable wanted way without yet young
 """
 """They need no explanation."""
 
-ON_THEIR_WAY_OUT = "beam greedy judging prices wording"
+ON_THEIR_WAY_OUT = "judging wording"
 """Names of modules that the glossary should not have to explain."""
 
 HOT = "hot"
