@@ -85,7 +85,7 @@ def _unwrapped(wrapper: dict[str, object], notes: Notes) -> object:
     """The policy in Huawei CCE's settings, which leave its apiVersion and kind out."""
     if "deschedulingInterval" in wrapper:
         notes.warn(
-            ("deschedulingInterval",), "is a setting, not policy; start desched with --interval."
+            "is a setting, not policy; start desched with --interval.", "deschedulingInterval"
         )
     inner = wrapper[CCE_KEY]
     if not isinstance(inner, dict):

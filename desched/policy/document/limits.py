@@ -13,8 +13,8 @@ from desched.policy.document.values import (
     LARGEST_COUNT,
     WEEK_SECONDS,
     Count,
+    Form,
     Section,
-    Written,
     lasting,
     optional,
     refusal,
@@ -43,7 +43,7 @@ def _count_or_share(value: object) -> int | Share:
 
 CountOrShare = Annotated[
     int | Share,
-    Written(
+    Form(
         _count_or_share,
         {
             "anyOf": [
@@ -108,7 +108,7 @@ class ActingWindowSection(Section):
 
     start: Annotated[
         CronFields,
-        Written(
+        Form(
             text_reader(_start, 'a cron expression such as "0 22 * * *" is allowed'),
             {"type": "string"},
         ),
@@ -121,7 +121,7 @@ class ActingWindowSection(Section):
     time_zone: (
         Annotated[
             tzinfo,
-            Written(
+            Form(
                 text_reader(zone_of, 'a name such as "Europe/Berlin" is allowed'),
                 {"type": "string"},
             ),

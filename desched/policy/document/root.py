@@ -75,7 +75,7 @@ def _upstream_plugin(value: object) -> UpstreamPlugin:
         return UpstreamPlugin(value)
     known = (LOAD_AWARE, DEFAULT_EVICTOR)
     raise refusal(
-        f"found {quoted(value)}, which is no plugin that desched knows; "
+        f"found {quoted(value)}, which is no plugin that desched has; "
         f"allowed are {' and '.join(known)}{did_you_mean(value, known)}"
     )
 

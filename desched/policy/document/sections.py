@@ -14,6 +14,11 @@ def keys(section: type[Section]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in section.model_fields.items()}
 
 
+def names(section: type[Section]) -> dict[str, str]:
+    """The attributes of a section by the key that the document uses."""
+    return dict(zip(keys(section), section.model_fields, strict=True))
+
+
 def meaning(field: FieldInfo) -> str:
     """The description of a key, on one line."""
     return " ".join((field.description or "").split())

@@ -7,11 +7,11 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from desched.policy.document.values import (
     DURATION_SCHEMA,
+    Form,
     Percent,
     Seconds,
     Section,
     SelectorText,
-    Written,
     one_or_many,
     optional,
     refusal,
@@ -66,7 +66,7 @@ class DestinationWindowSection(Section):
     window: Seconds = Field(examples=["1h"])
     """How far it looks back."""
     statistic: Annotated[
-        str, Written(_statistic, {"type": "string", "pattern": "^(max|avg|p[1-9][0-9]?)$"})
+        str, Form(_statistic, {"type": "string", "pattern": "^(max|avg|p[1-9][0-9]?)$"})
     ] = Field("p95", examples=["max"])
     """What counts of the means over the shortest window within that time: `max`, `avg` or a
     percentile such as `p95`."""

@@ -60,7 +60,12 @@ def optional(default: Any = None, *, example: Any = None, alias: str | None = No
     )
 
 
-class Written(msgspec.Struct, frozen=True, eq=False):
+def written(**values: Any) -> dict[str, Any]:
+    """The values of keys that are written, so that defaults hold for the others."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+class Form(msgspec.Struct, frozen=True, eq=False):
     """An annotation: how a value is read from the document, and the JSON Schema of its text."""
 
     read: Callable[[object], object]
@@ -91,7 +96,7 @@ def text_reader(
     return read
 
 
-def matching(pattern: str, allowed: str) -> Written:
+def matching(pattern: str, allowed: str) -> Form:
     """A text of which the whole matches the pattern."""
 
     def read(value: object) -> object:
@@ -99,7 +104,7 @@ def matching(pattern: str, allowed: str) -> Written:
             raise refusal(f"found {quoted(value)}, {allowed}")
         return value
 
-    return Written(read, {"type": "string", "pattern": pattern})
+    return Form(read, {"type": "string", "pattern": pattern})
 
 
 DURATION_SCHEMA = {
@@ -109,7 +114,7 @@ DURATION_SCHEMA = {
 }
 
 
-def lasting(least: int = 0, most: int | None = None) -> Written:
+def lasting(least: int = 0, most: int | None = None) -> Form:
     """A Go duration in the document, whole seconds here, within bounds that include both ends."""
 
     def read(value: object) -> object:
@@ -123,14 +128,14 @@ def lasting(least: int = 0, most: int | None = None) -> Written:
             )
         return seconds
 
-    return Written(read, DURATION_SCHEMA)
+    return Form(read, DURATION_SCHEMA)
 
 
 Seconds = Annotated[int, lasting()]
 
 SelectorText = Annotated[
     LabelSelector,
-    Written(
+    Form(
         text_reader(
             parse_selector,
             'a selector text such as "pool=web" is allowed',

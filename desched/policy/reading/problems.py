@@ -28,20 +28,24 @@ class Problem(msgspec.Struct, frozen=True):
     text: str
 
 
-class Notes:
-    """Collects what is wrong and what is worth knowing while a policy is resolved."""
+class Notes(msgspec.Struct, frozen=True):
+    """Collects what is wrong and what is worth knowing while the policy at `path` is resolved."""
 
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
+    path: KeyPath = ()
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
 
-    def refuse(self, path: KeyPath, text: str) -> None:
-        """Note a problem; the policy will be refused when all have been collected."""
-        self.problems.append(Problem(path, text))
+    def below(self, *keys: str | int) -> "Notes":
+        """The same notes, for what is at these keys below the path."""
+        return Notes((*self.path, *keys), self.problems, self.warnings)
 
-    def warn(self, path: KeyPath, text: str) -> None:
+    def refuse(self, text: str, *keys: str | int) -> None:
+        """Note a problem at these keys; the policy is refused when all have been collected."""
+        self.problems.append(Problem((*self.path, *keys), text))
+
+    def warn(self, text: str, *keys: str | int) -> None:
         """Note something that the policy's author may not expect."""
-        self.warnings.append(Problem(path, text))
+        self.warnings.append(Problem((*self.path, *keys), text))
 
 
 def key_path(path: KeyPath) -> str:

@@ -1,17 +1,18 @@
 """How much may be evicted, and what follows: resolved limits and follow-up."""
 
+from typing import Any
+
 import msgspec
 
-from desched.policy.compatibility import defaults_of
 from desched.policy.document.follow_up import FollowUpSection
 from desched.policy.document.limits import EvictionLimitsSection, InFlightSection
-from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import DeschedulerPolicy
+from desched.policy.document.values import written
 from desched.policy.durations import duration_text
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import EvictionLimits, Share
 from desched.policy.reading.problems import Notes
-from desched.policy.reading.yaml_source import KeyPath
+from desched.policy.resolution.plugins import ChosenProfile
 
 _DEFAULTS = FollowUpRules()
 _COUNTS = frozenset({"rounds", "workloads"})
@@ -19,34 +20,35 @@ _COUNTS = frozenset({"rounds", "workloads"})
 
 
 def eviction_limits(
-    document: DeschedulerPolicy, args: LoadAwareArgs, path: KeyPath, notes: Notes
+    document: DeschedulerPolicy, profile: ChosenProfile, notes: Notes
 ) -> EvictionLimits:
-    """The smaller where both forms say so; a default gives way to either."""
-    own, defaults = args.eviction_limits or EvictionLimitsSection(), defaults_of(args.compatibility)
-    given = {name: getattr(own, name) for name in own.model_fields_set}
-    limits = EvictionLimits(
-        total=_smaller(
-            given.get("total"), document.max_no_of_pods_to_evict_total, defaults.total_limit
-        ),
-        node=_smallest(
-            given.get("node"), document.max_no_of_pods_to_evict_per_node, defaults.node_limit
-        ),
-        namespace=_smaller(given.get("namespace"), document.max_no_of_pods_to_evict_per_namespace),
-        workload=_smaller(given.get("workload"), None, defaults.workload_limit),
+    """The smaller where both forms give a limit; a default gives way to either."""
+    own = profile.load_aware.eviction_limits or EvictionLimitsSection()
+    defaults = profile.defaults
+    flight = own.in_flight or InFlightSection()
+    most = {
+        "total": _smaller(own.total, document.max_no_of_pods_to_evict_total, defaults.total_limit),
+        "node": _smaller(own.node, document.max_no_of_pods_to_evict_per_node, defaults.node_limit),
+        "namespace": _smaller(own.namespace, document.max_no_of_pods_to_evict_per_namespace, None),
+        "workload": _smaller(own.workload, None, defaults.workload_limit),
+    }
+    if 0 in most.values():
+        in_args = 0 in (own.total, own.node, own.namespace, own.workload)
+        at = profile.notes.below("evictionLimits") if in_args else notes
+        at.warn("a limit of 0 evictions means that nothing is ever evicted.")
+    limits = EvictionLimits(**most, in_flight_workload=most["workload"])
+    given = written(
+        in_flight_total=flight.total,
+        in_flight_workload=flight.workload,
+        in_flight_destination=flight.destination,
+        per_minute=own.per_minute,
+        deadline_seconds=own.deadline,
     )
-    if 0 in (limits.total, limits.node, limits.namespace, limits.workload):
-        at = (*path, "evictionLimits") if 0 in given.values() else ()
-        notes.warn(at, "a limit of 0 evictions means that nothing is ever evicted.")
-    return _paced(limits, own)
+    return msgspec.structs.replace(limits, **given)
 
 
-def _smallest(first: int | None, second: int | None, default: int | None) -> int | None:
-    return min((limit for limit in (first, second) if limit is not None), default=default)
-
-
-def _smaller(
-    own: int | Share | None, other: int | None, default: int | None = None
-) -> int | Share | None:
+def _smaller(own: int | Share | None, other: int | None, default: int | None) -> Any:
+    """The smaller of two limits; Any, because the limit of a node is never a share."""
     if own is None:
         return default if other is None else other
     if other is None:
@@ -56,37 +58,22 @@ def _smaller(
     return min(own, other)
 
 
-def _paced(limits: EvictionLimits, own: EvictionLimitsSection) -> EvictionLimits:
-    flight = own.in_flight or InFlightSection()
-    of_workload = limits.workload if flight.workload is None else flight.workload
-    limits = msgspec.structs.replace(limits, in_flight_workload=of_workload)
-    given = {
-        "in_flight_total": flight.total,
-        "in_flight_destination": flight.destination,
-        "per_minute": own.per_minute,
-        "deadline_seconds": own.deadline,
-    }
-    return msgspec.structs.replace(limits, **{k: v for k, v in given.items() if v is not None})
-
-
-def follow_up_rules(section: FollowUpSection | None, path: KeyPath, notes: Notes) -> FollowUpRules:
-    """The section, which stands at `path`, with defaults for what it leaves open.
+def follow_up_rules(section: FollowUpSection | None, notes: Notes) -> FollowUpRules:
+    """The section with defaults for what it leaves open.
 
     A default for `longest` gives way to a longer `first`, one for `first` to a shorter `longest`;
     where both are given in the wrong order, that is noted.
     """
     own = section or FollowUpSection()
-    given: dict[str, int] = {}
-    if own.patience is not None:
-        given["patience_seconds"] = own.patience
+    given = written(patience_seconds=own.patience)
     for key, prefix, part in (
         ("coolDown", "cool_down", own.cool_down),
         ("nodeCoolDown", "node_cool_down", own.node_cool_down),
         ("pause", "pause", own.pause),
     ):
-        times = {name: value for name, value in part or () if value is not None}
+        times = written(**dict(part or ()))
         given |= {_field(prefix, name): value for name, value in times.items()}
-        _order(given, prefix, (*path, key), notes)
+        _order(given, prefix, notes.below(key))
     return msgspec.structs.replace(_DEFAULTS, **given)
 
 
@@ -94,14 +81,14 @@ def _field(prefix: str, name: str) -> str:
     return f"{prefix}_{name}" if name in _COUNTS else f"{prefix}_{name}_seconds"
 
 
-def _order(given: dict[str, int], prefix: str, path: KeyPath, notes: Notes) -> None:
+def _order(given: dict[str, int], prefix: str, notes: Notes) -> None:
     first, longest = _field(prefix, "first"), _field(prefix, "longest")
     if first in given and longest in given:
         if given[first] > given[longest]:
             notes.refuse(
-                (*path, "longest"),
                 f'found "{duration_text(given[longest])}", which is shorter than first '
                 f'("{duration_text(given[first])}").',
+                "longest",
             )
     elif first in given:
         given[longest] = max(given[first], getattr(_DEFAULTS, longest))

@@ -4,10 +4,9 @@ import re
 from urllib.parse import urlsplit
 
 from desched.policy.document.metrics import Metrics, Queries
-from desched.policy.document.sections import keys
+from desched.policy.document.sections import names
 from desched.policy.policy import MetricsSource
 from desched.policy.reading.problems import Notes
-from desched.policy.reading.yaml_source import KeyPath
 
 WINDOW_PLACEHOLDER = "{window}"
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -16,15 +15,15 @@ _RECORDED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*:[a-zA-Z0-9_:]+")
 """Prometheus keeps colons in metric names for recording rules."""
 
 
-def metrics_source(metrics: Metrics, path: KeyPath, notes: Notes) -> MetricsSource:
+def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
     """The source as the adapter needs it; what is wrong with it is noted."""
     problem = _address_problem(metrics.address or "")
     if problem:
-        notes.refuse((*path, "address"), problem)
+        notes.refuse(problem, "address")
     return MetricsSource(
         address=metrics.address or "",
-        matchers=_matchers(metrics, (*path, "matchers"), notes),
-        queries=_queries(metrics.queries, (*path, "queries"), notes),
+        matchers=_matchers(metrics, notes.below("matchers")),
+        queries=_queries(metrics.queries, notes.below("queries")),
     )
 
 
@@ -51,20 +50,19 @@ def _address_problem(address: str) -> str:
     return ""
 
 
-def _matchers(metrics: Metrics, path: KeyPath, notes: Notes) -> dict[str, str]:
+def _matchers(metrics: Metrics, notes: Notes) -> dict[str, str]:
     matchers = dict(sorted((metrics.matchers or {}).items()))
     for label in matchers:
         if not _LABEL_NAME.fullmatch(label) or label == "__name__":
             notes.refuse(
-                (*path, label),
-                "is not the name of a label; letters, digits and underscores are allowed.",
+                "is not the name of a label; letters, digits and underscores are allowed.", label
             )
     return matchers
 
 
-def _queries(section: Queries | None, path: KeyPath, notes: Notes) -> dict[str, str]:
+def _queries(section: Queries | None, notes: Notes) -> dict[str, str]:
     found: dict[str, str] = {}
-    for key, name in zip(keys(Queries), Queries.model_fields, strict=True):
+    for key, name in names(Queries).items():
         query: str | None = getattr(section, name, None)
         if query is None:
             continue
@@ -73,15 +71,15 @@ def _queries(section: Queries | None, path: KeyPath, notes: Notes) -> dict[str, 
             continue
         if _RECORDED.search(_NOT_NAMES.sub(" ", query)):
             notes.warn(
-                (*path, key),
                 f"has no {WINDOW_PLACEHOLDER}, so the recorded value is read as it is for every "
                 "window.",
+                key,
             )
         else:
             notes.refuse(
-                (*path, key),
                 f'has no {WINDOW_PLACEHOLDER}; write it in place of the range, as in "rate('
                 f'some_counter[{WINDOW_PLACEHOLDER}])" or "avg_over_time(some_gauge['
                 f'{WINDOW_PLACEHOLDER}])". Only a recording rule may do without.',
+                key,
             )
     return found

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from desched.policy.compatibility import Defaults, defaults_of
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.root import (
@@ -15,15 +16,15 @@ from desched.policy.document.root import (
     Profile,
     UpstreamPluginConfig,
 )
-from desched.policy.document.sections import keys
+from desched.policy.document.sections import names
 from desched.policy.document.upstream_plugins import (
     COUNTERPARTS,
     DEFAULT_EVICTOR,
     LOAD_AWARE,
     UpstreamPlugin,
 )
+from desched.policy.document.values import written
 from desched.policy.reading.problems import Notes
-from desched.policy.reading.yaml_source import KeyPath
 from desched.policy.wording import did_you_mean, quoted
 
 _ACTS_AT: Mapping[str, tuple[str, ...]] = {
@@ -33,73 +34,88 @@ _ACTS_AT: Mapping[str, tuple[str, ...]] = {
 
 
 class ChosenProfile(msgspec.Struct, frozen=True):
-    """A configuration of LoadAware that desched runs, with where it stands in the document."""
+    """A configuration of LoadAware that desched runs; the notes are for the args of each plugin."""
 
     name: str
     load_aware: LoadAwareArgs
-    load_aware_path: KeyPath
+    notes: Notes
     evictor: DefaultEvictorArgs
-    evictor_path: KeyPath
+    evictor_notes: Notes
+
+    @property
+    def plugins(self) -> tuple[tuple[LoadAwareArgs | DefaultEvictorArgs, Notes], ...]:
+        """The args of both plugins, for keys that both have."""
+        return (self.load_aware, self.notes), (self.evictor, self.evictor_notes)
+
+    @property
+    def defaults(self) -> Defaults:
+        """The defaults, replaced by what LoadAware's args say; margins and limits excepted."""
+        args = self.load_aware
+        evicts = args.evict_single_replica
+        given = written(
+            sustained_seconds=args.sustained_for,
+            deviation_floor=args.deviation_floor,
+            max_landing_risk=args.max_landing_risk,
+            max_grace_period_seconds=args.max_grace_period,
+            single_replicas=None if evicts is None else not evicts,
+        )
+        return msgspec.structs.replace(defaults_of(args.compatibility), **given)
 
 
 def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenProfile]:
     """Every LoadAware that is enabled, in order; none, with problems noted, if none is."""
     if not document.profiles:
-        notes.refuse(("profiles",), "there is no profile; one must enable LoadAware.")
+        notes.refuse("there is no profile; one must enable LoadAware.", "profiles")
         return []
     chosen: list[ChosenProfile] = []
     for index, profile in enumerate(document.profiles):
-        path: KeyPath = ("profiles", index)
-        _check_plugins(profile, path, notes)
+        at = notes.below("profiles", index)
+        _check_plugins(profile, at)
         if LOAD_AWARE in _enabled_at(profile.plugins, "balance"):
-            chosen += _configured(profile, path, notes)
+            chosen += _configured(profile, at)
         elif any(isinstance(config, LoadAwareConfig) for config in profile.plugin_config or ()):
-            notes.refuse(
-                (*path, "plugins"),
+            at.refuse(
                 "LoadAware is configured but not enabled, so nothing would happen; "
                 "add it to plugins.balance.enabled.",
+                "plugins",
             )
     if not chosen and not notes.problems:
         notes.refuse(
-            ("profiles",),
             "no profile enables LoadAware, so nothing would happen; "
             "add it to plugins.balance.enabled of one.",
+            "profiles",
         )
     return chosen
 
 
 def _sets(plugins: Plugins | None) -> Iterator[tuple[str, PluginSet]]:
-    for key in keys(Plugins):
-        found = getattr(plugins, _FIELD_OF_KEY[key], None)
+    for key, name in names(Plugins).items():
+        found = getattr(plugins, name, None)
         if found is not None:
             yield key, found
-
-
-_FIELD_OF_KEY = {field.alias or name: name for name, field in Plugins.model_fields.items()}
 
 
 def _enabled_at(plugins: Plugins | None, wanted: str) -> tuple[str, ...]:
     return next((found.enabled or () for key, found in _sets(plugins) if key == wanted), ())
 
 
-def _check_plugins(profile: Profile, path: KeyPath, notes: Notes) -> None:
+def _check_plugins(profile: Profile, notes: Notes) -> None:
     for key, plugin_set in _sets(profile.plugins):
-        at = (*path, "plugins", key)
+        at = notes.below("plugins", key)
         for index, name in enumerate(plugin_set.enabled or ()):
             problem = _why_not(name, key, plugin_set)
             if problem:
-                notes.refuse((*at, "enabled", index), problem)
+                at.refuse(problem, "enabled", index)
         for index, name in enumerate(plugin_set.disabled or ()):
             if name == DEFAULT_EVICTOR:
-                notes.warn(
-                    (*at, "disabled", index), "DefaultEvictor's protections hold all the same."
-                )
+                at.warn("DefaultEvictor's protections hold all the same.", "disabled", index)
     for index, config in enumerate(profile.plugin_config or ()):
         if isinstance(config, UpstreamPluginConfig):
             notes.warn(
-                (*path, "pluginConfig", index),
                 f"{config.name} is a plugin of {config.name.run_by}; its configuration has no "
                 "effect here.",
+                "pluginConfig",
+                index,
             )
 
 
@@ -115,10 +131,9 @@ def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
         )
         return f"{name} is a plugin of {UpstreamPlugin(name).run_by}{advice}"
     if name not in _ACTS_AT:
-        allowed = " and ".join(_ACTS_AT)
         return (
-            f"found {quoted(name)}, which is no plugin that desched knows; allowed are "
-            f"{allowed}{did_you_mean(name, _ACTS_AT) or '.'}"
+            f"found {quoted(name)}, which is no plugin that desched has; allowed are "
+            f"{' and '.join(_ACTS_AT)}{did_you_mean(name, _ACTS_AT) or '.'}"
         )
     if key not in _ACTS_AT[name]:
         return f"{name} does nothing at this extension point; enable it at {_ACTS_AT[name][0]}."
@@ -127,27 +142,24 @@ def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
     return ""
 
 
-def _configured(profile: Profile, path: KeyPath, notes: Notes) -> list[ChosenProfile]:
-    load_aware: list[tuple[KeyPath, LoadAwareArgs]] = []
-    evictor: list[tuple[KeyPath, DefaultEvictorArgs]] = []
+def _configured(profile: Profile, notes: Notes) -> list[ChosenProfile]:
+    load_aware: list[tuple[LoadAwareArgs, Notes]] = []
+    evictors: list[tuple[DefaultEvictorArgs, Notes]] = []
     for index, config in enumerate(profile.plugin_config or ()):
-        at: KeyPath = (*path, "pluginConfig", index)
+        at = notes.below("pluginConfig", index)
         if isinstance(config, LoadAwareConfig):
-            load_aware.append(((*at, "args"), config.args))
+            load_aware.append((config.args, at.below("args")))
         elif isinstance(config, DefaultEvictorConfig):
-            evictor.append(((*at, "args"), config.args or DefaultEvictorArgs()))
-    if len(evictor) > 1:
-        notes.refuse(
-            evictor[1][0][:-1], f"{DEFAULT_EVICTOR} is configured twice; remove one of the two."
-        )
+            if evictors:
+                at.refuse(f"{DEFAULT_EVICTOR} is configured twice; remove one of the two.")
+            evictors.append((config.args or DefaultEvictorArgs(), at.below("args")))
     if not load_aware:
         notes.refuse(
-            path,
             "LoadAware is enabled but not configured; "
-            "add it to pluginConfig with its thresholds and metrics.",
+            "add it to pluginConfig with its thresholds and metrics."
         )
-    evictor_path, evictor_args = evictor[0] if evictor else (path, DefaultEvictorArgs())
+    evictor, evictor_notes = evictors[0] if evictors else (DefaultEvictorArgs(), notes)
     return [
-        ChosenProfile(profile.name or "", args, at, evictor_args, evictor_path)
-        for at, args in load_aware
+        ChosenProfile(profile.name or "", args, at, evictor, evictor_notes)
+        for args, at in load_aware
     ]

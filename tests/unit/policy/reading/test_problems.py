@@ -359,7 +359,7 @@ PROFILE_CASES = {
     "a misspelt plugin": (
         profile(plugins={"balance": {"enabled": ["LoadAwar"]}}),
         (
-            'found "LoadAwar", which is no plugin that desched knows; allowed are LoadAware and '
+            'found "LoadAwar", which is no plugin that desched has; allowed are LoadAware and '
             'DefaultEvictor; did you mean "LoadAware"?'
         ),
     ),
