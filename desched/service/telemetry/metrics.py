@@ -99,7 +99,7 @@ class ServiceMetrics:
         self._last_success.set(report.started_at.timestamp())
         for outcome in report.outcomes:
             self._evictions.labels(self._mode, outcome.pod.namespace, outcome.verdict.value).inc()
-        for record in self._results.news(report):
+        for record in self._results.of(report):
             if record.result is not None:
                 self._moves.labels(record.result.value).inc()
         self._last_cycle.report = report
