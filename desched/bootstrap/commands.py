@@ -10,7 +10,7 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection, 
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.state_store import KubernetesStateStore
 from desched.adapters.kubernetes.taints import KubernetesSteerer
-from desched.bootstrap.orders import OperatorContext, pausing, resuming
+from desched.bootstrap.pause_commands import OperatorContext, pausing, resuming
 from desched.bootstrap.state import state_namespace, state_store
 from desched.errors import LeaseError, ObservationError, ObservationSource
 from desched.ports import Clock
@@ -21,7 +21,7 @@ from desched.service.reports.status import Status, print_status, render_status
 from desched.settings import Settings
 
 LONGEST_NAME = 200  # characters
-_ORDERS = {"pause": pausing, "resume": resuming}
+_PAUSE_COMMANDS = {"pause": pausing, "resume": resuming}
 
 
 def run_command(
@@ -39,14 +39,14 @@ def run_command(
         request_seconds = settings.api_server_timeout.total_seconds()
         clear(KubernetesSteerer(kubernetes, deadline_seconds=request_seconds), stdout)
         return
-    order = _ORDERS[name](flags) if name in _ORDERS else None
+    command = _PAUSE_COMMANDS[name](flags) if name in _PAUSE_COMMANDS else None
     clock = SystemClock()
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
     store = state_store(settings, kubernetes)
-    if order is None:
-        _tell(_standing(kubernetes, store, settings, clock), settings, stdout)
+    if command is None:
+        _print(_status(kubernetes, store, settings, clock), settings, stdout)
         return
-    order(OperatorContext(store, clock, _person(kubernetes, settings), stdout, stderr))
+    command(OperatorContext(store, clock, _person(kubernetes, settings), stdout, stderr))
 
 
 def clear(steerer: KubernetesSteerer, stdout: TextIO) -> None:
@@ -84,7 +84,7 @@ def _person(kubernetes: KubernetesConnection, settings: Settings) -> str:
     return plain(f"{user} {account}")[:LONGEST_NAME]
 
 
-def _standing(
+def _status(
     kubernetes: KubernetesConnection,
     store: KubernetesStateStore,
     settings: Settings,
@@ -107,9 +107,9 @@ def _standing(
     )
 
 
-def _tell(standing: Status, settings: Settings, stdout: TextIO) -> None:
+def _print(status: Status, settings: Settings, stdout: TextIO) -> None:
     form = settings.output or "table"
     if form == "table" and stdout.isatty():
-        print_status(standing, Console(file=stdout))
+        print_status(status, Console(file=stdout))
         return
-    stdout.write(render_status(standing, form))
+    stdout.write(render_status(status, form))

@@ -30,8 +30,7 @@ from desched.service.process.logs import configure_logs
 from desched.service.process.signals import stopped_by_signals
 from desched.service.reports.cycle_table import print_report
 from desched.service.reports.rendering import render_report
-from desched.service.telemetry.competitor_log import CompetitorLog
-from desched.service.telemetry.cycle_log import log_cycle
+from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
 from desched.service.telemetry.kubernetes_events import EventPublisher
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.service.telemetry.status_endpoint import StatusEndpoint
@@ -107,8 +106,8 @@ def _run(
     settings: Settings, policy_file: PolicyFile, clock: SystemClock, stdout: TextIO, stderr: TextIO
 ) -> Ending:
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
-    intent = decide(settings, in_cluster=kubernetes.in_cluster, target=kubernetes.target)
-    if not kubernetes.in_cluster and _is_told_at_once(settings, intent, stderr):
+    intent = intent_of(settings, in_cluster=kubernetes.in_cluster, target=kubernetes.target)
+    if not kubernetes.in_cluster and _prints_notice(settings, intent, stderr):
         stderr.write(f"desched: {intent.notice}\n")
         intent = intent._replace(notice="")
     identity = own_identity(settings.pod_name)
@@ -128,8 +127,8 @@ def _run(
         process.state(),
         CycleInfo(0, intent.mode, kubernetes.target, identity, _taints_last_seconds(settings)),
     )
-    runner.tell_policy_to(log_policy)
-    runner.report_to(*_report_sinks(settings, stdout, stderr))
+    runner.on_policy(log_policy)
+    runner.on_report(*_report_sinks(settings, stdout, stderr))
     if settings.loops:
         _serve(runner, process)
         return Ending()
@@ -146,7 +145,7 @@ def _taints_last_seconds(settings: Settings) -> float:
     return 2 * settings.interval.total_seconds()
 
 
-def decide(settings: Settings, *, in_cluster: bool, target: str) -> Intent:
+def intent_of(settings: Settings, *, in_cluster: bool, target: str) -> Intent:
     """Whether to evict: in a cluster unless told not to, outside only if told to."""
     if settings.dry_run:
         return Intent(Mode.DRY_RUN, f"Dry run against {target}: nothing is evicted.")
@@ -159,7 +158,7 @@ def decide(settings: Settings, *, in_cluster: bool, target: str) -> Intent:
     )
 
 
-def _is_told_at_once(settings: Settings, intent: Intent, stderr: TextIO) -> bool:
+def _prints_notice(settings: Settings, intent: Intent, stderr: TextIO) -> bool:
     """Whether the notice is a message of its own; else the log of the service has it."""
     hidden = settings.log_level in {"warning", "error"} and intent.mode is Mode.EVICT
     return hidden or stderr.isatty() or not settings.loops
@@ -192,13 +191,13 @@ def _serve(runner: CycleRunner, process: Process) -> None:
     metrics, leadership = process.metrics, process.leadership
     health = Health(clock.monotonic, settings.cycle_deadline.total_seconds())
     page = StatusEndpoint(process.identity, mode)
-    runner.report_to(
+    runner.on_report(
         metrics.cycle_completed,
         page.cycle_completed,
-        CompetitorLog().tell,
-        EventPublisher(process.events, process.own_pod).tell,
+        CompetitorLog().publish,
+        EventPublisher(process.events, process.own_pod).publish,
     )
-    runner.tell_policy_to(metrics.policy_read, _policy_events(process.own_pod, process.events))
+    runner.on_policy(metrics.policy_read, _policy_events(process.own_pod, process.events))
     if leadership is not None:
         _show_leadership(leadership, metrics, page)
     with served(address, health, metrics.exposition, page.document) as bound:
@@ -217,7 +216,7 @@ def _show_leadership(leadership: Leadership, metrics: ServiceMetrics, page: Stat
         page.leadership_changed(leading=leading)
 
     show(leading=False)
-    leadership.tell(lambda change: show(leading=change.leading))
+    leadership.on_change(lambda change: show(leading=change.leading))
 
 
 def _report_sinks(settings: Settings, stdout: TextIO, stderr: TextIO) -> Iterator[ReportSink]:

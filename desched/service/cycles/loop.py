@@ -78,7 +78,7 @@ class ServiceLoop:
         heartbeat = IntervalTrigger(seconds=HEARTBEAT_SECONDS, timezone="UTC")
         scheduler.add_job(self._heartbeat, heartbeat)
         if self._leadership is not None:
-            self._leadership.tell(lambda change: self._begin_at_once(scheduler, change))
+            self._leadership.on_change(lambda change: self._begin_at_once(scheduler, change))
         first = self._clock.now()
         scheduler.add_job(self.tick, self._schedule.trigger, id=_CYCLE, next_run_time=first)
         while not self._clock.wait(_WAKE_UP_SECONDS):

@@ -31,11 +31,11 @@ class CycleRunner:
         self._sinks: tuple[ReportSink, ...] = ()
         self._listeners: tuple[PolicyListener, ...] = ()
 
-    def report_to(self, *sinks: ReportSink) -> None:
+    def on_report(self, *sinks: ReportSink) -> None:
         """Hand each report also to these."""
         self._sinks += sinks
 
-    def tell_policy_to(self, *listeners: PolicyListener) -> None:
+    def on_policy(self, *listeners: PolicyListener) -> None:
         """Hand each reading of the policy file also to these, news or not."""
         self._listeners += listeners
 
@@ -54,7 +54,7 @@ class CycleRunner:
             reading = self._policy_file.refuse(reading.policy, error)
             report = self._run_by(reading.policy)
         finally:
-            reading = self._policy_file.tell(reading)
+            reading = self._policy_file.mark_news(reading)
             for listen in self._listeners:
                 listen(reading)
         self._policy_file.accept(reading)

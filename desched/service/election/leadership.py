@@ -110,8 +110,8 @@ class Leadership:
         self._tenure: _Tenure | None = None  # one assignment, so readers need no lock
         self._watch = LeaseWatch(identity, timing.duration_seconds, seconds)
         self._trouble = "the lease has not been asked for yet"
-        self._told_leading = False
-        self._told_trouble = ""
+        self._last_published = False
+        self._last_logged = ""
 
     # Questions
 
@@ -139,7 +139,7 @@ class Leadership:
         """Why this replica may not act, as the end of a sentence; None if it may."""
         return None if self.may_act() else self._trouble or "the lease was not renewed in time"
 
-    def tell(self, *listeners: Callable[[LeadershipChange], None]) -> None:
+    def on_change(self, *listeners: Callable[[LeadershipChange], None]) -> None:
         """Tell these, in the contending thread, whenever leadership is gained or lost."""
         self._listeners += listeners
 
@@ -174,10 +174,10 @@ class Leadership:
     def step(self) -> None:
         """Try once to acquire or to renew; whatever goes wrong is a renewal that failed."""
         try:
-            self._tell_change()  # a pause may have outlasted the tenure
+            self._publish_change()  # a pause may have outlasted the tenure
             self._trouble = self._attempt()
-            self._told_trouble = ""
-            self._tell_change()
+            self._last_logged = ""
+            self._publish_change()
         except LeaseError as error:
             self._failed(str(error))
         except Exception as error:  # noqa: BLE001  (the thread must live as long as the process)
@@ -194,7 +194,7 @@ class Leadership:
         self._tenure = None
         self._trouble = "desched is stopping"
         try:
-            self._tell_change()
+            self._publish_change()
             if self._seconds() < self._watch.not_before:
                 return
             found = self._lease.read()
@@ -240,15 +240,15 @@ class Leadership:
 
     def _failed(self, why: str) -> None:
         self._trouble = why
-        log = _log.debug if why == self._told_trouble else _log.warning
-        self._told_trouble = why
+        log = _log.debug if why == self._last_logged else _log.warning
+        self._last_logged = why
         log("leadership.renewal_failed", why=why)
 
-    def _tell_change(self) -> None:
+    def _publish_change(self) -> None:
         why = self.why_not()
-        if (why is None) is self._told_leading:
+        if (why is None) is self._last_published:
             return
-        self._told_leading = why is None
+        self._last_published = why is None
         change = LeadershipChange(why is None, self.holder, self.transitions, why or "")
         if change.leading:
             _log.info("leadership.gained", holder=change.holder, transitions=change.transitions)

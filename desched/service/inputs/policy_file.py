@@ -36,7 +36,7 @@ class PolicyFile:
         self._load = load
         self._last_good: Policy | None = None  # a cycle has run by it
         self._last_read: Policy | None = None
-        self._told: tuple[str, str] | None = None
+        self._last_published: tuple[str, str] | None = None
 
     def read(self) -> PolicyReading:
         """The policy to use now.
@@ -65,11 +65,11 @@ class PolicyFile:
         """Keep the policy, by which a cycle has run, as the last good one."""
         self._last_good = reading.policy
 
-    def tell(self, reading: PolicyReading) -> PolicyReading:
+    def mark_news(self, reading: PolicyReading) -> PolicyReading:
         """The reading, marked with whether it is news after the ones told before."""
         content = (reading.policy.digest, reading.problem)
-        news = content != self._told
-        self._told = content
+        news = content != self._last_published
+        self._last_published = content
         return reading._replace(news=news)
 
 

@@ -40,7 +40,7 @@ class StateKeeper:
         self._afresh = afresh
         self._may_act = may_act
         self._problem = problem
-        self._told = ""
+        self._last_warning = ""
 
     def load(self, policy: Policy) -> State:
         """What to start the next cycle from.
@@ -56,13 +56,13 @@ class StateKeeper:
             self._problem()
             if self._mode is Mode.EVICT:
                 raise
-            self._tell("state.not_read", str(error))
+            self._warn_once("state.not_read", str(error))
             return self._afresh
         if found.problem:
             self._problem()
-            self._tell("state.unusable", found.problem)
+            self._warn_once("state.unusable", found.problem)
             return _cautious(found.problem, policy, self._clock.now())
-        self._told = ""
+        self._last_warning = ""
         return found.state or self._afresh
 
     def write(self, state: State) -> None:
@@ -94,11 +94,11 @@ class StateKeeper:
             self._problem()
             _log.error("state.not_written", why=str(error))
 
-    def _tell(self, event: str, why: str) -> None:
+    def _warn_once(self, event: str, why: str) -> None:
         """Once, not in every cycle."""
-        if why != self._told:
+        if why != self._last_warning:
             _log.warning(event, why=why)
-        self._told = why
+        self._last_warning = why
 
 
 def _cautious(problem: str, policy: Policy, now: datetime) -> State:

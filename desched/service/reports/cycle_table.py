@@ -1,4 +1,4 @@
-"""The report as a person reads it in a terminal: what is hot, what moves, what stays and why."""
+"""The report as a table: overloaded nodes, what moves, what stays and why."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,27 +9,31 @@ from rich.text import Text
 
 from desched.model.load import UnknownReason
 from desched.model.plan import NodeReason, NodeVerdict, PlannedEviction, Refusal, RefusalReason
-from desched.model.report import CycleReport, CycleResult, Mode, Outcome
+from desched.model.report import CycleReport, CycleResult, Mode, Outcome, TaintChange
 from desched.service.reports.earlier_moves import print_earlier_moves
 from desched.service.reports.formatting import count, percent, plain
 from desched.service.reports.grouped_list import Member, block, groups
 from desched.service.reports.node_table import RESOURCE_NAMES, print_nodes
-from desched.service.reports.reason_texts import OTHER_DESCHEDULERS, sentence_of, summary_of, told
-from desched.service.reports.soft_taints import print_soft_taints
+from desched.service.reports.reason_texts import (
+    OTHER_DESCHEDULERS,
+    describe,
+    sentence_of,
+    summary_of,
+)
 
 MODE_NAMES = {Mode.DRY_RUN: "dry run", Mode.EVICT: "evicting"}
 
 
 def print_report(report: CycleReport, console: Console, *, single: bool = False) -> None:
-    """Print the whole report; it needs no colour and 80 columns are enough.
+    """Print the whole report; it needs no colour, and 80 columns are enough.
 
-    `single` is a cycle that no other follows.
+    `single` means that no other cycle follows.
     """
     _print_header(report, console)
     print_nodes(report, console)
     _print_node_reasons(report.plan.nodes, console)
     _print_evictions(report, console)
-    print_soft_taints(report, console)
+    _print_soft_taints(report, console)
     _print_refusals(report.plan.refusals, console)
     print_earlier_moves(report, console)
     _print_warnings(report, console)
@@ -50,7 +54,9 @@ def _print_header(report: CycleReport, console: Console) -> None:
         Text(f"· policy {plain(report.policy)}"),
     )
     unresolved = (
-        f", {seen.unresolved_series} series of no known node" if seen.unresolved_series else ""
+        f", {seen.unresolved_series} series that match no known node"
+        if seen.unresolved_series
+        else ""
     )
     console.print(
         Text(
@@ -61,7 +67,7 @@ def _print_header(report: CycleReport, console: Console) -> None:
     console.print()
 
 
-# --- nodes that are left alone ----------------------------------------------------------------
+# --- node reasons ------------------------------------------------------------------------------
 
 
 def _print_node_reasons(verdicts: Iterable[NodeVerdict], console: Console) -> None:
@@ -72,7 +78,7 @@ def _print_node_reasons(verdicts: Iterable[NodeVerdict], console: Console) -> No
                 Member(verdict.node, verdict.detail)
             )
     if by_reason:
-        console.print(Text("\nNodes with a reason to be left alone:", style="bold"))
+        console.print(Text("\nNodes that are left alone:", style="bold"))
         console.print(groups([(reason, nodes) for (_, reason), nodes in by_reason.items()]))
     console.print()
 
@@ -112,7 +118,7 @@ def _move_lines(eviction: PlannedEviction) -> Iterable[str]:
     if eviction.steered:
         yield f"kept off {', '.join(eviction.steered)} by soft taints"
     if eviction.scheduler:
-        yield f"placed by {plain(eviction.scheduler)}, perhaps on any other node where it fits"
+        yield f"placed by {plain(eviction.scheduler)}, possibly on any other node where it fits"
 
 
 def _outcome_lines(outcome: Outcome | None) -> Iterable[str]:
@@ -123,6 +129,31 @@ def _outcome_lines(outcome: Outcome | None) -> Iterable[str]:
         yield f"{outcome.refusal}: {sentence_of(outcome.refusal)}"
     if outcome.detail:
         yield outcome.detail
+
+
+# --- soft taints ------------------------------------------------------------------------------
+
+
+def _print_soft_taints(report: CycleReport, console: Console) -> None:
+    if report.mode is Mode.DRY_RUN:
+        reasons: dict[str, str] = {}
+        for taint in report.plan.taints:
+            reasons.setdefault(taint.node, taint.why)  # several moves may need the same taint
+        lines = [f"{node} would get it: {why}" for node, why in reasons.items()]
+    else:
+        lines = [_taint_line(change) for change in report.taints]
+    if lines:
+        console.print(Text("Soft taints (desched.io/overloaded):", style="bold"))
+        for line in lines:
+            console.print(Text(plain(f"  {line}")))
+        console.print()
+
+
+def _taint_line(change: TaintChange) -> str:
+    if change.done:
+        return f"{change.node} {'has' if change.tainted else 'lost'} it: {change.why}"
+    verb = "get" if change.tainted else "lose"
+    return f"{change.node} did not {verb} it ({change.why}): {change.detail}"
 
 
 # --- refusals ---------------------------------------------------------------------------------
@@ -144,10 +175,10 @@ def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
 
 
 def _print_warnings(report: CycleReport, console: Console) -> None:
-    """What a person should know beside the plan; the summary tells of a plan that has to wait."""
+    """Print what matters beside the plan; the summary covers a plan that must wait."""
     if report.other_deschedulers:
         others = ", ".join(report.other_deschedulers)
         console.print(Text(plain(OTHER_DESCHEDULERS.format(others=others)), style="yellow"))
     if report.not_acting is not None and report.result is not CycleResult.NOT_ACTING:
-        why = told(report.not_acting, report.not_acting_detail)
-        console.print(Text(plain(f"Nothing may be evicted now: {why}"), style="yellow"))
+        why = describe(report.not_acting, report.not_acting_detail)
+        console.print(Text(plain(f"Evictions are not allowed now: {why}"), style="yellow"))

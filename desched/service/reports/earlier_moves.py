@@ -1,56 +1,55 @@
-"""What became of earlier evictions, which are under way, and what is left alone because of them."""
+"""Earlier evictions in the table: their results, those in flight, and what is left alone since."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, EvictionRecord, MoveResult
+from desched.service.reports.formatting import clock_time
 from desched.service.reports.grouped_list import Member, counted, groups
 from desched.service.reports.on_hold import OnHold, on_hold
-from desched.service.reports.times import clock_time
 
 _ORDER = tuple(MoveResult)
 
 
 def print_earlier_moves(report: CycleReport, console: Console) -> None:
-    """Print what there is to say of earlier moves; nothing if there is nothing."""
+    """Print what is known of earlier moves, if there were any."""
     now = report.started_at
     if report.settled:
-        console.print(Text("What became of earlier evictions:", style="bold"))
-        console.print(groups(_by_result(report.settled)))
-        console.print()
+        _print_section("Results of earlier evictions:", groups(_by_result(report.settled)), console)
     if report.state.in_flight:
-        console.print(Text("Evictions in flight:", style="bold"))
-        under_way = [_under_way(record, now) for record in report.state.in_flight]
-        console.print(counted([("whose replacement is awaited:", under_way)]))
-        console.print()
-    rows = list(_left_alone(on_hold(report.state, now), now))
-    if rows:
-        console.print(Text("Left alone for now:", style="bold"))
-        console.print(counted(rows))
-        console.print()
+        in_flight = [_in_flight(record, now) for record in report.state.in_flight]
+        rows = counted([("waiting for the replacement:", in_flight)])
+        _print_section("Evictions in flight:", rows, console)
+    left_alone = list(_left_alone(on_hold(report.state, now), now))
+    if left_alone:
+        _print_section("Left alone for now:", counted(left_alone), console)
+
+
+def _print_section(title: str, rows: Table, console: Console) -> None:
+    console.print(Text(title, style="bold"))
+    console.print(rows)
+    console.print()
 
 
 def _by_result(
     settled: Sequence[EvictionRecord],
 ) -> Sequence[tuple[MoveResult, Sequence[Member]]]:
-    """The moves by what became of them, failures first."""
+    """The moves by result, failures first."""
     found: dict[MoveResult, list[Member]] = defaultdict(list)
     for record in settled:
         if record.result is not None:
-            found[record.result].append(Member(f"{record.pod} {_way(record)}"))
+            name = f"{record.pod} {record.node} → {record.landed_on or '?'}"
+            found[record.result].append(Member(name))
     return sorted(found.items(), key=lambda item: (item[0] not in FAILURES, _ORDER.index(item[0])))
 
 
-def _way(record: EvictionRecord) -> str:
-    return f"{record.node} → {record.landed_on or '?'}"
-
-
-def _under_way(record: EvictionRecord, now: datetime) -> Member:
+def _in_flight(record: EvictionRecord, now: datetime) -> Member:
     state = "has left" if record.left_at else "is leaving"
     latest = f", judged by {clock_time(record.judged_by, now)}" if record.judged_by else ""
     return Member(
@@ -58,27 +57,27 @@ def _under_way(record: EvictionRecord, now: datetime) -> Member:
     )
 
 
-def _left_alone(alone: OnHold, now: datetime) -> Iterator[tuple[str, Sequence[Member]]]:
-    if alone.pauses:
-        told = [Member(pause.describe()) for pause in alone.pauses]
-        yield "paused; `desched resume` ends a pause:", told
-    if alone.awaiting_probe:
-        waiting = [Member(str(pause), pause.why) for pause in alone.awaiting_probe]
-        yield "no longer paused, but one careful move has to go well first:", waiting
-    if alone.cooling_nodes:
-        cooling_nodes = [
-            Member(each.node, _until(each.cooling_down_until, now)) for each in alone.cooling_nodes
+def _left_alone(held: OnHold, now: datetime) -> Iterator[tuple[str, Sequence[Member]]]:
+    if held.pauses:
+        pauses = [Member(pause.describe()) for pause in held.pauses]
+        yield "paused; `desched resume` ends a pause:", pauses
+    if held.awaiting_probe:
+        waiting = [Member(str(pause), pause.why) for pause in held.awaiting_probe]
+        yield "no longer paused, but one careful move must succeed first:", waiting
+    if held.cooling_nodes:
+        nodes = [
+            Member(each.node, _until(each.cooling_down_until, now)) for each in held.cooling_nodes
         ]
-        yield "cooling down, because moves have not relieved them:", cooling_nodes
-    if alone.cool_downs:
-        cooling = [
+        yield "cooling down, because moves did not relieve them:", nodes
+    if held.cool_downs:
+        workloads = [
             Member(
                 each.workload or each.workload_uid,
                 _until(each.until, now) + (f" after {each.result.value}" if each.result else ""),
             )
-            for each in alone.cool_downs
+            for each in held.cool_downs
         ]
-        yield "cooling down after a move:", cooling
+        yield "cooling down after a move:", workloads
 
 
 def _until(until: datetime | None, now: datetime) -> str:

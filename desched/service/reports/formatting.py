@@ -1,10 +1,16 @@
-"""How names, counts, shares and durations are written for people."""
+"""How names, counts, shares and times are written for people."""
+
+from datetime import UTC, datetime, timedelta
 
 from desched.model.text import on_one_line
 
+_MINUTE_SECONDS = 60
+_HOUR_SECONDS = 60 * _MINUTE_SECONDS
+_DAY_SECONDS = 24 * _HOUR_SECONDS
+
 
 def plain(text: str) -> str:
-    """The text on one line, so that it cannot move a cursor, turn letters round or forge a line."""
+    """The text on one line, without characters that move a cursor or change the direction."""
     return on_one_line(text)
 
 
@@ -18,9 +24,25 @@ def percent(ratio: float) -> str:
     return f"{ratio * 100:.1f}"
 
 
-def duration(seconds: int) -> str:
-    """A duration in its largest whole unit, as `5m`."""
-    for unit_seconds, unit in ((3600, "h"), (60, "m")):
-        if seconds % unit_seconds == 0:
-            return f"{seconds // unit_seconds}{unit}"
-    return f"{seconds}s"
+def span(length: timedelta) -> str:
+    """A length of time in units that suit it, as `45 s`, `12 min` or `1 h 30 min`."""
+    seconds = max(0, round(length.total_seconds()))
+    if seconds < 2 * _MINUTE_SECONDS:
+        return f"{seconds} s"
+    if seconds >= 2 * _DAY_SECONDS:
+        return f"{round(seconds / _DAY_SECONDS)} d"
+    hours, minutes = divmod(round(seconds / _MINUTE_SECONDS), _HOUR_SECONDS // _MINUTE_SECONDS)
+    parts = [f"{number} {unit}" for number, unit in ((hours, "h"), (minutes, "min")) if number]
+    return " ".join(parts)
+
+
+def clock_time(at: datetime, now: datetime) -> str:
+    """The time of day as `14:05 UTC`, with the date unless it is today."""
+    at, now = at.astimezone(UTC), now.astimezone(UTC)
+    return f"{at:%H:%M} UTC" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def moment(at: datetime, now: datetime) -> str:
+    """A time as `in 12 min (14:05 UTC)` or `12 min ago (13:41 UTC)`."""
+    distance = f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
+    return f"{distance} ({clock_time(at, now)})"

@@ -1,4 +1,4 @@
-"""Things with a reason in common, told together: how many, why, and the first of them."""
+"""Lists of things that share a reason: how many there are, why, and the first few."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,41 +14,40 @@ MOST_EXAMPLES = 10
 
 
 class Member(NamedTuple):
-    """One of a group; `detail` is what is particular to it."""
+    """A member of a group; `detail` is specific to it."""
 
     name: str
     detail: str = ""
 
 
 def groups(by_reason: Iterable[tuple[Reason, Sequence[Member]]]) -> Table:
-    """Each reason with its sentence, how many it concerns, and the first of them."""
+    """Each reason with its sentence, the number of members and the first of them."""
     return counted((f"{reason}: {sentence_of(reason)}", members) for reason, members in by_reason)
 
 
 def counted(by_title: Iterable[tuple[str, Sequence[Member]]]) -> Table:
-    """Each title with how many it concerns, and the first of them."""
+    """Each title with the number of members and the first of them."""
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", width=4)
     table.add_column(overflow="fold")
     for title, members in by_title:
-        more = len(members) - MOST_EXAMPLES
-        lines = [
-            *_by_detail(members[:MOST_EXAMPLES]),
-            *([f"… and {more} more"] if more > 0 else []),
-        ]
+        lines = _by_detail(members[:MOST_EXAMPLES])
+        if len(members) > MOST_EXAMPLES:
+            lines.append(f"… and {len(members) - MOST_EXAMPLES} more")
         table.add_row(str(len(members)), block(Text(plain(title)), lines))
     return table
 
 
 def block(title: Text, lines: Iterable[str]) -> Text:
-    """A title with lines under it, indented."""
+    """A title with indented lines below it."""
     return Text("\n").join([title, *(Text(f"  {plain(line)}", style="dim") for line in lines)])
 
 
-def _by_detail(members: Iterable[Member]) -> Iterable[str]:
-    """The names of those that share a detail on one line with it."""
+def _by_detail(members: Iterable[Member]) -> list[str]:
+    """One line for each detail, with the names that share it."""
     names: dict[str, list[str]] = defaultdict(list)
     for member in members:
         names[member.detail].append(member.name)
-    for detail, alike in names.items():
-        yield ", ".join(alike) + (f" ({detail})" if detail else "")
+    return [
+        ", ".join(alike) + (f" ({detail})" if detail else "") for detail, alike in names.items()
+    ]

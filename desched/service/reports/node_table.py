@@ -1,4 +1,4 @@
-"""The nodes of a report as a table, hottest first."""
+"""The nodes of a report as a table, those with the highest load first."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,8 @@ from rich.text import Text
 from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure
 from desched.model.report import CycleReport
 from desched.model.resources import Resource
-from desched.service.reports.formatting import duration, percent, plain
+from desched.policy.durations import duration_text
+from desched.service.reports.formatting import percent, plain
 
 MOST_NODES = 20
 COLUMN_ORDER = (Resource.CPU, Resource.MEMORY, Resource.PODS)
@@ -25,10 +26,10 @@ CLASS_STYLES = {
 
 
 def print_nodes(report: CycleReport, console: Console) -> None:
-    """Print each node with its levels now, its limits and its levels after the plan.
+    """Print each node with its levels, its thresholds and its levels after the plan.
 
-    In a large cluster only the overloaded nodes and the expected destinations are shown, and the
-    others are counted.
+    In a large cluster only overloaded nodes and expected destinations are shown; the others are
+    counted.
     """
     shown, left = _choose_nodes(report)
     resources = [r for r in COLUMN_ORDER if any(_pressure(verdict, r) for verdict in shown)]
@@ -38,7 +39,7 @@ def print_nodes(report: CycleReport, console: Console) -> None:
     for resource in resources:
         heading = f"{RESOURCE_NAMES[resource]} % {_windows(shown, resource)}".rstrip()
         table.add_column(heading, justify="right")
-        table.add_column("limit/stop", justify="right")
+        table.add_column("target/stop", justify="right")
         table.add_column("after", justify="right")
     for verdict in shown:
         cells = [cell for r in resources for cell in _cells(_pressure(verdict, r))]
@@ -56,19 +57,19 @@ def print_nodes(report: CycleReport, console: Console) -> None:
 
 
 def _choose_nodes(report: CycleReport) -> tuple[Sequence[NodeVerdict], Sequence[NodeVerdict]]:
-    """Which nodes to show, hottest first, and the rest."""
-    hottest = sorted(report.plan.nodes, key=lambda verdict: (-_excess(verdict), verdict.node))
-    if len(hottest) <= MOST_NODES:
-        return hottest, ()
+    """The nodes to show, those with the highest load first, and the rest."""
+    ranked = sorted(report.plan.nodes, key=lambda verdict: (-_excess(verdict), verdict.node))
+    if len(ranked) <= MOST_NODES:
+        return ranked, ()
     goals = {eviction.expected_node for eviction in report.plan.evictions}
     interesting = [
         verdict
-        for verdict in hottest
+        for verdict in ranked
         if verdict.node_class is NodeClass.OVERLOADED or verdict.node in goals
     ]
-    shown = interesting[:MOST_NODES] or hottest[:MOST_NODES]
+    shown = interesting[:MOST_NODES] or ranked[:MOST_NODES]
     names = {verdict.node for verdict in shown}
-    return shown, [verdict for verdict in hottest if verdict.node not in names]
+    return shown, [verdict for verdict in ranked if verdict.node not in names]
 
 
 def _line(ratio: float) -> str:
@@ -76,7 +77,7 @@ def _line(ratio: float) -> str:
 
 
 def _excess(verdict: NodeVerdict) -> float:
-    """How far the resource that is worst off is above its line; without numbers, last."""
+    """The largest distance of a resource above its target; nodes without numbers sort last."""
     return max(
         (pressure.lowest_ratio - pressure.target_ratio for pressure in verdict.pressures),
         default=float("-inf"),
@@ -92,12 +93,12 @@ def _windows(verdicts: Iterable[NodeVerdict], resource: Resource) -> str:
     for verdict in verdicts:
         pressure = _pressure(verdict, resource)
         if pressure and pressure.measured:
-            return "/".join(duration(window) for window, _ in pressure.measured)
+            return "/".join(duration_text(window) for window, _ in pressure.measured)
     return ""
 
 
 def _cells(pressure: ResourcePressure | None) -> tuple[Text, Text, Text]:
-    """The levels now, the lines where overload begins and relief ends, the level after the plan."""
+    """The levels now, target and stop line, and the level after the plan."""
     if pressure is None:
         return Text("?"), Text(""), Text("")
     levels = [ratio for _, ratio in pressure.measured] or [pressure.highest_ratio]

@@ -1,4 +1,4 @@
-"""What is left alone for a while, picked out of the state for every kind of output."""
+"""What desched leaves alone for a while, taken from the state for every kind of output."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -7,9 +7,9 @@ from desched.model.state import CoolDown, NodeRounds, Pause, State
 
 
 class OnHold(NamedTuple):
-    """What is not moved now; `awaiting_probe` are pauses whose time is over, but not their cause.
+    """What desched does not move now, sorted by name so that equal states read the same.
 
-    All are sorted by name, so that equal states read the same.
+    `awaiting_probe` are pauses whose time is over but that still need their probe.
     """
 
     cool_downs: tuple[CoolDown, ...]
@@ -19,25 +19,13 @@ class OnHold(NamedTuple):
 
 
 def on_hold(state: State, now: datetime) -> OnHold:
-    """What the state says is to be left alone at this time."""
+    """What desched leaves alone at this time according to the state."""
+    cool_downs = sorted(state.cool_downs, key=lambda each: (each.workload, each.workload_uid))
+    nodes = sorted(state.nodes, key=lambda rounds: rounds.node)
     pauses = sorted(state.pauses, key=lambda pause: (pause.scope, pause.subject))
     return OnHold(
-        cool_downs=tuple(
-            sorted(
-                (each for each in state.cool_downs if now < each.until),
-                key=lambda cool_down: (cool_down.workload, cool_down.workload_uid),
-            )
-        ),
-        cooling_nodes=tuple(
-            sorted(
-                (
-                    each
-                    for each in state.nodes
-                    if each.cooling_down_until and now < each.cooling_down_until
-                ),
-                key=lambda rounds: rounds.node,
-            )
-        ),
-        pauses=tuple(pause for pause in pauses if pause.lasts(now)),
-        awaiting_probe=tuple(p for p in pauses if not p.lasts(now) and not p.by),
+        tuple(each for each in cool_downs if now < each.until),
+        tuple(n for n in nodes if n.cooling_down_until and now < n.cooling_down_until),
+        tuple(pause for pause in pauses if pause.lasts(now)),
+        tuple(pause for pause in pauses if not pause.lasts(now) and not pause.by),
     )

@@ -309,7 +309,7 @@ def sentence_of(reason: Reason) -> str:
     return _SENTENCES[type(reason)][reason]
 
 
-def told(reason: Reason, detail: str) -> str:
+def describe(reason: Reason, detail: str) -> str:
     """The sentence for a reason, with the detail behind it if there is one."""
     sentence = sentence_of(reason)
     return f"{sentence.removesuffix('.')} ({detail})." if detail else sentence
@@ -333,7 +333,7 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
         outcome.verdict in {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}
         for outcome in report.outcomes
     )
-    hold = told(plan.hold, plain(plan.hold_detail)) if plan.hold else ""
+    hold = describe(plan.hold, plain(plan.hold_detail)) if plan.hold else ""
     if hold and not judged and _all_absent(plan):
         hold += NOTHING_JUDGED
     return SUMMARIES[report.result].format(
@@ -341,7 +341,7 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
         planned=count(len(plan.evictions), "pod"),
         gone=gone,
         hold=hold,
-        not_acting=told(report.not_acting, plain(report.not_acting_detail))
+        not_acting=describe(report.not_acting, plain(report.not_acting_detail))
         if report.not_acting
         else "",
         acting="--evict --once" if single else "--evict",

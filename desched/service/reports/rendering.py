@@ -1,7 +1,8 @@
-"""A report as text: JSON or YAML for programs (docs/report.md), the table for people."""
+"""JSON and YAML of reports for programs (docs/report.md), and tables as text for people."""
 
 import io
 import math
+from collections.abc import Callable
 from typing import Literal, assert_never
 
 import msgspec
@@ -19,25 +20,44 @@ TABLE_COLUMNS = 100
 
 def render_report(
     report: CycleReport,
-    format: ReportFormat,  # noqa: A002  (its own word)
+    format: ReportFormat,  # noqa: A002  (the word for it)
     *,
     single: bool = False,
 ) -> str:
     """The whole report in one of the formats, ending in a newline; `single` as in `print_report`.
 
-    JSON and YAML have the same structure: nodes by name, refusals by node and pod, evictions and
-    outcomes in their order, ratios rounded to four decimals, what is not a number as null.
+    JSON and YAML have the same structure: nodes are sorted by name, refusals by node and pod,
+    evictions and outcomes keep their order.
     """
+    plan = report.plan
+    in_order = msgspec.structs.replace(
+        plan,
+        nodes=tuple(sorted(plan.nodes, key=lambda verdict: verdict.node)),
+        refusals=tuple(sorted(plan.refusals, key=lambda refusal: (refusal.node, refusal.pod))),
+    )
+    return rendered(
+        msgspec.structs.replace(report, plan=in_order),
+        lambda console: print_report(report, console, single=single),
+        format,
+    )
+
+
+def rendered(
+    document: object,
+    print_table: Callable[[Console], None],
+    format: ReportFormat,  # noqa: A002  (the word for it)
+) -> str:
+    """The document as JSON or YAML, or else the table; ends in a newline."""
     match format:
         case "json":
-            return json_text(_document(report))
+            return json_text(plain_value(document))
         case "yaml":
-            return yaml.safe_dump(_document(report), sort_keys=False)
+            return yaml.safe_dump(plain_value(document), sort_keys=False)
         case "table":
             console = Console(file=io.StringIO(), width=TABLE_COLUMNS, color_system=None)
             with console.capture() as capture:
-                print_report(report, console, single=single)
-            # Cells are filled up with blanks, which would end up in files and diffs.
+                print_table(console)
+            # Rich pads cells with blanks, which do not belong into files and diffs.
             return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
         case _:
             assert_never(format)
@@ -46,7 +66,7 @@ def render_report(
 def json_text(value: object) -> str:
     """The value as indented JSON, ending in a newline.
 
-    What a terminal would obey or a reader not see is escaped: JSON itself leaves much of it alone.
+    Escapes characters that control a terminal or are invisible; JSON itself permits most of them.
     """
     text = msgspec.json.format(msgspec.json.encode(value)).decode()
     return "".join(f"{_escaped(line)}\n" for line in text.split("\n"))
@@ -63,18 +83,11 @@ def _code_units(character: str) -> str:
     return "".join(f"\\u{digits[i : i + 4]}" for i in range(0, len(digits), 4))
 
 
-def _document(report: CycleReport) -> object:
-    plan = report.plan
-    in_order = msgspec.structs.replace(
-        plan,
-        nodes=tuple(sorted(plan.nodes, key=lambda verdict: verdict.node)),
-        refusals=tuple(sorted(plan.refusals, key=lambda refusal: (refusal.node, refusal.pod))),
-    )
-    return plain_value(msgspec.structs.replace(report, plan=in_order))
-
-
 def plain_value(value: object) -> object:
-    """The value as JSON can say it: every field of every struct, also where it is the default."""
+    """The value in JSON's types, with every field of every struct, also those with defaults.
+
+    Floats are rounded to four decimals; what is not a finite number becomes null.
+    """
     match value:
         case msgspec.Struct():
             return {name: plain_value(getattr(value, name)) for name in value.__struct_fields__}

@@ -1,12 +1,10 @@
-"""How things stand, for a person who asks: what desched did last, what rests, what is under way."""
+"""The status for people: the last cycle, pauses, evictions in flight and what cools down."""
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import msgspec
-import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,23 +12,22 @@ from rich.text import Text
 from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
 from desched.planning.placement.forecast_trust import forecast_quality
 from desched.ports import LeaseRecord
-from desched.service.reports.formatting import count, percent, plain
-from desched.service.reports.rendering import TABLE_COLUMNS, ReportFormat, json_text
-from desched.service.reports.times import moment
+from desched.service.reports.formatting import count, moment, percent, plain
+from desched.service.reports.rendering import ReportFormat, rendered
 
 STATUS_VERSION = "desched.io/status/v1"
 
 MOST_LINES = 10
-"""Of a kind; the rest is counted, and JSON has them all."""
+"""Lines in a section; the others are counted, and JSON has them all."""
 
 MODE_NAMES = {"dry_run": "a dry run", "evict": "evicting"}
 
 
 class Status(msgspec.Struct, frozen=True):
-    """What was found when a person asked.
+    """What `desched status` found.
 
-    `state` is None if there is none, or if `problem` says that it cannot be used. `lease` is None
-    if there is none, or if `lease_problem` says that it could not be read.
+    `state` is None if there is none or, with a `problem`, if it cannot be used. `lease` is None if
+    there is none or, with a `lease_problem`, if it could not be read.
     """
 
     asked_at: datetime
@@ -43,63 +40,39 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Section(NamedTuple):
-    """A heading with what there is to say under it."""
+    """A heading with the lines below it."""
 
     title: str
     lines: Sequence[str]
 
 
 def render_status(
-    standing: Status,
-    format: ReportFormat,  # noqa: A002  (its own word)
+    status: Status,
+    format: ReportFormat,  # noqa: A002  (the word for it)
 ) -> str:
-    """How things stand in one of the formats, ending in a newline.
+    """The status in one of the formats, ending in a newline.
 
-    JSON and YAML have the same structure, with all fields of the state; times are in ISO 8601.
+    JSON and YAML have the same structure, with all fields of the state.
     """
-    match format:
-        case "json":
-            return json_text(_document(standing))
-        case "yaml":
-            return yaml.safe_dump(_document(standing), sort_keys=False)
-        case "table":
-            console = Console(file=io.StringIO(), width=TABLE_COLUMNS, color_system=None)
-            with console.capture() as capture:
-                print_status(standing, console)
-            return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
-        case _:
-            assert_never(format)
-
-
-def _document(standing: Status) -> object:
-    state = standing.state
-    quality = forecast_quality(state, standing.asked_at) if state else None
-    return {
+    quality = forecast_quality(status.state, status.asked_at) if status.state else None
+    document = {
         "version": STATUS_VERSION,
-        **{name: _plain(getattr(standing, name)) for name in standing.__struct_fields__},
+        **{name: getattr(status, name) for name in status.__struct_fields__},
         "forecast_quality": quality._asdict() if quality else None,
     }
+    return rendered(document, lambda console: print_status(status, console), format)
 
 
-def _plain(value: object) -> object:
-    """The value without structs, with their defaults too: what is stored leaves them out."""
-    if isinstance(value, msgspec.Struct):
-        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return msgspec.to_builtins(value)
-
-
-def print_status(standing: Status, console: Console) -> None:
-    """Print how things stand; it needs no colour and 80 columns are enough."""
-    console.print(Text(f"desched · status · {plain(standing.target)}", style="bold"))
-    console.print(Text(f"{plain(standing.place)} at {standing.asked_at:%Y-%m-%d %H:%M:%S} UTC"))
+def print_status(status: Status, console: Console) -> None:
+    """Print the status; it needs no colour, and 80 columns are enough."""
+    console.print(Text(f"desched · status · {plain(status.target)}", style="bold"))
+    console.print(Text(f"{plain(status.place)} at {status.asked_at:%Y-%m-%d %H:%M:%S} UTC"))
     console.print()
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for title, lines in sections(standing):
+    for title, lines in sections(status):
         mark = "•" if len(lines) > 1 else ""
         for number, line in enumerate(lines):
             heading = Text("" if number else title, style="bold")
@@ -107,15 +80,15 @@ def print_status(standing: Status, console: Console) -> None:
     console.print(table)
 
 
-def sections(standing: Status) -> Iterator[Section]:
-    """What there is to say, the most urgent first; nothing in it is neutralised yet."""
-    state, now = standing.state, standing.asked_at
-    if standing.problem:
-        yield Section("PROBLEM", [standing.problem])
-    yield Section("leader", [_leader(standing)])
+def sections(status: Status) -> Iterator[Section]:
+    """The sections, the most urgent first; their text is not neutralised yet."""
+    state, now = status.state, status.asked_at
+    if status.problem:
+        yield Section("PROBLEM", [status.problem])
+    yield Section("leader", [_leader(status)])
     if state is None:
-        if not standing.problem:
-            yield Section("state", [f"There is none yet in {standing.place}."])
+        if not status.problem:
+            yield Section("state", [f"There is none yet in {status.place}."])
         return
     yield Section("last cycle", list(_last_cycle(state.last_cycle, now)))
     yield Section("pauses", _listed((pause_line(p, now) for p in state.pauses), "none"))
@@ -127,15 +100,15 @@ def sections(standing: Status) -> Iterator[Section]:
 
 
 def pause_line(pause: Pause, now: datetime) -> str:
-    """A pause with its end, who began it and why."""
+    """A pause with its end, who started it and why."""
     why = f": {pause.why}" if pause.why else ""
     return f"{pause} {_end(pause, now)} ({pause_origin(pause, now)}){why}"
 
 
 def pause_origin(pause: Pause, now: datetime) -> str:
-    """Who began a pause, and when."""
-    by = f"by {pause.by}" if pause.by else "by itself"
-    return f"begun {by} {moment(pause.since, now)}"
+    """Who started a pause, and when."""
+    by = f"by {pause.by}" if pause.by else "automatically"
+    return f"started {by} {moment(pause.since, now)}"
 
 
 def _end(pause: Pause, now: datetime) -> str:
@@ -145,22 +118,22 @@ def _end(pause: Pause, now: datetime) -> str:
         return f"ends {moment(pause.until, now)}"
     if pause.by:
         return f"ended {moment(pause.until, now)}"
-    return f"was over {moment(pause.until, now)}; a single move tries it out before others follow"
+    return f"ended {moment(pause.until, now)}; one careful move must succeed before others follow"
 
 
-def _leader(standing: Status) -> str:
-    lease, now = standing.lease, standing.asked_at
-    if standing.lease_problem:
-        return f"not known: {standing.lease_problem}"
+def _leader(status: Status) -> str:
+    lease, now = status.lease, status.asked_at
+    if status.lease_problem:
+        return f"not known: {status.lease_problem}"
     if lease is None:
         return "no leader election"
     if not lease.holder:
-        return "nobody; the last one has released the Lease"
+        return "none; the last leader released the Lease"
     if lease.renewed_at is None:
         return lease.holder
     renewed = f"{lease.holder}, renewed {moment(lease.renewed_at, now)}"
     if now - lease.renewed_at > timedelta(seconds=2 * lease.duration_seconds):
-        return f"{renewed}, which is too long: nobody acts, or clocks differ"
+        return f"{renewed}, which is too long ago: no replica acts, or the clocks differ"
     return renewed
 
 
@@ -185,7 +158,7 @@ def _last_cycle(cycle: LastCycle | None, now: datetime) -> Iterator[str]:
 
 def _flight(record: EvictionRecord, now: datetime) -> str:
     if record.left_at is None:
-        where = f"is leaving {record.node}, asked {moment(record.evicted_at, now)}"
+        where = f"is leaving {record.node}, eviction requested {moment(record.evicted_at, now)}"
     else:
         where = f"left {record.node} {moment(record.left_at, now)}"
     if record.replacement is not None:
@@ -194,13 +167,13 @@ def _flight(record: EvictionRecord, now: datetime) -> str:
     else:
         then = f"expected on {record.expected_node}"
     until = f"; judged {_by(record.judged_by, now)}" if record.judged_by else ""
-    probe = " (tries out whether a pause can end)" if record.probe else ""
+    probe = " (the probe after a pause)" if record.probe else ""
     workload = f" of {record.workload}" if record.workload else ""
     return f"{record.pod}{workload} {where}, {then}{until}{probe}"
 
 
 def _by(at: datetime, now: datetime) -> str:
-    return f"at the latest {moment(at, now)}" if at > now else f"since {moment(at, now)}"
+    return f"{moment(at, now)} at the latest" if at > now else f"since {moment(at, now)}"
 
 
 def _cool_down(cool_down: CoolDown, now: datetime) -> str:

@@ -1,19 +1,24 @@
-"""Gauges of the last cycle."""
+"""Gauges of the last cycle, and of the state that it hands to the next one."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 
+import msgspec
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
 from desched.model.report import CycleReport, NotActing
-from desched.service.telemetry.enum_gauge import tally
-from desched.service.telemetry.state_gauges import state_gauges
+from desched.model.state import PauseScope
+from desched.planning.placement.forecast_trust import forecast_quality
+from desched.service.reports.on_hold import OnHold, on_hold
+from desched.service.telemetry.help_texts import HELP_TEXTS
 
 
 class CycleGauges(Collector):
-    """Gauges made from the last report at the moment of the scrape, so they always fit together."""
+    """Gauges made from the last report at the time of the scrape, so that they are consistent."""
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
@@ -24,92 +29,81 @@ class CycleGauges(Collector):
         return ()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The gauges of the last report, none if there is none."""
+        """The gauges of the last report; none without a report."""
         report = self.report
         if report is None:
             return
-        plan = report.plan
-        yield tally(
-            "desched_nodes",
-            "Nodes by class.",
-            "class",
-            NodeClass,
-            (v.node_class for v in plan.nodes),
+        for name, label, values, found in _COUNTS_BY_VALUE:
+            counts = Counter(found(report))
+            yield _family(name, [label], (([value.value], counts[value]) for value in values))
+        loads = (
+            ([verdict.node, pressure.resource.value], pressure.highest_ratio)
+            for verdict in report.plan.nodes
+            for pressure in verdict.pressures
         )
-        yield tally(
-            "desched_unknown_nodes",
-            "Nodes whose load cannot be trusted, by reason.",
-            "reason",
-            UnknownReason,
-            (v.reason for v in plan.nodes if isinstance(v.reason, UnknownReason)),
-        )
-        yield tally(
-            "desched_unrelieved_nodes",
-            "Overloaded nodes that are not relieved or not fully, by reason.",
-            "reason",
-            NodeReason,
-            (
-                verdict.reason
-                for verdict in plan.nodes
-                if verdict.node_class is NodeClass.OVERLOADED
-                and isinstance(verdict.reason, NodeReason)
-            ),
-        )
-        yield tally(
-            "desched_refusals",
-            "Pods on overloaded nodes that stay, by reason.",
-            "reason",
-            RefusalReason,
-            (refusal.reason for refusal in plan.refusals),
-        )
-        yield tally(
-            "desched_hold",
-            "1 at the reason for which the cycle as a whole evicts nothing.",
-            "reason",
-            HoldReason,
-            [plan.hold] if plan.hold else [],
-        )
-        yield _loads(report)
-        planned = GaugeMetricFamily(
-            "desched_planned_evictions", "Evictions that the plan chose.", labels=["mode"]
-        )
-        planned.add_metric([self._mode], len(plan.evictions))
-        yield planned
-        yield GaugeMetricFamily(
-            "desched_unresolved_series",
-            "Series of load that belong to no known node.",
-            value=report.observed.unresolved_series,
-        )
-        yield GaugeMetricFamily(
-            "desched_saturated_pools",
-            "Pools that need nodes, not moves; a cluster without pools is one.",
-            value=len(
-                {v.pool for v in plan.nodes if v.reason is NodeReason.POOL_SATURATED}
-                | ({""} if plan.hold is HoldReason.CLUSTER_SATURATED else set())
-            ),
-        )
-        yield tally(
-            "desched_not_acting",
-            "1 at the reason for which no eviction may be made now, whatever is planned.",
-            "reason",
-            NotActing,
-            [report.not_acting] if report.not_acting else [],
-        )
-        yield GaugeMetricFamily(
-            "desched_other_deschedulers",
-            "Deschedulers of other makers in the cluster; each undoes the work of the other.",
-            value=len(report.other_deschedulers),
-        )
-        yield from state_gauges(report)
+        yield _family("desched_node_load_ratio", ["node", "resource"], loads)
+        planned = [([self._mode], len(report.plan.evictions))]
+        yield _family("desched_planned_evictions", ["mode"], planned)
+        for name, number in _NUMBERS:
+            yield _family(name, [], [([], number(report))])
+        quality = forecast_quality(report.state, report.started_at)
+        for name, ratio in zip(_FORECAST_NAMES, quality or (), strict=bool(quality)):
+            yield _family(name, [], [([], ratio)])
 
 
-def _loads(report: CycleReport) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(
-        "desched_node_load_ratio",
-        "Load of a node in its worst window as a share of capacity, as planning counts it.",
-        labels=["node", "resource"],
-    )
-    for verdict in report.plan.nodes:
-        for pressure in verdict.pressures:
-            family.add_metric([verdict.node, pressure.resource.value], pressure.highest_ratio)
+def _family(
+    name: str, labels: list[str], samples: Iterable[tuple[list[str], float]]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, HELP_TEXTS[name], labels=labels)
+    for label_values, value in samples:
+        family.add_metric(label_values, value)
     return family
+
+
+def _unknown(report: CycleReport) -> Iterator[UnknownReason]:
+    return (v.reason for v in report.plan.nodes if isinstance(v.reason, UnknownReason))
+
+
+def _unrelieved(report: CycleReport) -> Iterator[NodeReason]:
+    for verdict in report.plan.nodes:
+        if verdict.node_class is NodeClass.OVERLOADED and isinstance(verdict.reason, NodeReason):
+            yield verdict.reason
+
+
+def _saturated_pools(report: CycleReport) -> int:
+    pools = {v.pool for v in report.plan.nodes if v.reason is NodeReason.POOL_SATURATED}
+    return len(pools | ({""} if report.plan.hold is HoldReason.CLUSTER_SATURATED else set()))
+
+
+def _on_hold(report: CycleReport) -> OnHold:
+    return on_hold(report.state, report.started_at)
+
+
+_Found = Callable[[CycleReport], Iterable[StrEnum | None]]
+
+# Each has one series for every value, 0 for a value that is not found.
+_COUNTS_BY_VALUE: tuple[tuple[str, str, type[StrEnum], _Found], ...] = (
+    ("desched_nodes", "class", NodeClass, lambda r: (v.node_class for v in r.plan.nodes)),
+    ("desched_unknown_nodes", "reason", UnknownReason, _unknown),
+    ("desched_unrelieved_nodes", "reason", NodeReason, _unrelieved),
+    ("desched_refusals", "reason", RefusalReason, lambda r: (x.reason for x in r.plan.refusals)),
+    ("desched_hold", "reason", HoldReason, lambda r: [r.plan.hold]),
+    ("desched_not_acting", "reason", NotActing, lambda r: [r.not_acting]),
+    ("desched_paused", "scope", PauseScope, lambda r: (p.scope for p in _on_hold(r).pauses)),
+)
+
+_NUMBERS: tuple[tuple[str, Callable[[CycleReport], float]], ...] = (
+    ("desched_unresolved_series", lambda r: r.observed.unresolved_series),
+    ("desched_saturated_pools", _saturated_pools),
+    ("desched_other_deschedulers", lambda r: len(r.other_deschedulers)),
+    ("desched_evictions_in_flight", lambda r: len(r.state.in_flight)),
+    ("desched_workloads_cooling_down", lambda r: len(_on_hold(r).cool_downs)),
+    ("desched_nodes_cooling_down", lambda r: len(_on_hold(r).cooling_nodes)),
+    ("desched_state_bytes", lambda r: len(msgspec.json.encode(r.state))),
+)
+
+# In the order of the fields of ForecastQuality.
+_FORECAST_NAMES = tuple(
+    f"desched_forecast_{name}"
+    for name in ("checks", "hit_ratio", "hit_expected_ratio", "bad_ratio", "bad_expected_ratio")
+)

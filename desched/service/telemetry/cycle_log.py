@@ -1,4 +1,4 @@
-"""The one line that each cycle leaves in the log."""
+"""What a cycle writes to the log: one line, and a warning about other deschedulers."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,28 +9,27 @@ import structlog
 from desched.model.plan import HoldReason, NodeClass, NodeVerdict
 from desched.model.report import CycleReport, EvictionVerdict, Outcome
 from desched.model.state import FAILURES, EvictionRecord
+from desched.model.text import shortened
 from desched.service.reports.on_hold import on_hold
 
 MOST_NAMES = 10
-"""Names beyond these are only counted: a line has to stay readable in a cluster of thousands."""
-
-LONGEST_DETAIL = 300
-"""Characters of what a server said: webhooks may say a lot."""
+"""Names beyond these are only counted, so that the line stays readable in a large cluster."""
 
 _log = structlog.get_logger(__name__)
 
 
 def log_cycle(report: CycleReport) -> None:
-    """Log `cycle.completed` with the essentials of the report; a hold that lasts is a warning."""
-    passes = report.plan.hold in {None, HoldReason.JUST_STARTED}
-    log = _log.info if passes else _log.warning
+    """Log `cycle.completed` with the essentials of the report, as a warning if a hold lasts."""
+    passing = report.plan.hold in {None, HoldReason.JUST_STARTED}
+    log = _log.info if passing else _log.warning
     log("cycle.completed", **essentials(report))
 
 
 def essentials(report: CycleReport) -> Mapping[str, Any]:
-    """What happened in a cycle and why, in counts; durations in seconds."""
+    """The counts and reasons of a cycle; parts that are empty are left out."""
     plan = report.plan
-    line: dict[str, Any] = {
+    unknown = _of(report, NodeClass.UNKNOWN)
+    line = {
         "cycle": report.cycle,
         "result": report.result.value,
         "mode": report.mode.value,
@@ -42,46 +41,58 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "observe_seconds": round(report.observe_seconds, 3),
         "plan_seconds": round(report.plan_seconds, 3),
     }
-    if overloaded := _first(v.node for v in _of(report, NodeClass.OVERLOADED)):
-        line["overloaded"] = overloaded
-    if unknown := _of(report, NodeClass.UNKNOWN):
-        line["unknown"] = {
+    optional = {
+        "overloaded": _first(v.node for v in _of(report, NodeClass.OVERLOADED)),
+        "unknown": {
             reason: _first(v.node for v in unknown if v.reason == reason)
             for reason in sorted({v.reason.value for v in unknown if v.reason is not None})
-        }
-    if plan.evictions:
-        line["evictions"] = [
-            f"{eviction.pod} from {eviction.node}: {eviction.reason}"
-            for eviction in plan.evictions[:MOST_NAMES]
-        ]
-    if plan.hold is not None:
-        line |= {"hold": plan.hold.value, "hold_detail": plan.hold_detail}
-    if report.not_acting is not None:
-        line |= {
-            "not_acting": report.not_acting.value,
-            "not_acting_detail": report.not_acting_detail,
-        }
-    told = {
+        },
+        "evictions": [f"{e.pod} from {e.node}: {e.reason}" for e in plan.evictions[:MOST_NAMES]],
+        "hold": plan.hold and plan.hold.value,
+        "hold_detail": plan.hold_detail,
+        "not_acting": report.not_acting and report.not_acting.value,
+        "not_acting_detail": report.not_acting_detail,
         **_obstacles(report),
         **_earlier_moves(report),
         "other_deschedulers": list(report.other_deschedulers),
     }
-    return line | {key: value for key, value in told.items() if value}
+    return line | {key: value for key, value in optional.items() if value}
 
 
 def _obstacles(report: CycleReport) -> Mapping[str, Any]:
-    """Why what was planned was not done; empty if it was, and where `not_acting` says it."""
+    """Why planned actions were not carried out; empty where `not_acting` gives the reason."""
     if report.not_acting is not None:
         return {}
     failed = [o for o in report.outcomes if o.verdict is not EvictionVerdict.EVICTED]
     return {
-        "outcomes": [_outcome(outcome)[:LONGEST_DETAIL] for outcome in failed[:MOST_NAMES]],
+        "outcomes": [shortened(_outcome(outcome)) for outcome in failed[:MOST_NAMES]],
         "taints_failed": [
-            f"{change.node}: {change.detail}"[:LONGEST_DETAIL]
+            shortened(f"{change.node}: {change.detail}")
             for change in report.taints
             if not change.done
         ][:MOST_NAMES],
     }
+
+
+class CompetitorLog:
+    """Logs when the other deschedulers in the cluster change, not in every cycle."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, ...] = ()
+
+    def publish(self, report: CycleReport) -> None:
+        """Log the other deschedulers if they differ from those of the last report."""
+        if report.other_deschedulers == self._last:
+            return
+        self._last = report.other_deschedulers
+        if self._last:
+            _log.warning(
+                "other_descheduler.found",
+                others=list(self._last),
+                meaning="two deschedulers undo each other's work; choose one",
+            )
+        else:
+            _log.info("other_descheduler.gone")
 
 
 def _outcome(outcome: Outcome) -> str:
@@ -92,17 +103,17 @@ def _outcome(outcome: Outcome) -> str:
 
 
 def _earlier_moves(report: CycleReport) -> Mapping[str, Any]:
-    """What came of earlier evictions, and what is left alone because of it; empty if nothing."""
-    alone = on_hold(report.state, report.started_at)
+    """Results of earlier evictions, and what is left alone because of them."""
+    held = on_hold(report.state, report.started_at)
     failures_first = sorted(report.settled, key=lambda record: record.result not in FAILURES)
     return {
         "settled": _counts(record.result.value for record in report.settled if record.result),
         "settled_moves": [_move(record) for record in failures_first[:MOST_NAMES]],
         "in_flight": len(report.state.in_flight),
-        "cooling_down": len(alone.cool_downs),
-        "cooling_nodes": _first(rounds.node for rounds in alone.cooling_nodes),
-        "paused": _first(str(pause) for pause in alone.pauses),
-        "awaiting_probe": _first(str(pause) for pause in alone.awaiting_probe),
+        "cooling_down": len(held.cool_downs),
+        "cooling_nodes": _first(rounds.node for rounds in held.cooling_nodes),
+        "paused": _first(str(pause) for pause in held.pauses),
+        "awaiting_probe": _first(str(pause) for pause in held.awaiting_probe),
     }
 
 

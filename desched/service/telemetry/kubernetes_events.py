@@ -6,8 +6,8 @@ from typing import Protocol
 from desched.model.cluster import PodRef
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, SUCCESSES, EvictionRecord, Pause
-from desched.service.reports.reason_texts import told
-from desched.service.telemetry.new_results import NewResults, is_told_by_this_instance
+from desched.service.reports.reason_texts import describe
+from desched.service.telemetry.new_results import NewResults, is_acting_replica
 
 
 class Announcer(Protocol):
@@ -34,23 +34,23 @@ class EventPublisher:
         self._announcer = announcer
         self._own_pod = own_pod
         self._moves = NewResults()
-        self._told_pauses: frozenset[Pause] | None = None
+        self._last_pauses: frozenset[Pause] | None = None
 
-    def tell(self, report: CycleReport) -> None:
+    def publish(self, report: CycleReport) -> None:
         """Write what is new since the last report.
 
         After an Event that could not be written the rest is left to the log: the API server has
         other troubles, and nothing waits for Events.
         """
-        if not is_told_by_this_instance(report):
+        if not is_acting_replica(report):
             return
         pauses = frozenset(pause for pause in report.state.pauses if not pause.by)
-        known = self._told_pauses
+        known = self._last_pauses
         if known is None:  # what was paused before this process began was told by another one
             known = frozenset(pause for pause in pauses if pause.since < report.started_at)
-        self._told_pauses = pauses
+        self._last_pauses = pauses
         new_pauses = sorted(pauses - known, key=lambda pause: (pause.scope, pause.subject))
-        all(self._written(new_pauses, self._moves.news(report)))  # the first failure ends it
+        all(self._written(new_pauses, self._moves.of(report)))  # the first failure ends it
 
     def _written(self, pauses: Iterable[Pause], moves: Iterable[EvictionRecord]) -> Iterator[bool]:
         own = self._own_pod
@@ -72,7 +72,7 @@ def move_note(record: EvictionRecord) -> str:
         raise ValueError(f"what became of {record.pod} is not known yet")
     replacement = record.replacement.name if record.replacement else "it"
     landed = f"{replacement} on {record.landed_on}" if record.landed_on else ""
-    sentence = told(record.result, landed)
+    sentence = describe(record.result, landed)
     return (
         f"Evicted {record.pod.name} from {record.node} at {record.evicted_at:%H:%M} UTC: "
         f"{sentence[0].lower()}{sentence[1:]}"

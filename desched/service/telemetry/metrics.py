@@ -1,4 +1,4 @@
-"""What Prometheus can scrape of desched itself."""
+"""The metrics of desched itself, for Prometheus."""
 
 import platform
 from enum import StrEnum
@@ -19,16 +19,17 @@ from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.state import MoveResult
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.cycle_gauges import CycleGauges
+from desched.service.telemetry.help_texts import HELP_TEXTS
 from desched.service.telemetry.new_results import NewResults
 
 CYCLE_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 
-# They would double the series of each counter, and nobody asks for them.
+# Creation times would double the series of each counter, and nobody uses them.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no annotation for it
 
 
 class FailedCycle(StrEnum):
-    """A cycle without a report, in one word; the label beside the results of the others."""
+    """Why a cycle has no report; a value of the label `result` like a CycleResult."""
 
     OBSERVATION_FAILED = "observation_failed"
     CONFIGURATION_FAILED = "configuration_failed"
@@ -36,7 +37,7 @@ class FailedCycle(StrEnum):
 
 
 class SkippedTick(StrEnum):
-    """Why a tick of the schedule began no cycle."""
+    """Why a tick of the schedule started no cycle."""
 
     CYCLE_RUNNING = "cycle_running"
     MISSED = "missed"
@@ -45,9 +46,9 @@ class SkippedTick(StrEnum):
 class ServiceMetrics:
     """Counters over the life of the process, and gauges of the last cycle.
 
-    Every label value that is known beforehand begins at zero, so that a first increase shows.
-    The gauges of the last cycle vanish while the cluster cannot be observed: what is not known is
-    neither zero nor what it was an hour ago.
+    Each label value that is known in advance starts at zero, so that Prometheus sees its first
+    increase. The gauges of the last cycle are absent while the cluster cannot be observed, because
+    their values are unknown then.
     """
 
     def __init__(self, mode: Mode) -> None:
@@ -56,85 +57,40 @@ class ServiceMetrics:
         self._last_cycle = CycleGauges(self._mode)
         self._registry.register(self._last_cycle)
         ProcessCollector(registry=self._registry)
-        self._cycles = Counter(
-            "desched_cycles",
-            "Cycles by what came of them.",
-            ["mode", "result"],
-            registry=self._registry,
-        )
-        self._skipped = Counter(
-            "desched_ticks_skipped",
-            "Ticks of the schedule that began no cycle.",
-            ["reason"],
-            registry=self._registry,
-        )
-        self._observation_failures = Counter(
-            "desched_observation_failures",
-            "Cycles skipped because of what could not be read.",
-            ["source"],
-            registry=self._registry,
-        )
-        self._evictions = Counter(
-            "desched_evictions",
-            "Requests to evict a pod by the answer.",
-            ["mode", "namespace", "verdict"],
-            registry=self._registry,
-        )
-        self._moves = Counter(
-            "desched_moves",
-            "Accepted evictions by what became of them.",
-            ["result"],
-            registry=self._registry,
-        )
-        self._settled = NewResults()
-        self._leadership_changes = Counter(
-            "desched_leadership_changes",
-            "How often this replica gained or lost the lease.",
-            registry=self._registry,
-        )
+        self._results = NewResults()
         self._leader: Gauge | None = None  # without an election there is no such series
-        self._memory_problems = Counter(
-            "desched_state_problems",
-            "How often what earlier cycles left behind could not be read, or not be written.",
-            registry=self._registry,
-        )
+        self._cycles = self._counter("desched_cycles", "mode", "result")
+        self._skipped = self._counter("desched_ticks_skipped", "reason")
+        self._observation_failures = self._counter("desched_observation_failures", "source")
+        self._evictions = self._counter("desched_evictions", "mode", "namespace", "verdict")
+        self._moves = self._counter("desched_moves", "result")
+        self._leadership_changes = self._counter("desched_leadership_changes")
+        self._state_problems = self._counter("desched_state_problems")
+        name = "desched_cycle_duration_seconds"
         self._duration = Histogram(
-            "desched_cycle_duration_seconds",
-            "How long a cycle took.",
-            buckets=CYCLE_SECONDS_BUCKETS,
-            registry=self._registry,
+            name, HELP_TEXTS[name], buckets=CYCLE_SECONDS_BUCKETS, registry=self._registry
         )
-        self._last_success = Gauge(
-            "desched_last_success_timestamp_seconds",
-            "When the last cycle that saw the cluster began, in Unix seconds.",
-            registry=self._registry,
-        )
-        self._policy_valid = Gauge(
-            "desched_policy_valid",
-            "1 if the policy file is in force as it is, 0 if an edit was refused.",
-            registry=self._registry,
-        )
-        self._policy_valid.set(1)  # a service does not start without one that can be used
-        self._policy_info = Gauge(
-            "desched_policy_info",
-            "The policy in force; always 1.",
-            ["source", "digest"],
-            registry=self._registry,
-        )
-        Gauge(
-            "desched_build_info",
-            "What runs; always 1.",
-            ["version", "python"],
-            registry=self._registry,
-        ).labels(__version__, platform.python_version()).set(1)
+        self._last_success = self._gauge("desched_last_success_timestamp_seconds")
+        self._policy_valid = self._gauge("desched_policy_valid")
+        self._policy_valid.set(1)  # a service does not start without a valid one
+        self._policy_info = self._gauge("desched_policy_info", "source", "digest")
+        build = self._gauge("desched_build_info", "version", "python")
+        build.labels(__version__, platform.python_version()).set(1)
         for result in (*CycleResult, *FailedCycle):
             self._cycles.labels(self._mode, result.value)
-        for reason in SkippedTick:
-            self._skipped.labels(reason.value)
-        for source in ObservationSource:
-            self._observation_failures.labels(source.value)
-        for move in MoveResult:
-            self._moves.labels(move.value)
+        for counter, values in (
+            (self._skipped, SkippedTick),
+            (self._observation_failures, ObservationSource),
+            (self._moves, MoveResult),
+        ):
+            for value in values:
+                counter.labels(value.value)
+
+    def _counter(self, name: str, *labels: str) -> Counter:
+        return Counter(name, HELP_TEXTS[name], labels, registry=self._registry)
+
+    def _gauge(self, name: str, *labels: str) -> Gauge:
+        return Gauge(name, HELP_TEXTS[name], labels, registry=self._registry)
 
     def cycle_completed(self, report: CycleReport) -> None:
         """Count a cycle and show what it found."""
@@ -143,7 +99,7 @@ class ServiceMetrics:
         self._last_success.set(report.started_at.timestamp())
         for outcome in report.outcomes:
             self._evictions.labels(self._mode, outcome.pod.namespace, outcome.verdict.value).inc()
-        for record in self._settled.news(report):
+        for record in self._results.of(report):
             if record.result is not None:
                 self._moves.labels(record.result.value).inc()
         self._last_cycle.report = report
@@ -159,27 +115,24 @@ class ServiceMetrics:
         self.cycle_failed(FailedCycle.OBSERVATION_FAILED)
 
     def tick_skipped(self, reason: SkippedTick) -> None:
-        """Count a tick that began no cycle."""
+        """Count a tick that started no cycle."""
         self._skipped.labels(reason.value).inc()
 
     def policy_read(self, reading: PolicyReading) -> None:
-        """Show which policy is in force, and whether the file is."""
+        """Show which policy is in force, and whether the file is valid."""
         self._policy_valid.set(0 if reading.problem else 1)
         if reading.news:
             self._policy_info.clear()
             self._policy_info.labels(reading.policy.source, reading.policy.digest).set(1)
 
     def leadership_changed(self, *, leading: bool) -> None:
-        """Show whether this replica may act; the first call says how it begins.
+        """Show whether this replica may act; the first call sets the initial state.
 
-        A replica that may act no more forgets its last cycle: another one tells how things stand.
+        A replica that loses the lease drops the gauges of its last cycle, because the new leader
+        exposes current ones.
         """
         if self._leader is None:
-            self._leader = Gauge(
-                "desched_leader",
-                "1 while this replica holds the lease and so may evict, 0 while it may not.",
-                registry=self._registry,
-            )
+            self._leader = self._gauge("desched_leader")
         else:
             self._leadership_changes.inc()
         self._leader.set(1 if leading else 0)
@@ -188,8 +141,8 @@ class ServiceMetrics:
 
     def state_problem(self) -> None:
         """Count a state that could not be read or written."""
-        self._memory_problems.inc()
+        self._state_problems.inc()
 
     def exposition(self) -> bytes:
-        """All of it in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -14,14 +14,14 @@ class NewResults:
     def __init__(self) -> None:
         self._known: frozenset[PodRef] = frozenset()
 
-    def news(self, report: CycleReport) -> tuple[EvictionRecord, ...]:
+    def of(self, report: CycleReport) -> tuple[EvictionRecord, ...]:
         """The moves whose result became known; none unless this instance is the one that acts."""
-        if not is_told_by_this_instance(report):
+        if not is_acting_replica(report):
             return ()
         known, self._known = self._known, frozenset(record.pod for record in report.settled)
         return tuple(record for record in report.settled if record.pod not in known)
 
 
-def is_told_by_this_instance(report: CycleReport) -> bool:
+def is_acting_replica(report: CycleReport) -> bool:
     """Whether moves and pauses are for this instance to tell: the others see the same."""
     return report.mode is Mode.EVICT and report.not_acting is not NotActing.NOT_LEADING

@@ -115,7 +115,7 @@ def test_the_status_reads_the_memory_and_the_lease_and_writes_nothing(server, se
     )
     server.answer = lambda r: Reply(body=lease) if "leases" in r.path else found
     text = run("status", settings)
-    assert "pool gpu until it is resumed (begun by alice" in text
+    assert "pool gpu until it is resumed (started by alice" in text
     assert "desched-1" in text
     assert 'context "lab"' in text
     assert {request.method for request in server.requests} == {"GET"}

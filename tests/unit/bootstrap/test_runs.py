@@ -10,7 +10,7 @@ import yaml
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.events import EventWriter
-from desched.bootstrap.runs import Ending, decide, run, schedule_of
+from desched.bootstrap.runs import Ending, intent_of, run, schedule_of
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.report import Mode
 from desched.settings import load_settings
@@ -38,13 +38,13 @@ OUTSIDE = 'context "kind" (https://127.0.0.1:6443)'
 def test_it_evicts_in_a_cluster_unless_told_not_to_and_outside_only_if_told_to(
     flags, in_cluster, mode
 ):
-    intent = decide(load_settings(flags), in_cluster=in_cluster, target=OUTSIDE)
+    intent = intent_of(load_settings(flags), in_cluster=in_cluster, target=OUTSIDE)
     assert intent.mode is mode
     assert OUTSIDE in intent.notice
 
 
 def test_an_unasked_dry_run_says_which_flag_would_evict():
-    assert "--evict" in decide(load_settings({}), in_cluster=False, target=OUTSIDE).notice
+    assert "--evict" in intent_of(load_settings({}), in_cluster=False, target=OUTSIDE).notice
 
 
 def test_the_schedule_is_every_five_minutes_unless_said_otherwise():

@@ -111,10 +111,10 @@ def test_details_do_not_pass_for_lines_of_the_summary() -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_how_things_stand_is_told_harmlessly(form: Any) -> None:
     lease = LeaseRecord("desched-0", 15, 1, STARTED_AT, STARTED_AT, "7")
-    standing = Status(
+    status = Status(
         STARTED_AT, "here", "ConfigMap", FOLLOWED_UP.state, "a problem", lease, "another"
     )
-    harmless(render_status(poisoned(standing), form))
+    harmless(render_status(poisoned(status), form))
 
 
 def test_the_exposition_can_be_read_whatever_nodes_are_called() -> None:

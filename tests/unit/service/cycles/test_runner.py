@@ -60,7 +60,7 @@ def runner_for(simulation, editor, mode=Mode.EVICT):
 def test_a_report_goes_to_every_sink_and_cycles_are_numbered(simulation, editor):
     first, second = [], []
     runner = runner_for(simulation, editor, Mode.DRY_RUN)
-    runner.report_to(first.append, second.append)
+    runner.on_report(first.append, second.append)
     reports = [runner.run(), runner.run()]
     assert first == second == reports
     assert [report.cycle for report in reports] == [1, 2]
@@ -83,7 +83,7 @@ def test_a_first_policy_that_does_not_suit_the_cluster_is_refused(simulation, ed
 def test_a_later_one_gives_way_to_the_last_good_policy(simulation, editor):
     told = []
     runner = runner_for(simulation, editor, Mode.DRY_RUN)
-    runner.tell_policy_to(told.append)
+    runner.on_policy(told.append)
     runner.run()
     editor.policy = with_unknown_class(POLICY)
     assert runner.run().result is CycleResult.PLANNED
@@ -103,8 +103,8 @@ def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, edit
     state = StateKeeper(None, world.clock, Mode.DRY_RUN, State())
     info = CycleInfo(0, Mode.DRY_RUN, "simulated")
     runner = CycleRunner(world, PolicyFile(editor.load), state, info)
-    runner.tell_policy_to(told.append)
-    runner.report_to(told.append)
+    runner.on_policy(told.append)
+    runner.on_report(told.append)
     with pytest.raises(ObservationError):
         runner.run()
     (reading,) = told

@@ -324,7 +324,7 @@ def test_who_cannot_release_acts_no_more_all_the_same(replica, lease):
 
 def test_gaining_and_losing_are_logged_and_told_once_each(replica, lease, clock):
     a, told = replica("a"), []
-    a.tell(told.append)
+    a.on_change(told.append)
     with capture_logs() as logs:
         contend(clock, 6, a)
         lease.refuse("the API server answered 403")
@@ -376,7 +376,7 @@ def test_a_listener_that_raises_ends_nothing(replica, clock):
     def listener(_):
         raise RuntimeError("a bug")
 
-    a.tell(listener)
+    a.on_change(listener)
     contend(clock, 6, a)
     assert a.may_act()
 
@@ -391,7 +391,7 @@ def threaded(lease, retry_period_seconds=0.005, random=lambda: 0.0):
 
 def test_the_thread_leads_meanwhile_and_releases_at_the_end(lease):
     a, leads = threaded(lease), threading.Event()
-    a.tell(lambda change: leads.set() if change.leading else None)
+    a.on_change(lambda change: leads.set() if change.leading else None)
     with a.contended():
         assert leads.wait(PATIENCE_SECONDS)
         assert lease.stored.holder == "a"
@@ -413,7 +413,7 @@ def test_the_thread_survives_errors_of_every_kind(lease):
     shaky = Shaky()
     shaky.stored = lease.stored
     a = threaded(shaky)
-    a.tell(lambda change: leads.set() if change.leading else None)
+    a.on_change(lambda change: leads.set() if change.leading else None)
     with a.contended():
         assert leads.wait(PATIENCE_SECONDS)
 

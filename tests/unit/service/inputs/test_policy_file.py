@@ -27,7 +27,7 @@ def policy_file(path):
 
 def look(policy_file):
     """What a cycle does that goes well."""
-    reading = policy_file.tell(policy_file.read())
+    reading = policy_file.mark_news(policy_file.read())
     policy_file.accept(reading)
     return reading
 

@@ -35,12 +35,12 @@ WEB = EvictionRecord(
 )
 
 
-def standing(state: State | None, **fields) -> Status:
+def status(state: State | None, **fields) -> Status:
     return Status(NOW, 'context "prod"', "ConfigMap desched-system/desched-state", state, **fields)
 
 
 def said(title: str, state: State | None, **fields) -> list[str]:
-    (lines,) = [lines for name, lines in sections(standing(state, **fields)) if name == title]
+    (lines,) = [lines for name, lines in sections(status(state, **fields)) if name == title]
     return list(lines)
 
 
@@ -52,19 +52,19 @@ def changed(record: EvictionRecord, **fields) -> EvictionRecord:
 
 
 def test_before_the_first_cycle_it_says_that_there_is_no_memory():
-    titles = [title for title, _ in sections(standing(None))]
+    titles = [title for title, _ in sections(status(None))]
     assert titles == ["leader", "state"]
     assert "none yet" in said("state", None)[0]
 
 
 def test_a_memory_that_cannot_be_used_comes_first_and_is_not_called_absent():
-    found = list(sections(standing(None, problem="It is damaged.")))
+    found = list(sections(status(None, problem="It is damaged.")))
     assert found[0] == ("PROBLEM", ["It is damaged."])
     assert [title for title, _ in found] == ["PROBLEM", "leader"]
 
 
 def test_where_nothing_rests_each_section_says_so():
-    lines = dict(sections(standing(State())))
+    lines = dict(sections(status(State())))
     assert lines["last cycle"] == ["none yet"]
     for title in ("pauses", "cool-downs", "cooling nodes"):
         assert lines[title] == ["none"]
@@ -97,17 +97,20 @@ def test_the_last_cycle_says_when_who_what_and_why_it_does_not_act():
     [
         (
             Pause(PauseScope.EVERYTHING, NOW - MINUTE, None, why="storage work", by="alice"),
-            "everything until it is resumed (begun by alice 60 s ago (11:59 UTC)): storage work",
+            "everything until it is resumed (started by alice 60 s ago (11:59 UTC)): storage work",
         ),
         (
             Pause(PauseScope.WORKLOAD, NOW, NOW + 90 * MINUTE, "shop/web", by="alice"),
-            "workload shop/web ends in 1 h 30 min (13:30 UTC) (begun by alice 0 s ago (12:00 UTC))",
+            (
+                "workload shop/web ends in 1 h 30 min (13:30 UTC) "
+                "(started by alice 0 s ago (12:00 UTC))"
+            ),
         ),
         (
             Pause(PauseScope.POOL, NOW - 40 * MINUTE, NOW - 10 * MINUTE, "gpu", why="failures"),
             (
-                "pool gpu was over 10 min ago (11:50 UTC); a single move tries it out before "
-                "others follow (begun by itself 40 min ago (11:20 UTC)): failures"
+                "pool gpu ended 10 min ago (11:50 UTC); one careful move must succeed before "
+                "others follow (started automatically 40 min ago (11:20 UTC)): failures"
             ),
         ),
     ],
@@ -122,15 +125,15 @@ def test_a_pause_says_until_when_by_whom_and_why(pause, line):
         (
             WEB,
             (
-                "is leaving n1, asked 5 min ago (11:55 UTC), expected on n2; judged at the latest "
-                "in 6 min (12:06 UTC)"
+                "is leaving n1, eviction requested 5 min ago (11:55 UTC), expected on n2; judged "
+                "in 6 min (12:06 UTC) at the latest"
             ),
         ),
         (
             changed(WEB, left_at=NOW - 2 * MINUTE),
             (
-                "left n1 2 min ago (11:58 UTC), expected on n2; judged at the latest in 6 min "
-                "(12:06 UTC)"
+                "left n1 2 min ago (11:58 UTC), expected on n2; judged in 6 min "
+                "(12:06 UTC) at the latest"
             ),
         ),
         (
@@ -143,8 +146,8 @@ def test_a_pause_says_until_when_by_whom_and_why(pause, line):
                 probe=True,
             ),
             (
-                "left n1 2 min ago (11:58 UTC), replaced by shop/web-2 on n3 (tries out whether a "
-                "pause can end)"
+                "left n1 2 min ago (11:58 UTC), replaced by shop/web-2 on n3 (the probe after a "
+                "pause)"
             ),
         ),
     ],
@@ -196,14 +199,17 @@ def test_forecasts_are_told_beside_what_came_of_them():
     [
         ({}, "no leader election"),
         ({"lease_problem": "403"}, "not known: 403"),
-        ({"lease": LeaseRecord("", 15)}, "nobody; the last one has released the Lease"),
+        ({"lease": LeaseRecord("", 15)}, "none; the last leader released the Lease"),
         (
             {"lease": LeaseRecord("a", 15, renewed_at=NOW - timedelta(seconds=3))},
             "a, renewed 3 s ago (11:59 UTC)",
         ),
         (
             {"lease": LeaseRecord("a", 15, renewed_at=NOW - 5 * MINUTE)},
-            "a, renewed 5 min ago (11:55 UTC), which is too long: nobody acts, or clocks differ",
+            (
+                "a, renewed 5 min ago (11:55 UTC), which is too long ago: no replica acts, or the "
+                "clocks differ"
+            ),
         ),
     ],
 )
@@ -220,7 +226,7 @@ def test_long_lists_are_cut_and_counted():
 
 # --- formats ---------------------------------------------------------------------------------
 
-BUSY = standing(
+BUSY = status(
     State(
         evictions=(WEB,),
         since=NOW,
@@ -245,7 +251,7 @@ def test_a_table_moves_no_cursor_and_fits_a_terminal():
 
 def test_of_several_lines_each_has_a_mark():
     cool_downs = tuple(CoolDown(str(i), f"w{i}", NOW + MINUTE) for i in range(2))
-    text = render_status(standing(State(cool_downs=cool_downs)), "table")
+    text = render_status(status(State(cool_downs=cool_downs)), "table")
     assert text.count("•") == 2
     assert "• w0 ends in" in text
     assert "• w1 ends in" in text
@@ -253,7 +259,7 @@ def test_of_several_lines_each_has_a_mark():
 
 def test_text_that_looks_like_markup_is_shown_as_it_is():
     cycle = LastCycle(NOW, "desched-1", "evict", "held", not_acting="[bold]x[/bold] [/red]")
-    text = render_status(standing(State(last_cycle=cycle)), "table")
+    text = render_status(status(State(last_cycle=cycle)), "table")
     assert "[bold]x[/bold] [/red]" in text
 
 
@@ -272,5 +278,5 @@ def test_json_and_yaml_have_the_same_content_with_every_field():
 
 
 def test_without_a_memory_json_says_null_and_why():
-    document = json.loads(render_status(standing(None, problem="It is damaged."), "json"))
+    document = json.loads(render_status(status(None, problem="It is damaged."), "json"))
     assert (document["state"], document["problem"]) == (None, "It is damaged.")

@@ -4,7 +4,8 @@ from structlog.testing import capture_logs
 from desched.model.plan import HoldReason, NodeClass, NodeVerdict, RefusalReason
 from desched.model.report import CycleResult, EvictionVerdict, NotActing, Outcome, TaintChange
 from desched.model.state import MoveResult
-from desched.service.telemetry.cycle_log import LONGEST_DETAIL, MOST_NAMES, essentials, log_cycle
+from desched.model.text import LONGEST_DETAIL
+from desched.service.telemetry.cycle_log import MOST_NAMES, CompetitorLog, essentials, log_cycle
 from tests.unit.service.example_reports import BACK, FOLLOWED_UP, HELD, REPORT, STARTED_AT, record
 
 
@@ -122,3 +123,33 @@ def test_a_hold_is_a_warning_unless_it_passes_by_itself():
         log_cycle(HELD)
         log_cycle(msgspec.structs.replace(HELD, plan=starting))
     assert [line["log_level"] for line in lines] == ["warning", "info"]
+
+
+# --- other deschedulers ----
+
+VOLCANO = "Volcano descheduler in volcano-system"
+
+
+def logged(*sightings):
+    """What is logged over reports in which these other deschedulers are seen."""
+    log = CompetitorLog()
+    with capture_logs() as lines:
+        for others in sightings:
+            log.publish(msgspec.structs.replace(REPORT, other_deschedulers=others))
+    return [(line["event"], line["log_level"]) for line in lines]
+
+
+def test_a_cluster_without_others_is_not_worth_a_line():
+    assert logged((), ()) == []
+
+
+def test_another_descheduler_is_a_warning_once():
+    assert logged((VOLCANO,), (VOLCANO,)) == [("other_descheduler.found", "warning")]
+
+
+def test_a_change_is_logged_again_and_the_end_too():
+    assert logged((VOLCANO,), (VOLCANO, "x in y"), ()) == [
+        ("other_descheduler.found", "warning"),
+        ("other_descheduler.found", "warning"),
+        ("other_descheduler.gone", "info"),
+    ]

@@ -28,7 +28,7 @@ def writer():
 
 
 @pytest.fixture
-def announcements(writer):
+def publisher(writer):
     return EventPublisher(writer, OWN_POD)
 
 
@@ -48,34 +48,34 @@ def settled(*records):
     return msgspec.structs.replace(REPORT, settled=records)
 
 
-def test_each_settled_move_is_told_once_failures_first(announcements, writer):
-    announcements.tell(FOLLOWED_UP)
-    announcements.tell(REPORT)
+def test_each_settled_move_is_told_once_failures_first(publisher, writer):
+    publisher.publish(FOLLOWED_UP)
+    publisher.publish(REPORT)
     assert moves(writer) == ["web-2", "web-1"]
 
 
-def test_a_move_that_is_judged_again_is_not_told_again(announcements, writer):
-    announcements.tell(settled(LANDED))
-    announcements.tell(settled(LANDED, BACK))
+def test_a_move_that_is_judged_again_is_not_told_again(publisher, writer):
+    publisher.publish(settled(LANDED))
+    publisher.publish(settled(LANDED, BACK))
     assert moves(writer) == ["web-1", "web-2"]
 
 
-def test_what_speaks_neither_for_nor_against_a_move_is_not_told(announcements, writer):
-    announcements.tell(settled(record("web-4", MoveResult.NOT_WANTED)))
+def test_what_speaks_neither_for_nor_against_a_move_is_not_told(publisher, writer):
+    publisher.publish(settled(record("web-4", MoveResult.NOT_WANTED)))
     assert moves(writer) == []
 
 
 @pytest.mark.parametrize("fields", [{"mode": Mode.DRY_RUN}, {"not_acting": NotActing.NOT_LEADING}])
-def test_only_the_instance_that_acts_tells(announcements, writer, fields):
-    announcements.tell(msgspec.structs.replace(FOLLOWED_UP, **fields))
+def test_only_the_instance_that_acts_tells(publisher, writer, fields):
+    publisher.publish(msgspec.structs.replace(FOLLOWED_UP, **fields))
     assert moves(writer) == []
     assert pauses(writer) == []
 
 
-def test_a_pause_that_began_by_itself_is_told_on_its_own_pod_once(announcements, writer):
-    announcements.tell(REPORT)
-    announcements.tell(paused(POOL_PAUSE))
-    announcements.tell(paused(POOL_PAUSE))
+def test_a_pause_that_began_by_itself_is_told_on_its_own_pod_once(publisher, writer):
+    publisher.publish(REPORT)
+    publisher.publish(paused(POOL_PAUSE))
+    publisher.publish(paused(POOL_PAUSE))
     assert pauses(writer) == [
         (
             "desched-0",
@@ -86,29 +86,29 @@ def test_a_pause_that_began_by_itself_is_told_on_its_own_pod_once(announcements,
     ]
 
 
-def test_a_pause_that_is_renewed_is_told_again(announcements, writer):
-    announcements.tell(paused(POOL_PAUSE))
+def test_a_pause_that_is_renewed_is_told_again(publisher, writer):
+    publisher.publish(paused(POOL_PAUSE))
     renewed = msgspec.structs.replace(POOL_PAUSE, until=STARTED_AT + 2 * HOUR, level=1)
-    announcements.tell(paused(renewed))
+    publisher.publish(paused(renewed))
     assert len(pauses(writer)) == 2
 
 
-def test_a_pause_from_before_the_start_or_by_a_person_is_not_told(announcements, writer):
+def test_a_pause_from_before_the_start_or_by_a_person_is_not_told(publisher, writer):
     before = msgspec.structs.replace(POOL_PAUSE, since=STARTED_AT - HOUR)
     person = Pause(PauseScope.EVERYTHING, STARTED_AT, None, by="alice")
-    announcements.tell(paused(before, person))
+    publisher.publish(paused(before, person))
     assert pauses(writer) == []
 
 
 def test_outside_a_pod_pauses_have_no_place_to_be_told(writer):
-    EventPublisher(writer, None).tell(FOLLOWED_UP)
+    EventPublisher(writer, None).publish(FOLLOWED_UP)
     assert pauses(writer) == []
     assert moves(writer) == ["web-2", "web-1"]
 
 
-def test_after_an_event_that_could_not_be_written_no_other_is_tried(announcements, writer):
+def test_after_an_event_that_could_not_be_written_no_other_is_tried(publisher, writer):
     writer.settled.return_value = False
-    announcements.tell(FOLLOWED_UP)
+    publisher.publish(FOLLOWED_UP)
     assert moves(writer) == ["web-2"]
 
 

@@ -18,9 +18,8 @@ from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import pruned
 from desched.policy.durations import duration_seconds
 from desched.ports import Clock, StateStore
-from desched.service.reports.formatting import count, plain
+from desched.service.reports.formatting import clock_time, count, plain, span
 from desched.service.reports.status import pause_line, pause_origin
-from desched.service.reports.times import clock_time, span
 
 ATTEMPTS = 5
 """At a change that somebody else gets in between of."""
@@ -44,10 +43,10 @@ class OperatorContext(NamedTuple):
     stderr: TextIO
 
 
-Order = Callable[[OperatorContext], None]
+PauseCommand = Callable[[OperatorContext], None]
 
 
-def pausing(flags: Mapping[str, str]) -> Order:
+def pausing(flags: Mapping[str, str]) -> PauseCommand:
     """The order to pause what the flags say.
 
     Raises:
@@ -57,25 +56,25 @@ def pausing(flags: Mapping[str, str]) -> Order:
     lasting = _lasting(flags["for"]) if "for" in flags else None
     why = plain(flags.get("because", ""))[:LONGEST_REASON]
 
-    def order(desk: OperatorContext) -> None:
+    def command(context: OperatorContext) -> None:
         def change(state: State, now: datetime) -> tuple[State, Pause]:
             until = now + lasting if lasting else None
-            pause = Pause(scope.kind, now, until, scope.subject, why, desk.by)
+            pause = Pause(scope.kind, now, until, scope.subject, why, context.by)
             return with_pause(state, pause), pause
 
-        pause, now = _changed(desk, change)
+        pause, now = _changed(context, change)
         if pause.until is None:
             until = f"until it is resumed (`desched resume{_flag(scope)}`)"
         else:
             until = f"until {clock_time(pause.until, now)} ({span(pause.until - now)})"
-        desk.stdout.write(
+        context.stdout.write(
             f"Paused {scope} {until}. Evictions under way are finished; no new one begins.\n"
         )
 
-    return order
+    return command
 
 
-def resuming(flags: Mapping[str, str]) -> Order:
+def resuming(flags: Mapping[str, str]) -> PauseCommand:
     """The order to resume what the flags say.
 
     Raises:
@@ -85,17 +84,17 @@ def resuming(flags: Mapping[str, str]) -> Order:
         raise ConfigurationError("--all ends every pause; leave out --workload and --pool.")
     scope = None if "all" in flags else _scope(flags)
 
-    def order(desk: OperatorContext) -> None:
+    def command(context: OperatorContext) -> None:
         def change(state: State, now: datetime) -> tuple[State, Resumption]:
             del now
             resumption = resumed(state, scope) if scope else all_resumed(state)
             return resumption.state if resumption.changed else state, resumption
 
-        resumption, now = _changed(desk, change)
+        resumption, now = _changed(context, change)
         for line in _ended(resumption, scope, now):
-            desk.stdout.write(f"{plain(line)}\n")
+            context.stdout.write(f"{plain(line)}\n")
 
-    return order
+    return command
 
 
 def _ended(resumption: Resumption, scope: Scope | None, now: datetime) -> list[str]:
@@ -118,7 +117,7 @@ def _names(names: list[str], most: int = 10) -> str:
 
 
 def _changed(
-    desk: OperatorContext, change: Callable[[State, datetime], tuple[State, T]]
+    context: OperatorContext, change: Callable[[State, datetime], tuple[State, T]]
 ) -> tuple[T, datetime]:
     """Load, change and save until nobody gets in between; what has not changed is not saved.
 
@@ -127,18 +126,18 @@ def _changed(
         ObservationError: it could not be read, or it is not known whether it was written.
     """
     for attempt in range(ATTEMPTS):
-        if attempt and desk.clock.wait(PAUSE_SECONDS):
+        if attempt and context.clock.wait(PAUSE_SECONDS):
             break
-        stored = desk.store.load()
-        now = desk.clock.now()
+        stored = context.store.load()
+        now = context.clock.now()
         if stored.problem:
-            desk.stderr.write(f"desched: {plain(stored.problem)}\n")
+            context.stderr.write(f"desched: {plain(stored.problem)}\n")
         # Without a state nobody knows what was evicted before.
         before = stored.state or State(since=now)
-        after, told = change(before, now)
+        after, result = change(before, now)
         try:
             if after != before:
-                desk.store.save(pruned(after, now))
+                context.store.save(pruned(after, now))
         except StateConflict:
             continue
         except StateRefused as error:
@@ -146,7 +145,7 @@ def _changed(
         except StopActing as error:
             message = f"{error} See whether it holds with `desched status`."
             raise ObservationError(ObservationSource.CLUSTER, message) from error
-        return told, now
+        return result, now
     raise ObservationError(
         ObservationSource.CLUSTER,
         f"The state was changed by others at each of {ATTEMPTS} attempts, so nothing was written; "

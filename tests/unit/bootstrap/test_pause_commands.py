@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from desched.bootstrap.orders import ATTEMPTS, OperatorContext, pausing, resuming
+from desched.bootstrap.pause_commands import ATTEMPTS, OperatorContext, pausing, resuming
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.state import CoolDown, NodeRounds, Pause, PauseScope, State
 from desched.simulation.clock import VirtualClock
@@ -148,8 +148,8 @@ def test_a_resume_ends_its_pause_and_says_what_is_still_paused():
         msgspec.structs.replace(REMEMBERED, pauses=(pause(PauseScope.EVERYTHING), pool))
     )
     assert office.give(resuming({})).splitlines() == [
-        "Ended the pause of everything, begun by alice 0 s ago (12:00 UTC).",
-        "Still paused: pool gpu ends in 1 h (13:00 UTC) (begun by alice 0 s ago (12:00 UTC)).",
+        "Ended the pause of everything, started by alice 0 s ago (12:00 UTC).",
+        "Still paused: pool gpu ends in 1 h (13:00 UTC) (started by alice 0 s ago (12:00 UTC)).",
     ]
     assert office.state.pauses == (pool,)
 
@@ -171,7 +171,7 @@ def test_all_ends_pauses_cool_downs_of_workloads_and_nodes():
     )
     office = Office(state)
     assert office.give(resuming({"all": ""})).splitlines() == [
-        "Ended the pause of pool gpu, begun by itself 0 s ago (12:00 UTC).",
+        "Ended the pause of pool gpu, started automatically 0 s ago (12:00 UTC).",
         "Ended the cool-down of Deployment shop/web.",
         "Forgot the rounds of n1.",
     ]

@@ -2,7 +2,7 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from desched.service.reports.times import clock_time, moment, span
+from desched.service.reports.formatting import clock_time, moment, span
 from tests.builders import NOW
 
 

@@ -24,17 +24,17 @@ def steering(mode, *changes):
     return msgspec.structs.replace(REPORT, mode=mode, plan=plan, taints=changes)
 
 
-def test_without_steering_nothing_is_said_of_it():
+def test_without_steering_there_is_no_section_about_it():
     assert "oft taint" not in printed(REPORT)
 
 
-def test_a_dry_run_says_once_which_nodes_would_have_the_taint_and_why():
+def test_a_dry_run_lists_each_node_that_would_get_the_taint_once_with_the_reason():
     text = printed(steering(Mode.DRY_RUN))
-    assert text.count("te1 would have it: the replacement of shop/web-1 …") == 1
+    assert text.count("te1 would get it: the replacement of shop/web-1 …") == 1
     assert "kept off te1, te3 by soft taints" in text
 
 
-def test_a_run_says_what_was_set_what_went_and_what_did_not():
+def test_a_run_lists_taints_that_were_set_or_removed_or_could_not_be():
     text = printed(
         steering(
             Mode.EVICT,
@@ -44,6 +44,6 @@ def test_a_run_says_what_was_set_what_went_and_what_did_not():
         )
     )
     assert "te1 has it: a move needs it" in text
-    assert "te2 has lost it: its time is over" in text
-    assert "te3 was to get it (a move needs it), and did not: 403" in text
-    assert "would have it" not in text
+    assert "te2 lost it: its time is over" in text
+    assert "te3 did not get it (a move needs it): 403" in text
+    assert "would get it" not in text
