@@ -124,7 +124,7 @@ class Outcome:
     evictions: Sequence[Evicted]
     pending_minutes: float
     came_back: int
-    landed_hot: int
+    landed_overloaded: int
     seconds: float
     tally: Tally = field(default_factory=Tally)
 
@@ -330,7 +330,7 @@ def _table(found: dict[str, list[Outcome]]) -> None:
             _share([day.workload_repeats for day in days], counts),
             _share([day.pod_repeats for day in days], counts),
             _share([day.came_back for day in days], counts),
-            _share([day.landed_hot for day in days], counts),
+            _share([day.landed_overloaded for day in days], counts),
             f"{statistics.median(day.tally.taints for day in days):.0f}",
             f"{statistics.median(day.pending_minutes for day in days):.0f}",
             f"{statistics.median(day.seconds for day in days):.1f}",

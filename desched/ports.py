@@ -8,39 +8,15 @@ import msgspec
 
 from desched.model.cluster import (
     ClusterState,
-    Node,
-    Owner,
-    Pod,
-    PodDisruptionBudget,
     PodRef,
-    Workload,
 )
 from desched.model.load import ClusterLoad
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
+from desched.model.snapshot import FreshLook
 from desched.model.state import State
 from desched.model.stored_state import StoredState
 from desched.policy.policy import Policy
-
-
-class FreshLook(msgspec.Struct, frozen=True):
-    """A pod as it is just before its eviction, with what decides on it.
-
-    `node` is None if the pod has none or it is gone. `workload` is None if there is none, or its
-    kind is not understood; then `controller_owner` may name the owner of the pod's controller, as
-    `ClusterState.controller_owners` does. `budgets` are all those of its namespace.
-    """
-
-    pod: Pod
-    node: Node | None
-    workload: Workload | None
-    controller_owner: Owner | None
-    budgets: tuple[PodDisruptionBudget, ...]
-
-    @property
-    def charged(self) -> tuple[PodDisruptionBudget, ...]:
-        """The budgets that an eviction of the pod is charged to."""
-        return tuple(budget for budget in self.budgets if budget.covers(self.pod))
 
 
 class ClusterReader(Protocol):

@@ -17,9 +17,10 @@ from desched.eviction.journal import Journal
 from desched.eviction.pacing import Patience, Rate, is_ahead
 from desched.model.plan import Plan, PlannedEviction, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
+from desched.model.snapshot import FreshLook
 from desched.planning.confirmation import reconsider
 from desched.planning.eligibility.context import EligibilityContext, Refused
-from desched.ports import EvictionAnswer, FreshLook, World
+from desched.ports import EvictionAnswer, World
 
 MOST_TRIES = 6
 """So often an eviction is tried in one cycle; each try is at most one request."""

@@ -7,7 +7,7 @@ from desched.model.state import SUCCESSES, EvictionRecord, ForecastCheck, MoveRe
 from desched.model.stored_state import LONGEST_REMEMBERED, MOST_FORECASTS
 from desched.planning.placement.forecast_trust import foreseen, foreseen_probability
 
-_BAD = frozenset({MoveResult.LANDED_HOT, MoveResult.BACK_ON_SOURCE})
+_BAD = frozenset({MoveResult.LANDED_OVERLOADED, MoveResult.BACK_ON_SOURCE})
 _TOLD = SUCCESSES | _BAD
 
 

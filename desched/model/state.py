@@ -22,7 +22,7 @@ class MoveResult(StrEnum):
 
     LANDED_AS_FORECAST = "landed_as_forecast"
     LANDED_ELSEWHERE = "landed_elsewhere"  # not where expected, but on a node that bears it
-    LANDED_HOT = "landed_hot"  # on a node that is overloaded
+    LANDED_OVERLOADED = "landed_overloaded"  # on a node that is overloaded
     BACK_ON_SOURCE = "back_on_source"
     STILL_PENDING = "still_pending"  # no node has accepted the replacement in time
     NOT_READY = "not_ready"  # the replacement has a node, and was not Ready in time
@@ -36,7 +36,7 @@ class MoveResult(StrEnum):
 SUCCESSES = frozenset({MoveResult.LANDED_AS_FORECAST, MoveResult.LANDED_ELSEWHERE})
 FAILURES = frozenset(
     {
-        MoveResult.LANDED_HOT,
+        MoveResult.LANDED_OVERLOADED,
         MoveResult.BACK_ON_SOURCE,
         MoveResult.STILL_PENDING,
         MoveResult.NOT_READY,

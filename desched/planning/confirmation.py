@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta
 
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
+from desched.model.snapshot import FreshLook
 from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.planning.eligibility.rules import refuse
 from desched.planning.overload.scope import out_of_scope
-from desched.ports import FreshLook
 
 LONGEST_LOAD_AGE = timedelta(minutes=5)
 """Of long windows; a short one is over sooner, and then says nothing about the present."""

@@ -18,7 +18,7 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.resources import Amounts
-from desched.ports import FreshLook
+from desched.model.snapshot import FreshLook
 from desched.simulation.budgets import BudgetStatus, SimulatedBudget
 from desched.simulation.clock import VirtualClock
 from desched.simulation.history import IDLE, LoadHistory, Usage, UsageSeries

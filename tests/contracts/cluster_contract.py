@@ -8,7 +8,8 @@ import pytest
 
 from desched.model.cluster import Pod, PodDisruptionBudget, PodRef
 from desched.model.report import EvictionVerdict
-from desched.ports import ClusterReader, EvictionAnswer, Evictor, FreshLook
+from desched.model.snapshot import FreshLook
+from desched.ports import ClusterReader, EvictionAnswer, Evictor
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 

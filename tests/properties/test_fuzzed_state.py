@@ -63,7 +63,9 @@ MEMORY = State(
         ),
     ),
     since=NOW - 60 * MINUTE,
-    cool_downs=(CoolDown("uid-db", "StatefulSet shop/db", NOW - MINUTE, 2, MoveResult.LANDED_HOT),),
+    cool_downs=(
+        CoolDown("uid-db", "StatefulSet shop/db", NOW - MINUTE, 2, MoveResult.LANDED_OVERLOADED),
+    ),
     nodes=(NodeRounds("te1", 1, NOW - 20 * MINUTE, None, NOW - 19 * MINUTE, 0.2),),
     pauses=(
         Pause(PauseScope.POOL, NOW - MINUTE, NOW + MINUTE, "gpu", "two moves failed"),

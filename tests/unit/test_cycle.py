@@ -12,12 +12,12 @@ from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.load import ClusterLoad
 from desched.model.plan import HoldReason, PlannedEviction
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
-from desched.model.snapshot import Snapshot
+from desched.model.snapshot import FreshLook, Snapshot
 from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, PauseScope, State
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
-from desched.ports import EvictionAnswer, FreshLook, World
+from desched.ports import EvictionAnswer, World
 from tests.builders import NOW, load, node, pod, policy, reasons, rule, snapshot
 
 DEEP = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))

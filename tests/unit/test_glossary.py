@@ -38,7 +38,7 @@ ENGLISH = """
     came checks clocks compatibility competitor context contradictory counts covered critical
     current data departed deschedulers differ do earlier elsewhere evaluated everything excluded
     exhausted failed feedback few finite first fits forbidden forward free gone grace grouped
-    history implausible just keeper late list long look many maximum measurement needed never
+    help history implausible just keeper late list long look many maximum measurement needed never
     new no not nothing of old on one orders other outside over partial period prefers present
     problems questions reason recent recently removed replaced requested room selected several
     single stale started stayed still stopped taken throttled times to too total under
@@ -46,13 +46,10 @@ ENGLISH = """
 """
 """They need no explanation."""
 
-ON_THEIR_WAY_OUT = "judging wording"
+ON_THEIR_WAY_OUT = "wording"
 """Names of modules that the glossary should not have to explain."""
 
-HOT = "hot"
-"""Only `landed_hot`, beside *overloaded*, because it is shorter in a metric."""
-
-PLAIN = {*KUBERNETES.split(), *PROGRAMS.split(), *ENGLISH.split(), *ON_THEIR_WAY_OUT.split(), HOT}
+PLAIN = {*KUBERNETES.split(), *PROGRAMS.split(), *ENGLISH.split(), *ON_THEIR_WAY_OUT.split()}
 
 
 def terms() -> list[str]:

@@ -36,7 +36,7 @@ from desched.adapters.kubernetes.objects.workloads import (
 )
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState, Owner, PodRef
-from desched.ports import FreshLook
+from desched.model.snapshot import FreshLook
 
 W = TypeVar("W")
 

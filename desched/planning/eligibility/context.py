@@ -10,13 +10,13 @@ import msgspec
 
 from desched.model.cluster import ClusterState, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
+from desched.model.snapshot import FreshLook
 from desched.model.state import CoolDown, State
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
 from desched.policy.resolution.priority import resolve_threshold
-from desched.ports import FreshLook
 
 T = TypeVar("T")
 

@@ -4,15 +4,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from desched.model.cluster import Node
-
-Mask = NDArray[np.bool_]
-"""One truth for each node."""
-
-Counts = NDArray[np.int64]
-Positions = NDArray[np.intp]
+from desched.planning.arrays import Ints, Mask, Positions
 
 
 class Domains(msgspec.Struct, frozen=True):
@@ -25,7 +19,7 @@ class Domains(msgspec.Struct, frozen=True):
     of: Positions
     count: int
 
-    def tally(self, positions: Positions) -> Counts:
+    def tally(self, positions: Positions) -> Ints:
         """How many of these nodes (with repetition) each domain has."""
         found = self.of[positions]
         return np.bincount(found[found >= 0], minlength=self.count + 1)

@@ -10,14 +10,9 @@ import numpy as np
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm, SchedulingClass
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
+from desched.planning.arrays import Ints, Mask, Positions
 from desched.planning.kube_scheduler.label_index import Label, LabelIndex, asked_for
-from desched.planning.kube_scheduler.node_arrays import (
-    Counts,
-    Domains,
-    Mask,
-    NodeArrays,
-    Positions,
-)
+from desched.planning.kube_scheduler.node_arrays import Domains, NodeArrays
 
 Labels = Mapping[str, str]
 
@@ -69,7 +64,7 @@ class PodIndex:
             (pod, i) for i, name in enumerate(self.arrays.names) for pod in by_node.get(name, ())
         )
 
-    def totals(self, amounts: Callable[[SchedulingClass], tuple[int, ...]]) -> Counts:
+    def totals(self, amounts: Callable[[SchedulingClass], tuple[int, ...]]) -> Ints:
         """Sums over the pods of each node, shape (nodes, amounts); asked once for each class."""
         classes, kinds, positions = self._kinds
         width = len(amounts(SchedulingClass(Amounts())))
@@ -208,7 +203,7 @@ class PodChanges:
         *,
         among: Mask | None = None,
         terminating: bool = True,
-    ) -> Counts:
+    ) -> Ints:
         """How many pods that all of `wanted` match are in each domain.
 
         Args:

@@ -10,7 +10,7 @@ from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.thresholds import weighted_mean
 
 NEEDED_HEADROOM_SHARE = 0.5
-"""Of the excess that must find room; with less, most of the hot nodes would stay hot."""
+"""Of the excess that must find room; with less, most nodes would stay overloaded."""
 
 Saturated = Mapping[tuple[str, Resource], str]
 """By pool and resource, with the numbers."""

@@ -21,7 +21,7 @@ Points = tuple[float | None, ...]
 
 
 def not_sustained(loaded: LoadedNode, book: UsageBook) -> str:
-    """How long an overloaded node has been hot, where that is not long enough; else empty.
+    """How long an overloaded node has been overloaded, where that is not long enough; else empty.
 
     It is long enough if one of its overloaded resources has been above its target for that long. A
     point without data counts against it, and so does a history that begins later.
@@ -36,7 +36,7 @@ def not_sustained(loaded: LoadedNode, book: UsageBook) -> str:
 
 
 class _Lasted(NamedTuple):
-    """How many of the points of a history were hot, and how many not known."""
+    """How many of the points of a history were overloaded, and how many not known."""
 
     points: int
     overloaded: int
@@ -50,7 +50,7 @@ class _Lasted(NamedTuple):
     def sentence(self, sustained_seconds: int) -> str:
         if self.unknown == self.points:
             return "no history of its load is known"
-        text = f"hot for {_of(self.overloaded / self.points, sustained_seconds)}"
+        text = f"overloaded for {_of(self.overloaded / self.points, sustained_seconds)}"
         if not self.unknown:
             return text
         return f"{text}, without data for {_of(self.unknown / self.points, sustained_seconds)}"

@@ -14,7 +14,7 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, LandingChance, RefusalReason
 from desched.model.resources import Resource
-from desched.planning.kube_scheduler.node_arrays import Mask
+from desched.planning.arrays import Mask
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_feedback import LandingFeedback

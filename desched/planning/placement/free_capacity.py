@@ -14,10 +14,10 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.resources import Amounts, Resource
+from desched.planning.arrays import Floats, Mask, Positions
 from desched.planning.kube_scheduler.filters.chain import FilterChain
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays, Positions
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import Change, PodIndex
-from desched.planning.kube_scheduler.scores.plugins import Floats
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.pending_pods import WaitingPods

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays
+from desched.planning.arrays import Mask
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 
 
 class LandingFeedback(msgspec.Struct, frozen=True):

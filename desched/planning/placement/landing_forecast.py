@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod
+from desched.planning.arrays import Floats, Ints, Mask
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.node_sampling import best_of_sample, nodes_to_find
-from desched.planning.kube_scheduler.scores.plugins import Floats, Ints, Mask
 from desched.planning.kube_scheduler.scores.total import total_scores
 from desched.planning.placement.free_capacity import FreeCapacity
 

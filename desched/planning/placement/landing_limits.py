@@ -7,7 +7,7 @@ import numpy as np
 
 from desched.model.cluster import Pod
 from desched.model.resources import Resource
-from desched.planning.kube_scheduler.node_arrays import Mask
+from desched.planning.arrays import Mask
 from desched.planning.placement.free_capacity import Fit, FreeCapacity
 from desched.planning.placement.landing_forecast import Landing
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from desched.model.cluster import Pod
 from desched.model.resources import Resource
-from desched.planning.kube_scheduler.node_arrays import Mask, Positions
+from desched.planning.arrays import Floats, Mask, Positions
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
-from desched.planning.kube_scheduler.scores.plugins import Floats
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after
 

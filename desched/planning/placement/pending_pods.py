@@ -5,8 +5,8 @@ from collections.abc import Callable, Hashable, Iterator
 import numpy as np
 
 from desched.model.cluster import Pod
+from desched.planning.arrays import Ints
 from desched.planning.kube_scheduler.filters.resources import basic
-from desched.planning.kube_scheduler.node_arrays import Counts
 
 
 class WaitingPods:
@@ -14,7 +14,7 @@ class WaitingPods:
 
     def __init__(self) -> None:
         self._of_kind: dict[Hashable, Pod] = {}
-        self._at: dict[int, tuple[tuple[Pod, ...], Counts]] = {}
+        self._at: dict[int, tuple[tuple[Pod, ...], Ints]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._of_kind)
@@ -25,7 +25,7 @@ class WaitingPods:
         self._of_kind.setdefault(kind, pod)
 
     def fitting(
-        self, position: int, admits: Callable[[Pod, int], bool], free: Counts
+        self, position: int, admits: Callable[[Pod, int], bool], free: Ints
     ) -> Iterator[Pod]:
         """Those that so much free room on a node is enough for, as far as requests tell.
 

@@ -8,8 +8,8 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.model.plan import ResourceRelief
 from desched.model.resources import Resource
+from desched.planning.arrays import Floats
 from desched.planning.overload.node_load import LoadedNode, SourceLoad
-from desched.planning.selection.set_cover import Floats
 
 RELIEF_TOLERANCE_RATIO = 0.005
 """Half a point of capacity: measured load is no more exact, so no pod is moved for less."""

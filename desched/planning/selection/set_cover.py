@@ -14,10 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from desched.planning.arrays import Floats, Positions
 from desched.planning.selection.limits import Cap
-
-Floats = NDArray[np.float64]
-Indexes = NDArray[np.intp]
 
 MOST_BRANCHES = 30_000
 """Sets of one size that are looked at for the optimum: all subsets of 16 pods stay below it."""
@@ -78,7 +76,7 @@ class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
         return done
 
     @cached_property
-    def _starts(self) -> Indexes:
+    def _starts(self) -> Positions:
         """The first column of each resource."""
         return np.array([columns[0] for columns in self.choices], dtype=np.intp)
 

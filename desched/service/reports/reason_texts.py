@@ -235,7 +235,7 @@ MOVES: Mapping[MoveResult, str] = {
     MoveResult.LANDED_ELSEWHERE: (
         "Its replacement is Ready on another node than expected, and that node bears it."
     ),
-    MoveResult.LANDED_HOT: "Its replacement is on a node that is overloaded.",
+    MoveResult.LANDED_OVERLOADED: "Its replacement is on a node that is overloaded.",
     MoveResult.BACK_ON_SOURCE: "Its replacement is on the very node that it was to leave.",
     MoveResult.STILL_PENDING: "No node has accepted its replacement in time.",
     MoveResult.NOT_READY: "Its replacement has a node, and was not Ready in time.",

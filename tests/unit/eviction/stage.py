@@ -10,11 +10,12 @@ from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
 from desched.model.load import ClusterLoad
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import EvictionVerdict, Outcome
+from desched.model.snapshot import FreshLook
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import EvictionLimits, Policy
-from desched.ports import EvictionAnswer, FreshLook, World
+from desched.ports import EvictionAnswer, World
 from desched.simulation.clock import VirtualClock
 from tests.builders import NOW, budget, load, node, pod, policy, rule, snapshot, workload
 

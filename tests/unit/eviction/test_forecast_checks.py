@@ -19,7 +19,7 @@ def landed(result, on="n1", **fields):
     [
         (landed(MoveResult.LANDED_AS_FORECAST), False, True),
         (landed(MoveResult.LANDED_ELSEWHERE, on="n2"), False, False),
-        (landed(MoveResult.LANDED_HOT), True, True),
+        (landed(MoveResult.LANDED_OVERLOADED), True, True),
         (landed(MoveResult.BACK_ON_SOURCE, on="n0"), True, False),
     ],
 )
@@ -49,9 +49,9 @@ def test_what_says_nothing_of_the_forecast_is_left_out(settled):
 
 
 def test_checks_are_those_of_a_day_and_the_newest_two_hundred():
-    (young,) = with_forecast_checks([], [landed(MoveResult.LANDED_HOT)], NOW - minutes(1439))
+    (young,) = with_forecast_checks([], [landed(MoveResult.LANDED_OVERLOADED)], NOW - minutes(1439))
     old = msgspec.structs.replace(young, at=NOW - minutes(1440))
-    settled = [landed(MoveResult.LANDED_HOT, pool=f"p{i}") for i in range(200)]
+    settled = [landed(MoveResult.LANDED_OVERLOADED, pool=f"p{i}") for i in range(200)]
     assert with_forecast_checks([old, young], [], NOW) == (young,)
     assert with_forecast_checks([young], settled[:199], NOW)[0] == young
     assert [c.pool for c in with_forecast_checks([young], settled, NOW)] == [

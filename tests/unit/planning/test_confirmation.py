@@ -17,12 +17,12 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
+from desched.model.snapshot import FreshLook
 from desched.model.state import State
 from desched.planning.confirmation import reconsider
 from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
-from desched.ports import FreshLook
 from tests.builders import NOW, budget, load, node, planned, pod, policy, rule, snapshot, workload
 
 EAGER = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))

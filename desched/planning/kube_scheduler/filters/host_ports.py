@@ -5,7 +5,8 @@ from functools import cached_property
 import numpy as np
 
 from desched.model.cluster import Pod
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays, Positions
+from desched.planning.arrays import Mask, Positions
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex
 
 ANY_ADDRESS = frozenset({"", "0.0.0.0"})  # noqa: S104  (compared, not bound)

@@ -8,7 +8,8 @@ import numpy as np
 
 from desched.model.cluster import Effect, SchedulingClass, Taint, Toleration
 from desched.model.selectors import NodeSelectorTerm
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays
+from desched.planning.arrays import Mask
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
 """Who tolerates this taint may go to a cordoned node, even before the taint has followed."""

@@ -7,8 +7,9 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
 from desched.model.selectors import LabelSelector
+from desched.planning.arrays import Mask, Positions
 from desched.planning.kube_scheduler.label_index import SelectorIndex
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays, Positions
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex, PodMatch
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from desched.model.resources import Amounts
-from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeArrays
+from desched.planning.arrays import Ints, Mask
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodIndex
 
 _BASIC = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -24,7 +25,7 @@ class FreeRequests:
         rows = [basic(node.allocatable) for node in arrays.nodes]
         self.allocatable = np.array(rows, dtype=np.int64).reshape(len(rows), len(_BASIC)).T.copy()
         self.free = self.allocatable.copy()
-        self._extended: dict[str, Counts] = {}
+        self._extended: dict[str, Ints] = {}
         for i, node in enumerate(arrays.nodes):
             for name, count in node.allocatable.extended:
                 column = self._extended.setdefault(name, np.zeros(len(rows), dtype=np.int64))
@@ -67,7 +68,7 @@ class FreeRequests:
         """Whether a pod of these requests that is on the node could come back to it."""
         return all(free[position] >= 0 for _, free, _ in self._asked(requests))
 
-    def _free_of(self, name: str) -> Counts:
+    def _free_of(self, name: str) -> Ints:
         column = self._extended.get(name)
         return np.full(len(self._arrays), -1, dtype=np.int64) if column is None else column
 
@@ -82,7 +83,7 @@ class FreeRequests:
         """What the node lacks."""
         return [reason for reason, free, amount in self._asked(requests) if free[position] < amount]
 
-    def _asked(self, requests: Amounts) -> Iterator[tuple[str, Counts, int]]:
+    def _asked(self, requests: Amounts) -> Iterator[tuple[str, Ints, int]]:
         """The reason, the free column and the amount of each requested resource."""
         for name, free, amount in zip(_BASIC, self.free, basic(requests), strict=True):
             if amount:

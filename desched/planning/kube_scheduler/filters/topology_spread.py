@@ -4,8 +4,9 @@ import msgspec
 
 from desched.model.cluster import Pod, SpreadConstraint
 from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
-from desched.planning.kube_scheduler.node_arrays import Counts, Domains, Mask, NodeArrays
+from desched.planning.kube_scheduler.node_arrays import Domains, NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChanges, PodMatch
 
 
@@ -63,7 +64,7 @@ def _count(
     pod_changes: PodChanges,
     domains: Domains,
     eligible: Mask,
-) -> Counts:
+) -> Ints:
     """Matching pods by domain; an empty selector counts none, though it matches the pod itself."""
     if selector is None or not selector.requirements:
         return domains.tally(eligible.nonzero()[0][:0])
@@ -71,7 +72,7 @@ def _count(
     return pod_changes.tally(wanted, domains, among=eligible, terminating=False)
 
 
-def _least(counts: Counts, domains: Domains, eligible: Mask, min_domains: int) -> int:
+def _least(counts: Ints, domains: Domains, eligible: Mask, min_domains: int) -> int:
     """The count of the emptiest eligible domain, 0 if there are too few of them."""
     present = domains.tally(eligible.nonzero()[0]) > 0
     if present.sum() < max(min_domains, 1):

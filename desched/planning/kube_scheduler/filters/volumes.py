@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from desched.model.cluster import ClusterState, Node, PersistentVolume, Pod, PodVolume, VolumeKind
+from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.filters.node_constraints import matching
-from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeArrays
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex
 
 ZONE_LABELS = {
@@ -42,7 +43,7 @@ class VolumeFilter:
         self._arrays = arrays
         self._index = index
         self._reachable: dict[str, Mask] = {}
-        self._limits_of: dict[str, Counts] = {}
+        self._limits_of: dict[str, Ints] = {}
 
     def reachable(self, pod: Pod) -> Mask:
         """Nodes that every volume can be reached from, or be made for."""
@@ -161,8 +162,8 @@ class VolumeFilter:
         return found
 
     @cached_property
-    def _attached(self) -> dict[str, Counts]:
-        found: dict[str, Counts] = {}
+    def _attached(self) -> dict[str, Ints]:
+        found: dict[str, Ints] = {}
         for (driver, _), holders in self._holders.items():
             if driver not in found:
                 found[driver] = np.zeros(len(self._arrays), dtype=np.int64)
@@ -181,7 +182,7 @@ class VolumeFilter:
         before, change = self._holders.get(handle, _NOWHERE), moved.get(handle, _NOWHERE)
         return {i for i in before | change if before[i] + change[i] > 0}
 
-    def _count(self, driver: str, moved: Mapping[Handle, Counter[int]]) -> Counts:
+    def _count(self, driver: str, moved: Mapping[Handle, Counter[int]]) -> Ints:
         """How many volumes of the driver each node has attached."""
         nothing = np.zeros(len(self._arrays), dtype=np.int64)
         count = self._attached.get(driver, nothing).copy()
@@ -194,7 +195,7 @@ class VolumeFilter:
     def _limited(self, driver: str) -> bool:
         return any(driver in node.attach_limits for node in self._cluster.csi_nodes.values())
 
-    def _limits(self, driver: str) -> Counts:
+    def _limits(self, driver: str) -> Ints:
         found = self._limits_of.get(driver)
         if found is None:
             nodes = (self._cluster.csi_nodes.get(name) for name in self._arrays.names)

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desched.model.cluster import STEERING_TAINT, ClusterState, Pod, Service, Toleration
+from desched.planning.arrays import Floats, Ints, Mask
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.label_index import LabelIndex
-from desched.planning.kube_scheduler.node_arrays import Mask, NodeArrays
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodIndex, PodMatch
 from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL, NodeFacts
-from desched.planning.kube_scheduler.scores.plugins import Capacity, Floats, Ints
+from desched.planning.kube_scheduler.scores.plugins import Capacity
 from desched.planning.kube_scheduler.scores.pod_counts import CarriedTerm, PodCounts, carried_terms
 from desched.planning.kube_scheduler.scores.requested import Requested, requested_amounts
 from desched.policy.policy import SchedulerRules

@@ -11,7 +11,8 @@ import numpy as np
 
 from desched.model.cluster import Effect, Taint, Toleration
 from desched.model.selectors import NodeSelectorTerm
-from desched.planning.kube_scheduler.node_arrays import Counts, Mask, NodeArrays, Positions
+from desched.planning.arrays import Ints, Mask, Positions
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -26,12 +27,12 @@ class NodeFacts:
 
     def __init__(self, arrays: NodeArrays) -> None:
         self._arrays = arrays
-        self._soft_taints: dict[tuple[Toleration, ...], Counts] = {}
-        self._preferred: dict[WeightedTerms, Counts] = {}
-        self._image_bytes: dict[tuple[str, ...], Counts] = {}
+        self._soft_taints: dict[tuple[Toleration, ...], Ints] = {}
+        self._preferred: dict[WeightedTerms, Ints] = {}
+        self._image_bytes: dict[tuple[str, ...], Ints] = {}
 
     @cached_property
-    def allocatable(self) -> tuple[Counts, Counts]:
+    def allocatable(self) -> tuple[Ints, Ints]:
         """Millicores of CPU, and bytes of memory."""
         amounts = [node.allocatable for node in self._arrays.nodes]
         return (
@@ -39,7 +40,7 @@ class NodeFacts:
             np.array([each.memory_bytes for each in amounts], dtype=np.int64),
         )
 
-    def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Counts:
+    def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Ints:
         """How many PreferNoSchedule taints of each node are not tolerated."""
         return _kept(self._soft_taints, tolerations, lambda: self._untolerated(tolerations))
 
@@ -56,7 +57,7 @@ class NodeFacts:
                 found.setdefault(soft, []).append(i)
         return found
 
-    def _untolerated(self, tolerations: tuple[Toleration, ...]) -> Counts:
+    def _untolerated(self, tolerations: tuple[Toleration, ...]) -> Ints:
         counts = np.zeros(len(self._arrays), dtype=np.int64)
         for taints, positions in self._by_soft_taints.items():
             counts[positions] = sum(
@@ -65,7 +66,7 @@ class NodeFacts:
             )
         return counts
 
-    def preferred(self, terms: WeightedTerms) -> Counts:
+    def preferred(self, terms: WeightedTerms) -> Ints:
         """The sum of the weights of the preferred terms that each node matches."""
         return _kept(
             self._preferred,
@@ -79,18 +80,18 @@ class NodeFacts:
             ),
         )
 
-    def image_bytes(self, images: tuple[str, ...]) -> Counts:
+    def image_bytes(self, images: tuple[str, ...]) -> Ints:
         """What each node has of the images, scaled by the share of the nodes that have them."""
         return _kept(self._image_bytes, images, lambda: self._bytes_of(images))
 
-    def _bytes_of(self, images: tuple[str, ...]) -> Counts:
+    def _bytes_of(self, images: tuple[str, ...]) -> Ints:
         total = np.zeros(len(self._arrays), dtype=np.int64)
         for where, sizes in (self._images[i] for i in images if i in self._images):
             total[where] += (sizes * (len(where) / len(self._arrays))).astype(np.int64)
         return total
 
     @cached_property
-    def _images(self) -> dict[str, tuple[Positions, Counts]]:
+    def _images(self) -> dict[str, tuple[Positions, Ints]]:
         """By name, the nodes that have the image and how large it is there."""
         found: dict[str, list[tuple[int, int]]] = {}
         for i, node in enumerate(self._arrays.nodes):

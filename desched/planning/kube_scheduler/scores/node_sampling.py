@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from desched.planning.kube_scheduler.scores.plugins import Floats, Ints, Mask
+from desched.planning.arrays import Floats, Ints, Mask
 
 FEWEST_TO_FIND = 100
 

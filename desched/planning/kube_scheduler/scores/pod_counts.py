@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
+from desched.planning.arrays import Ints
 from desched.planning.kube_scheduler.label_index import SelectorIndex
-from desched.planning.kube_scheduler.node_arrays import Counts
 from desched.planning.kube_scheduler.pod_index import PodIndex, PodMatch
 
 REQUIRED_TERM_WEIGHT = 1
@@ -40,10 +40,10 @@ class PodCounts:
         self._cluster = cluster
         self._arrays = index.arrays
         self.index = index
-        self._counted: dict[tuple[PodMatch, bool], Counts] = {}
+        self._counted: dict[tuple[PodMatch, bool], Ints] = {}
         self._matches: dict[CarriedTerm, PodMatch | None] = {}
 
-    def per_node(self, wanted: PodMatch, *, terminating: bool) -> Counts:
+    def per_node(self, wanted: PodMatch, *, terminating: bool) -> Ints:
         """How many pods that match each node has; `terminating` ones count or do not."""
         key = (wanted, terminating)
         found = self._counted.get(key)
@@ -53,7 +53,7 @@ class PodCounts:
         return found
 
     @cached_property
-    def carried(self) -> Mapping[CarriedTerm, Counts]:
+    def carried(self) -> Mapping[CarriedTerm, Ints]:
         """How many pods carry each affinity term, by node; those being deleted still do."""
         positions: dict[CarriedTerm, list[int]] = {}
         carrying = self.index.residents_of(lambda s: s.pod_affinity or s.preferred_pod_affinity)
@@ -101,7 +101,7 @@ class PodCounts:
         }
         return frozenset(selected.union(term.namespaces))
 
-    def _count(self, positions: Sequence[int]) -> Counts:
+    def _count(self, positions: Sequence[int]) -> Ints:
         return np.bincount(np.array(positions, dtype=np.intp), minlength=len(self._arrays))
 
     @property

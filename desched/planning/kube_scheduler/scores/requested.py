@@ -4,13 +4,8 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import SchedulingClass
-from desched.planning.kube_scheduler.scores.plugins import (
-    Capacity,
-    Floats,
-    Ints,
-    Positions,
-    balance,
-)
+from desched.planning.arrays import Floats, Ints, Positions
+from desched.planning.kube_scheduler.scores.plugins import Capacity, balance
 
 
 class Requested(msgspec.Struct, frozen=True):

@@ -11,12 +11,13 @@ import numpy as np
 
 from desched.model.cluster import Pod, SpreadConstraint
 from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.node_arrays import Domains
 from desched.planning.kube_scheduler.pod_index import PodMatch
 from desched.planning.kube_scheduler.scores import plugins
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.node_sampling import nodes_to_find
-from desched.planning.kube_scheduler.scores.plugins import Ints, Mask, SpreadTerm
+from desched.planning.kube_scheduler.scores.plugins import SpreadTerm
 from desched.planning.kube_scheduler.scores.requested import requested_amounts
 from desched.policy.policy import ScoringStrategy
 

@@ -5,7 +5,7 @@ import pytest
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.errors import ObservationError
 from desched.model.cluster import Owner, PodRef
-from desched.ports import FreshLook
+from desched.model.snapshot import FreshLook
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     NO_SUCH_PATH,

@@ -68,25 +68,25 @@ def test_a_node_that_was_hot_all_the_time_is_relieved() -> None:
 def test_a_fifth_of_the_points_may_be_below_the_target() -> None:
     dips: Points = [0.85, 0.7, 0.85, 0.85, 0.7, *[0.85] * 6]
     assert planned(hot_node(dips), TEN_MINUTES).evictions
-    assert detail(hot_node([0.7, *dips[1:]])) == "hot for 7 of 10 minutes"
+    assert detail(hot_node([0.7, *dips[1:]])) == "overloaded for 7 of 10 minutes"
 
 
 def test_a_node_that_has_just_become_hot_waits_and_the_plan_says_for_how_long_it_was() -> None:
-    assert detail(hot_node([*[0.6] * 7, *[0.85] * 4])) == "hot for 4 of 10 minutes"
+    assert detail(hot_node([*[0.6] * 7, *[0.85] * 4])) == "overloaded for 4 of 10 minutes"
 
 
 def test_a_load_on_its_target_is_not_above_it() -> None:
-    assert detail(hot_node([0.8] * 11)) == "hot for 0 of 10 minutes"
+    assert detail(hot_node([0.8] * 11)) == "overloaded for 0 of 10 minutes"
 
 
 def test_points_without_data_count_against_the_node() -> None:
     gaps: Points = [0.85, 0.85, None, None, None, *[0.85] * 6]
-    assert detail(hot_node(gaps)) == "hot for 7 of 10 minutes, without data for 3 of 10 minutes"
+    assert detail(hot_node(gaps)) == "overloaded for 7 of 10 minutes, without data for 3 of 10 minutes"
 
 
 def test_a_history_that_begins_later_is_too_short() -> None:
     short: Points = [None, *[0.85] * 10]
-    assert detail(hot_node(short)) == "hot for 9 of 10 minutes, without data for 1 of 10 minutes"
+    assert detail(hot_node(short)) == "overloaded for 9 of 10 minutes, without data for 1 of 10 minutes"
 
 
 def test_without_any_history_nothing_is_evicted() -> None:
@@ -136,7 +136,7 @@ def test_the_number_of_pods_has_lasted_since_they_started(age_minutes: int, evic
 
 def test_seconds_are_told_where_minutes_are_not_whole() -> None:
     plan = planned(hot_node([*[0.6] * 5, *[0.85] * 6]), policy(sustained_seconds=90))
-    assert plan.nodes[1].detail == "hot for 49 of 90 seconds"
+    assert plan.nodes[1].detail == "overloaded for 49 of 90 seconds"
 
 
 def test_memory_is_relieved_before_cpu() -> None:

@@ -160,13 +160,13 @@ def test_an_eviction_in_flight_says_where_it_is(record, line):
 
 def test_cool_downs_that_last_are_listed_by_their_end():
     cool_downs = (
-        CoolDown("1", "Deployment shop/a", NOW + 30 * MINUTE, 1, MoveResult.LANDED_HOT),
+        CoolDown("1", "Deployment shop/a", NOW + 30 * MINUTE, 1, MoveResult.LANDED_OVERLOADED),
         CoolDown("2", "Deployment shop/b", NOW + 10 * MINUTE),
         CoolDown("3", "Deployment shop/c", NOW - MINUTE, 2),
     )
     assert said("cool-downs", State(cool_downs=cool_downs)) == [
         "Deployment shop/b ends in 10 min (12:10 UTC)",
-        "Deployment shop/a ends in 30 min (12:30 UTC) after landed_hot, level 1",
+        "Deployment shop/a ends in 30 min (12:30 UTC) after landed_overloaded, level 1",
     ]
 
 

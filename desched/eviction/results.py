@@ -94,6 +94,6 @@ def _landed(
     if bears is None:
         return MoveResult.LOAD_UNKNOWN if overdue else None
     if not bears:
-        return MoveResult.LANDED_HOT
+        return MoveResult.LANDED_OVERLOADED
     expected = replacement.node in foreseen(record)
     return MoveResult.LANDED_AS_FORECAST if expected else MoveResult.LANDED_ELSEWHERE

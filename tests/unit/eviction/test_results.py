@@ -76,12 +76,16 @@ def test_a_settled_eviction_is_not_judged_again():
 
 
 def test_a_node_that_is_overloaded_with_the_replacement_is_hot():
-    assert result(record(), look([replacement()], CALM | {"n1": 0.9})) is MoveResult.LANDED_HOT
+    assert (
+        result(record(), look([replacement()], CALM | {"n1": 0.9})) is MoveResult.LANDED_OVERLOADED
+    )
 
 
 def test_what_the_windows_have_not_seen_of_the_replacement_counts():
     # 0.4 cores of 4 are 10 %, of which the window of five minutes has seen two fifths.
-    assert result(record(), look([replacement()], CALM | {"n1": 0.75})) is MoveResult.LANDED_HOT
+    assert (
+        result(record(), look([replacement()], CALM | {"n1": 0.75})) is MoveResult.LANDED_OVERLOADED
+    )
     assert result(record(), look([replacement()], CALM | {"n1": 0.73})) is (
         MoveResult.LANDED_AS_FORECAST
     )
