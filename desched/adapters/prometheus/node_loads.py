@@ -16,7 +16,7 @@ from desched.adapters.prometheus.queries import (
     own_query,
 )
 from desched.adapters.prometheus.questions import Questions
-from desched.adapters.prometheus.trust import (
+from desched.adapters.prometheus.data_quality import (
     COVERED_CHECKPOINTS,
     Key,
     NodeEvidence,
