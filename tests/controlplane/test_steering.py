@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from desched.adapters.kubernetes.client.access import LIST_NODES, STEERING_ACCESS
-from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection, connect
+from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
+from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import find_account
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.taints import KubernetesSteerer

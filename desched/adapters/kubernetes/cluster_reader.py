@@ -20,6 +20,7 @@ from desched.adapters.kubernetes.objects.budgets import (
     PRIORITY_CLASSES,
     SERVICES,
 )
+from desched.adapters.kubernetes.objects.metadata import controller_of
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import PodBuilder
 from desched.adapters.kubernetes.objects.storage import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
@@ -29,7 +30,6 @@ from desched.adapters.kubernetes.objects.workloads import (
     REPLICA_SETS,
     STATEFUL_SETS,
     Controllers,
-    controller_of,
     owners_by_controller,
     selectors_by_controller,
     workloads_by_controller,
@@ -141,7 +141,7 @@ def _controllers_of(read: Reading, owner: Owner, namespace: str) -> Controllers:
     match owner.kind:
         case "ReplicaSet":
             found = _named(read, REPLICA_SETS, owner, namespace)
-            above = controller_of(found[0].metadata) if found else None
+            above = controller_of(found[0].metadata.owner_references) if found else None
             if above is None or above.kind != "Deployment":
                 return Controllers(replica_sets=found)
             return Controllers(_named(read, DEPLOYMENTS, above, namespace), found)

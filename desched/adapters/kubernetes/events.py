@@ -8,8 +8,8 @@ import structlog
 
 from desched.adapters.kubernetes.client.access import CREATE_EVENT, GET_OWN_POD
 from desched.adapters.kubernetes.client.api_types.metadata import Named
-from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE
 from desched.errors import DeschedError, ObservationError, ObservationSource
 from desched.model.plan import PlannedEviction
 from desched.model.state import FAILURES, EvictionRecord
@@ -115,7 +115,10 @@ class EventWriter:
                 CREATE_EVENT.path(namespace), body, deadline_seconds=_DEADLINE_SECONDS
             )
             if answer.status != _CREATED:
-                raise ObservationError(ObservationSource.CLUSTER, _refused(answer))
+                raise ObservationError(
+                    ObservationSource.CLUSTER,
+                    f"The API server answered {answer.status}: {answer.explanation}.",
+                )
         except DeschedError as error:
             log = _log.debug if self._failing else _log.warning
             log(
@@ -129,12 +132,6 @@ class EventWriter:
             return False
         self._failing = False
         return True
-
-
-def _refused(answer: Answer) -> str:
-    status = status_of(answer.body)
-    said = f": {status.message}" if status is not None and status.message else ""
-    return f"The API server answered {answer.status}{said}."
 
 
 def _pod_reference(namespace: str, name: str, uid: str) -> dict[str, str]:

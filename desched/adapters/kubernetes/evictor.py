@@ -6,12 +6,8 @@ from collections.abc import Callable
 
 from desched.adapters.kubernetes.client.access import EVICT_POD
 from desched.adapters.kubernetes.client.api_types.status import Status
-from desched.adapters.kubernetes.client.connection import (
-    DEADLINE_SECONDS,
-    Answer,
-    KubernetesConnection,
-)
-from desched.adapters.kubernetes.client.decoding import status_of
+from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.events import EventWriter
 from desched.errors import ObservationError, StopActing
 from desched.model.cluster import PodRef
@@ -96,7 +92,7 @@ class KubernetesEvictor:
 
 def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
     """The verdict behind a status; the statuses alone do not tell it."""
-    status = status_of(answer.body)
+    status = answer.status_object
     message = shortened((status.message or "") if status is not None else "", LONGEST_MESSAGE)
     if status is not None and answer.status in _PLAIN:
         verdict = _PLAIN[answer.status]

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from desched.adapters.kubernetes.client.access import CREATE_LEASE, GET_LEASE
-from desched.adapters.kubernetes.client.api_types.metadata import Wire
-from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
+from desched.adapters.kubernetes.client.api_types.metadata import VersionedMetadata, Wire
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
 from desched.errors import LeaseError, ObservationError
 from desched.ports import LeaseRecord
 
@@ -20,10 +20,6 @@ DEADLINE_SECONDS = 2.5
 """For one request with all its retries."""
 
 _DONE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
-
-
-class _Metadata(Wire):
-    resource_version: str
 
 
 class _Spec(Wire):
@@ -36,7 +32,7 @@ class _Spec(Wire):
 
 class _Lease(Wire):
     kind: str
-    metadata: _Metadata
+    metadata: VersionedMetadata
     spec: _Spec | None = None
 
 
@@ -70,7 +66,7 @@ class KubernetesLease:
             answer = self._connection.get(self._path, deadline_seconds=self._deadline_seconds)
         except ObservationError as error:
             raise LeaseError(str(error)) from error
-        if answer.status == HTTPStatus.NOT_FOUND and status_of(answer.body) is not None:
+        if answer.is_from_server(HTTPStatus.NOT_FOUND):
             return None
         return self._understood("read", answer)
 
@@ -112,7 +108,7 @@ class KubernetesLease:
             )
         except ObservationError as error:
             raise LeaseError(str(error)) from error
-        if answer.status == HTTPStatus.NOT_FOUND and status_of(answer.body) is not None:
+        if answer.is_from_server(HTTPStatus.NOT_FOUND):
             return None
         return self._stored("changed", answer)
 
@@ -121,17 +117,16 @@ class KubernetesLease:
         return GET_LEASE.path(self._namespace, self._name)
 
     def _stored(self, what: str, answer: Answer) -> LeaseRecord | None:
-        if answer.status == HTTPStatus.CONFLICT and status_of(answer.body) is not None:
+        if answer.is_from_server(HTTPStatus.CONFLICT):
             return None
         return self._understood(what, answer)
 
     def _understood(self, what: str, answer: Answer) -> LeaseRecord:
         lease = f"The Lease {self._namespace}/{self._name}"
         if answer.status not in _DONE:
-            status = status_of(answer.body)
-            message = f": {status.message}" if status is not None and status.message else ""
             raise LeaseError(
-                f"{lease} could not be {what}; the API server answered {answer.status}{message}"
+                f"{lease} could not be {what}; the API server answered {answer.status}: "
+                f"{answer.explanation}"
             )
         try:
             found = msgspec.json.decode(answer.body, type=_Lease)

@@ -8,13 +8,13 @@ import msgspec
 
 from desched.adapters.kubernetes.client.access import (
     CREATE_STATE,
-    GET_MEMORY,
+    GET_STATE,
     PATCH_STATE,
-    Access,
 )
-from desched.adapters.kubernetes.client.api_types.metadata import Strings, Wire
-from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
+from desched.adapters.kubernetes.client.api_types.metadata import Strings, VersionedMetadata, Wire
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
+from desched.adapters.kubernetes.client.paged_reads import why_refused
 from desched.errors import (
     ObservationError,
     ObservationSource,
@@ -44,13 +44,9 @@ _REFUSED = frozenset(
 """Answers after which nothing is stored, and trying again does not help."""
 
 
-class _Metadata(Wire):
-    resource_version: str
-
-
 class _ConfigMap(Wire):
     kind: str
-    metadata: _Metadata
+    metadata: VersionedMetadata
     data: Strings = None
 
 
@@ -83,7 +79,7 @@ class KubernetesStateStore:
             ObservationError: it could not be read in time.
         """
         answer = self._connection.get(self._path, deadline_seconds=self._deadline_seconds)
-        if answer.status == HTTPStatus.NOT_FOUND and status_of(answer.body) is not None:
+        if answer.is_from_server(HTTPStatus.NOT_FOUND):
             self._version = self._unusable = ""
             return StoredState()
         found = self._read(answer)
@@ -121,21 +117,15 @@ class KubernetesStateStore:
 
     @property
     def _path(self) -> str:
-        return GET_MEMORY.path(self._namespace, CONFIG_MAP)
+        return GET_STATE.path(self._namespace, CONFIG_MAP)
 
     def _read(self, answer: Answer) -> _ConfigMap:
-        match answer.status:
-            case HTTPStatus.OK:
-                found = _config_map(answer)
-                if found is not None:
-                    return found
-                why = "the answer is no ConfigMap"
-            case HTTPStatus.UNAUTHORIZED:
-                why = "the credentials are not accepted (401); renew them"
-            case HTTPStatus.FORBIDDEN:
-                why = self._grant(GET_MEMORY)
-            case _:
-                why = f"status {answer.status}: {_message(answer)}"
+        found = _config_map(answer) if answer.status == HTTPStatus.OK else None
+        if found is not None:
+            return found
+        why = "the answer is no ConfigMap"
+        if answer.status != HTTPStatus.OK:
+            why = why_refused(answer, GET_STATE, self._namespace)
         raise ObservationError(
             ObservationSource.CLUSTER, f"The state in {self.place} could not be read: {why}."
         )
@@ -176,7 +166,7 @@ class KubernetesStateStore:
         return found.metadata.resource_version
 
     def _not_stored(self, answer: Answer) -> StopActing:
-        from_server = status_of(answer.body) is not None
+        from_server = answer.status_object is not None
         deleted = answer.status == HTTPStatus.NOT_FOUND and self._version
         if from_server and (deleted or answer.status == HTTPStatus.CONFLICT):
             return StateConflict(
@@ -188,27 +178,22 @@ class KubernetesStateStore:
             )
         return StopActing(
             f"Whether {self.place} was written is not known: the API server answered "
-            f"{answer.status}: {_message(answer)}."
+            f"{answer.status}: {answer.explanation}."
         )
 
     def _why_refused(self, answer: Answer) -> str:
         match answer.status:
             case HTTPStatus.FORBIDDEN:
                 what = PATCH_STATE if self._version else CREATE_STATE
-                return f"{self._grant(what)}. The server says: {_message(answer)}"
+                why = why_refused(answer, what, self._namespace)
+                return f"{why}. The server's message: {answer.explanation}"
             case HTTPStatus.NOT_FOUND:
                 return (
                     f"there is no namespace {self._namespace}; create it with `kubectl create "
                     f"namespace {self._namespace}`, or name another with --state-namespace"
                 )
             case _:
-                return f"status {answer.status}: {_message(answer)}"
-
-    def _grant(self, what: Access) -> str:
-        return (
-            f"the account may not {what} in namespace {self._namespace} (403); grant it, as the "
-            "Role in deploy/ does"
-        )
+                return f"status {answer.status}: {answer.explanation}"
 
 
 def _config_map(answer: Answer) -> _ConfigMap | None:
@@ -217,11 +202,3 @@ def _config_map(answer: Answer) -> _ConfigMap | None:
     except UNDECODABLE:
         return None
     return found if found.kind == "ConfigMap" and found.metadata.resource_version else None
-
-
-def _message(answer: Answer) -> str:
-    """What the server says about it, if it says so in its own form."""
-    status = status_of(answer.body)
-    if status is None:
-        return "an answer that no API server gives"
-    return (status.message or "no message").rstrip(".")

@@ -14,13 +14,9 @@ import msgspec
 
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import LIST_NODES, PATCH_NODE
-from desched.adapters.kubernetes.client.api_types.metadata import Items, Strings, Wire
-from desched.adapters.kubernetes.client.connection import (
-    DEADLINE_SECONDS,
-    Answer,
-    KubernetesConnection,
-)
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, status_of
+from desched.adapters.kubernetes.client.api_types.metadata import Items, VersionedMetadata, Wire
+from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
 from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.errors import ObservationError
@@ -35,18 +31,12 @@ _OURS = {"key": STEERING_TAINT.key, "effect": str(STEERING_TAINT.effect)}
 _DONE = SteeringAnswer(done=True)
 
 
-class _Metadata(Wire):
-    name: str
-    resource_version: str
-    annotations: Strings = None
-
-
 class _Spec(Wire):
     taints: list[dict[str, Any]] | None = None
 
 
 class _Node(Wire):
-    metadata: _Metadata
+    metadata: VersionedMetadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
     @property
@@ -199,9 +189,8 @@ def _patch(node: _Node, taints: list[dict[str, Any]], until: str | None) -> dict
 
 
 def _refused(answer: Answer, doing: str) -> SteeringAnswer:
-    status = status_of(answer.body)
-    said = (status.message if status else None) or "an answer that no API server gives"
     hint = ""
     if answer.status == HTTPStatus.FORBIDDEN:
         hint = f"; `steering` needs the right to {PATCH_NODE}, see deploy/"
-    return SteeringAnswer(done=False, detail=f"{doing} gave status {answer.status}, {said}{hint}")
+    detail = f"{doing} gave status {answer.status}, {answer.explanation}{hint}"
+    return SteeringAnswer(done=False, detail=detail)

@@ -1,4 +1,4 @@
-"""Who we are to Prometheus, asked anew for each request because tokens rotate."""
+"""The credentials for Prometheus, read again for each request because tokens rotate."""
 
 from pathlib import Path
 
@@ -12,13 +12,11 @@ from desched.errors import ObservationError, ObservationSource
 class Credentials(AuthBase):
     """Adds the connection's credentials to a request.
 
-    It is set even where there are none: requests would else look into ~/.netrc.
+    A session without credentials needs it too, else requests would read ~/.netrc.
     """
 
     def __init__(self, connection: PrometheusConnection) -> None:
         self._connection = connection
-        path = connection.bearer_token_file
-        self._token_file = _TokenFile(path) if path is not None else None
 
     def __call__(self, r: PreparedRequest) -> PreparedRequest:
         """Set the Authorization header.
@@ -41,37 +39,25 @@ class Credentials(AuthBase):
         return r
 
     def _bearer_token(self) -> str | None:
-        if self._token_file is not None:
-            return self._token_file.read()
+        if self._connection.bearer_token_file is not None:
+            return _token_in(self._connection.bearer_token_file)
         if self._connection.token_provider is not None:
             return self._connection.token_provider()
         token = self._connection.bearer_token
         return token.get_secret_value().strip() if token is not None else None
 
 
-class _TokenFile:
-    """A mounted token; read again when the file has changed."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._changed_at_ns = -1
-        self._token = ""
-
-    def read(self) -> str:
-        try:
-            changed_at_ns = self._path.stat().st_mtime_ns
-            if changed_at_ns != self._changed_at_ns:
-                self._token = self._path.read_text(encoding="utf-8").strip()
-                self._changed_at_ns = changed_at_ns
-        except (OSError, UnicodeDecodeError) as error:
-            raise ObservationError(
-                ObservationSource.PROMETHEUS,
-                f"The bearer token for Prometheus cannot be read from {self._path} "
-                f"({type(error).__name__}); check that the file is mounted and readable.",
-            ) from error
-        if not self._token:
-            raise ObservationError(
-                ObservationSource.PROMETHEUS,
-                f"The bearer token file for Prometheus, {self._path}, is empty.",
-            )
-        return self._token
+def _token_in(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ObservationError(
+            ObservationSource.PROMETHEUS,
+            f"The bearer token for Prometheus cannot be read from {path} "
+            f"({type(error).__name__}); check that the file is mounted and readable.",
+        ) from error
+    if not token:
+        raise ObservationError(
+            ObservationSource.PROMETHEUS, f"The bearer token file for Prometheus, {path}, is empty."
+        )
+    return token

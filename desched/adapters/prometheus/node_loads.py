@@ -5,6 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from desched.adapters.prometheus.answers import Series
+from desched.adapters.prometheus.data_quality import (
+    COVERED_CHECKPOINTS,
+    Key,
+    NodeEvidence,
+    Sighting,
+    WindowEvidence,
+    duration,
+    judge,
+)
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import (
     CADVISOR,
@@ -16,15 +25,6 @@ from desched.adapters.prometheus.queries import (
     own_query,
 )
 from desched.adapters.prometheus.questions import Questions
-from desched.adapters.prometheus.trust import (
-    COVERED_CHECKPOINTS,
-    Key,
-    NodeEvidence,
-    Sighting,
-    WindowEvidence,
-    duration,
-    judge,
-)
 from desched.model.cluster import ClusterState, Node
 from desched.model.load import Measured, Unknown
 from desched.model.resources import Resource

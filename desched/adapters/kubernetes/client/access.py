@@ -137,7 +137,7 @@ PATCH_LEASE = Access(
 LEASE_ACCESS: tuple[Access, ...] = (GET_LEASE, CREATE_LEASE, PATCH_LEASE)
 """What taking turns takes, in the namespace of the state alone."""
 
-GET_MEMORY = Access(
+GET_STATE = Access(
     "get",
     "",
     "configmaps",
@@ -145,7 +145,7 @@ GET_MEMORY = Access(
     without="no cycle that evicts runs; a dry run plans without it, and warns once",
 )
 
-REMEMBERING_ACCESS: tuple[Access, ...] = (GET_MEMORY,)
+REMEMBERING_ACCESS: tuple[Access, ...] = (GET_STATE,)
 """What planning like the service that acts takes, in the namespace of the state alone."""
 
 _NOT_WRITTEN = "nothing is evicted (`not_begun`)"

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -20,6 +19,7 @@ from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionErro
 from urllib3.exceptions import TimeoutError as HTTPTimeoutError
 
 from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline, HttpBounds
+from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount, find_account
 from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
@@ -34,18 +34,6 @@ LONGEST_BODY_BYTES = 256 * 2**20
 _UNAUTHORIZED = 401
 _FAILED = 400  # and above: answers whose words are passed on
 _CONTENT_TYPES = {"POST": "application/json", "PATCH": "application/merge-patch+json"}
-
-
-class Answer(NamedTuple):
-    """A complete answer of the API server, whatever its status.
-
-    `date` is its clock at that time, in whole seconds, None if it does not tell.
-    """
-
-    status: int
-    body: bytes
-    retry_after_seconds: float | None = None
-    date: datetime | None = None
 
 
 Outcome = Answer | HTTPError | OSError
@@ -187,9 +175,9 @@ class KubernetesConnection:
         if authorization and response.status >= _FAILED:
             text = content.decode(errors="replace")
             content = redacted(text, credentials_in(authorization)).encode()
-        told = response.headers
-        retry_after_seconds = _seconds(told.get("Retry-After"))
-        return Answer(response.status, content, retry_after_seconds, _date(told.get("Date")))
+        retry_after_seconds = _seconds(response.headers.get("Retry-After"))
+        date = _date(response.headers.get("Date"))
+        return Answer(response.status, content, retry_after_seconds, date)
 
 
 def connect(

@@ -1,9 +1,12 @@
-"""From the API server's JSON to values; complaints name the object and the field."""
+"""The API server's answers, from JSON to values; errors name the object and the field."""
 
 from collections.abc import Callable
+from datetime import datetime
+from http import HTTPStatus
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Raw
 
 from desched.adapters.kubernetes.client.api_types.metadata import Items, ListMeta, Named
 from desched.adapters.kubernetes.client.api_types.status import Status
@@ -14,6 +17,39 @@ V = TypeVar("V")
 
 UNDECODABLE = (msgspec.DecodeError, RecursionError)
 """What is raised for JSON that is broken, of another shape, or nested without end."""
+
+
+class Answer(NamedTuple):
+    """A complete answer of the API server, whatever its status.
+
+    `date` is the server's clock at that time, in whole seconds, None if the answer has none.
+    """
+
+    status: int
+    body: bytes
+    retry_after_seconds: float | None = None
+    date: datetime | None = None
+
+    @property
+    def status_object(self) -> Status | None:
+        """The server's Status object, None if something in between answered."""
+        try:
+            found = msgspec.json.decode(self.body, type=Status)
+        except UNDECODABLE:
+            return None
+        return found if found.kind == "Status" else None
+
+    @property
+    def explanation(self) -> str:
+        """The message of the server's Status object, without a period."""
+        found = self.status_object
+        if found is None:
+            return "an answer that no API server gives"
+        return (found.message or "no message").rstrip(".")
+
+    def is_from_server(self, status: HTTPStatus) -> bool:
+        """Whether the server itself, and nothing in between, answered with this status."""
+        return self.status == status and self.status_object is not None
 
 
 class Page(NamedTuple, Generic[V]):
@@ -97,10 +133,29 @@ def _unreadable(what: str, error: object) -> ObservationError:
     )
 
 
-def status_of(body: bytes) -> Status | None:
-    """The server's Status object, None if something in between answered."""
-    try:
-        status = msgspec.json.decode(body, type=Status)
-    except UNDECODABLE:
-        return None
-    return status if status.kind == "Status" else None
+class RawDecoder(Generic[V]):
+    """Decodes a part of an object only when it is needed; None where it is absent or null."""
+
+    def __init__(self, kind: type[V]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+
+    def __call__(self, raw: Raw | bytes) -> V | None:
+        """The decoded part.
+
+        Raises:
+            msgspec.ValidationError: it is of another shape.
+        """
+        data = bytes(raw)
+        return None if data in {b"", b"null"} else self._decoder.decode(data)
+
+
+class Shared(dict[bytes, V]):
+    """Values by the bytes that they were made from, so that equal parts share one value."""
+
+    def __init__(self, make: Callable[[bytes], V]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, data: bytes) -> V:
+        value = self[data] = self._make(data)
+        return value

@@ -5,13 +5,11 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Generic, NamedTuple, TypeVar
 
-import msgspec
-
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import Access
-from desched.adapters.kubernetes.client.api_types.status import APIGroupList, Status
-from desched.adapters.kubernetes.client.connection import Answer, KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Decoder, status_of
+from desched.adapters.kubernetes.client.api_types.status import APIGroupList
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.errors import ObservationError, ObservationSource
 
 W = TypeVar("W")
@@ -61,7 +59,7 @@ class Reading:
             ObservationError: it could not be read in time.
         """
         answer = self._get(kind.access, kind.access.path(namespace, name), {})
-        if answer.status == HTTPStatus.NOT_FOUND and status_of(answer.body) is not None:
+        if answer.is_from_server(HTTPStatus.NOT_FOUND):
             return None
         _require_ok(answer, kind.access)
         return kind.decoder().one(answer.body)
@@ -144,30 +142,30 @@ class Reading:
 
 
 def _require_ok(answer: Answer, what: Access) -> None:
-    if answer.status == HTTPStatus.OK:
-        return
+    if answer.status != HTTPStatus.OK:
+        raise ObservationError(
+            ObservationSource.CLUSTER,
+            f"The {what.resource} could not be read: {why_refused(answer, what)}.",
+        )
+
+
+def why_refused(answer: Answer, what: Access, namespace: str = "") -> str:
+    """Why a request was not carried out, and what to do about it; without a period."""
     match answer.status:
-        case 401:
-            why = "the credentials are not accepted (401); renew them"
-        case 403:
-            why = f"the account may not {what} (403); grant it, as the ClusterRole in deploy/ does"
-        case 404:
-            why = (
+        case HTTPStatus.UNAUTHORIZED:
+            return "the credentials are not accepted (401); renew them"
+        case HTTPStatus.FORBIDDEN:
+            where = f" in namespace {namespace}" if namespace else ""
+            role = "Role" if namespace else "ClusterRole"
+            return (
+                f"the account may not {what}{where} (403); grant it, as the {role} in deploy/ does"
+            )
+        case HTTPStatus.NOT_FOUND:
+            return (
                 "the server does not have that kind (404); it is too old or not an API server, or "
                 "a proxy answered"
             )
-        case 429:
-            why = "the server is throttling (429) and asks for more time than there was"
+        case HTTPStatus.TOO_MANY_REQUESTS:
+            return "the server is throttling (429) and asks for more time than there was"
         case _:
-            why = f"status {answer.status}: {_message(answer.body)}"
-    raise ObservationError(
-        ObservationSource.CLUSTER, f"The {what.resource} could not be read: {why}."
-    )
-
-
-def _message(body: bytes) -> str:
-    """What the server says about it, if it says so in its own form."""
-    try:
-        return msgspec.json.decode(body, type=Status).message or "no message"
-    except UNDECODABLE:
-        return "an answer that no API server gives"
+            return f"status {answer.status}: {answer.explanation}"

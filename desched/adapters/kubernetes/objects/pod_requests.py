@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.client.api_types.metadata import Condition
-from desched.adapters.kubernetes.client.raw_json import RawDecoder
+from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.model.resources import LARGEST_AMOUNT, Amounts, quantity
 
 _REQUIREMENTS = RawDecoder(pods.ResourceRequirements)

@@ -7,8 +7,12 @@ import msgspec
 
 from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.client.api_types.metadata import Condition, OwnerReference
-from desched.adapters.kubernetes.client.raw_json import RawDecoder, Shared
-from desched.adapters.kubernetes.objects.annotations import may_be_relevant, relevant
+from desched.adapters.kubernetes.client.decoding import RawDecoder, Shared
+from desched.adapters.kubernetes.objects.metadata import (
+    controller_of,
+    may_be_relevant,
+    relevant_annotations,
+)
 from desched.adapters.kubernetes.objects.scheduling_class import (
     Fingerprint,
     fingerprint,
@@ -97,14 +101,14 @@ def _labels(data: bytes) -> dict[str, str]:
 
 def _annotations(raw: msgspec.Raw) -> dict[str, str]:
     data = bytes(raw)
-    return relevant(_STRINGS(data)) if may_be_relevant(data) else _NONE
+    return relevant_annotations(_STRINGS(data)) if may_be_relevant(data) else _NONE
 
 
 _NONE: dict[str, str] = {}
 
 
 def _owner(data: bytes) -> Owner | None:
-    controller = next((owner for owner in _OWNERS(data) or () if owner.controller), None)
+    controller = controller_of(_OWNERS(data))
     if controller is None:
         return None
     return Owner(controller.kind, controller.name, controller.uid, controller.api_version)

@@ -6,7 +6,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from desched.adapters.kubernetes.client.api_types import pods, scheduling, selectors
-from desched.adapters.kubernetes.client.raw_json import RawDecoder
+from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.adapters.kubernetes.objects.pod_affinity import (
     preferred_pods,
     required_pods,

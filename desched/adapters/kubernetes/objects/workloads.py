@@ -7,11 +7,10 @@ from msgspec.structs import replace
 
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import workloads
-from desched.adapters.kubernetes.client.api_types.metadata import Metadata, OwnerReference
+from desched.adapters.kubernetes.client.api_types.metadata import Metadata
 from desched.adapters.kubernetes.client.paged_reads import Kind
-from desched.adapters.kubernetes.objects.annotations import relevant
 from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
-from desched.adapters.kubernetes.objects.jobs import survives_disruption
+from desched.adapters.kubernetes.objects.metadata import controller_of, relevant_annotations
 from desched.adapters.kubernetes.objects.selectors import lenient_label_selector
 from desched.model.cluster import Owner, Workload
 from desched.model.selectors import LabelSelector
@@ -19,6 +18,8 @@ from desched.model.selectors import LabelSelector
 W = TypeVar("W")
 
 _DEFAULT_REPLICAS = 1
+_EVICTED = "DisruptionTarget"
+_SIGNALLED = frozenset({137, 143})  # exit codes of containers ended by SIGKILL and SIGTERM
 _UNDERSTOOD_OWNERS = frozenset({"Deployment", "CronJob"})
 
 
@@ -45,7 +46,7 @@ def workloads_by_controller(
     }
     found = {item.metadata.uid: build.stateful_set(item) for item in controllers.stateful_sets}
     for item in controllers.replica_sets:
-        owner = controller_of(item.metadata)
+        owner = controller_of(item.metadata.owner_references)
         workload = None
         if owner is None:
             workload = build.replica_set(item)
@@ -54,7 +55,7 @@ def workloads_by_controller(
         if workload is not None:
             found[item.metadata.uid] = workload
     for job in controllers.jobs:
-        owner = controller_of(job.metadata)
+        owner = controller_of(job.metadata.owner_references)
         if owner is None or owner.kind == "CronJob":
             found[job.metadata.uid] = build.job(job)
     return found
@@ -67,7 +68,8 @@ def owners_by_controller(controllers: Controllers) -> Mapping[str, Owner]:
     return {
         metadata.uid: Owner(owner.kind, owner.name, owner.uid, owner.api_version)
         for metadata in owned
-        if (owner := controller_of(metadata)) is not None and owner.kind not in _UNDERSTOOD_OWNERS
+        if (owner := controller_of(metadata.owner_references)) is not None
+        and owner.kind not in _UNDERSTOOD_OWNERS
     }
 
 
@@ -130,15 +132,32 @@ class _Builder:
             name=metadata.name,
             uid=metadata.uid,
             desired_replicas=_DEFAULT_REPLICAS if replicas is None else replicas,
-            annotations=relevant(metadata.annotations),
+            annotations=relevant_annotations(metadata.annotations),
             scaling=scaling is not None and scaling.under_way,
             autoscaler=scaling.autoscaler if scaling is not None else None,
         )
 
 
-def controller_of(metadata: Metadata) -> OwnerReference | None:
-    """The reference to the one owner that controls the object."""
-    return next((owner for owner in metadata.owner_references or () if owner.controller), None)
+def survives_disruption(policy: workloads.PodFailurePolicy | None) -> bool:
+    """Whether a Job ignores an eviction: the first rule that matches an evicted pod decides.
+
+    Source: matchPodFailurePolicy in k8s.io/kubernetes/pkg/controller/job, at v1.36.
+    """
+    for rule in (policy.rules if policy is not None else None) or ():
+        if _matches_eviction(rule):
+            return rule.action == "Ignore"
+    return False
+
+
+def _matches_eviction(rule: workloads.PodFailureRule) -> bool:
+    if rule.on_exit_codes is not None:
+        codes = set(rule.on_exit_codes.values or ())
+        listed = rule.on_exit_codes.operator == "In"
+        return bool(_SIGNALLED & codes if listed else _SIGNALLED - codes)
+    return any(
+        pattern.type == _EVICTED and pattern.status in {"True", None}
+        for pattern in rule.on_pod_conditions or ()
+    )
 
 
 def _is_unseen(metadata: Metadata, observed_generation: int | None) -> bool:

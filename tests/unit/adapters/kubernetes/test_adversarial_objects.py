@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.client.api_types import nodes, pods
-from desched.adapters.kubernetes.client.decoding import Decoder, status_of
+from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
 from desched.adapters.kubernetes.evictor import LONGEST_MESSAGE, KubernetesEvictor
 from desched.adapters.kubernetes.objects.nodes import node
@@ -55,7 +55,7 @@ def test_nesting_without_end_is_an_error(read: Callable[[bytes], object]) -> Non
 
 
 def test_nesting_without_end_is_no_status_and_no_memory(server: FakeApiServer) -> None:
-    assert status_of(DEEP) is None
+    assert Answer(500, DEEP).status_object is None
     server.answer = lambda _: Reply(body=DEEP)
     with pytest.raises(ObservationError, match="the answer is no ConfigMap"):
         KubernetesStateStore(connection_to(server), "desched-system").load()

@@ -118,7 +118,7 @@ def test_configmaps_are_touched_in_one_namespace_only() -> None:
         (status(403, "no"), "may not get configmaps in namespace desched-system.*Role in deploy/"),
         (status(401, "no"), "renew them"),
         (status(500, "etcd is away"), "etcd is away"),
-        (Reply(404, b"<html>"), "no API server gives"),  # a proxy does not know that there is none
+        (Reply(404, b"<html>"), "a proxy answered"),  # a proxy does not know that there is none
         (Reply(200, b"<html>"), "no ConfigMap"),
         (Reply(200, {"kind": "ConfigMap", "metadata": {}}), "no ConfigMap"),
         (Reply(200, {"kind": "Pod", "metadata": {"resourceVersion": "1"}}), "no ConfigMap"),
@@ -139,7 +139,7 @@ def test_a_load_that_fails_says_why(server: FakeApiServer, reply: Reply, said: s
     [
         (status(409, "the object has been modified"), StateConflict, "Somebody else changed"),
         (status(404, "not found"), StateConflict, "Somebody else changed"),
-        (status(403, "by policy"), StateRefused, "may not patch configmaps.*says: by policy"),
+        (status(403, "by policy"), StateRefused, "may not patch configmaps.*message: by policy"),
         (status(422, "field is immutable."), StateRefused, r"422: field is immutable\.$"),
         (status(400, "denied by a webhook"), StateRefused, "denied by a webhook"),
         (status(413, "too large"), StateRefused, "too large"),

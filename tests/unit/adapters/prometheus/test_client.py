@@ -14,6 +14,8 @@ from urllib.parse import quote
 
 import pytest
 from pydantic import SecretStr
+from pytest_mock import MockerFixture
+from urllib3 import HTTPResponse
 
 from desched.adapters.prometheus import session
 from desched.adapters.prometheus.answers import Series
@@ -381,6 +383,31 @@ def test_an_answer_beyond_all_measure_is_not_taken_in(
     fake.replies(Reply(b"", chunks=repeat(b" " * 2**16)))
 
     assert "larger than 1 MiB" in failure(fake)
+
+
+def test_a_connection_that_the_kernel_gives_up_is_asked_again(
+    fake: FakePrometheus, mocker: MockerFixture
+) -> None:
+    """A TimeoutError long before the deadline, as after ETIMEDOUT."""
+    original = HTTPResponse.read1
+    failures = [TimeoutError()]
+
+    def read1(response: HTTPResponse, *args: Any, **kwargs: Any) -> bytes:
+        if failures:
+            raise failures.pop()
+        return original(response, *args, **kwargs)
+
+    mocker.patch.object(HTTPResponse, "read1", autospec=True, side_effect=read1)
+
+    client(fake).query("up")
+    assert len(fake.asked) == 2
+
+
+def test_a_server_without_tls_is_not_asked_again(fake: FakePrometheus) -> None:
+    sentence = failure(fake, url=fake.url.replace("http:", "https:"))
+
+    assert "write http:// in the URL" in sentence
+    assert pauses == []
 
 
 def test_nobody_there_says_so(fake: FakePrometheus) -> None:

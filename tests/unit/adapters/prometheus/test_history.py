@@ -104,9 +104,9 @@ def test_a_point_that_is_missing_or_not_possible_is_not_known(
 
 
 def test_small_excursions_of_extrapolation_are_cut_off(fake: FakePrometheus) -> None:
-    load = read(fake, policy(), (N_A, [1.02, -0.001, *HOT[2:]]))
+    load = read(fake, policy(), (N_A, [1.05, -0.01, 1.0501, -0.0101, *HOT[4:]]))
 
-    assert load.history["n-a"][CPU].ratios[:2] == (1.0, 0.0)
+    assert load.history["n-a"][CPU].ratios[:4] == (1.0, 0.0, None, None)
 
 
 def test_of_several_series_of_a_node_the_lowest_counts_at_each_point(fake: FakePrometheus) -> None:
@@ -171,7 +171,9 @@ def test_a_long_destination_window_is_looked_at_in_at_most_sixty_steps(
 ) -> None:
     read(fake, policy(DestinationWindow(86_400, 0.95), sustained_seconds=0))
 
-    assert [len(asked.times) for asked in ranges(fake)] == [61]
+    (asked,) = ranges(fake)
+    assert len(asked.times) == 61
+    assert asked.times[1] - asked.times[0] == 86_400 / 60
 
 
 def test_a_destination_window_with_gaps_is_not_known(fake: FakePrometheus) -> None:
@@ -179,6 +181,14 @@ def test_a_destination_window_with_gaps_is_not_known(fake: FakePrometheus) -> No
 
     assert "n-a" in read(fake, by, (N_A, [*[0.2] * 11, None, None])).destination_ratios
     assert read(fake, by, (N_A, [*[0.2] * 10, *[None] * 3])).destination_ratios == {}
+
+
+def test_four_fifths_of_the_points_of_a_destination_window_suffice(fake: FakePrometheus) -> None:
+    by = policy(DestinationWindow(14 * 300, 1.0), sustained_seconds=0)
+
+    load = read(fake, by, (N_A, [*[0.2] * 12, *[None] * 3]), (N_B, [*[0.2] * 11, *[None] * 4]))
+
+    assert list(load.destination_ratios) == ["n-a"]
 
 
 def test_a_recorded_statistic_is_read_by_an_instant_query(fake: FakePrometheus) -> None:

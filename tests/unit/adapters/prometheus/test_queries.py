@@ -57,6 +57,17 @@ def test_own_queries_keep_their_braces_and_get_the_window() -> None:
     assert own_query('rate(x{a="b"}[{window}])', 90) == 'rate(x{a="b"}[90s])'
 
 
+@pytest.mark.parametrize(
+    ("window_seconds", "gap_seconds"), [(100, "30"), (300, "90"), (600, "180"), (3600, "180")]
+)
+def test_a_checkpoint_accepts_samples_of_three_tenths_of_the_window_but_of_three_minutes_at_most(
+    window_seconds: int, gap_seconds: str
+) -> None:
+    query = NODE_SOURCES[Resource.CPU][0].covered_checkpoints(window_seconds, {})
+
+    assert f">= time() - {gap_seconds})[{window_seconds}s:{window_seconds * 100}ms])" in query
+
+
 def test_cpu_load_is_never_read_from_idle_time_alone() -> None:
     query = NODE_SOURCES[Resource.CPU][0].ratio(300, {})
 

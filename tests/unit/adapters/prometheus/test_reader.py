@@ -193,6 +193,13 @@ def test_a_short_window_names_the_scrape_interval_and_the_way_out(fake: FakeProm
     )
 
 
+def test_a_window_of_four_scrapes_is_long_enough(fake: FakePrometheus) -> None:
+    answers = Answers(age=[({"node": "n-a"}, 20.0)], interval=[({}, 75.0)])
+    found = read(fake, answers).nodes["n-a"][CPU]
+
+    assert found == Unknown(Why.WINDOW_NOT_COVERED, "samples cover 0% of the last 5m")
+
+
 def test_the_scrape_interval_is_not_asked_while_any_node_is_covered(fake: FakePrometheus) -> None:
     read(fake, good("n-a"))
 

@@ -81,12 +81,17 @@ def test_a_load_on_its_target_is_not_above_it() -> None:
 
 def test_points_without_data_count_against_the_node() -> None:
     gaps: Points = [0.85, 0.85, None, None, None, *[0.85] * 6]
-    assert detail(hot_node(gaps)) == "overloaded for 7 of 10 minutes, without data for 3 of 10 minutes"
+    assert (
+        detail(hot_node(gaps)) == "overloaded for 7 of 10 minutes, without data for 3 of 10 minutes"
+    )
 
 
 def test_a_history_that_begins_later_is_too_short() -> None:
     short: Points = [None, *[0.85] * 10]
-    assert detail(hot_node(short)) == "overloaded for 9 of 10 minutes, without data for 1 of 10 minutes"
+    assert (
+        detail(hot_node(short))
+        == "overloaded for 9 of 10 minutes, without data for 1 of 10 minutes"
+    )
 
 
 def test_without_any_history_nothing_is_evicted() -> None:

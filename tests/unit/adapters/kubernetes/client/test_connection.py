@@ -185,7 +185,11 @@ def test_an_answer_without_end_is_given_up(
     server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_module, "LONGEST_BODY_BYTES", 1 << 20)
-    server.answer = replies(Reply(chunks=(b"x" * (1 << 20),) * 3))
+    server.answer = replies(Reply(chunks=(b"x" * (1 << 20),)))
+    assert len(connection_to(server).get("/x").body) == 1 << 20
+
+    server.requests.clear()
+    server.answer = replies(Reply(chunks=(b"x" * (1 << 20), b"x")))
 
     with pytest.raises(ObservationError, match="larger than 1 MiB"):
         connection_to(server).get("/x")
@@ -197,6 +201,15 @@ def test_a_request_to_stop_ends_the_waiting(server: FakeApiServer) -> None:
 
     with pytest.raises(ObservationError, match="desched is stopping"):
         connection_to(server, lambda _: True).get("/x")
+
+
+def test_a_server_without_tls_is_not_asked_again(server: FakeApiServer) -> None:
+    own = account(server.url.replace("http:", "https:"))
+    waited: list[float] = []
+
+    with pytest.raises(ObservationError, match="the TLS connection failed"):
+        KubernetesConnection(lambda: own, recording(waited)).get("/x")
+    assert waited == []
 
 
 def test_a_refused_connection_says_what_to_check() -> None:

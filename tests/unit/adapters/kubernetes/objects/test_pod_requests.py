@@ -110,15 +110,24 @@ def test_overhead_of_the_runtime_is_added() -> None:
     assert requests_of(spec) == Amounts(cpu_millicores=1250, memory_bytes=121 * MI, pods=1)
 
 
+def test_huge_pages_of_the_pod_as_a_whole_replace_those_of_its_containers() -> None:
+    spec = {
+        "containers": [container(**{"hugepages-2Mi": "4Mi", "hugepages-1Gi": "1Gi"})],
+        "resources": {"requests": {"hugepages-2Mi": "8Mi"}},
+    }
+
+    assert requests_of(spec).extended == (("hugepages-1Gi", 1024 * MI), ("hugepages-2Mi", 8 * MI))
+
+
 def test_requests_of_the_pod_as_a_whole_replace_those_of_its_containers() -> None:
     spec = {
         "containers": [container(cpu="1", memory="1Mi", **{"nvidia.com/gpu": "1"})],
-        "resources": {"requests": {"cpu": "3", "nvidia.com/gpu": "7"}},
+        "resources": {"requests": {"cpu": "3", "memory": "2Mi", "nvidia.com/gpu": "7"}},
         "overhead": {"cpu": "100m"},
     }
 
     assert requests_of(spec) == Amounts(
-        cpu_millicores=3100, memory_bytes=MI, pods=1, extended=(("nvidia.com/gpu", 1),)
+        cpu_millicores=3100, memory_bytes=2 * MI, pods=1, extended=(("nvidia.com/gpu", 1),)
     )
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.client.api_types import pods
-from desched.adapters.kubernetes.objects.annotations import PREFIXES
+from desched.adapters.kubernetes.objects.metadata import PREFIXES
 from desched.adapters.kubernetes.objects.pods import PodBuilder
 from desched.model.cluster import (
     HostPort,

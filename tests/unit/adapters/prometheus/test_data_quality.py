@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desched.adapters.prometheus.trust import (
+from desched.adapters.prometheus.data_quality import (
     Key,
     NodeEvidence,
     Sighting,
@@ -49,12 +49,14 @@ def test_a_node_with_good_data_is_measured_over_each_window() -> None:
     )
 
 
-@pytest.mark.parametrize(("age", "future"), [(0.0, False), (-59.0, False), (-61.0, True)])
+@pytest.mark.parametrize(
+    ("age", "future"), [(0.0, False), (-60.0, False), (-60.1, True), (-61.0, True)]
+)
 def test_samples_from_the_future_are_implausible(age: float, future: bool) -> None:  # noqa: FBT001  a table
     found = judge(NodeEvidence([window(Sighting(A, 0.4))], {A: age}, DAY))
     assert isinstance(found, Unknown) == future
     assert not future or found == Unknown(
-        UnknownReason.IMPLAUSIBLE, "the newest sample is from 61s in the future"
+        UnknownReason.IMPLAUSIBLE, f"the newest sample is from {-age:.0f}s in the future"
     )
 
 
@@ -80,6 +82,25 @@ def test_a_sample_of_the_near_future_is_not_older_than_now() -> None:
     assert found.age_seconds == 0.0
 
 
+@pytest.mark.parametrize("ages", [{A: 30.0, B: 400.0}, {A: 400.0, B: 30.0}])
+def test_the_newest_series_of_a_node_decides_on_its_age(ages: Mapping[Key, float]) -> None:
+    both = window(Sighting(A, 0.4), Sighting(B, 0.4))
+
+    assert judge(NodeEvidence([both], ages, DAY)) == Measured((Level(300, 0.4),), 30.0)
+
+
+def test_a_node_as_old_as_the_window_is_measured() -> None:
+    assert levels(window(Sighting(A, 0.4)), node_age_seconds=300.0) == [0.4]
+
+
+@pytest.mark.parametrize(("age", "text"), [(299.0, "299s"), (-5.0, "0s")])
+def test_how_long_ago_a_young_node_joined_is_in_the_detail(age: float, text: str) -> None:
+    found = judge(NodeEvidence([window(Sighting(A, 0.4))], {A: 30.0}, age))
+
+    detail = f"the node joined {text} ago, within the last 5m"
+    assert found == Unknown(UnknownReason.WINDOW_NOT_COVERED, detail)
+
+
 @pytest.mark.parametrize("age", [299.0, 0.0, -5.0])
 def test_a_node_younger_than_a_window_is_unknown(age: float) -> None:
     known = reason(window(Sighting(A, 0.4)), node_age_seconds=age)
@@ -87,7 +108,7 @@ def test_a_node_younger_than_a_window_is_unknown(age: float) -> None:
     assert known is UnknownReason.WINDOW_NOT_COVERED
 
 
-@pytest.mark.parametrize("checkpoints", [0.0, 7.0])
+@pytest.mark.parametrize("checkpoints", [0.0, 7.0, 7.95])
 def test_samples_must_cover_four_fifths_of_the_window(checkpoints: float) -> None:
     short = window(Sighting(A, 0.4), covered={A: checkpoints})
 
@@ -123,7 +144,7 @@ def test_a_little_beyond_the_ends_is_clamped(value: float, ratio: float) -> None
     assert levels(window(Sighting(A, value))) == [ratio]
 
 
-@pytest.mark.parametrize("value", [-0.02, 1.06, 87.5])
+@pytest.mark.parametrize("value", [-0.02, -0.0101, 1.0501, 1.06, 87.5])
 def test_far_beyond_the_ends_is_implausible(value: float) -> None:
     assert reason(window(Sighting(A, value))) is UnknownReason.IMPLAUSIBLE
 
@@ -138,6 +159,20 @@ def test_two_exporters_that_disagree_contradict_each_other() -> None:
     both = window(Sighting(A, 0.50), Sighting(B, 0.54))
 
     assert reason(both, ages={A: 1.0, B: 1.0}) is UnknownReason.CONTRADICTORY
+
+
+@pytest.mark.parametrize(("other", "agree"), [(0.029, True), (0.03, True), (0.0301, False)])
+def test_exporters_agree_up_to_three_points(other: float, agree: bool) -> None:  # noqa: FBT001  a table
+    both = window(Sighting(A, 0.0), Sighting(B, other))
+    found = judge(NodeEvidence([both], {A: 1.0, B: 1.0}, DAY))
+
+    assert isinstance(found, Measured) == agree
+
+
+def test_a_series_without_any_coverage_does_not_contradict_one_that_covers_the_window() -> None:
+    both = window(Sighting(A, 0.5), Sighting(B, 0.9), covered={A: 10})
+
+    assert levels(both, ages={A: 1.0, B: 1.0}) == [0.5]
 
 
 def test_a_series_that_has_ended_does_not_contradict_the_one_that_goes_on() -> None:

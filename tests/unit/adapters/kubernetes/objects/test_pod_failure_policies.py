@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.client.api_types import workloads
-from desched.adapters.kubernetes.objects.jobs import survives_disruption
+from desched.adapters.kubernetes.objects.workloads import survives_disruption
 
 EVICTED = [{"type": "DisruptionTarget"}]
 

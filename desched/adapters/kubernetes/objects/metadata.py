@@ -1,0 +1,39 @@
+"""Parts of metadata that matter: the controller, and the annotations that desched reads."""
+
+from collections.abc import Iterable, Mapping
+
+from desched.adapters.kubernetes.client.api_types.metadata import OwnerReference
+
+PREFIXES = (
+    "descheduler.alpha.kubernetes.io/",
+    "desched.io/",
+    "kubernetes.io/config.",
+    "cluster-autoscaler.kubernetes.io/",
+    "controller.kubernetes.io/",
+    "gang.scheduling.koordinator.sh/",
+    "karpenter.sh/",
+    "scheduling.k8s.io/",
+    "scheduling.koordinator.sh/",
+    "scheduling.volcano.sh/",
+    "volcano.sh/",
+)
+_ENCODED_PREFIXES = tuple(f'"{prefix}'.encode() for prefix in PREFIXES)
+_ESCAPES = (b"\\u", b"\\/")
+
+
+def relevant_annotations(annotations: Mapping[str, str] | None) -> dict[str, str]:
+    """The annotations that desched reads; the many others are not kept."""
+    return {key: value for key, value in (annotations or {}).items() if key.startswith(PREFIXES)}
+
+
+def may_be_relevant(encoded: bytes) -> bool:
+    """Whether JSON text can contain such an annotation; if not, it need not be decoded.
+
+    An escaped letter or slash could hide one, so text with an escape always may.
+    """
+    return any(part in encoded for part in _ENCODED_PREFIXES + _ESCAPES)
+
+
+def controller_of(owners: Iterable[OwnerReference] | None) -> OwnerReference | None:
+    """The one owner that controls the object."""
+    return next((owner for owner in owners or () if owner.controller), None)
