@@ -160,6 +160,4 @@ def _priority_threshold(profile: ChosenProfile) -> PriorityThreshold:
             "PriorityClass, only the cluster knows which is lower; give it once.",
             "priorityThreshold",
         )
-    return (
-        named[0] if named else min(found, key=lambda t: t.value or 0, default=PriorityThreshold())
-    )
+    return next(iter(named or sorted(found, key=lambda t: t.value or 0)), PriorityThreshold())

@@ -367,7 +367,7 @@ PROFILE_CASES = {
         profile(pluginConfig=[{"name": "DefaultEvicter"}]),
         (
             'profiles[0].pluginConfig[0].name: found "DefaultEvicter", which is no plugin that '
-            "desched knows; allowed are LoadAware and DefaultEvictor; did you mean "
+            "desched has; allowed are LoadAware and DefaultEvictor; did you mean "
             '"DefaultEvictor"?'
         ),
     ),
