@@ -132,12 +132,8 @@ def _storage_classes(switches: PodProtections, notes: Notes) -> tuple[str, ...]:
     details = switches.config.pods_with_pvc if switches.config else None
     classes = tuple(c.name for c in (details and details.protected_storage_classes) or ())
     if classes and ExtraProtection.PVC not in (switches.extra_enabled or ()):
-        notes.warn(
-            "has no effect, because PodsWithPVC is not in extraEnabled.",
-            "podProtections",
-            "config",
-            "PodsWithPVC",
-        )
+        at = notes.below("podProtections", "config", "PodsWithPVC")
+        at.warn("has no effect, because PodsWithPVC is not in extraEnabled.")
         return ()
     return classes
 

@@ -191,7 +191,7 @@ LOAD_AWARE_CASES = {
     ),
     "a label selector that compares numbers": (
         {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}},
-        f"{ARGS}.labelSelector: the operator Gt is for nodes only.",
+        f'{ARGS}.labelSelector.matchExpressions[0].operator: found "Gt", allowed is In, NotIn',
     ),
 }
 
