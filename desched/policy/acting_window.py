@@ -1,5 +1,6 @@
 """Times that come again and again, in which evictions are allowed, or not."""
 
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
@@ -11,6 +12,7 @@ LOOK_AHEAD = timedelta(days=31)
 """How far a sentence about the next change looks."""
 
 _DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
 
 
 class ActingWindow(msgspec.Struct, frozen=True):
@@ -120,10 +122,8 @@ def why_closed(
 def _end_of_gap(before: datetime, after: datetime, zone: tzinfo) -> datetime:
     """The second at which the offset of the zone changes between two times."""
     offset = after.astimezone(zone).utcoffset()
-    while after - before > timedelta(seconds=1):
-        middle = before + timedelta(seconds=(after - before) // timedelta(seconds=2))
-        if middle.astimezone(zone).utcoffset() == offset:
-            after = middle
-        else:
-            before = middle
-    return after
+
+    def is_over(second: int) -> bool:
+        return (before + _SECOND * second).astimezone(zone).utcoffset() == offset
+
+    return before + _SECOND * bisect(range((after - before) // _SECOND), x=False, key=is_over)

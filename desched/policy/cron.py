@@ -6,7 +6,8 @@ week are restricted, either is enough.
 """
 
 import re
-from collections.abc import Mapping
+from calendar import monthrange
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -24,9 +25,10 @@ MACROS: Mapping[str, str] = {
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
-_LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _DAYS_PER_WEEK = 7
+_LEAP_YEAR = 2024
 _ITEM = re.compile(r"(?:(?P<any>[*?])|(?P<from>\w+)(?:-(?P<to>\w+))?)(?:/(?P<step>[0-9]{1,4}))?")
+_FREE = re.compile(r"[*?](/0{0,3}1)?")
 
 
 class CronField(msgspec.Struct, frozen=True):
@@ -48,8 +50,8 @@ class CronFields(msgspec.Struct, frozen=True):
     @property
     def day_exists(self) -> bool:
         """Whether one of the months has one of the days of month."""
-        first = min(self.day.allowed)
-        return any(first <= _LONGEST_MONTHS[month - 1] for month in self.month.allowed)
+        longest = max(monthrange(_LEAP_YEAR, month)[1] for month in self.month.allowed)
+        return min(self.day.allowed) <= longest
 
     def on(self, day: date) -> bool:
         """Whether this is one of the days."""
@@ -76,13 +78,12 @@ class _Kind(msgspec.Struct, frozen=True):
         return int(text) if re.fullmatch(r"[0-9]{1,2}", text) else None
 
 
-_DAY_OF_WEEK = _Kind("day of week", 0, 6, WEEKDAYS)
 _KINDS = (
     _Kind("minute", 0, 59),
     _Kind("hour", 0, 23),
     _Kind("day of month", 1, 31),
     _Kind("month", 1, 12, MONTHS),
-    _DAY_OF_WEEK,
+    _Kind("day of week", 0, 6, WEEKDAYS),
 )
 
 
@@ -119,44 +120,31 @@ def zone_of(name: str) -> tzinfo:
 
 
 def _field(kind: _Kind, word: str) -> CronField:
-    allowed: set[int] = set()
-    free = False
-    for item in word.split(","):
-        values, item_is_free = _item(kind, item)
-        allowed |= values
-        free |= item_is_free
-    return CronField(frozenset(allowed), free)
+    items = word.split(",")
+    allowed = frozenset(value for item in items for value in _values(kind, item))
+    return CronField(allowed, any(_FREE.fullmatch(item) for item in items))
 
 
-def _item(kind: _Kind, item: str) -> tuple[set[int], bool]:
+def _values(kind: _Kind, item: str) -> Iterator[int]:
     match = _ITEM.fullmatch(item)
+    weekly = kind.names is WEEKDAYS
+    highest = _DAYS_PER_WEEK if weekly else kind.last
+    found = f'has "{item}" as {kind.name}'
     if match is None:
-        raise ValueError(f'has "{item}" as {kind.name}, which is not a cron field')
+        raise ValueError(f"{found}, which is not a cron field")
     step = int(match["step"] or 1)
     if step == 0:
-        raise ValueError(f'has "{item}" as {kind.name}: a step must not be 0')
-    if match["any"]:
-        return set(range(kind.first, kind.last + 1, step)), step == 1
-    first, last = _bounds(kind, match, item)
-    values = range(first, last + 1, step)
-    if kind is _DAY_OF_WEEK:
-        return {value % _DAYS_PER_WEEK for value in values}, False
-    return set(values), False
-
-
-def _bounds(kind: _Kind, match: re.Match[str], item: str) -> tuple[int, int]:
-    first = kind.number(match["from"])
-    last = kind.number(match["to"]) if match["to"] else first
-    highest = _DAYS_PER_WEEK if kind is _DAY_OF_WEEK else kind.last
-    if first is not None and match["step"] and not match["to"]:
-        last = kind.last  # "5/15" counts from 5 to the end
-    if kind is _DAY_OF_WEEK and first and last == 0:
+        raise ValueError(f"{found}: a step must not be 0")
+    first = kind.first if match["any"] else kind.number(match["from"])
+    last = kind.last if match["any"] or match["step"] else first  # "5/15" counts to the end
+    if match["to"]:
+        last = kind.number(match["to"])
+    if weekly and first and last == 0:
         last = _DAYS_PER_WEEK  # "fri-sun" ends with the Sunday after Friday
     if first is None or last is None or first < kind.first or last > highest:
-        raise ValueError(
-            f'has "{item}" as {kind.name}, which goes from {kind.first} to {highest}'
-            + (f" or {kind.names[0]} to {kind.names[-1]}" if kind.names else "")
-        )
+        names = f" or {kind.names[0]} to {kind.names[-1]}" if kind.names else ""
+        raise ValueError(f"{found}, which goes from {kind.first} to {highest}{names}")
     if first > last:
-        raise ValueError(f'has "{item}" as {kind.name}, which ends before it begins')
-    return first, last
+        raise ValueError(f"{found}, which ends before it begins")
+    for value in range(first, last + 1, step):
+        yield value % _DAYS_PER_WEEK if weekly else value

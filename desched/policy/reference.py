@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from desched.policy.compatibility import (
@@ -26,7 +27,7 @@ from desched.policy.document.root import (
     LoadAwareConfig,
     UpstreamPluginConfig,
 )
-from desched.policy.document.sections import all_sections, keys, meaning
+from desched.policy.document.sections import all_sections, keys
 from desched.policy.document.values import Section
 from desched.policy.durations import LONGEST_SECONDS, duration_text
 
@@ -95,18 +96,20 @@ def reference() -> str:
     blocks = [_INTRODUCTION]
     for places, section in _sections_by_place():
         schema = section.model_json_schema(schema_generator=_PlainSchema)
-        rows = [
-            f"| `{key}` | {_type(schema['properties'][key], schema)} | "
-            f"{_default(schema['properties'][key], required=field.is_required())} | "
-            f"{meaning(field)}{_example(schema['properties'][key])} |"
-            for key, field in keys(section).items()
-        ]
+        rows = (_row(key, field, schema) for key, field in keys(section).items())
         head = "| key | type | default | meaning |\n|---|---|---|---|"
         text = " ".join((section.__doc__ or "").split())
         blocks.append("\n".join((f"## {' and '.join(places)}\n\n{text}\n", head, *rows, "")))
         if section is LoadAwareArgs:
             blocks.append(_STRICT.format(table=_switches()))
     return "\n".join(blocks)
+
+
+def _row(key: str, field: FieldInfo, schema: Mapping[str, Any]) -> str:
+    value = schema["properties"][key]
+    default = "required" if field.is_required() else _default(value)
+    meaning = " ".join((field.description or "").split())
+    return f"| `{key}` | {_type(value, schema)} | {default} | {meaning}{_example(value)} |"
 
 
 def _switches() -> str:
@@ -181,9 +184,7 @@ def _scalar_type(schema: Mapping[str, Any]) -> str:
     return f"{name}, {lowest:g} to {highest:g}" if highest == 100 else name  # noqa: PLR2004 (%)
 
 
-def _default(schema: Mapping[str, Any], *, required: bool) -> str:
-    if required:
-        return "required"
+def _default(schema: Mapping[str, Any]) -> str:
     value = schema.get("default")
     if value is None:
         return ""

@@ -57,14 +57,8 @@ def parse_selector(text: str) -> LabelSelector:
 
 class _Reader:
     def __init__(self, text: str) -> None:
-        self._tokens: list[str] = []
-        position, end = 0, len(text.rstrip())
-        while position < end:
-            match = _TOKEN.match(text, position)
-            if match is None:  # pragma: no cover  (every character belongs to a token)
-                raise ValueError(f'"{text[position:]}" is not understood')
-            self._tokens.append(match.group(1) or match.group(2))
-            position = match.end()
+        # Every character belongs to a token, or is a space before one.
+        self._tokens = [sign or word for sign, word in _TOKEN.findall(text.rstrip())]
         self._next = 0
 
     def _peek(self) -> str:

@@ -19,11 +19,6 @@ def names(section: type[Section]) -> dict[str, str]:
     return dict(zip(keys(section), section.model_fields, strict=True))
 
 
-def meaning(field: FieldInfo) -> str:
-    """The description of a key, on one line."""
-    return " ".join((field.description or "").split())
-
-
 def sections_below(annotation: object) -> Iterator[type[Section]]:
     """The sections that a field of this type holds."""
     if isinstance(annotation, type) and issubclass(annotation, Section):

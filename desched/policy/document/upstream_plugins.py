@@ -1,4 +1,4 @@
-"""Plugins and keys of other deschedulers, so that their users get an answer instead of a riddle."""
+"""Plugins and keys of other deschedulers, with advice for their users."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -32,10 +32,8 @@ class UpstreamPlugin(StrEnum):
 
     @property
     def run_by(self) -> str:
-        """Who runs it."""
-        if self in _OF_KOORDINATOR:
-            return _KOORDINATOR
-        return _SIGS_AND_VOLCANO
+        """The descheduler that runs it."""
+        return _KOORDINATOR if self in _OF_KOORDINATOR else _SIGS_AND_VOLCANO
 
 
 _OF_KOORDINATOR = frozenset(
@@ -51,6 +49,10 @@ _OF_KOORDINATOR = frozenset(
 COUNTERPARTS = frozenset({UpstreamPlugin.LOW_NODE_UTILIZATION, UpstreamPlugin.LOW_NODE_LOAD})
 """What LoadAware does in their place."""
 
+_FROM_PROMETHEUS = (
+    f"is a key of {_SIGS}; desched reads load from Prometheus, so remove the key and set metrics "
+    "in the args of LoadAware"
+)
 UPSTREAM_KEYS: Mapping[str, str] = {
     "gracePeriodSeconds": (
         f"is a key of {_SIGS}; desched always leaves a pod its own grace period, so remove the key"
@@ -58,14 +60,8 @@ UPSTREAM_KEYS: Mapping[str, str] = {
     "evictionFailureEventNotification": (
         f"is a key of {_SIGS}; desched reports every refused eviction anyway, so remove the key"
     ),
-    "metricsCollector": (
-        f"is a key of {_SIGS}; desched reads load from Prometheus, so remove the key and "
-        "set metrics in the args of LoadAware"
-    ),
-    "metricsProviders": (
-        f"is a key of {_SIGS}; desched reads load from Prometheus, so remove the key and "
-        "set metrics in the args of LoadAware"
-    ),
+    "metricsCollector": _FROM_PROMETHEUS,
+    "metricsProviders": _FROM_PROMETHEUS,
     "metricsUtilization": (
         f"is a key of LowNodeUtilization of {_SIGS}; set metrics in the args of LoadAware"
     ),
@@ -75,4 +71,4 @@ UPSTREAM_KEYS: Mapping[str, str] = {
     "lowThresholds": f"is a key of LowNodeLoad of {_KOORDINATOR}; it is called thresholds here",
     "dryRun": "is a setting, not part of the policy; start desched with --dry-run",
 }
-"""What to say about keys that belong to others and mean nothing here."""
+"""Advice for keys that belong to others and mean nothing here."""

@@ -5,10 +5,10 @@ Shapes only: `resolution` checks what needs two keys at once.
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, core_schema
 
@@ -171,9 +171,7 @@ class MatchExpression(Section):
 
     key: str
     """The label's key."""
-    operator: Annotated[
-        Operator, WithJsonSchema({"enum": ["In", "NotIn", "Exists", "DoesNotExist"]})
-    ]
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the label's value is compared."""
     values: tuple[str, ...] | None = None
     """Values for `In` and `NotIn`; none for the other two."""
@@ -184,14 +182,11 @@ class MatchExpression(Section):
         Raises:
             ValueError: operator and values do not go together; the text is a sentence.
         """
-        values = self.values or ()
-        if self.operator in {Operator.GREATER, Operator.LESS}:
-            raise ValueError(f"the operator {self.operator.value} is for nodes only")
-        if (self.operator in {Operator.IN, Operator.NOT_IN}) != bool(values):
-            needs = "needs at least one value" if not values else "takes no values"
-            raise ValueError(f"the operator {self.operator.value} {needs}")
-        checked = tuple(check_label_value(value) for value in values)
-        return Requirement(check_label_key(self.key), self.operator, checked)
+        if (self.operator in {"In", "NotIn"}) != bool(self.values):
+            needs = "takes no values" if self.values else "needs at least one value"
+            raise ValueError(f"the operator {self.operator} {needs}")
+        values = tuple(check_label_value(value) for value in self.values or ())
+        return Requirement(check_label_key(self.key), Operator(self.operator), values)
 
 
 class LabelSelectorSection(Section):

@@ -24,17 +24,16 @@ def find_policy(text: str, source: str) -> tuple[YamlDocument, KeyPath]:
     documents = read_documents(text, source)
     if not documents:
         raise complaint(source, 1, f"the file is empty; it must hold a {KIND}.")
+    candidates = documents
     if len(documents) > 1:
-        candidates = [document for document in documents if _holds_policy(document)]
-        if len(candidates) != 1:
-            raise complaint(
-                source,
-                1,
-                f"the file has {len(documents)} documents, of which {len(candidates)} hold a "
-                "policy; exactly one must.",
-            )
-        documents = tuple(candidates)
-    document, path = _unwrap(documents[0])
+        candidates = tuple(document for document in documents if _holds_policy(document))
+    if len(candidates) != 1:
+        text = (
+            f"the file has {len(documents)} documents, of which {len(candidates)} hold a policy; "
+            "exactly one must."
+        )
+        raise complaint(source, 1, text)
+    document, path = _unwrap(candidates[0])
     if not path:
         _check_kind(document)
     return document, path
@@ -103,38 +102,26 @@ def _unwrap(document: YamlDocument) -> tuple[YamlDocument, KeyPath]:
 
 def _check_kind(document: YamlDocument) -> None:
     value = _mapping(document)
-    problem, key = _kind_problem(value)
-    if problem:
-        raise complaint(document.source, document.line_of((key,)), f"{key}: {problem}")
-
-
-def _kind_problem(value: Mapping[str, object]) -> tuple[str, str]:
-    """What is wrong with apiVersion and kind, and at which key; empty if nothing is."""
     version, kind = value.get("apiVersion"), value.get("kind")
     want = f'write "apiVersion: {API_VERSION}" and "kind: {KIND}"'
+    instead = f"which is no longer read; {want}, and profiles in place of strategies."
+    key = problem = ""
     if kind == "DeschedulerConfiguration":
+        key = "kind"
         problem = (
-            "DeschedulerConfiguration is the configuration of Koordinator's descheduler, which "
-            f"desched does not read; {want}, with the thresholds in the args of LoadAware."
+            f"{kind} is the configuration of Koordinator's descheduler, which desched does not "
+            f"read; {want}, with the thresholds in the args of LoadAware."
         )
-        return problem, "kind"
-    if version == "descheduler/v1alpha1":
-        problem = (
-            f"found {quoted(version)}, which is no longer read; {want}, and profiles in place of "
-            "strategies."
-        )
-        return problem, "apiVersion"
-    if "strategies" in value:
-        problem = (
-            "strategies belong to descheduler/v1alpha1, which is no longer read; "
-            f"{want}, and profiles in place of strategies."
-        )
-        return problem, "strategies"
-    if version != API_VERSION:
-        return f"{_found(version)}; {want}.", "apiVersion"
-    if kind != KIND:
-        return f"{_found(kind)}; {want}.", "kind"
-    return "", ""
+    elif version == "descheduler/v1alpha1":
+        key, problem = "apiVersion", f"found {quoted(version)}, {instead}"
+    elif "strategies" in value:
+        key, problem = "strategies", f"strategies belong to descheduler/v1alpha1, {instead}"
+    elif version != API_VERSION:
+        key, problem = "apiVersion", f"{_found(version)}; {want}."
+    elif kind != KIND:
+        key, problem = "kind", f"{_found(kind)}; {want}."
+    if problem:
+        raise complaint(document.source, document.line_of((key,)), f"{key}: {problem}")
 
 
 def _found(value: object) -> str:

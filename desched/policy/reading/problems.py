@@ -1,8 +1,7 @@
-"""Says what is wrong with a policy: one line for each problem, with file, line and key."""
+"""What is wrong with a policy: one line for each problem, with file, line and key."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 from pydantic import ValidationError
@@ -10,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from desched.errors import ConfigurationError
 from desched.model.text import on_one_line
-from desched.policy.document.sections import keys, meaning, places_of, sections_at
+from desched.policy.document.sections import keys, places_of, sections_at
 from desched.policy.document.upstream_plugins import UPSTREAM_KEYS
 from desched.policy.document.values import REFUSAL
 from desched.policy.reading.yaml_source import KeyPath, YamlDocument
@@ -61,21 +60,14 @@ def key_path(path: KeyPath) -> str:
 
 
 class Locator(msgspec.Struct, frozen=True):
-    """Knows where in which file a policy's keys stand; `base` is where the policy begins."""
+    """Where in which file the keys of a policy are; `base` is where the policy begins."""
 
     document: YamlDocument
     base: KeyPath = ()
 
     def lines(self, problems: Iterable[Problem]) -> tuple[str, ...]:
         """The problems as lines, in the order of the file, none of them twice."""
-        placed = sorted(
-            (
-                self.document.line_of((*self.base, *problem.path)),
-                key_path(problem.path),
-                problem.text,
-            )
-            for problem in problems
-        )
+        placed = sorted((self._line(p.path), key_path(p.path), p.text) for p in problems)
         return tuple(
             f"{self.document.source}:{line}: {on_one_line(f'{path}: {text}' if path else text)}"
             for line, path, text in dict.fromkeys(placed)
@@ -83,8 +75,10 @@ class Locator(msgspec.Struct, frozen=True):
 
     def place(self, path: KeyPath) -> str:
         """Where a key stands, as `FILE:LINE: key.path`."""
-        line = self.document.line_of((*self.base, *path))
-        return f"{self.document.source}:{line}: {key_path(path)}"
+        return f"{self.document.source}:{self._line(path)}: {key_path(path)}"
+
+    def _line(self, path: KeyPath) -> int:
+        return self.document.line_of((*self.base, *path))
 
     def refuse(self, problems: Iterable[Problem]) -> ConfigurationError:
         """The error that lists them."""
@@ -135,34 +129,29 @@ def _sentence(details: ErrorDetails) -> str:
         return _missing(location)
     if kind in {"enum", "literal_error"}:
         return _not_one_of(found, str(details.get("ctx", {}).get("expected", "")))
-    allowed = _ALLOWED.get(kind)
-    if allowed is None:
+    if kind not in _ALLOWED:
         return f"found {quoted(found)}: {details['msg']}."
-    text = f"found {quoted(found)}, allowed is {allowed(details.get('ctx', {}))}"
+    text = f"found {quoted(found)}, allowed is {_ALLOWED[kind].format(**details.get('ctx', {}))}"
     if kind in {"float_type", "int_type"} and isinstance(found, str) and _is_number(found):
         text += "; write the number without quotes"
     return f"{text}."
 
 
-def _always(text: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda _context: text
-
-
-_ALLOWED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "bool_type": _always("true or false"),
-    "int_type": _always("a whole number"),
-    "int_from_float": _always("a whole number"),
-    "float_type": _always("a number"),
-    "finite_number": _always("a finite number"),
-    "string_type": _always("a text; quote it if it looks like a number or a yes"),
-    "string_too_short": _always("a text that is not empty"),
-    "tuple_type": _always("a list"),
-    "too_short": _always("a list of at least one"),
-    "dict_type": _always("a mapping"),
-    "model_type": _always("a mapping"),
-    "model_attributes_type": _always("a mapping"),
-    "greater_than_equal": lambda context: f"{context['ge']:.0f} or more",
-    "less_than_equal": lambda context: f"at most {context['le']:.0f}",
+_ALLOWED = {
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "a text; quote it if it looks like a number or a yes",
+    "string_too_short": "a text that is not empty",
+    "tuple_type": "a list",
+    "too_short": "a list of at least one",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "greater_than_equal": "{ge:.0f} or more",
+    "less_than_equal": "at most {le:.0f}",
 }
 
 
@@ -213,5 +202,5 @@ def _missing(location: KeyPath) -> str:
     if key in _TO_WRITE:
         return f"is missing; write {_TO_WRITE[key]}."
     fields = [keys(section).get(key) for section in sections_at(location[:-1])]
-    text = next((meaning(field) for field in fields if field), "")
+    text = " ".join(next((field.description or "" for field in fields if field), "").split())
     return f"is missing: {text[:1].lower()}{text[1:]}" if text else "is missing."

@@ -4,6 +4,7 @@ Only what JSON can say is understood: no tags, no merge keys, no dates. Keys are
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 import yaml
@@ -187,10 +188,10 @@ class _Reader:
             raise self._refuse(
                 node, f"the value {quoted(text)} cannot have the tag {quoted(node.tag)}; quote it."
             )
-        try:
-            return _SCALARS[name](text)
-        except (ValueError, KeyError) as error:
-            raise self._refuse(node, f'"{text}" cannot be read as {name}; quote it.') from error
+        if ":" not in text:  # YAML 1.1 reads 1:30 as ninety
+            with suppress(ValueError, LookupError):
+                return _SCALARS[name](node)
+        raise self._refuse(node, f'"{text}" cannot be read as {name}; quote it.')
 
     def _check_tag(self, node: yaml.Node, name: str) -> None:
         if node.tag != type_tag(name):
@@ -204,31 +205,10 @@ class _Reader:
                 raise self._refuse(node, "a text holds half of a surrogate pair.") from error
 
 
-def _boolean(text: str) -> bool:
-    return {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}[
-        text.lower()
-    ]
-
-
-def _null(_text: str) -> None:
-    return None
-
-
-def _integer(text: str) -> int:
-    digits = text.replace("_", "")
-    if digits.lstrip("+-").startswith("0") and digits.lstrip("+-0").isdigit():
-        return int(digits, 8)  # YAML 1.1: 0644 is octal
-    return int(digits, 0)
-
-
-def _float(text: str) -> float:
-    plain = text.replace("_", "").lower()
-    return float({".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}.get(plain, plain))
-
-
-_SCALARS: Mapping[str, Callable[[str], object]] = {
-    "bool": _boolean,
-    "int": _integer,
-    "float": _float,
-    "null": _null,
+_CONSTRUCTOR = yaml.constructor.SafeConstructor()
+_SCALARS: Mapping[str, Callable[[yaml.ScalarNode], object]] = {
+    "bool": _CONSTRUCTOR.construct_yaml_bool,
+    "int": _CONSTRUCTOR.construct_yaml_int,
+    "float": _CONSTRUCTOR.construct_yaml_float,
+    "null": _CONSTRUCTOR.construct_yaml_null,
 }

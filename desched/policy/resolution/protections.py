@@ -132,12 +132,8 @@ def _storage_classes(switches: PodProtections, notes: Notes) -> tuple[str, ...]:
     details = switches.config.pods_with_pvc if switches.config else None
     classes = tuple(c.name for c in (details and details.protected_storage_classes) or ())
     if classes and ExtraProtection.PVC not in (switches.extra_enabled or ()):
-        notes.warn(
-            "has no effect, because PodsWithPVC is not in extraEnabled.",
-            "podProtections",
-            "config",
-            "PodsWithPVC",
-        )
+        at = notes.below("podProtections", "config", "PodsWithPVC")
+        at.warn("has no effect, because PodsWithPVC is not in extraEnabled.")
         return ()
     return classes
 
@@ -160,6 +156,4 @@ def _priority_threshold(profile: ChosenProfile) -> PriorityThreshold:
             "PriorityClass, only the cluster knows which is lower; give it once.",
             "priorityThreshold",
         )
-    return (
-        named[0] if named else min(found, key=lambda t: t.value or 0, default=PriorityThreshold())
-    )
+    return next(iter(named or sorted(found, key=lambda t: t.value or 0)), PriorityThreshold())

@@ -25,11 +25,8 @@ def resource_rules(args: LoadAwareArgs, notes: Notes) -> tuple[ResourceRule, ...
     rules = rules_between(args, notes)
     _warn_of_idle_windows(args, {rule.resource for rule in rules}, notes)
     if any(rule.resource is Resource.PODS for rule in rules):
-        notes.warn(
-            "is read as a percentage of the node's allocatable pods, not as a number of pods.",
-            "targetThresholds",
-            "pods",
-        )
+        at = notes.below("targetThresholds", "pods")
+        at.warn("is read as a percentage of the node's allocatable pods, not as a number of pods.")
     return rules
 
 
@@ -49,17 +46,13 @@ def _rule(
     args: LoadAwareArgs, resource: Resource, low: float, target: float, notes: Notes
 ) -> ResourceRule:
     if target == 0:
-        notes.refuse(
-            "found 0, which makes every node overloaded; raise it.",
-            "targetThresholds",
-            resource.value,
-        )
+        at = notes.below("targetThresholds", resource.value)
+        at.refuse("found 0, which makes every node overloaded; raise it.")
     elif not args.use_deviation_thresholds and low > target:
-        notes.refuse(
+        at = notes.below("thresholds", resource.value)
+        at.refuse(
             f"found {low:g}, which is above targetThresholds.{resource.value} ({target:g}); the "
-            "low threshold must not be above the target.",
-            "thresholds",
-            resource.value,
+            "low threshold must not be above the target."
         )
     margins = _margins(args, resource, target, notes)
     return ResourceRule(
@@ -173,8 +166,5 @@ def _warn_of_idle_windows(args: LoadAwareArgs, watched: Collection[Resource], no
     ):
         for resource in (Resource.CPU, Resource.MEMORY):
             if getattr(section, resource.value, None) and resource not in watched:
-                notes.warn(
-                    f"has no effect, because targetThresholds has no {resource.value}.",
-                    key,
-                    resource.value,
-                )
+                at = notes.below(key, resource.value)
+                at.warn(f"has no effect, because targetThresholds has no {resource.value}.")

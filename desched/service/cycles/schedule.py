@@ -1,7 +1,7 @@
 """When cycles run: every so often, or by a cron expression with its usual meaning."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
@@ -11,7 +11,7 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 from desched.errors import ConfigurationError
-from desched.policy.cron import WEEKDAYS, CronField, CronFields, cron_fields, zone_of
+from desched.policy.cron import CronFields, cron_fields, zone_of
 from desched.policy.durations import duration_seconds, duration_text
 
 SHORTEST_INTERVAL_SECONDS = 1
@@ -51,14 +51,13 @@ def cron(expression: str, timezone: str = "UTC") -> Schedule:
     words = expression.split()
     if words and (prefix := re.fullmatch(r"(?:CRON_)?TZ=(.+)", words[0])):
         timezone, words = prefix[1], words[1:]
-    if words[:1] == ["@every"]:
-        return _every_so_often(expression, words[1:])
-    zone = time_zone(timezone)
     try:
+        if words[:1] == ["@every"]:
+            return every(duration_seconds(" ".join(words[1:])))
         fields = cron_fields(" ".join(words))
     except ValueError as error:
-        raise _refused(expression, error) from error
-    return Schedule(_trigger(fields, zone), f'cron "{expression}" in {timezone}')
+        raise ConfigurationError(f'The cron expression "{expression}" {error}.') from error
+    return Schedule(_trigger(fields, time_zone(timezone)), f'cron "{expression}" in {timezone}')
 
 
 def time_zone(name: str) -> tzinfo:
@@ -76,17 +75,16 @@ def time_zone(name: str) -> tzinfo:
 def _trigger(fields: CronFields, zone: tzinfo) -> BaseTrigger:
     def on(*, day: str = "*", day_of_week: str = "*") -> BaseTrigger:
         return CronTrigger(
-            minute=_listed(fields.minute, str),
-            hour=_listed(fields.hour, str),
-            month=_listed(fields.month, str),
+            minute=_listed(fields.minute.allowed),
+            hour=_listed(fields.hour.allowed),
+            month=_listed(fields.month.allowed),
             day=day,
             day_of_week=day_of_week,
             timezone=zone,
         )
 
-    # APScheduler's own numbers begin the week on Monday; names mean the same to everyone.
-    by_weekday = _listed(fields.weekday, WEEKDAYS.__getitem__)
-    by_day = _listed(fields.day, str)
+    by_day = _listed(fields.day.allowed)
+    by_weekday = _listed((day - 1) % 7 for day in fields.weekday.allowed)  # here Monday is 0
     if fields.day.free or fields.weekday.free:
         return on(
             day="*" if fields.day.free else by_day,
@@ -96,16 +94,5 @@ def _trigger(fields: CronFields, zone: tzinfo) -> BaseTrigger:
     return OrTrigger([*alternatives, on(day_of_week=by_weekday)])
 
 
-def _listed(field: CronField, spell: Callable[[int], str]) -> str:
-    return ",".join(spell(value) for value in sorted(field.allowed))
-
-
-def _every_so_often(expression: str, words: list[str]) -> Schedule:
-    try:
-        return every(duration_seconds(" ".join(words)))
-    except ValueError as error:
-        raise _refused(expression, error) from error
-
-
-def _refused(expression: str, why: ValueError) -> ConfigurationError:
-    return ConfigurationError(f'The cron expression "{expression}" {why}.')
+def _listed(values: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(values)))

@@ -191,7 +191,7 @@ LOAD_AWARE_CASES = {
     ),
     "a label selector that compares numbers": (
         {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}},
-        f"{ARGS}.labelSelector: the operator Gt is for nodes only.",
+        f'{ARGS}.labelSelector.matchExpressions[0].operator: found "Gt", allowed is In, NotIn',
     ),
 }
 
@@ -367,7 +367,7 @@ PROFILE_CASES = {
         profile(pluginConfig=[{"name": "DefaultEvicter"}]),
         (
             'profiles[0].pluginConfig[0].name: found "DefaultEvicter", which is no plugin that '
-            "desched knows; allowed are LoadAware and DefaultEvictor; did you mean "
+            "desched has; allowed are LoadAware and DefaultEvictor; did you mean "
             '"DefaultEvictor"?'
         ),
     ),

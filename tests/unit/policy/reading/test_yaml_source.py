@@ -77,6 +77,8 @@ REFUSED = {
     "a: !!set {b}": 'f:1: the tag "tag:yaml.org,2002:set" is not supported',
     "a: !own [b]": 'f:1: the tag "!own" is not supported',
     "a: !!int many": 'f:1: "many" cannot be read as int',
+    "a: !!int ''": 'f:1: "" cannot be read as int',
+    "a: 1:30": 'f:1: "1:30" cannot be read as int',
     "a: !!bool many": 'f:1: "many" cannot be read as bool',
     'a: "\\ud800"': "f:1: a text holds half of a surrogate pair.",
     "a: " + "9" * 5000: 'cannot have the tag "tag:yaml.org,2002:int"',
