@@ -13,7 +13,7 @@ RUN python3 -m venv --without-pip /opt/desched \
  && /build/bin/pip --python /opt/desched/bin/python3 install --no-compile \
     --require-hashes --requirement requirements/runtime.txt
 
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY desched/ desched/
 RUN /build/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /wheels . \
  && /build/bin/pip --python /opt/desched/bin/python3 install --no-compile \

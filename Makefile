@@ -8,6 +8,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
 
 # Two test files at a time, each with a control plane of its own; those mostly wait.
@@ -16,7 +18,7 @@ SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-demo: $(INSTALLED) ## the main job on a simulated cluster
+demo: $(RUNTIME) ## the main job on a simulated cluster
 	@$(BIN)/desched demo
 
 test: check controlplane-binaries ## everything: check, unit, property, contract and control-plane tests
@@ -61,13 +63,20 @@ lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 clean: ## remove what was built here (not the user's cache)
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
 
-# --no-build-isolation: the build backend is pinned with the rest, nothing else is fetched.
-$(INSTALLED): requirements/dev.txt pyproject.toml
+# What desched needs to run. --no-build-isolation: the build backend is pinned with the rest, nothing
+# else is fetched. --no-compile: Python compiles the few modules that it imports.
+$(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python >= 3.11 is needed; set PYTHON=/path/to/python3" >&2; exit 1; }
-	@echo "Installing into .venv (once) …"
+	@echo "Installing desched into .venv (once) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP) --no-compile --require-hashes -r requirements/runtime.txt -r requirements/build.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The tools for development on top.
+$(INSTALLED): $(RUNTIME) requirements/dev.txt
+	@echo "Installing the tools for development into .venv (once) …"
+	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
 .PHONY: help demo test check format unit controlplane-binaries soak generated lock clean

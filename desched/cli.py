@@ -1,4 +1,4 @@
-"""The command line: flags made from the settings, a help page, and exit codes."""
+"""The command line: flags made from the settings, the help page, and exit codes."""
 
 import argparse
 import difflib
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ExitCode(IntEnum):
-    """What the process says by ending."""
+    """How the process ends."""
 
     DONE = 0
     FAILED = 1  # a bug, or an output that cannot be written
@@ -34,62 +34,62 @@ class ExitCode(IntEnum):
 
 
 CAUGHT_SIGNAL = 128
-"""Added to a signal's number, as shells do, where it ended a single run before its report."""
+"""Added to the number of a signal that ended a single run before its report, as in shells."""
 
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Errors of an output: desched writes to nothing but its standard streams."""
+"""Errors of an output: desched writes only to its standard streams."""
 
 
 DESCRIPTION = """\
 desched moves pods away from overloaded Kubernetes nodes. It reads the load of nodes and pods
-from Prometheus, picks the few pods whose move helps most, evicts them through the Eviction API,
-and says why every other pod stays.
+from Prometheus, selects the few pods whose move helps most, evicts them through the Eviction API,
+and reports why every other pod stays.
 
-  desched --dry-run --policy policy.yaml     show once what it would do in the current context
-  desched --evict --once --policy p.yaml     do it once, from this machine
-  desched --policy /etc/desched/policy.yaml  keep doing it every 5 minutes (in a pod)
-  desched demo                               watch it work on a simulated cluster
-  desched pause --for 2h --because "…"       evict nothing for a while, wherever desched runs
-  desched resume                             evict again
-  desched status                             what it did last, what rests, what is under way
-  desched steering clear                     take all its soft taints off the nodes
+  desched --dry-run --policy policy.yaml     show what it would do in the current context
+  desched --evict --once --policy p.yaml     run one cycle from this machine
+  desched --policy /etc/desched/policy.yaml  run a cycle every 5 minutes (in a pod)
+  desched demo                               show a cycle on a simulated cluster
+  desched pause --for 2h --because "…"       stop evicting for a while, wherever desched runs
+  desched resume                             end the pause
+  desched status                             show the last cycle, pauses and evictions in flight
+  desched steering clear                     remove desched's soft taints from all nodes
 
-In a cluster it evicts unless told --dry-run. Outside it evicts only with --evict; otherwise it is
-a dry run. Reports go to standard output, the log and all messages to standard error.
+In a cluster, desched evicts unless --dry-run is given. Outside a cluster, it evicts only with
+--evict. Reports go to standard output, the log and all messages to standard error.
 """
 
 EPILOGUE = """\
-Settings can be given by the environment variable beside each flag; the flag wins. Switches take
-true or false as a value too (--dry-run=false).
+Each flag can also be set by the environment variable beside it; the flag takes precedence. Switches
+accept a value as well (--dry-run=false).
 
-Exit codes: 0 done, 1 a bug in desched, or its output cannot be written, 2 fix your configuration,
-3 the cluster or Prometheus could not be observed, or so much of the load is unknown that a single
-run is held, 130 or 143 a signal ended a single run before its report.
+Exit codes: 0 done, 1 a bug in desched or an output that cannot be written, 2 invalid configuration,
+3 the cluster, its load or the result of an eviction is unknown, 130 or 143 a signal ended a single
+run before its report.
 """
 
 
 class Flag(NamedTuple):
-    """A flag of a command that is no setting; without a metavar it is a switch."""
+    """A flag of a command that is not a setting; without a metavar it is a switch."""
 
     help: str
     metavar: str = ""
 
     def shape(self) -> dict[str, Any]:
-        """How argparse should take it."""
+        """The arguments for argparse."""
         return {"metavar": self.metavar} if self.metavar else {"action": "store_const", "const": ""}
 
 
 FLAGS: Mapping[str, Flag] = {
     "workload": Flag("The workload to pause or resume, such as shop/web.", "NAMESPACE/NAME"),
     "pool": Flag("The pool of the policy's nodePools to pause or resume.", "NAME"),
-    "for": Flag("How long to pause, such as 2h; else until it is resumed.", "DURATION"),
-    "because": Flag("Why, for others to read.", "TEXT"),
-    "all": Flag("Resume all: end every pause and every cool-down."),
+    "for": Flag("The length of the pause, such as 2h; by default until you resume.", "DURATION"),
+    "because": Flag("The reason, for other people.", "TEXT"),
+    "all": Flag("End every pause and every cool-down."),
 }
 
 
 class Command(NamedTuple):
-    """What may be said after a command: settings, and flags of its own."""
+    """The settings and the flags of its own that a command accepts."""
 
     settings: frozenset[str] = frozenset()
     flags: frozenset[str] = frozenset()
@@ -98,13 +98,13 @@ class Command(NamedTuple):
 DEMO = "demo"
 STEERING = "steering"
 CLEAR = "clear"
-_REACHING = frozenset({"kubeconfig", "context", "state_namespace", "log_format", "log_level"})
+_CONNECTION = frozenset({"kubeconfig", "context", "state_namespace", "log_format", "log_level"})
 COMMANDS: Mapping[str, Command] = {
     DEMO: Command(),
-    "pause": Command(_REACHING, frozenset({"workload", "pool", "for", "because"})),
-    "resume": Command(_REACHING, frozenset({"workload", "pool", "all"})),
-    "status": Command(_REACHING | {"output"}),
-    STEERING: Command(_REACHING),
+    "pause": Command(_CONNECTION, frozenset({"workload", "pool", "for", "because"})),
+    "resume": Command(_CONNECTION, frozenset({"workload", "pool", "all"})),
+    "status": Command(_CONNECTION | {"output"}),
+    STEERING: Command(_CONNECTION),
 }
 _SEE_HELP = "See `desched --help`."
 
@@ -122,7 +122,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser; it leaves out what was not given, so that the environment can speak."""
+    """The parser; its result has only flags that were given, so that the environment applies."""
     parser = _Parser(
         prog="desched",
         usage=f"desched [{'|'.join(COMMANDS)}] [options]",
@@ -156,11 +156,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def parse(arguments: Sequence[str]) -> dict[str, Any]:
-    """What was given, by field or flag of a command; `command` too, None if there is none.
+    """The given values by setting or flag; `command` is None without a command.
 
     Raises:
-        ConfigurationError: there is no such flag or command. The value of an unknown flag is not
-            repeated, for it may be a secret.
+        ConfigurationError: there is no such flag or command. The text does not repeat the value of
+            an unknown flag, because it may be a secret.
     """
     known, unknown = build_parser().parse_known_args(arguments)
     given = vars(known)
@@ -173,34 +173,32 @@ def parse(arguments: Sequence[str]) -> dict[str, Any]:
         ending = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(COMMANDS)}."
         raise ConfigurationError(f'There is no command "{command}"; {ending} {_SEE_HELP}')
     if command == STEERING and unknown != [CLEAR]:
-        raise ConfigurationError(
-            f"Say `desched {STEERING} {CLEAR}`; there is no other. {_SEE_HELP}"
-        )
+        raise ConfigurationError(f"The only command is `desched {STEERING} {CLEAR}`. {_SEE_HELP}")
     if command != STEERING and unknown:
-        raise ConfigurationError(f'There is nothing to do with "{unknown[0]}". {_SEE_HELP}')
+        raise ConfigurationError(f'The argument "{unknown[0]}" is unknown. {_SEE_HELP}')
     for name in (name for name in given if name != "command"):
         _refuse_misplaced(name, command)
     return given
 
 
 def _refuse_misplaced(name: str, command: str | None) -> None:
-    """A flag that means nothing to the command, or without one, is a misunderstanding."""
+    """Refuse flags without effect for the command, or without a command."""
     if command == DEMO:
         raise ConfigurationError(
-            f"{flag_of(name)}: the demonstration has a cluster and a policy of its own and takes "
-            'no flags; leave out the flag, or "demo".'
+            f"{flag_of(name)}: the demo has its own cluster and policy and takes no flags; omit "
+            'the flag, or "demo".'
         )
     if command is None and name in FLAGS:
         takers = [f"`desched {word}`" for word, each in COMMANDS.items() if name in each.flags]
         raise ConfigurationError(f"{flag_of(name)} belongs to {' and '.join(takers)}. {_SEE_HELP}")
     if command and name not in COMMANDS[command].settings | COMMANDS[command].flags:
         raise ConfigurationError(
-            f"{flag_of(name)} means nothing to `desched {command}`; leave it out. {_SEE_HELP}"
+            f"{flag_of(name)} has no effect for `desched {command}`; omit it. {_SEE_HELP}"
         )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run desched and return its exit code; errors become sentences on standard error."""
+    """Run desched and return its exit code; errors are printed to standard error."""
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except ConfigurationError as error:
@@ -209,16 +207,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), ExitCode.OBSERVATION)
     except BrokenPipeError:
         _drop_output()
-        return ExitCode.DONE  # whoever read the report has seen enough
+        return ExitCode.DONE  # the reader has read enough
     except Exception as error:  # noqa: BLE001  (the last resort turns a bug into one line)
         if isinstance(error, OSError) and error.errno in _UNWRITABLE:
             _drop_output()
             return _fail(
-                f"The output cannot be written ({error.strerror}); check where standard output "
-                "goes, and whether there is room.",
+                f"The output cannot be written ({error.strerror}); check the target of standard "
+                "output and its free space.",
                 ExitCode.FAILED,
             )
-        if structlog.is_configured():  # until then its lines would go to standard output
+        if structlog.is_configured():  # its lines would go to standard output otherwise
             _log.debug("process.crashed", exc_info=True)
         where = traceback.extract_tb(error.__traceback__)[-1]
         return _fail(
@@ -236,7 +234,11 @@ def _run(arguments: Sequence[str]) -> int:
     flags = {name: given.pop(name) for name in FLAGS if name in given}
     settings = load_settings(given)
     if command:
-        return _command(command, settings, flags)
+        from desched.bootstrap.commands import run_command  # noqa: PLC0415  (--help must be quick)
+
+        run_command(command, settings, flags, sys.stdout, sys.stderr)
+        sys.stdout.flush()
+        return ExitCode.DONE
     from desched.bootstrap.runs import run  # noqa: PLC0415  (loads every client; --help must be quick)
 
     ending = run(settings, sys.stdout, sys.stderr)
@@ -245,15 +247,7 @@ def _run(arguments: Sequence[str]) -> int:
             f"Ended by {ending.cut_short_by.name} before the report; nothing was evicted.",
             CAUGHT_SIGNAL + ending.cut_short_by,
         )
-    return ExitCode.OBSERVATION if ending.load_unknown else ExitCode.DONE
-
-
-def _command(name: str, settings: Settings, flags: Mapping[str, str]) -> int:
-    from desched.bootstrap.commands import run_command  # noqa: PLC0415  (--help must be quick)
-
-    run_command(name, settings, flags, sys.stdout, sys.stderr)
-    sys.stdout.flush()
-    return ExitCode.DONE
+    return ExitCode.OBSERVATION if ending.inconclusive else ExitCode.DONE
 
 
 def _demo() -> int:
@@ -266,12 +260,12 @@ def _demo() -> int:
         code = run_demo(Console(), print_report)
         sys.stdout.flush()
     except SystemExit:
-        return ExitCode.DONE  # rich's answer to a reader that has left
+        return ExitCode.DONE  # rich raises it when the reader is gone
     return code
 
 
 def _drop_output() -> None:
-    """What is still buffered goes nowhere; the interpreter would else fail to flush it at exit."""
+    """Discard what is still buffered, because the interpreter would fail to flush it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -282,27 +276,23 @@ def _fail(message: str, code: int) -> int:
 
 
 def _shape(field: FieldInfo) -> dict[str, Any]:
-    """How argparse should take the value; what it means is left to the settings."""
+    """The arguments for argparse; the settings parse the value."""
     if bool in {field.annotation, *get_args(field.annotation)}:
         return {"nargs": "?", "const": "true", "metavar": "BOOL"}
     return {"metavar": option_of(field).metavar or "|".join(_choices(field))}
 
 
 def _choices(field: FieldInfo) -> tuple[str, ...]:
-    """The values of a field that has a fixed set of them."""
+    """The values of a Literal field."""
     literals = [field.annotation, *get_args(field.annotation)]
     return next(get_args(item) for item in literals if get_origin(item) is Literal)
 
 
 def _help(name: str, field: FieldInfo) -> str:
-    default = f" Default: {_spelt(field.default)}." if field.default else ""
+    value = field.default
+    text = duration_text(round(value.total_seconds())) if isinstance(value, timedelta) else value
+    default = f" Default: {text}." if value else ""
     return f"{field.description}{default} [{variable_of(name)}]".replace("%", "%%")
-
-
-def _spelt(default: object) -> str:
-    if isinstance(default, timedelta):
-        return duration_text(round(default.total_seconds()))
-    return str(default)
 
 
 def _environment_only() -> str:
@@ -326,8 +316,8 @@ def _no_such_flag(flag: str) -> str:
         if f"{flag}-file" in names:
             instead += f", or name a file with {flag}-file"
         return (
-            f"{flag}: this is not taken as an argument, because everyone on the machine can read "
-            f"arguments; {instead}."
+            f"{flag}: this is not accepted as an argument, because everyone on the machine can "
+            f"read arguments; {instead}."
         )
     flags = [
         name for name in names if not option_of(Settings.model_fields[names[name]]).environment_only

@@ -1,6 +1,6 @@
 """How the process runs: one field for each flag and its `DESCHED_*` environment variable.
 
-What may be disturbed is policy, not settings. Settings hold until the process ends.
+Settings are fixed until the process ends. What desched may evict is policy, not settings.
 """
 
 import difflib
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import BeforeValidator, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -30,10 +30,10 @@ ENV_PREFIX = "DESCHED_"
 
 @dataclass(frozen=True)
 class Option:
-    """How a field appears to people.
+    """How a field appears to people; its docstring is the help.
 
-    `environment_only` is for secrets, and for what only a pod's manifest knows: arguments can be
-    read by everyone on the machine.
+    `environment_only` is for secrets, because everyone on the machine can read arguments, and for
+    values that come from a pod's manifest.
     """
 
     group: str
@@ -42,7 +42,7 @@ class Option:
     environment_only: bool = False
 
 
-MODE = "What it may do"
+MODE = "Mode"
 POLICY = "Policy"
 CLUSTER = "Cluster"
 PROMETHEUS = "Prometheus"
@@ -63,7 +63,7 @@ def _duration(value: Any) -> Any:
 def _url(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    found = "" if set("@?#") & set(value) else f'"{value}" '  # else it may hold a secret
+    found = "" if set("@?#") & set(value) else f'"{value}" '  # it may contain a secret
     complaint = (
         f"{found}is not an http or https URL with a host; write it like http://localhost:9090"
     )
@@ -74,7 +74,7 @@ def _url(value: Any) -> Any:
         raise ValueError(complaint) from None
     if parts.password is not None:
         raise ValueError(
-            "must not hold a password; use --prometheus-username and DESCHED_PROMETHEUS_PASSWORD"
+            "must not contain a password; use --prometheus-username and DESCHED_PROMETHEUS_PASSWORD"
         )
     if not usable:
         raise ValueError(complaint)
@@ -92,7 +92,7 @@ Headers = Annotated[SecretStr, BeforeValidator(_headers)]
 
 
 class Settings(BaseSettings):
-    """Settings from flags, which win, and the environment; nothing else is read."""
+    """Settings from the environment and from flags, which take precedence."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX,
@@ -101,155 +101,104 @@ class Settings(BaseSettings):
         frozen=True,
         hide_input_in_errors=True,
         validate_default=False,
+        use_attribute_docstrings=True,
     )
 
-    dry_run: Annotated[bool, Option(MODE)] = Field(
-        default=False,
-        description="Plan and show, never evict. Alone it plans once and exits; with --interval "
-        "or --cron it keeps going.",
-    )
-    evict: Annotated[bool, Option(MODE)] = Field(
-        default=False,
-        description="Evict also from outside the cluster, in the context that is named.",
-    )
-    once: Annotated[bool, Option(MODE)] = Field(
-        default=False, description="Run one cycle and exit."
-    )
+    dry_run: Annotated[bool, Option(MODE)] = False
+    """Plan and print the report, but never evict. Runs once, or repeatedly with --interval or
+    --cron."""
+    evict: Annotated[bool, Option(MODE)] = False
+    """Evict also from outside the cluster, in the context that is named."""
+    once: Annotated[bool, Option(MODE)] = False
+    """Run one cycle and exit."""
 
-    policy: Annotated[Path | None, Option(POLICY, "FILE", ("--policy-config-file",))] = Field(
-        None,
-        description="The DeschedulerPolicy, bare or in a ConfigMap manifest; re-read every cycle. "
-        "Examples are in policies/.",
-    )
+    policy: Annotated[Path | None, Option(POLICY, "FILE", ("--policy-config-file",))] = None
+    """The DeschedulerPolicy, bare or in a ConfigMap manifest; read again in every cycle. Examples
+    are in policies/."""
 
-    kubeconfig: Annotated[Path | None, Option(CLUSTER, "FILE")] = Field(
-        None,
-        description="Which kubeconfig; else the cluster that desched runs in, else the default "
-        "kubeconfig.",
-    )
-    context: Annotated[str | None, Option(CLUSTER, "NAME")] = Field(
-        None, description="Which context of the kubeconfig; else its current one."
-    )
-    api_server_timeout: Annotated[Duration, Option(CLUSTER, "DURATION")] = Field(
-        timedelta(seconds=30),
-        description="The most time that one request to the API server may take, retries included.",
-    )
-    pod_namespace: Annotated[str | None, Option(CLUSTER, environment_only=True)] = Field(
-        None, description="The namespace of desched's own pod, for Events about itself."
-    )
-    pod_name: Annotated[str | None, Option(CLUSTER, environment_only=True)] = Field(
-        None, description="The name of desched's own pod."
-    )
+    kubeconfig: Annotated[Path | None, Option(CLUSTER, "FILE")] = None
+    """The kubeconfig. By default the account of desched's pod, or else the default kubeconfig."""
+    context: Annotated[str | None, Option(CLUSTER, "NAME")] = None
+    """The context of the kubeconfig; by default its current context."""
+    api_server_timeout: Annotated[Duration, Option(CLUSTER, "DURATION")] = timedelta(seconds=30)
+    """The time limit of a request to the API server, including retries."""
+    pod_namespace: Annotated[str | None, Option(CLUSTER, environment_only=True)] = None
+    """The namespace of desched's own pod, for Events about itself."""
+    pod_name: Annotated[str | None, Option(CLUSTER, environment_only=True)] = None
+    """The name of desched's own pod."""
 
-    prometheus_url: Annotated[str | None, BeforeValidator(_url), Option(PROMETHEUS, "URL")] = Field(
-        None, description="Where Prometheus is; overrides metrics.address of the policy."
-    )
-    prometheus_timeout: Annotated[Duration, Option(PROMETHEUS, "DURATION")] = Field(
-        timedelta(seconds=30),
-        description="The most time that one query may take, retries included.",
-    )
-    prometheus_username: Annotated[str | None, Option(PROMETHEUS, "NAME")] = Field(
-        None, description="User name for basic authentication."
-    )
+    prometheus_url: Annotated[str | None, BeforeValidator(_url), Option(PROMETHEUS, "URL")] = None
+    """The URL of Prometheus; overrides metrics.address of the policy."""
+    prometheus_timeout: Annotated[Duration, Option(PROMETHEUS, "DURATION")] = timedelta(seconds=30)
+    """The time limit of a query, including retries."""
+    prometheus_username: Annotated[str | None, Option(PROMETHEUS, "NAME")] = None
+    """The user name for basic authentication."""
     prometheus_password: Annotated[SecretStr | None, Option(PROMETHEUS, environment_only=True)] = (
-        Field(None, description="Password for basic authentication.")
+        None
     )
-    prometheus_password_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = Field(
-        None, description="File with the password for basic authentication."
-    )
+    """The password for basic authentication."""
+    prometheus_password_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = None
+    """The file with the password for basic authentication."""
     prometheus_bearer_token: Annotated[
         SecretStr | None, Option(PROMETHEUS, environment_only=True)
-    ] = Field(None, description="Bearer token.")
-    prometheus_bearer_token_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = Field(
-        None, description="File with the bearer token; read again when it changes."
-    )
-    prometheus_client_cert_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = Field(
-        None, description="Client certificate (PEM)."
-    )
-    prometheus_client_key_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = Field(
-        None, description="Key of the client certificate (PEM)."
-    )
-    prometheus_ca_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = Field(
-        None, description="Certificate authorities to trust instead of the system's (PEM)."
-    )
-    prometheus_headers: Annotated[Headers | None, Option(PROMETHEUS, environment_only=True)] = (
-        Field(
-            None,
-            description="Further headers as Name=value,Name=value or a JSON object, such as "
-            "X-Scope-OrgID=team-a.",
-        )
-    )
-    prometheus_headers_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = Field(
-        None, description="File with further headers such as X-Scope-OrgID: team-a, one to a line."
-    )
-    prometheus_insecure_skip_verify: Annotated[bool, Option(PROMETHEUS)] = Field(
-        default=False, description="Do not check Prometheus' certificate."
-    )
-    prometheus_allow_insecure_credentials: Annotated[bool, Option(PROMETHEUS)] = Field(
-        default=False,
-        description="Send credentials over plain http, where the network may read them; to "
-        "this machine itself (localhost) they always go.",
-    )
+    ] = None
+    """The bearer token."""
+    prometheus_bearer_token_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = None
+    """The file with the bearer token; read again when it changes."""
+    prometheus_client_cert_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = None
+    """The client certificate (PEM)."""
+    prometheus_client_key_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = None
+    """The key of the client certificate (PEM)."""
+    prometheus_ca_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = None
+    """The certificate authorities to trust instead of the system's (PEM)."""
+    prometheus_headers: Annotated[Headers | None, Option(PROMETHEUS, environment_only=True)] = None
+    """Additional headers as Name=value,Name=value or a JSON object, such as
+    X-Scope-OrgID=team-a."""
+    prometheus_headers_file: Annotated[Path | None, Option(PROMETHEUS, "FILE")] = None
+    """The file with additional headers such as X-Scope-OrgID: team-a, one per line."""
+    prometheus_insecure_skip_verify: Annotated[bool, Option(PROMETHEUS)] = False
+    """Do not verify Prometheus' certificate."""
+    prometheus_allow_insecure_credentials: Annotated[bool, Option(PROMETHEUS)] = False
+    """Send credentials over plain http, where others on the network can read them. To localhost
+    they are always sent."""
 
-    interval: Annotated[Duration, Option(TIMING, "DURATION", ("--descheduling-interval",))] = Field(
-        timedelta(minutes=5),
-        description="The time from one cycle to the next, where cycles go on (see --dry-run and "
-        "--once).",
+    interval: Annotated[Duration, Option(TIMING, "DURATION", ("--descheduling-interval",))] = (
+        timedelta(minutes=5)
     )
+    """The time from one cycle to the next."""
     cron: Annotated[
-        str | None,
-        Option(TIMING, "EXPRESSION", ("--descheduling-interval-cron-expression",)),
-    ] = Field(
-        None,
-        description="Cycles by a cron expression instead, such as '*/10 * * * *', @hourly or "
-        "'@every 10m'; the first one still runs at once.",
-    )
-    timezone: Annotated[str, Option(TIMING, "ZONE")] = Field(
-        "UTC", description="The time zone of the cron expression, such as Europe/Berlin."
-    )
-    cycle_deadline: Annotated[Duration, Option(TIMING, "DURATION")] = Field(
-        timedelta(minutes=15), description="A cycle that takes longer makes /healthz fail."
-    )
+        str | None, Option(TIMING, "EXPRESSION", ("--descheduling-interval-cron-expression",))
+    ] = None
+    """Run cycles by a cron expression instead, such as '*/10 * * * *', @hourly or '@every 10m'; the
+    first cycle still runs at once."""
+    timezone: Annotated[str, Option(TIMING, "ZONE")] = "UTC"
+    """The time zone of the cron expression, such as Europe/Berlin."""
+    cycle_deadline: Annotated[Duration, Option(TIMING, "DURATION")] = timedelta(minutes=15)
+    """The time after which a running cycle makes /healthz fail."""
 
-    leader_elect: Annotated[bool | None, Option(REPLICAS)] = Field(
-        None,
-        description="Evict only while holding a Lease, so that of several replicas one acts. If "
-        "nothing is said, on for whatever evicts or runs as a service in a cluster, else off.",
-    )
-    lease_duration: Annotated[Duration, Option(REPLICAS, "DURATION")] = Field(
-        timedelta(seconds=15),
-        description="How long a Lease has to go without renewal before another replica takes it.",
-    )
-    renew_deadline: Annotated[Duration, Option(REPLICAS, "DURATION")] = Field(
-        timedelta(seconds=10),
-        description="How long after its last renewal the holder of the Lease stops acting.",
-    )
-    retry_period: Annotated[Duration, Option(REPLICAS, "DURATION")] = Field(
-        timedelta(seconds=2),
-        description="The time from one attempt to take or renew the Lease to the next.",
-    )
-    state_namespace: Annotated[str | None, Option(REPLICAS, "NAME")] = Field(
-        None,
-        description="The namespace in which desched keeps its Lease and its state; else that of "
-        "its own pod, else desched-system.",
-    )
+    leader_elect: Annotated[bool | None, Option(REPLICAS)] = None
+    """Evict only while holding a Lease, so that one of several replicas acts. By default on if
+    desched evicts or runs as a service in a cluster, otherwise off."""
+    lease_duration: Annotated[Duration, Option(REPLICAS, "DURATION")] = timedelta(seconds=15)
+    """The time without renewal after which another replica takes the Lease."""
+    renew_deadline: Annotated[Duration, Option(REPLICAS, "DURATION")] = timedelta(seconds=10)
+    """The time after its last renewal at which the holder of the Lease stops acting."""
+    retry_period: Annotated[Duration, Option(REPLICAS, "DURATION")] = timedelta(seconds=2)
+    """The time from one attempt to take or renew the Lease to the next."""
+    state_namespace: Annotated[str | None, Option(REPLICAS, "NAME")] = None
+    """The namespace of desched's Lease and state; by default that of its own pod, or else
+    desched-system."""
 
-    output: Annotated[Literal["table", "json", "yaml"] | None, Option(OUTPUT)] = Field(
-        None,
-        description="How reports are printed on standard output: a table if nothing is said; a "
-        "service without a terminal then prints none.",
-    )
-    log_format: Annotated[Literal["auto", "json", "console"], Option(OUTPUT)] = Field(
-        "auto", description="The log on standard error; auto is JSON unless on a terminal."
-    )
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], Option(OUTPUT)] = Field(
-        "info", description="The least that is logged."
-    )
-    listen_address: Annotated[str | None, Option(OUTPUT, "HOST:PORT")] = Field(
-        None,
-        description="Where a service answers /metrics, /healthz and /readyz: :10258 in a cluster, "
-        "127.0.0.1:10258 outside.",
-    )
+    output: Annotated[Literal["table", "json", "yaml"] | None, Option(OUTPUT)] = None
+    """The format of reports on standard output. By default a table; a service without a terminal
+    prints none."""
+    log_format: Annotated[Literal["auto", "json", "console"], Option(OUTPUT)] = "auto"
+    """The format of the log on standard error; auto is JSON unless on a terminal."""
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Option(OUTPUT)] = "info"
+    """The lowest level that is logged."""
+    listen_address: Annotated[str | None, Option(OUTPUT, "HOST:PORT")] = None
+    """The address of /metrics, /healthz, /readyz and /status of a service; by default :10258 in a
+    cluster and 127.0.0.1:10258 outside."""
 
     @classmethod
     def settings_customise_sources(
@@ -260,7 +209,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags win over the environment; a .env file in the working directory is not ours."""
+        """Flags take precedence over the environment; .env files are not read."""
         del settings_cls, dotenv_settings, file_secret_settings
         if isinstance(env_settings, EnvSettingsSource):
             _refuse_unknown_variables(cls, env_settings.env_vars)
@@ -271,23 +220,23 @@ class Settings(BaseSettings):
         for one, other in _EITHER_OR:
             if self.given(one) and self.given(other):
                 raise ValueError(
-                    f"{_spelt(one)} and {_spelt(other)} contradict each other; keep one."
+                    f"{_full_name(one)} and {_full_name(other)} contradict each other; keep one."
                 )
         for longer, shorter in _LONGER_THAN:
             if getattr(self, longer) <= getattr(self, shorter):
                 raise ValueError(
-                    f"{_spelt(longer)} must be longer than {_spelt(shorter)}: they are "
+                    f"{_full_name(longer)} must be longer than {_full_name(shorter)}: they are "
                     f"{_duration_of(self, longer)} and {_duration_of(self, shorter)}."
                 )
         return self
 
     def given(self, field: str) -> bool:
-        """Whether the field was set to something, by a flag or the environment."""
+        """Whether a flag or the environment set the field."""
         return field in self.model_fields_set and getattr(self, field) not in {None, False}
 
     @property
     def loops(self) -> bool:
-        """Whether it runs cycles until it is stopped, rather than a single one."""
+        """Whether it runs cycles until it is stopped, rather than one."""
         if self.once:
             return False
         return not self.dry_run or self.given("interval") or self.given("cron")
@@ -303,10 +252,10 @@ _LONGER_THAN = (("lease_duration", "renew_deadline"), ("renew_deadline", "retry_
 
 
 def load_settings(flags: Mapping[str, Any]) -> Settings:
-    """Settings from the flags that were given, by field, and the environment.
+    """Settings from the given flags, by field name, and the environment.
 
     Raises:
-        ConfigurationError: one line for each value that cannot be used.
+        ConfigurationError: a value is invalid; the text has one line for each.
     """
     try:
         settings = Settings(**flags)
@@ -317,18 +266,18 @@ def load_settings(flags: Mapping[str, Any]) -> Settings:
 
 
 def _refuse_idle_flags(flags: Mapping[str, Any], settings: Settings) -> None:
-    """A flag without effect is a misunderstanding; a variable may be there for other runs."""
+    """Refuse flags without effect; variables may be set for other runs."""
     idle = {
-        "timezone": (settings.cron is None, "means nothing without --cron"),
-        "interval": (settings.once, "means nothing with --once, which runs a single cycle"),
-        "cron": (settings.once, "means nothing with --once, which runs a single cycle"),
-        "listen_address": (not settings.loops, "means nothing for a single cycle"),
+        "timezone": (settings.cron is None, "has no effect without --cron"),
+        "interval": (settings.once, "has no effect with --once, which runs one cycle"),
+        "cron": (settings.once, "has no effect with --once, which runs one cycle"),
+        "listen_address": (not settings.loops, "has no effect for a single cycle"),
     }
     for name in ("lease_duration", "renew_deadline", "retry_period"):
-        idle[name] = (settings.leader_elect is False, "means nothing with --leader-elect=false")
+        idle[name] = (settings.leader_elect is False, "has no effect with --leader-elect=false")
     for name, (is_idle, why) in idle.items():
         if name in flags and is_idle:
-            raise ConfigurationError(f"{flag_of(name)} {why}; leave it out.")
+            raise ConfigurationError(f"{flag_of(name)} {why}; omit it.")
 
 
 def option_of(field: FieldInfo) -> Option:
@@ -349,10 +298,10 @@ def variable_of(name: str) -> str:
 def parse_headers(text: str) -> dict[str, str]:
     """HTTP headers from a JSON object, `Name: value` lines, or `Name=value` items.
 
-    Items are separated by commas or lines; what stands after a colon goes on to the line's end.
+    Commas or line ends separate items; the value after a colon extends to the end of the line.
 
     Raises:
-        ValueError: it is neither; the text is not repeated, for it may be secret.
+        ValueError: the text is none of these; it is not repeated, because it may be secret.
     """
     complaint = (
         'must be like "Name=value,Name=value", a JSON object of strings, or lines "Name: value"'
@@ -390,18 +339,17 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SERVICE_LINK = re.compile(
     rf"{ENV_PREFIX}(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
-"""What Kubernetes sets in each pod for a Service named desched or desched-something."""
+"""Variables that Kubernetes sets in each pod for a Service named desched or desched-something."""
 
 
 def _refuse_unknown_variables(
     settings: type[BaseSettings], environment: Mapping[str, str | None]
 ) -> None:
-    """A misspelt DESCHED_DRY_RUN must not let desched evict."""
+    """Refuse unknown variables: with a misspelt DESCHED_DRY_RUN, desched would evict."""
     known = {variable_of(name) for name in settings.model_fields}
     for variable in sorted(name.upper() for name in environment):
-        if not variable.startswith(ENV_PREFIX) or variable in known:
-            continue
-        if _SERVICE_LINK.fullmatch(variable):
+        ours = variable.startswith(ENV_PREFIX) and not _SERVICE_LINK.fullmatch(variable)
+        if not ours or variable in known:
             continue
         near = difflib.get_close_matches(variable, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ", so remove it."
@@ -412,7 +360,7 @@ def _duration_of(settings: Settings, name: str) -> str:
     return duration_text(round(getattr(settings, name).total_seconds()))
 
 
-def _spelt(name: str) -> str:
+def _full_name(name: str) -> str:
     if option_of(Settings.model_fields[name]).environment_only:
         return variable_of(name)
     return f"{flag_of(name)} ({variable_of(name)})"
@@ -420,17 +368,17 @@ def _spelt(name: str) -> str:
 
 def _sentence(error: Any) -> str:
     raised = error.get("ctx", {}).get("error")
-    said = str(raised) if raised else error["msg"].removeprefix("Input ").rstrip(".")
+    text = str(raised) if raised else error["msg"].removeprefix("Input ").rstrip(".")
     if error["type"] in {"bool_parsing", "bool_type"}:
-        said = "is neither true nor false"
+        text = "is neither true nor false"
     if not error["loc"]:
-        return said
+        return text
     name = str(error["loc"][0])
     if name not in Settings.model_fields:
         return f"There is no setting {name}."
     value = error.get("input")
     found = f' "{value}"' if isinstance(value, str) and _is_public(name) else ""
-    return f"{_spelt(name)}:{found} {said}."
+    return f"{_full_name(name)}:{found} {text}."
 
 
 def _is_public(name: str) -> bool:

@@ -1,6 +1,7 @@
-"""The commands for people: pause, resume and status on the state, and steering clear."""
+"""The commands for people: pause, resume and status, and steering clear."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from getpass import getuser
 from typing import TextIO
 
@@ -8,12 +9,10 @@ from rich.console import Console
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.lease import KubernetesLease
-from desched.adapters.kubernetes.state_store import KubernetesStateStore
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.pause_commands import OperatorContext, pausing, resuming
 from desched.bootstrap.state import state_namespace, state_store
 from desched.errors import LeaseError, ObservationError, ObservationSource
-from desched.ports import Clock
 from desched.service.process.clock import SystemClock
 from desched.service.process.logs import configure_logs
 from desched.service.reports.formatting import plain
@@ -27,89 +26,75 @@ _PAUSE_COMMANDS = {"pause": pausing, "resume": resuming}
 def run_command(
     name: str, settings: Settings, flags: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> None:
-    """Carry out a command, with the flags of its own by their names.
+    """Run a command with its own flags, by name.
 
     Raises:
-        ConfigurationError: a flag cannot be used, or the state may not be written.
-        ObservationError: the state could not be read, or it is not known whether it was written.
+        ConfigurationError: a flag is invalid, or the state must not be written.
+        ObservationError: the state could not be read, or it is unknown whether it was written.
     """
     configure_logs(settings.log_format, settings.log_level, stderr)
+    change = _PAUSE_COMMANDS[name](flags) if name in _PAUSE_COMMANDS else None
+    clock = SystemClock()
+    kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
     if name == "steering":
-        kubernetes = connect(settings.kubeconfig, settings.context)
         request_seconds = settings.api_server_timeout.total_seconds()
         clear(KubernetesSteerer(kubernetes, deadline_seconds=request_seconds), stdout)
         return
-    command = _PAUSE_COMMANDS[name](flags) if name in _PAUSE_COMMANDS else None
-    clock = SystemClock()
-    kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
     store = state_store(settings, kubernetes)
-    if command is None:
-        _print(_status(kubernetes, store, settings, clock), settings, stdout)
+
+    def now() -> datetime:
+        """The API server's time, which the service's clock must match; this machine's may not."""
+        return store.server_time or clock.now()
+
+    if change is not None:
+        person = _person(kubernetes, settings)
+        change(OperatorContext(store, now, clock.wait, person, stdout, stderr))
         return
-    command(OperatorContext(store, clock, _person(kubernetes, settings), stdout, stderr))
-
-
-def clear(steerer: KubernetesSteerer, stdout: TextIO) -> None:
-    """Take desched's soft taint off every node.
-
-    Raises:
-        ObservationError: the nodes could not be read, or not all of them be changed.
-    """
-    failures = []
-    nodes = steerer.steered()
-    for node in nodes:
-        answer = steerer.untaint(node)
-        if answer.done:
-            stdout.write(f"Took the soft taint off node {plain(node)}.\n")
-        else:
-            failures.append(f"{node}: {answer.detail}")
-    if not nodes:
-        stdout.write("No node has a soft taint of desched.\n")
-    if failures:
-        raise ObservationError(
-            ObservationSource.CLUSTER, f"Not all soft taints are gone. {'; '.join(failures)}"
-        )
-
-
-def _person(kubernetes: KubernetesConnection, settings: Settings) -> str:
-    """Who gives the command: the user of the machine and of the kubeconfig, or the pod."""
-    try:
-        user = getuser()
-    except (OSError, KeyError, ImportError):  # nobody has a name here, as in many containers
-        user = "somebody"
-    if kubernetes.in_cluster:
-        account = f"in pod {settings.pod_name}" if settings.pod_name else "in a pod"
-    else:
-        account = f"as {kubernetes.account.user or 'an account without a name'}"
-    return plain(f"{user} {account}")[:LONGEST_NAME]
-
-
-def _status(
-    kubernetes: KubernetesConnection,
-    store: KubernetesStateStore,
-    settings: Settings,
-    clock: Clock,
-) -> Status:
     stored = store.load()
     lease, lease_problem = None, ""
     try:
         lease = KubernetesLease(kubernetes, state_namespace(settings, kubernetes)).read()
     except LeaseError as error:
         lease_problem = str(error)
-    return Status(
-        clock.now(),
-        kubernetes.target,
-        store.place,
-        stored.state,
-        stored.problem,
-        lease,
-        lease_problem,
+    status = Status(
+        now(), kubernetes.target, store.place, stored.state, stored.problem, lease, lease_problem
     )
-
-
-def _print(status: Status, settings: Settings, stdout: TextIO) -> None:
-    form = settings.output or "table"
-    if form == "table" and stdout.isatty():
+    if settings.output in {None, "table"} and stdout.isatty():
         print_status(status, Console(file=stdout))
-        return
-    stdout.write(render_status(status, form))
+    else:
+        stdout.write(render_status(status, settings.output or "table"))
+
+
+def clear(steerer: KubernetesSteerer, stdout: TextIO) -> None:
+    """Remove desched's soft taint from every node.
+
+    Raises:
+        ObservationError: the nodes could not be read, or some of them not be changed.
+    """
+    failures = []
+    nodes = steerer.steered()
+    for node in nodes:
+        answer = steerer.untaint(node)
+        if answer.done:
+            stdout.write(f"Removed the soft taint from node {plain(node)}.\n")
+        else:
+            failures.append(f"{node}: {answer.detail}")
+    if not nodes:
+        stdout.write("No node has a soft taint of desched.\n")
+    if failures:
+        raise ObservationError(
+            ObservationSource.CLUSTER, f"Some soft taints remain. {'; '.join(failures)}"
+        )
+
+
+def _person(kubernetes: KubernetesConnection, settings: Settings) -> str:
+    """Who runs the command: the user of the machine and of the kubeconfig, or the pod."""
+    try:
+        user = getuser()
+    except (OSError, KeyError, ImportError):  # the user has no name, as in many containers
+        user = "somebody"
+    if kubernetes.in_cluster:
+        account = f"in pod {settings.pod_name}" if settings.pod_name else "in a pod"
+    else:
+        account = f"as {kubernetes.account.user or 'an account without a name'}"
+    return plain(f"{user} {account}")[:LONGEST_NAME]

@@ -1,4 +1,4 @@
-"""Whether this process contends for the lease, and how."""
+"""Whether and how this process takes part in leader election."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,9 +22,9 @@ def contender(
     identity: str,
     clock: SystemClock,
 ) -> Leadership | None:
-    """The contender for the lease, None if nothing has to be contended for.
+    """This process as a contender for the lease; None without leader election.
 
-    Its connection is one of its own, which goes on while the process stops, to release the lease.
+    It has a connection of its own, which still works while the process stops, to release the lease.
     """
     if not contends(settings, mode, in_cluster=kubernetes.in_cluster):
         return None
@@ -42,7 +42,7 @@ def contender(
 
 
 def contends(settings: Settings, mode: Mode, *, in_cluster: bool) -> bool:
-    """As the settings say, else for what evicts, and for a service in a cluster."""
+    """Whether to elect a leader: by default if it evicts, and for a service in a cluster."""
     if settings.leader_elect is not None:
         return settings.leader_elect
     return mode is Mode.EVICT or (in_cluster and settings.loops)
@@ -50,7 +50,7 @@ def contends(settings: Settings, mode: Mode, *, in_cluster: bool) -> bool:
 
 @contextmanager
 def contended(leadership: Leadership | None) -> Iterator[None]:
-    """Contend meanwhile, if there is anything to contend for."""
+    """Contend for the lease during the context; nothing without leader election."""
     if leadership is None:
         yield
         return
@@ -59,7 +59,7 @@ def contended(leadership: Leadership | None) -> Iterator[None]:
 
 
 def wait_for_lease(leadership: Leadership, settings: Settings, clock: SystemClock) -> None:
-    """Wait until this process may act, or until a lease that nobody renews would be its own."""
+    """Wait until this process may act, at most until it would own an abandoned lease."""
     patience = settings.lease_duration + 3 * settings.retry_period
     until = clock.monotonic() + patience.total_seconds()
     while not leadership.may_act() and clock.monotonic() < until:

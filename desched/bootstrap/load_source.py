@@ -1,4 +1,4 @@
-"""Where load comes from: the Prometheus that settings or the policy name, and the way to it."""
+"""The Prometheus that the settings or the policy name, and how to reach it."""
 
 import socket
 from dataclasses import replace
@@ -25,10 +25,10 @@ from desched.settings import Settings, parse_headers
 
 
 class LoadSource:
-    """The LoadReader of the Prometheus that settings or else the policy name.
+    """The LoadReader for the Prometheus that the settings or else the policy name.
 
-    The policy may change while desched runs, and its address with it. Outside a cluster an
-    address that only resolves inside is reached through the API server's service proxy.
+    The address may change with the policy while desched runs. Outside a cluster, an address that
+    resolves only inside it is reached through the API server's service proxy.
     """
 
     def __init__(self, settings: Settings, kubernetes: KubernetesConnection, clock: Clock) -> None:
@@ -36,19 +36,19 @@ class LoadSource:
         self._kubernetes = kubernetes
         self._clock = clock
         self._url = ""
-        self._said_by = ""
-        self._service: InClusterService | None = None  # where it is asked through the API server
+        self._named_by = ""
+        self._service: InClusterService | None = None  # if it is reached through the API server
         self._reader: PrometheusLoadReader | None = None
 
     def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows, ending now.
 
         Raises:
-            ObservationError: Prometheus could not be asked, or answered with an error.
-            ConfigurationError: it is not said where Prometheus is, or not how to reach it.
+            ObservationError: Prometheus did not answer, or answered with an error.
+            ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
         """
         reader = self._reader_for(self._settings.prometheus_url or policy.metrics.address)
-        self._said_by = (
+        self._named_by = (
             "--prometheus-url (DESCHED_PROMETHEUS_URL)"
             if self._settings.prometheus_url
             else f"metrics.address in {policy.source}"
@@ -61,29 +61,29 @@ class LoadSource:
             raise ObservationError(error.source, self._why_not_proxied(error)) from error
 
     def _why_not_proxied(self, error: ObservationError) -> str:
-        service, said = self._service, str(error)
+        service, text = self._service, str(error)
         if service is None:
-            return said
-        if f'services "{service.name}" not found' in said:  # the API server's own words
+            return text
+        if f'services "{service.name}" not found' in text:  # the API server's own words
             return (
                 f"There is no Service {service.name} in namespace {service.namespace}; correct "
-                f"{self._said_by}."
+                f"{self._named_by}."
             )
         hint = port_forward_hint(self._url)
-        if "HTTP 403" in said:
+        if "HTTP 403" in text:
             return (
-                f"The API server does not let this account reach Prometheus through its service "
-                f"proxy (HTTP 403), which takes the right to get services/proxy in namespace "
+                f"This account must not reach Prometheus through the API server's service proxy "
+                f"(HTTP 403); that requires the right to get services/proxy in namespace "
                 f"{service.namespace}.\n{hint}."
             )
-        return f"{said} It was asked through the API server's service proxy.\n{hint}."
+        return f"{text} The request went through the API server's service proxy.\n{hint}."
 
     def _reader_for(self, url: str) -> PrometheusLoadReader:
         if self._reader is not None and url == self._url:
             return self._reader
         if not url:
             raise ConfigurationError(
-                "It is not said where Prometheus is; set metrics.address in the policy, or "
+                "The address of Prometheus is missing; set metrics.address in the policy, or "
                 "--prometheus-url (DESCHED_PROMETHEUS_URL)."
             )
         direct = prometheus_connection(self._settings, url)
@@ -97,7 +97,7 @@ class LoadSource:
 
 
 def prometheus_connection(settings: Settings, url: str) -> PrometheusConnection:
-    """How to reach Prometheus at the address, with the credentials of the settings.
+    """How to reach Prometheus at the address, with the credentials from the settings.
 
     Raises:
         ConfigurationError: the settings contradict each other, or a file cannot be read.
@@ -124,18 +124,18 @@ def prometheus_connection(settings: Settings, url: str) -> PrometheusConnection:
 def through_proxy(
     direct: PrometheusConnection, kubernetes: KubernetesConnection
 ) -> PrometheusConnection | None:
-    """The way through the API server, None where the address resolves from here.
+    """The way through the API server; None if the address resolves here.
 
     Raises:
-        ConfigurationError: Prometheus needs credentials, which the API server would not pass on.
+        ConfigurationError: Prometheus needs credentials, which the API server does not forward.
     """
     service = in_cluster_service(direct.url)
     if service is None or _resolves(direct.url):
         return None
     if direct.bearer_token or direct.bearer_token_file or direct.basic_credentials:
         raise ConfigurationError(
-            f"{direct.address} does not resolve here, and the API server does not pass Prometheus' "
-            f"credentials on. {port_forward_hint(direct.url)}."
+            f"{direct.address} does not resolve here, and the API server does not forward "
+            f"credentials to Prometheus. {port_forward_hint(direct.url)}."
         )
     proxy = service_proxy(
         kubernetes,

@@ -1,4 +1,4 @@
-"""The orders of people to pause and resume, and how they reach a state that others write too."""
+"""Pause and resume: changes that people make to a state that others write too."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,14 +17,14 @@ from desched.model.interventions import Resumption, Scope, all_resumed, resumed,
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import pruned
 from desched.policy.durations import duration_seconds
-from desched.ports import Clock, StateStore
+from desched.ports import StateStore
 from desched.service.reports.formatting import clock_time, count, plain, span
 from desched.service.reports.status import pause_line, pause_origin
 
 ATTEMPTS = 5
-"""At a change that somebody else gets in between of."""
+"""Attempts to change the state while others change it too."""
 
-PAUSE_SECONDS = 0.5
+RETRY_SECONDS = 0.5
 LONGEST_PAUSE = timedelta(days=366)
 LONGEST_REASON = 200  # characters
 _NAME = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
@@ -34,10 +34,15 @@ T = TypeVar("T")
 
 
 class OperatorContext(NamedTuple):
-    """What a command works with; `by` is the person who gave it."""
+    """What a command works with.
+
+    `now` is called after the state was loaded. `wait` returns true if the command must stop. `by`
+    is the person who runs the command.
+    """
 
     store: StateStore
-    clock: Clock
+    now: Callable[[], datetime]
+    wait: Callable[[float], bool]
     by: str
     stdout: TextIO
     stderr: TextIO
@@ -47,66 +52,65 @@ PauseCommand = Callable[[OperatorContext], None]
 
 
 def pausing(flags: Mapping[str, str]) -> PauseCommand:
-    """The order to pause what the flags say.
+    """The command that pauses what the flags name.
 
     Raises:
-        ConfigurationError: they cannot be understood.
+        ConfigurationError: a flag is invalid.
     """
     scope = _scope(flags)
-    lasting = _lasting(flags["for"]) if "for" in flags else None
+    length = _length(flags["for"]) if "for" in flags else None
     why = plain(flags.get("because", ""))[:LONGEST_REASON]
 
     def command(context: OperatorContext) -> None:
         def change(state: State, now: datetime) -> tuple[State, Pause]:
-            until = now + lasting if lasting else None
+            until = now + length if length else None
             pause = Pause(scope.kind, now, until, scope.subject, why, context.by)
             return with_pause(state, pause), pause
 
-        pause, now = _changed(context, change)
+        pause, now = _apply(context, change)
         if pause.until is None:
             until = f"until it is resumed (`desched resume{_flag(scope)}`)"
         else:
             until = f"until {clock_time(pause.until, now)} ({span(pause.until - now)})"
         context.stdout.write(
-            f"Paused {scope} {until}. Evictions under way are finished; no new one begins.\n"
+            f"Paused {scope} {until}. Evictions in flight are followed; no new one starts.\n"
         )
 
     return command
 
 
 def resuming(flags: Mapping[str, str]) -> PauseCommand:
-    """The order to resume what the flags say.
+    """The command that resumes what the flags name.
 
     Raises:
-        ConfigurationError: they cannot be understood.
+        ConfigurationError: a flag is invalid.
     """
     if "all" in flags and len(flags) > 1:
-        raise ConfigurationError("--all ends every pause; leave out --workload and --pool.")
+        raise ConfigurationError("--all ends every pause; omit --workload and --pool.")
     scope = None if "all" in flags else _scope(flags)
 
     def command(context: OperatorContext) -> None:
-        def change(state: State, now: datetime) -> tuple[State, Resumption]:
-            del now
+        def change(state: State, _now: datetime) -> tuple[State, Resumption]:
             resumption = resumed(state, scope) if scope else all_resumed(state)
             return resumption.state if resumption.changed else state, resumption
 
-        resumption, now = _changed(context, change)
-        for line in _ended(resumption, scope, now):
+        resumption, now = _apply(context, change)
+        for line in _summary(resumption, scope, now):
             context.stdout.write(f"{plain(line)}\n")
 
     return command
 
 
-def _ended(resumption: Resumption, scope: Scope | None, now: datetime) -> list[str]:
+def _summary(resumption: Resumption, scope: Scope | None, now: datetime) -> list[str]:
     lines = [f"Ended the pause of {p}, {pause_origin(p, now)}." for p in resumption.pauses]
     if resumption.cool_downs:
         workloads = sorted(cool_down.workload for cool_down in resumption.cool_downs)
         lines.append(f"Ended the cool-down of {_names(workloads)}.")
     if resumption.nodes:
         nodes = sorted(node.node for node in resumption.nodes)
-        lines.append(f"Forgot the rounds of {_names(nodes)}.")
+        lines.append(f"Reset the rounds of {_names(nodes)}.")
     if not resumption.changed:
-        lines.append(f"Nothing was paused as {scope}." if scope else "Nothing was paused.")
+        lines.append(f"There was no pause of {scope}." if scope else "There was no pause.")
     lines += [f"Still paused: {pause_line(p, now)}." for p in resumption.state.pauses]
     return lines
 
@@ -116,23 +120,25 @@ def _names(names: list[str], most: int = 10) -> str:
     return ", ".join(names[:most]) + (f" and {count(more, 'other')}" if more > 0 else "")
 
 
-def _changed(
+def _apply(
     context: OperatorContext, change: Callable[[State, datetime], tuple[State, T]]
 ) -> tuple[T, datetime]:
-    """Load, change and save until nobody gets in between; what has not changed is not saved.
+    """Load, change and save the state, again if somebody else changed it meanwhile.
+
+    A state that stays the same is not saved. Returns the result and the time of the change.
 
     Raises:
-        ConfigurationError: the state may not be written.
-        ObservationError: it could not be read, or it is not known whether it was written.
+        ConfigurationError: the state must not be written.
+        ObservationError: it could not be read, or it is unknown whether it was written.
     """
     for attempt in range(ATTEMPTS):
-        if attempt and context.clock.wait(PAUSE_SECONDS):
+        if attempt and context.wait(RETRY_SECONDS):
             break
         stored = context.store.load()
-        now = context.clock.now()
+        now = context.now()
         if stored.problem:
             context.stderr.write(f"desched: {plain(stored.problem)}\n")
-        # Without a state nobody knows what was evicted before.
+        # Without a state it is unknown what was evicted before.
         before = stored.state or State(since=now)
         after, result = change(before, now)
         try:
@@ -143,21 +149,26 @@ def _changed(
         except StateRefused as error:
             raise ConfigurationError(str(error)) from error
         except StopActing as error:
-            message = f"{error} See whether it holds with `desched status`."
+            message = f"{error} Run `desched status` to find out."
             raise ObservationError(ObservationSource.CLUSTER, message) from error
         return result, now
     raise ObservationError(
         ObservationSource.CLUSTER,
-        f"The state was changed by others at each of {ATTEMPTS} attempts, so nothing was written; "
-        "give the command again.",
+        f"Others changed the state during each of {ATTEMPTS} attempts, so nothing was written; "
+        "run the command again.",
     )
 
 
 def _scope(flags: Mapping[str, str]) -> Scope:
     if "workload" in flags and "pool" in flags:
-        raise ConfigurationError("--workload and --pool: name one of them; pause twice for both.")
+        raise ConfigurationError(
+            "--workload and --pool: name only one of them, and run the command twice for both."
+        )
     if "pool" in flags:
-        return Scope(PauseScope.POOL, _pool(flags["pool"]))
+        pool = plain(flags["pool"].strip())
+        if not pool:
+            raise ConfigurationError("--pool: name a pool of the policy's nodePools.")
+        return Scope(PauseScope.POOL, pool)
     if "workload" not in flags:
         return Scope()
     found = _WORKLOAD.fullmatch(flags["workload"].strip())
@@ -169,21 +180,15 @@ def _scope(flags: Mapping[str, str]) -> Scope:
     return Scope(PauseScope.WORKLOAD, found["name"])
 
 
-def _pool(name: str) -> str:
-    if not name.strip():
-        raise ConfigurationError("--pool: name a pool of the policy's nodePools.")
-    return plain(name.strip())
-
-
-def _lasting(text: str) -> timedelta:
+def _length(text: str) -> timedelta:
     try:
         seconds = duration_seconds(text)
     except ValueError as error:
         raise ConfigurationError(f'--for: "{text}" {error}.') from None
     if not 0 < seconds <= LONGEST_PAUSE.total_seconds():
         raise ConfigurationError(
-            f'--for: "{text}" is not between 1s and {LONGEST_PAUSE.days} days; leave it out to '
-            "pause until it is resumed."
+            f'--for: "{text}" is not between 1s and {LONGEST_PAUSE.days} days; omit it to pause '
+            "until you resume."
         )
     return timedelta(seconds=seconds)
 

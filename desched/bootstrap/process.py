@@ -1,4 +1,4 @@
-"""What one run of desched consists of, made from its settings."""
+"""The parts of one run of desched, made from its settings."""
 
 import math
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from desched.model.report import Mode
 from desched.model.state import State
 from desched.ports import World
 from desched.service.election.leadership import Leadership
+from desched.service.inputs.policy_file import PolicyReading
 from desched.service.inputs.state_keeper import StateKeeper
 from desched.service.process.clock import SystemClock
 from desched.service.telemetry.metrics import ServiceMetrics
@@ -22,14 +23,14 @@ from desched.settings import Settings
 
 
 class Intent(NamedTuple):
-    """What a run is going to do; `notice` says it to the person who started it."""
+    """What a run will do; `notice` is for the person who started it."""
 
     mode: Mode
     notice: str
 
 
 class Process(NamedTuple):
-    """What a run consists of; without a `leadership` nothing is contended for."""
+    """The parts of a run; `leadership` is None without leader election."""
 
     settings: Settings
     kubernetes: KubernetesConnection
@@ -41,7 +42,7 @@ class Process(NamedTuple):
     metrics: ServiceMetrics
 
     def world(self) -> World:
-        """The real world, which may be changed only where that is intended."""
+        """The real world, with the means to change it only if that is intended."""
         request_seconds = self.settings.api_server_timeout.total_seconds()
         reader = KubernetesReader(
             self.kubernetes, own_pod=self.own_pod, deadline_seconds=request_seconds
@@ -69,7 +70,8 @@ class Process(NamedTuple):
     def state(self) -> StateKeeper:
         """The state in the cluster.
 
-        Where there is none, a service cannot know what was evicted; who says --once, does.
+        If there is none, a service does not know what was evicted before; with --once, the person
+        who runs desched knows.
         """
         store = state_store(self.settings, self.kubernetes, self.seconds_left)
         afresh = State(since=self.clock.now() if self.settings.loops else None)
@@ -82,16 +84,22 @@ class Process(NamedTuple):
         return self.leadership is None or self.leadership.may_act()
 
     def why_not(self) -> str | None:
-        """Why no write may begin now, None if one may."""
+        """Why no write may begin now; None if one may."""
         return None if self.leadership is None else self.leadership.why_not()
 
     def seconds_left(self) -> float:
-        """For how long writes may still be made."""
+        """How long writes are still allowed."""
         return math.inf if self.leadership is None else self.leadership.seconds_left()
+
+    def announce_refusal(self, reading: PolicyReading) -> None:
+        """Write an Event on desched's own pod, if it is known, for an edit that was refused."""
+        pod = self.own_pod
+        if pod is not None and reading.news and reading.problem:
+            self.events.warn_on_self(pod.name, pod.namespace, "PolicyRefused", reading.problem)
 
     @property
     def own_pod(self) -> PodRef | None:
-        """The pod that this process runs in, None if that is not known."""
+        """The pod that this process runs in; None if unknown."""
         name = self.settings.pod_name
         namespace = self.settings.pod_namespace or self.kubernetes.namespace
         return PodRef(namespace, name) if name is not None else None

@@ -1,4 +1,4 @@
-"""Where desched keeps what outlives a process: its Lease and its state."""
+"""Where desched stores its Lease and its state."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ DEFAULT_NAMESPACE = "desched-system"
 
 
 def state_namespace(settings: Settings, kubernetes: KubernetesConnection) -> str:
-    """The namespace that was named, else that of desched's own pod, else desched-system."""
+    """The namespace from the settings, else that of desched's own pod, else desched-system."""
     own = kubernetes.namespace if kubernetes.in_cluster else None
     return settings.state_namespace or settings.pod_namespace or own or DEFAULT_NAMESPACE
 
@@ -21,7 +21,7 @@ def state_store(
     kubernetes: KubernetesConnection,
     seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> KubernetesStateStore:
-    """The state in that namespace; `seconds_left` is for how long this process may act."""
+    """The state in that namespace; `seconds_left` returns how long this process may act."""
     return KubernetesStateStore(
         kubernetes,
         state_namespace(settings, kubernetes),

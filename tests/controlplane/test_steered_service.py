@@ -146,5 +146,5 @@ def test_its_taints_are_cleared_by_a_command(sites: Sites) -> None:
     assert (outcome["node"], outcome["verdict"]) == ("lone-hot", "evicted")
     assert "lone-hot" in steered(sites)
     done = sites.command("steering", "clear")
-    assert "Took the soft taint off node lone-hot.\n" in done.stdout
+    assert "Removed the soft taint from node lone-hot.\n" in done.stdout
     assert not steered(sites)

@@ -55,7 +55,7 @@ def test_a_switch_can_be_turned_off_against_the_environment(monkeypatch):
     assert not load_settings(parsed("--dry-run=false")).dry_run
 
 
-def test_a_flag_that_is_not_given_leaves_the_word_to_the_environment(monkeypatch):
+def test_a_flag_that_is_not_given_leaves_the_value_of_the_environment(monkeypatch):
     monkeypatch.setenv("DESCHED_OUTPUT", "json")
     assert load_settings(parsed("--once")).output == "json"
     assert load_settings(parsed("--output", "yaml")).output == "yaml"
@@ -69,7 +69,7 @@ def test_a_flag_that_is_not_given_leaves_the_word_to_the_environment(monkeypatch
         ("--descheduling-interval-cron-expression", "--cron", "*/10 * * * *"),
     ],
 )
-def test_the_spellings_of_the_peers_are_accepted(alias, flag, value):
+def test_the_flags_of_the_upstream_deschedulers_are_accepted(alias, flag, value):
     assert parsed(alias, value) == parsed(flag, value)
 
 
@@ -78,7 +78,7 @@ def test_the_spellings_of_the_peers_are_accepted(alias, flag, value):
 def test_no_secret_is_an_argument_and_none_is_repeated(name, joint, capsys):
     assert main(f"{flag_of(name)}{joint}s3cr3t --dry-run".split()) == 2
     error = capsys.readouterr().err
-    assert "not taken as an argument" in error
+    assert "not accepted as an argument" in error
     assert f"set {variable_of(name)}" in error
     assert "s3cr3t" not in error
 
@@ -125,7 +125,7 @@ def test_the_help_page_shows_no_value_of_the_environment(capsys, monkeypatch):
     assert "s3cr3t" not in capsys.readouterr().out
 
 
-def test_the_version_is_told(capsys):
+def test_the_version_is_printed(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
@@ -165,8 +165,8 @@ def test_a_signal_before_the_report_is_a_sentence_and_the_code_of_shells(run, ca
     assert capsys.readouterr().err == message
 
 
-def test_a_single_cycle_that_is_held_for_unknown_load_exits_3(run):
-    run.return_value = Ending(load_unknown=True)
+def test_a_single_cycle_that_is_inconclusive_exits_3(run):
+    run.return_value = Ending(inconclusive=True)
     assert main(["--once"]) == 3
 
 
@@ -195,13 +195,13 @@ def test_a_misspelt_command_gets_a_suggestion(capsys):
 
 def test_a_second_word_is_refused(capsys):
     assert main(["demo", "twice"]) == 2
-    assert 'nothing to do with "twice"' in capsys.readouterr().err
+    assert 'The argument "twice" is unknown' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flag", ["--policy=x", "--output=json", "--dry-run"])
-def test_the_demonstration_takes_no_flags(flag, capsys):
+def test_the_demo_takes_no_flags(flag, capsys):
     assert main(["demo", flag]) == 2
-    assert f"{flag.partition('=')[0]}: the demonstration" in capsys.readouterr().err
+    assert f"{flag.partition('=')[0]}: the demo has its own" in capsys.readouterr().err
 
 
 def test_abbreviations_are_not_guessed(capsys):
@@ -232,7 +232,7 @@ def test_a_reader_of_the_report_may_leave_early():
     _reads_ten_bytes_of(program)
 
 
-def test_a_reader_of_the_demonstration_may_leave_early():
+def test_a_reader_of_the_demo_may_leave_early():
     program = (
         "import sys; from desched import cli, simulation\n"
         "def run_demo(console, _):\n"
@@ -287,7 +287,7 @@ def test_help_loads_neither_client_nor_scheduler():
     assert done.stdout == "set()\n"
 
 
-def test_the_demonstration_is_a_command(mocker):
+def test_the_demo_is_a_command(mocker):
     demo = mocker.patch("desched.simulation.demo.run_demo", autospec=True, return_value=0)
     assert cli.main(["demo"]) == 0
     demo.assert_called_once()
@@ -327,19 +327,19 @@ def test_a_command_gets_its_flags_and_the_settings(command, words, name, flags):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("status --for 2h", "--for means nothing to `desched status`"),
-        ("pause --all", "--all means nothing to `desched pause`"),
-        ("resume --because x", "--because means nothing to `desched resume`"),
-        ("pause --output json", "--output means nothing to `desched pause`"),
-        ("status --dry-run", "--dry-run means nothing to `desched status`"),
+        ("status --for 2h", "--for has no effect for `desched status`"),
+        ("pause --all", "--all has no effect for `desched pause`"),
+        ("resume --because x", "--because has no effect for `desched resume`"),
+        ("pause --output json", "--output has no effect for `desched pause`"),
+        ("status --dry-run", "--dry-run has no effect for `desched status`"),
         ("--workload shop/web", "--workload belongs to `desched pause` and `desched resume`"),
-        ("pause shop/web", 'There is nothing to do with "shop/web"'),
+        ("pause shop/web", 'The argument "shop/web" is unknown'),
         ("pause --becuase x", "There is no flag --becuase; did you mean --because?"),
         ("puase", 'There is no command "puase"; did you mean "pause"?'),
         ("explode", "there are demo, pause, resume, status"),
     ],
 )
-def test_a_flag_that_means_nothing_to_a_command_is_refused(command, run, capsys, words, said):
+def test_a_flag_without_effect_for_a_command_is_refused(command, run, capsys, words, said):
     assert main(words.split()) == 2
     assert said in capsys.readouterr().err
     command.assert_not_called()
@@ -376,8 +376,8 @@ def test_the_help_page_names_every_command_and_its_flags(capsys):
         assert f"  {flag_of(name)}" in page
 
 
-def test_steering_clear_is_the_only_thing_to_say_of_steering(capsys):
+def test_steering_has_the_command_clear_only(capsys):
     assert parse(["steering", "clear", "--context", "kind"])["command"] == "steering"
     for words in (["steering"], ["steering", "wheel"], ["steering", "clear", "now"]):
         assert main(words) == 2
-        assert "Say `desched steering clear`" in capsys.readouterr().err
+        assert "The only command is `desched steering clear`" in capsys.readouterr().err

@@ -40,7 +40,8 @@ ENGLISH = """
     exhausted failed feedback few finite first fits forbidden forward free gone grace grouped
     help history implausible just keeper late list long look many maximum measurement needed never
     new no not nothing of old on one orders other outside over partial period prefers present
-    problems quality questions reason recent recently removed replaced requested room selected several
+    problems quality
+    questions reason recent recently removed replaced requested room selected several
     single stale started stayed still stopped taken throttled times to too total under
     understood unreadable wanted way without yet young
 """

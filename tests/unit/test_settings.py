@@ -194,7 +194,7 @@ def test_a_flag_without_effect_is_refused_but_a_variable_may_be_for_other_runs(
     idle, beside, monkeypatch
 ):
     (name,) = idle
-    with pytest.raises(ConfigurationError, match=f"{flag_of(name)} means nothing"):
+    with pytest.raises(ConfigurationError, match=f"{flag_of(name)} has no effect"):
         load_settings(idle | beside)
     monkeypatch.setenv(variable_of(name), idle[name])
     load_settings(beside)
@@ -227,7 +227,7 @@ def test_too_short_a_lease_is_refused_with_both_durations():
 
 @pytest.mark.parametrize("name", ["lease_duration", "renew_deadline", "retry_period"])
 def test_timing_of_a_lease_that_nobody_takes_is_refused(name):
-    with pytest.raises(ConfigurationError, match="means nothing with --leader-elect=false"):
+    with pytest.raises(ConfigurationError, match="has no effect with --leader-elect=false"):
         load_settings({name: EXAMPLES[name][0], "leader_elect": "false"})
 
 

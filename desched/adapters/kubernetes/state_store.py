@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from datetime import datetime
 from http import HTTPStatus
 
 import msgspec
@@ -71,6 +72,7 @@ class KubernetesStateStore:
         self._version = ""
         self._unusable = ""
         self.place = f"ConfigMap {namespace}/{CONFIG_MAP}"
+        self.server_time: datetime | None = None  # of the last load
 
     def load(self) -> StoredState:
         """What is remembered now; nothing, with a problem, if it cannot be used.
@@ -79,6 +81,7 @@ class KubernetesStateStore:
             ObservationError: it could not be read in time.
         """
         answer = self._connection.get(self._path, deadline_seconds=self._deadline_seconds)
+        self.server_time = answer.date
         if answer.is_from_server(HTTPStatus.NOT_FOUND):
             self._version = self._unusable = ""
             return StoredState()

@@ -79,6 +79,21 @@ def test_the_namespace_of_the_state_may_be_named(server, settings):
     assert {"/namespaces/ops/" in path for path in server.paths()} == {True}
 
 
+def test_a_pause_ends_by_the_clock_of_the_api_server(server, settings):
+    server.date = "Fri, 01 May 2026 12:00:00 GMT"  # long before this machine's time
+    server.answer = answering(GET=status(404, "none"), POST=STORED)
+    assert "until 14:00 UTC (2 h)" in run("pause", settings, {"for": "2h"})
+    stored = json.loads(server.requests[-1].body["data"]["state.json"])
+    (paused,) = stored["state"]["pauses"]
+    assert (paused["since"], paused["until"]) == ("2026-05-01T12:00:00Z", "2026-05-01T14:00:00Z")
+
+
+def test_without_a_date_from_the_api_server_a_pause_ends_by_this_machines_clock(server, settings):
+    server.date = "not a date"
+    server.answer = answering(GET=status(404, "none"), POST=STORED)
+    assert "(2 h)" in run("pause", settings, {"for": "2h"})
+
+
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
@@ -86,19 +101,23 @@ def test_the_namespace_of_the_state_may_be_named(server, settings):
         (status(403, "no"), "may not create configmaps.*grant it"),
     ],
 )
-def test_a_pause_that_may_not_be_written_says_what_to_do(server, settings, reply, said):
+def test_a_pause_that_must_not_be_written_is_an_error_with_the_remedy(
+    server, settings, reply, said
+):
     server.answer = answering(GET=status(404, "none"), POST=reply)
     with pytest.raises(ConfigurationError, match=said):
         run("pause", settings)
 
 
-def test_a_pause_that_may_not_have_been_written_says_how_to_find_out(server, settings):
+def test_a_pause_that_may_not_have_been_written_is_an_error_with_the_way_to_find_out(
+    server, settings
+):
     server.answer = answering(GET=status(404, "none"), POST=Reply(201, {}, cut_off=True))
     with pytest.raises(ObservationError, match=r"not known.*`desched status`"):
         run("pause", settings)
 
 
-def test_the_status_reads_the_memory_and_the_lease_and_writes_nothing(server, settings):
+def test_the_status_reads_the_state_and_the_lease_and_writes_nothing(server, settings):
     state = '{"version":1,"state":{"pauses":[{"scope":"pool","since":"2026-05-01T12:00:00Z",'
     state += '"until":null,"subject":"gpu","by":"alice"}]}}'
     lease = {
@@ -124,7 +143,7 @@ def test_the_status_reads_the_memory_and_the_lease_and_writes_nothing(server, se
     assert document["lease"]["holder"] == "desched-1"
 
 
-def test_without_a_lease_and_a_memory_the_status_says_so(server, settings):
+def test_without_a_lease_and_a_state_the_status_reports_neither(server, settings):
     server.answer = lambda _: status(404, "none")
     text = run("status", settings)
     assert "no leader election" in text
@@ -138,7 +157,7 @@ def test_a_lease_that_may_not_be_read_does_not_hide_the_rest(server, settings):
     assert "There is none yet" in text
 
 
-def test_a_memory_that_may_not_be_read_is_an_error(server, settings):
+def test_a_state_that_must_not_be_read_is_an_error(server, settings):
     server.answer = lambda _: status(403, "no")
     with pytest.raises(ObservationError, match="may not get configmaps"):
         run("status", settings)

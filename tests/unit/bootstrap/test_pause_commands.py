@@ -1,4 +1,4 @@
-"""What people's orders do to a state that others write too."""
+"""What pause and resume do to a state that others write too."""
 
 import io
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.builders import NOW
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 
 HOUR = timedelta(hours=1)
-GOES_ON = "Evictions under way are finished; no new one begins.\n"
+FOLLOWED = "Evictions in flight are followed; no new one starts.\n"
 REMEMBERED = State(since=NOW - HOUR)
 
 
@@ -44,11 +44,13 @@ class Office:
     def store(self) -> SimulatedStateStore:
         return SimulatedStateStore(self.place)
 
-    def give(self, order: Callable[[OperatorContext], None]) -> str:
-        """The order is carried out; returns what it printed."""
+    def run(self, command: Callable[[OperatorContext], None]) -> str:
+        """Run the command; returns what it printed."""
         self.stdout.truncate(0)
         self.stdout.seek(0)
-        order(OperatorContext(self.store(), self.clock, "alice", self.stdout, self.stderr))
+        clock = self.clock
+        store = self.store()
+        command(OperatorContext(store, clock.now, clock.wait, "alice", self.stdout, self.stderr))
         return self.stdout.getvalue()
 
     @property
@@ -67,8 +69,8 @@ def pause(scope: PauseScope, subject: str = "", until=None, by: str = "alice") -
 
 def test_without_flags_everything_is_paused_until_it_is_resumed():
     office = Office()
-    assert office.give(pausing({})) == (
-        f"Paused everything until it is resumed (`desched resume`). {GOES_ON}"
+    assert office.run(pausing({})) == (
+        f"Paused everything until it is resumed (`desched resume`). {FOLLOWED}"
     )
     assert office.state.pauses == (pause(PauseScope.EVERYTHING),)
     assert office.state.since == REMEMBERED.since
@@ -76,8 +78,8 @@ def test_without_flags_everything_is_paused_until_it_is_resumed():
 
 def test_a_pause_may_have_an_end_and_a_reason():
     office = Office()
-    said = office.give(pausing({"for": "1h30m", "because": "storage\n\x1b[2J \udc80"}))
-    assert said == f"Paused everything until 13:30 UTC (1 h 30 min). {GOES_ON}"
+    said = office.run(pausing({"for": "1h30m", "because": "storage\n\x1b[2J \udc80"}))
+    assert said == f"Paused everything until 13:30 UTC (1 h 30 min). {FOLLOWED}"
     (paused,) = office.state.pauses
     assert paused.until == NOW + 1.5 * HOUR
     assert paused.why == "storage\\n\\x1b[2J \\udc80"
@@ -86,7 +88,7 @@ def test_a_pause_may_have_an_end_and_a_reason():
 @pytest.mark.parametrize("written", ["shop/web", "Deployment shop/web", " StatefulSet  shop/web "])
 def test_a_workload_is_paused_by_its_namespace_and_name(written):
     office = Office()
-    said = office.give(pausing({"workload": written}))
+    said = office.run(pausing({"workload": written}))
     assert "Paused workload shop/web until" in said
     assert "`desched resume --workload shop/web`" in said
     assert office.state.pauses == (pause(PauseScope.WORKLOAD, "shop/web"),)
@@ -94,20 +96,20 @@ def test_a_workload_is_paused_by_its_namespace_and_name(written):
 
 def test_a_pool_is_paused_by_its_name():
     office = Office()
-    assert "Paused pool gpu" in office.give(pausing({"pool": "gpu"}))
+    assert "Paused pool gpu" in office.run(pausing({"pool": "gpu"}))
     assert office.state.pauses == (pause(PauseScope.POOL, "gpu"),)
 
 
 def test_a_pause_may_come_before_the_first_cycle_and_remembers_since_when():
     office = Office(state=None)
-    office.give(pausing({}))
+    office.run(pausing({}))
     assert office.state == State(since=NOW, pauses=(pause(PauseScope.EVERYTHING),))
 
 
-def test_a_damaged_memory_is_told_and_does_not_keep_a_pause_from_holding():
+def test_a_damaged_state_is_reported_and_does_not_prevent_a_pause():
     office = Office()
     office.place.write("{")
-    office.give(pausing({}))
+    office.run(pausing({}))
     assert "damaged" in office.stderr.getvalue()
     assert office.state.pauses == (pause(PauseScope.EVERYTHING),)
     assert office.place.set_aside == "{"
@@ -116,7 +118,7 @@ def test_a_damaged_memory_is_told_and_does_not_keep_a_pause_from_holding():
 def test_what_can_no_longer_matter_goes_with_the_next_write():
     over = pause(PauseScope.POOL, "gpu", until=NOW - HOUR)
     office = Office(msgspec.structs.replace(REMEMBERED, pauses=(over,)))
-    office.give(pausing({}))
+    office.run(pausing({}))
     assert office.state.pauses == (pause(PauseScope.EVERYTHING),)
 
 
@@ -124,17 +126,17 @@ def test_what_can_no_longer_matter_goes_with_the_next_write():
     ("flags", "said"),
     [
         ({"for": "2"}, '--for: "2" has no unit'),
-        ({"for": "0s"}, "--for.*leave it out"),
+        ({"for": "0s"}, "--for.*omit it"),
         ({"for": "9000h"}, "366 days"),
         ({"workload": "web"}, r"--workload.*shop/web"),
         ({"workload": "shop/"}, "--workload"),
         ({"workload": "a/b/c"}, "--workload"),
         ({"workload": "Shop/Web"}, "--workload"),
         ({"pool": " "}, "--pool"),
-        ({"pool": "gpu", "workload": "shop/web"}, "name one of them"),
+        ({"pool": "gpu", "workload": "shop/web"}, "name only one of them"),
     ],
 )
-def test_flags_that_cannot_be_understood_are_refused_before_anything_is_asked(flags, said):
+def test_invalid_flags_are_refused_before_any_request(flags, said):
     with pytest.raises(ConfigurationError, match=said):
         pausing(flags)
 
@@ -142,23 +144,23 @@ def test_flags_that_cannot_be_understood_are_refused_before_anything_is_asked(fl
 # --- resume ----------------------------------------------------------------------------------
 
 
-def test_a_resume_ends_its_pause_and_says_what_is_still_paused():
+def test_a_resume_ends_its_pause_and_lists_what_is_still_paused():
     pool = pause(PauseScope.POOL, "gpu", until=NOW + HOUR)
     office = Office(
         msgspec.structs.replace(REMEMBERED, pauses=(pause(PauseScope.EVERYTHING), pool))
     )
-    assert office.give(resuming({})).splitlines() == [
+    assert office.run(resuming({})).splitlines() == [
         "Ended the pause of everything, started by alice 0 s ago (12:00 UTC).",
         "Still paused: pool gpu ends in 1 h (13:00 UTC) (started by alice 0 s ago (12:00 UTC)).",
     ]
     assert office.state.pauses == (pool,)
 
 
-def test_a_resume_of_what_is_not_paused_says_so_and_writes_nothing():
+def test_a_resume_without_a_pause_reports_it_and_writes_nothing():
     office = Office()
     version = office.place.version
-    assert office.give(resuming({"pool": "gpu"})) == "Nothing was paused as pool gpu.\n"
-    assert office.give(resuming({"all": ""})) == "Nothing was paused.\n"
+    assert office.run(resuming({"pool": "gpu"})) == "There was no pause of pool gpu.\n"
+    assert office.run(resuming({"all": ""})) == "There was no pause.\n"
     assert office.place.version == version
 
 
@@ -170,10 +172,10 @@ def test_all_ends_pauses_cool_downs_of_workloads_and_nodes():
         nodes=(NodeRounds("n1", 3, NOW, NOW + HOUR),),
     )
     office = Office(state)
-    assert office.give(resuming({"all": ""})).splitlines() == [
+    assert office.run(resuming({"all": ""})).splitlines() == [
         "Ended the pause of pool gpu, started automatically 0 s ago (12:00 UTC).",
         "Ended the cool-down of Deployment shop/web.",
-        "Forgot the rounds of n1.",
+        "Reset the rounds of n1.",
     ]
     assert office.state == REMEMBERED
 
@@ -186,7 +188,7 @@ def test_all_is_not_narrowed():
 # --- others write too ------------------------------------------------------------------------
 
 
-def test_a_change_that_gets_in_between_is_kept_and_the_pause_holds_as_well():
+def test_a_concurrent_change_is_kept_beside_the_pause():
     office = Office()
     theirs = msgspec.structs.replace(REMEMBERED, pauses=(pause(PauseScope.POOL, "gpu"),))
     changes = iter([theirs])
@@ -198,18 +200,18 @@ def test_a_change_that_gets_in_between_is_kept_and_the_pause_holds_as_well():
             other.save(state)
 
     office.clock = BusyClock(once)
-    office.give(pausing({}))
+    office.run(pausing({}))
     assert set(office.state.pauses) == {
         pause(PauseScope.POOL, "gpu"),
         Pause(PauseScope.EVERYTHING, office.clock.now(), None, by="alice"),
     }
 
 
-def test_if_others_get_in_between_every_time_it_gives_up_and_says_so():
+def test_if_others_write_during_every_attempt_it_gives_up_with_an_error():
     office = Office()
     office.clock = BusyClock(lambda: office.place.write(office.place.text))
     before = office.place.version
-    with pytest.raises(ObservationError, match="nothing was written; give the command again"):
-        office.give(pausing({}))
+    with pytest.raises(ObservationError, match="nothing was written; run the command again"):
+        office.run(pausing({}))
     assert office.place.version == before + ATTEMPTS
     assert office.state == REMEMBERED

@@ -11,7 +11,7 @@ import yaml
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.events import EventWriter
 from desched.bootstrap.runs import Ending, intent_of, run, schedule_of
-from desched.errors import ConfigurationError, ObservationError, ObservationSource
+from desched.errors import ConfigurationError, ObservationError, ObservationSource, StopActing
 from desched.model.report import Mode
 from desched.settings import load_settings
 from desched.simulation.scenarios import published_scenario
@@ -155,7 +155,7 @@ def test_a_single_cycle_that_cannot_observe_says_so(simulation, policy, mocker):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_before_the_report_of_a_single_cycle_is_told_by_how_it_ended(
+def test_a_signal_before_the_report_of_a_single_cycle_is_in_its_ending(
     simulation, policy, mocker, number
 ):
     def interrupted():
@@ -168,14 +168,26 @@ def test_a_signal_before_the_report_of_a_single_cycle_is_told_by_how_it_ended(
     assert ending == Ending(cut_short_by=number)
     assert stdout.getvalue() == ""
     assert log_lines(stderr.getvalue()) == []
-    assert "a second signal ends at once" in stderr.getvalue()
+    assert "a second signal stops at once" in stderr.getvalue()
 
 
 @pytest.mark.usefixtures("simulation")
-def test_a_single_cycle_that_can_judge_no_node_ends_as_one_that_saw_nothing(policy):
+def test_a_single_cycle_that_can_judge_no_node_is_inconclusive(policy):
     policy.write_text(GOOD.replace("    profiles:", "    nodeSelector: no=such\n    profiles:"))
     settings = load_settings({"policy": policy, "dry_run": "true"})
-    assert run(settings, Stream(), Stream()) == Ending(load_unknown=True)
+    assert run(settings, Stream(), Stream()) == Ending(inconclusive=True)
+
+
+def test_a_single_cycle_with_an_eviction_of_unknown_outcome_is_inconclusive(
+    simulation, policy, mocker
+):
+    mocker.patch.object(
+        simulation.evictor, "evict", side_effect=StopActing("The API server did not answer.")
+    )
+    settings = load_settings({"policy": policy, "once": "true", "evict": "true"})
+    stdout = Stream()
+    assert run(settings, stdout, Stream()) == Ending(inconclusive=True)
+    assert "unknown: " in stdout.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,17 @@ def steerer(mocker):
     return mocker.create_autospec(KubernetesSteerer, instance=True)
 
 
-def test_each_node_that_loses_its_taint_is_told(steerer):
+def test_each_node_that_loses_its_taint_is_listed(steerer):
     steerer.steered.return_value = ("te1", "te2")
     steerer.untaint.return_value = SteeringAnswer(done=True)
     told = io.StringIO()
     clear(steerer, told)
     assert told.getvalue() == (
-        "Took the soft taint off node te1.\nTook the soft taint off node te2.\n"
+        "Removed the soft taint from node te1.\nRemoved the soft taint from node te2.\n"
     )
 
 
-def test_without_any_taint_that_is_told(steerer):
+def test_without_any_taint_that_is_listed(steerer):
     steerer.steered.return_value = ()
     told = io.StringIO()
     clear(steerer, told)
