@@ -1,6 +1,10 @@
-"""The loop over attempts, with a clock of its own; bodies are read in the tests of both clients."""
+"""Attempts and bodies by a clock of the tests; both clients are tested over real HTTP."""
+
+from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import pytest
+from urllib3 import HTTPResponse
 
 from desched.adapters import bounded_http
 from desched.adapters.bounded_http import Deadline, HttpBounds
@@ -30,16 +34,32 @@ class Clock:
         self.seconds += self.took_seconds
         return self._outcomes.pop(0)
 
-    def run(self, deadline_seconds: float = 30.0) -> float | None:
-        bounds = HttpBounds(
+    @property
+    def bounds(self) -> HttpBounds:
+        return HttpBounds(
             source=ObservationSource.CLUSTER,
             server="the server",
             pauses_seconds=PAUSES_SECONDS,
-            longest_body_bytes=1,
-            when_too_large="",
+            longest_body_bytes=2,
+            when_too_large="shrink it",
             wait=self.wait,
         )
-        return bounds.repeated(self.attempt, lambda outcome: outcome, deadline_seconds)
+
+    def run(self, deadline_seconds: float = 30.0) -> float | None:
+        return self.bounds.repeated(self.attempt, lambda outcome: outcome, deadline_seconds)
+
+    def response(self, *chunks: bytes, seconds_each: float = 4.0) -> Any:
+        """A response over a kept-alive connection, each chunk of which takes some time."""
+        left = [*chunks, b""]
+
+        def read1(*_: object, **__: object) -> bytes:
+            self.seconds += seconds_each
+            return left.pop(0)
+
+        response = create_autospec(HTTPResponse, instance=True)
+        response.connection = Mock()
+        response.read1.side_effect = read1
+        return response
 
 
 def test_a_final_outcome_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +115,33 @@ def test_a_timeout_is_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (deadline.left_seconds, deadline.timeout.total) == (6.0, 6.0)
     clock.seconds += 90.0
     assert deadline.timeout.total == 0.001
+
+
+def test_each_read_of_a_body_has_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    response = clock.response(b"a", b"b")
+
+    assert clock.bounds.read_body(response, Deadline(13.0)) == b"ab"
+    timeouts = [call.args[0] for call in response.connection.sock.settimeout.call_args_list]
+    assert timeouts == [13.0, 9.0, 5.0]
+    response.close.assert_called_once_with()
+
+
+@pytest.mark.parametrize("seconds", [4.0, 8.0, 7.9])
+def test_a_body_ends_with_its_deadline(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    clock = Clock(monkeypatch)
+    response = clock.response(b"a", b"b")
+
+    with pytest.raises(TimeoutError):
+        clock.bounds.read_body(response, Deadline(seconds))
+    assert response.read1.call_count == -(-seconds // 4)
+    response.close.assert_called_once_with()
+
+
+def test_a_body_beyond_its_limit_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    response = clock.response(b"ab", b"c")
+
+    with pytest.raises(ObservationError, match="larger than 0 MiB; shrink it"):
+        clock.bounds.read_body(response, Deadline(30.0))
+    response.close.assert_called_once_with()
