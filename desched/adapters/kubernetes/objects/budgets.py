@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 
 from desched.adapters.kubernetes.client import access
-from desched.adapters.kubernetes.client.api_types import budgets
+from desched.adapters.kubernetes.client.api_types import workloads
 from desched.adapters.kubernetes.client.api_types.metadata import Named
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.selectors import label_selector
 from desched.model.cluster import PodDisruptionBudget, Service
 
 
-def budget(item: budgets.PodDisruptionBudget) -> PodDisruptionBudget:
+def budget(item: workloads.PodDisruptionBudget) -> PodDisruptionBudget:
     """The budget; without a selector it covers no pod, with an empty one all of its namespace.
 
     Raises:
@@ -27,12 +27,12 @@ def budget(item: budgets.PodDisruptionBudget) -> PodDisruptionBudget:
     )
 
 
-def service(item: budgets.Service) -> Service:
+def service(item: workloads.Service) -> Service:
     """The Service; without a selector it selects no pod."""
     return Service(item.metadata.namespace, item.metadata.name, item.spec.selector or {})
 
 
-def _value_by_name(item: budgets.PriorityClass) -> tuple[str, int]:
+def _value_by_name(item: workloads.PriorityClass) -> tuple[str, int]:
     return item.metadata.name, item.value
 
 
@@ -40,7 +40,7 @@ def _labels_by_name(item: Named) -> tuple[str, Mapping[str, str]]:
     return item.metadata.name, item.metadata.labels or {}
 
 
-BUDGETS = Kind(access.LIST_BUDGETS, budgets.PodDisruptionBudget, budget)
-SERVICES = Kind(access.LIST_SERVICES, budgets.Service, service)
-PRIORITY_CLASSES = Kind(access.LIST_PRIORITY_CLASSES, budgets.PriorityClass, _value_by_name)
+BUDGETS = Kind(access.LIST_BUDGETS, workloads.PodDisruptionBudget, budget)
+SERVICES = Kind(access.LIST_SERVICES, workloads.Service, service)
+PRIORITY_CLASSES = Kind(access.LIST_PRIORITY_CLASSES, workloads.PriorityClass, _value_by_name)
 NAMESPACES = Kind(access.LIST_NAMESPACES, Named, _labels_by_name)

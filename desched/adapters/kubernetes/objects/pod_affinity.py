@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from desched.adapters.kubernetes.client.api_types import scheduling, selectors
+from desched.adapters.kubernetes.client.api_types import metadata, scheduling
 from desched.adapters.kubernetes.objects.selectors import lenient_label_selector, unknown_operators
 from desched.model.cluster import PodAffinityTerm, SpreadConstraint
 
@@ -84,5 +84,5 @@ def _term(term: scheduling.PodAffinityTerm, weight: int) -> PodAffinityTerm:
     )
 
 
-def _unknown(selector: selectors.LabelSelector | None) -> list[str]:
+def _unknown(selector: metadata.LabelSelector | None) -> list[str]:
     return unknown_operators(selector.match_expressions) if selector is not None else []

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Raw
 from msgspec.structs import replace
 
-from desched.adapters.kubernetes.client.api_types import pods, scheduling, selectors
+from desched.adapters.kubernetes.client.api_types import metadata, pods, scheduling
 from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.adapters.kubernetes.objects.pod_affinity import (
     preferred_pods,
@@ -120,7 +120,7 @@ def _preferred_nodes(affinity: scheduling.Affinity) -> tuple[tuple[int, NodeSele
     )
 
 
-def _unknown_in_term(term: selectors.NodeSelectorTerm) -> list[str]:
+def _unknown_in_term(term: metadata.NodeSelectorTerm) -> list[str]:
     """Operators of servers newer than this code: the pod stays, the rest of the cluster is read."""
     return [*unknown_operators(term.match_expressions), *unknown_operators(term.match_fields)]
 
@@ -175,7 +175,7 @@ def _unevaluated(
 def _unknown_in_node_affinity(affinity: scheduling.Affinity) -> list[str]:
     if affinity.node_affinity is None:
         return []
-    required = affinity.node_affinity.required or selectors.NodeSelector()
+    required = affinity.node_affinity.required or metadata.NodeSelector()
     terms = [
         *(required.node_selector_terms or ()),
         *(each.preference for each in affinity.node_affinity.preferred or ()),

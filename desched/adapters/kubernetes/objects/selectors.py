@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from desched.adapters.kubernetes.client.api_types import selectors
+from desched.adapters.kubernetes.client.api_types import metadata
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 
 _OPERATORS = frozenset(Operator)
 
 
-def label_selector(selector: selectors.LabelSelector) -> LabelSelector:
+def label_selector(selector: metadata.LabelSelector) -> LabelSelector:
     """The selector; an empty one selects everything.
 
     Raises:
@@ -23,7 +23,7 @@ def label_selector(selector: selectors.LabelSelector) -> LabelSelector:
     )
 
 
-def lenient_label_selector(selector: selectors.LabelSelector | None) -> LabelSelector | None:
+def lenient_label_selector(selector: metadata.LabelSelector | None) -> LabelSelector | None:
     """The selector without requirements of unknown operators, so that it selects rather too much.
 
     None selects nothing.
@@ -31,15 +31,15 @@ def lenient_label_selector(selector: selectors.LabelSelector | None) -> LabelSel
     if selector is None:
         return None
     expressions = [each for each in selector.match_expressions or () if each.operator in _OPERATORS]
-    return label_selector(selectors.LabelSelector(selector.match_labels, expressions))
+    return label_selector(metadata.LabelSelector(selector.match_labels, expressions))
 
 
-def unknown_operators(requirements: Iterable[selectors.SelectorRequirement] | None) -> list[str]:
+def unknown_operators(requirements: Iterable[metadata.SelectorRequirement] | None) -> list[str]:
     """Operators of servers newer than this code."""
     return [each.operator for each in requirements or () if each.operator not in _OPERATORS]
 
 
-def node_selector_terms(selector: selectors.NodeSelector) -> tuple[NodeSelectorTerm, ...]:
+def node_selector_terms(selector: metadata.NodeSelector) -> tuple[NodeSelectorTerm, ...]:
     """The alternatives of a node selector; without any, it selects no node.
 
     Raises:
@@ -48,7 +48,7 @@ def node_selector_terms(selector: selectors.NodeSelector) -> tuple[NodeSelectorT
     return tuple(node_selector_term(term) for term in selector.node_selector_terms or ())
 
 
-def node_selector_term(term: selectors.NodeSelectorTerm) -> NodeSelectorTerm:
+def node_selector_term(term: metadata.NodeSelectorTerm) -> NodeSelectorTerm:
     """One alternative of a node selector.
 
     Raises:
@@ -58,7 +58,7 @@ def node_selector_term(term: selectors.NodeSelectorTerm) -> NodeSelectorTerm:
 
 
 def _requirements(
-    requirements: Iterable[selectors.SelectorRequirement] | None,
+    requirements: Iterable[metadata.SelectorRequirement] | None,
 ) -> tuple[Requirement, ...]:
     return tuple(
         Requirement(each.key, Operator(each.operator), tuple(each.values or ()))

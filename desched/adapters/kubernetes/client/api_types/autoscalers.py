@@ -1,5 +1,4 @@
 """HorizontalPodAutoscalers."""
-# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
 
 import msgspec
 

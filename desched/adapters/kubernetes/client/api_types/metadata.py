@@ -1,5 +1,4 @@
-"""What the JSON of all kinds has in common."""
-# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
+"""What the JSON of several kinds has in common: metadata, conditions and selectors."""
 
 from datetime import datetime
 from typing import Annotated, Generic, TypeVar
@@ -71,3 +70,23 @@ class Condition(Wire):
     type: str
     status: str = ""
     reason: str | None = None
+
+
+class SelectorRequirement(Wire):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class LabelSelector(Wire):
+    match_labels: Strings = None
+    match_expressions: list[SelectorRequirement] | None = None
+
+
+class NodeSelectorTerm(Wire):
+    match_expressions: list[SelectorRequirement] | None = None
+    match_fields: list[SelectorRequirement] | None = None
+
+
+class NodeSelector(Wire):
+    node_selector_terms: list[NodeSelectorTerm] | None = None

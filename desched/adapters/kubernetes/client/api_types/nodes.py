@@ -1,5 +1,4 @@
 """Nodes."""
-# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
 
 import msgspec
 

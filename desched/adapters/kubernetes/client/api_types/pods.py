@@ -1,5 +1,4 @@
 """Pods; the parts that pods of a workload repeat are in `scheduling`."""
-# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
 
 import msgspec
 from msgspec import Raw

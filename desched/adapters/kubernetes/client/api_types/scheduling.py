@@ -1,13 +1,13 @@
 """Constraints and preferences of a pod: affinity, tolerations, topology spread."""
-# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
 
 import msgspec
 
-from desched.adapters.kubernetes.client.api_types.metadata import Int32, Wire
-from desched.adapters.kubernetes.client.api_types.selectors import (
+from desched.adapters.kubernetes.client.api_types.metadata import (
+    Int32,
     LabelSelector,
     NodeSelector,
     NodeSelectorTerm,
+    Wire,
 )
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -1,5 +1,4 @@
 """What the API server reports about a request and about itself."""
-# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
 
 from typing import Literal
 

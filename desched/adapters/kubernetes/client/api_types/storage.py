@@ -1,11 +1,9 @@
 """Volume claims, volumes, storage classes and attach limits."""
-# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
 
 import msgspec
 
-from desched.adapters.kubernetes.client.api_types.metadata import Int32, Named, Wire
+from desched.adapters.kubernetes.client.api_types.metadata import Int32, Named, NodeSelector, Wire
 from desched.adapters.kubernetes.client.api_types.pods import Present
-from desched.adapters.kubernetes.client.api_types.selectors import NodeSelector
 
 
 class ClaimSpec(Wire):

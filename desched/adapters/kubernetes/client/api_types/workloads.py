@@ -1,10 +1,15 @@
-"""The controllers that own pods."""
-# ruff: noqa: D101  (the classes mirror the API's own, which its reference documents)
+"""Controllers that own pods, and the budgets, priorities and Services that apply to pods."""
 
 import msgspec
 
-from desched.adapters.kubernetes.client.api_types.metadata import Int32, Int64, Named, Wire
-from desched.adapters.kubernetes.client.api_types.selectors import LabelSelector
+from desched.adapters.kubernetes.client.api_types.metadata import (
+    Int32,
+    Int64,
+    LabelSelector,
+    Named,
+    Strings,
+    Wire,
+)
 
 
 class RollingUpdate(Wire):
@@ -83,3 +88,30 @@ class JobStatus(Wire):
 class Job(Named):
     spec: JobSpec = msgspec.field(default_factory=JobSpec)
     status: JobStatus = msgspec.field(default_factory=JobStatus)
+
+
+class BudgetSpec(Wire):
+    selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
+
+
+class BudgetStatus(Wire):
+    disruptions_allowed: Int32 | None = None
+    observed_generation: Int64 | None = None
+
+
+class PodDisruptionBudget(Named):
+    spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
+    status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
+
+
+class PriorityClass(Named):
+    value: Int32
+
+
+class ServiceSpec(Wire):
+    selector: Strings = None
+
+
+class Service(Named):
+    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
