@@ -13,8 +13,8 @@ from desched.adapters.kubernetes.client.access import (
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     OWN_NAMESPACE_ACCESS,
-    REMEMBERING_ACCESS,
     REQUIRED_ACCESS,
+    STATE_READING_ACCESS,
     Access,
 )
 from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
@@ -26,7 +26,7 @@ DRY_RUN = "DESCHED_DRY_RUN"
 LEASES = "coordination.k8s.io"
 REPLICAS = 2
 NAMES = {"configmaps": "desched-state", "leases": "desched"}
-PLANNING_ALONE = (*LEASE_ACCESS, *REMEMBERING_ACCESS, *OWN_EVENT_ACCESS)
+PLANNING_ALONE = (*LEASE_ACCESS, *STATE_READING_ACCESS, *OWN_EVENT_ACCESS)
 """What the base grants in its own namespace."""
 
 Object = dict[str, Any]

@@ -93,7 +93,7 @@ def test_only_a_group_that_the_server_lacks_makes_a_kind_absent(
     read = Reading(connection, 500, DEADLINE_SECONDS, Deadline(DEADLINE_SECONDS))
 
     def autoscalers(group: str, version: str) -> list[Any]:
-        what = Access("list", group, "horizontalpodautoscalers", "", version)
+        what = Access("list", group, "horizontalpodautoscalers", "", "", version)
         return list(read.all(AUTOSCALERS._replace(access=what)))
 
     assert autoscalers("absent.example", "v2") == []

@@ -20,9 +20,9 @@ from desched.adapters.kubernetes.client.access import (
     LEASE_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
-    REMEMBERING_ACCESS,
+    STATE_READING_ACCESS,
+    STATE_WRITING_ACCESS,
     STEERING_ACCESS,
-    WRITING_ACCESS,
     Access,
 )
 from desched.adapters.kubernetes.lease import KubernetesLease
@@ -43,10 +43,10 @@ EVENTS_PER_EVICTION = 2  # on the pod and on its node
 ROLES: dict[tuple[Path, str, str], tuple[Access, ...]] = {
     (BASE, "ClusterRole", "desched"): OBSERVING_ACCESS,
     (BASE, "Role", "desched"): LEASE_ACCESS,
-    (BASE, "Role", "desched-state"): REMEMBERING_ACCESS,
+    (BASE, "Role", "desched-state"): STATE_READING_ACCESS,
     (BASE, "Role", "desched-events"): OWN_EVENT_ACCESS,
     (EVICT, "ClusterRole", "desched-evict"): EVICTING_ACCESS,
-    (EVICT, "Role", "desched-evict"): WRITING_ACCESS,
+    (EVICT, "Role", "desched-evict"): STATE_WRITING_ACCESS,
     (EVICT, "ClusterRole", "desched-events"): EVENT_ACCESS,
     (STEERING, "ClusterRole", "desched-steering"): STEERING_ACCESS,
 }

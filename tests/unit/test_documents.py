@@ -13,9 +13,9 @@ from desched.adapters.kubernetes.client.access import (
     LEASE_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
-    REMEMBERING_ACCESS,
+    STATE_READING_ACCESS,
+    STATE_WRITING_ACCESS,
     STEERING_ACCESS,
-    WRITING_ACCESS,
     Access,
 )
 from desched.cli import ExitCode
@@ -88,10 +88,10 @@ def rows(accesses: Iterable[Access]) -> list[str]:
 PERMISSIONS = {
     "Planning": OBSERVING_ACCESS,
     "Leader election": LEASE_ACCESS,
-    "State": REMEMBERING_ACCESS,
+    "State": STATE_READING_ACCESS,
     "Events about itself": OWN_EVENT_ACCESS,
     "Evicting": EVICTING_ACCESS,
-    "Recording evictions": WRITING_ACCESS,
+    "Recording evictions": STATE_WRITING_ACCESS,
     "Events about moves": EVENT_ACCESS,
     "Steering": STEERING_ACCESS,
 }

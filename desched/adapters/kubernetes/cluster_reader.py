@@ -1,6 +1,7 @@
 """Reads the state of a cluster in pages, and one pod with what decides on its eviction."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from http import HTTPStatus
 from typing import TypeVar
@@ -45,6 +46,7 @@ CLUSTER_DEADLINE_SECONDS = 240.0
 """For all lists together; a cycle should be over before the next one is due."""
 
 
+@dataclass
 class KubernetesReader:
     """The ClusterReader for a real API server.
 
@@ -52,20 +54,12 @@ class KubernetesReader:
     request with its retries.
     """
 
-    def __init__(
-        self,
-        connection: KubernetesConnection,
-        *,
-        own_pod: PodRef | None = None,
-        page_size: int = PAGE_SIZE,
-        deadline_seconds: float = DEADLINE_SECONDS,
-        cluster_deadline_seconds: float = CLUSTER_DEADLINE_SECONDS,
-    ) -> None:
-        self._connection = connection
-        self._own_pod = own_pod
-        self._page_size = page_size
-        self._deadline_seconds = deadline_seconds
-        self._cluster_deadline_seconds = cluster_deadline_seconds
+    connection: KubernetesConnection
+    _: KW_ONLY
+    own_pod: PodRef | None = None
+    page_size: int = PAGE_SIZE
+    deadline_seconds: float = DEADLINE_SECONDS
+    cluster_deadline_seconds: float = CLUSTER_DEADLINE_SECONDS
 
     def read_cluster(self) -> ClusterState:
         """All that deciding needs, a few lists of consistent reads.
@@ -75,7 +69,7 @@ class KubernetesReader:
         Raises:
             ObservationError: something could not be read in time.
         """
-        read = self._reading(self._cluster_deadline_seconds)
+        read = self._reading(self.cluster_deadline_seconds)
         seen_nodes = read.all(NODES)
         seen_pods = read.all(Kind(LIST_PODS, Pod, PodBuilder().pod))
         controllers = Controllers(
@@ -97,7 +91,7 @@ class KubernetesReader:
             csi_nodes={node.name: node for node in read.all(CSI_NODES)},
             services=read.all(SERVICES),
             server_version=self._server_version(),
-            own_pod=self._own_pod,
+            own_pod=self.own_pod,
             server_times=_server_times(read),
         )
 
@@ -111,7 +105,7 @@ class KubernetesReader:
         Raises:
             ObservationError: something could not be read in time.
         """
-        read = self._reading(self._deadline_seconds)
+        read = self._reading(self.deadline_seconds)
         pod = read.one(Kind(GET_POD, Pod, PodBuilder().pod), ref.name, ref.namespace)
         if pod is None:
             return None
@@ -126,11 +120,11 @@ class KubernetesReader:
         return FreshLook(pod, node, workload, controller_owner, read.all(BUDGETS, pod.namespace))
 
     def _reading(self, seconds: float) -> Reading:
-        return Reading(self._connection, self._page_size, self._deadline_seconds, Deadline(seconds))
+        return Reading(self.connection, self.page_size, self.deadline_seconds, Deadline(seconds))
 
     def _server_version(self) -> str:
         """The version as text, empty if it is not told: only forecasts profit from it."""
-        answer = self._connection.get("/version", deadline_seconds=self._deadline_seconds)
+        answer = self.connection.get("/version", deadline_seconds=self.deadline_seconds)
         if answer.status != HTTPStatus.OK:
             return ""
         return Decoder(Version, lambda version: version.git_version).one(answer.body)

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from desched.adapters.kubernetes.client.access import EVICT_POD
 from desched.adapters.kubernetes.client.api_types.status import Status
@@ -36,24 +37,18 @@ _PLAIN = {
 _BUDGET_CONFLICT = "couldn't update PodDisruptionBudget"
 
 
+@dataclass
 class KubernetesEvictor:
     """The Evictor for a real API server; it never deletes a pod, and asks once.
 
     `seconds_left` is for how long this process may act: a request does not last longer.
     """
 
-    def __init__(
-        self,
-        connection: KubernetesConnection,
-        events: EventWriter,
-        *,
-        deadline_seconds: float = DEADLINE_SECONDS,
-        seconds_left: Callable[[], float] = lambda: math.inf,
-    ) -> None:
-        self._connection = connection
-        self._events = events
-        self._deadline_seconds = deadline_seconds
-        self._seconds_left = seconds_left
+    connection: KubernetesConnection
+    events: EventWriter
+    _: KW_ONLY
+    deadline_seconds: float = DEADLINE_SECONDS
+    seconds_left: Callable[[], float] = lambda: math.inf
 
     def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
         """Ask once for the eviction of exactly this pod.
@@ -76,10 +71,10 @@ class KubernetesEvictor:
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         }
         try:
-            answer = self._connection.post(
+            answer = self.connection.post(
                 EVICT_POD.path(pod.namespace, pod.name),
                 body,
-                deadline_seconds=min(self._deadline_seconds, self._seconds_left()),
+                deadline_seconds=min(self.deadline_seconds, self.seconds_left()),
             )
         except ObservationError as error:
             raise StopActing(f"Whether {pod} is evicted is not known. {error}") from error
@@ -87,7 +82,7 @@ class KubernetesEvictor:
 
     def announce(self, eviction: PlannedEviction, note: str) -> None:
         """Leave an Event on the pod and its node; failing to is logged, never raised."""
-        self._events.announce(eviction, note)
+        self.events.announce(eviction, note)
 
 
 def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:

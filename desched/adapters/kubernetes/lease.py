@@ -3,6 +3,7 @@
 Why not through the library's LeaseLock: docs/decisions/0004-lease-through-our-own-connection.md.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -36,6 +37,7 @@ class _Lease(Wire):
     spec: _Spec | None = None
 
 
+@dataclass
 class KubernetesLease:
     """The Lease port on an object of coordination.k8s.io.
 
@@ -43,18 +45,11 @@ class KubernetesLease:
     the end of the last write and then released.
     """
 
-    def __init__(
-        self,
-        connection: KubernetesConnection,
-        namespace: str,
-        name: str = "desched",
-        *,
-        deadline_seconds: float = DEADLINE_SECONDS,
-    ) -> None:
-        self._connection = connection
-        self._namespace = namespace
-        self._name = name
-        self._deadline_seconds = deadline_seconds
+    connection: KubernetesConnection
+    namespace: str
+    name: str = "desched"
+    _: KW_ONLY
+    deadline_seconds: float = DEADLINE_SECONDS
 
     def read(self) -> LeaseRecord | None:
         """The record as it is now, None if there is no such Lease.
@@ -63,7 +58,7 @@ class KubernetesLease:
             LeaseError: it could not be read in time, or not understood.
         """
         try:
-            answer = self._connection.get(self._path, deadline_seconds=self._deadline_seconds)
+            answer = self.connection.get(self._path, deadline_seconds=self.deadline_seconds)
         except ObservationError as error:
             raise LeaseError(str(error)) from error
         if answer.is_from_server(HTTPStatus.NOT_FOUND):
@@ -79,12 +74,12 @@ class KubernetesLease:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"namespace": self._namespace, "name": self._name},
+            "metadata": {"namespace": self.namespace, "name": self.name},
             "spec": _spec(record),
         }
         try:
-            answer = self._connection.post(
-                CREATE_LEASE.path(self._namespace), body, deadline_seconds=self._deadline_seconds
+            answer = self.connection.post(
+                CREATE_LEASE.path(self.namespace), body, deadline_seconds=self.deadline_seconds
             )
         except ObservationError as error:
             raise LeaseError(str(error)) from error
@@ -103,9 +98,7 @@ class KubernetesLease:
             raise ValueError("a record without a version would replace whatever is stored")
         body = {"metadata": {"resourceVersion": record.version}, "spec": _spec(record)}
         try:
-            answer = self._connection.patch(
-                self._path, body, deadline_seconds=self._deadline_seconds
-            )
+            answer = self.connection.patch(self._path, body, deadline_seconds=self.deadline_seconds)
         except ObservationError as error:
             raise LeaseError(str(error)) from error
         if answer.is_from_server(HTTPStatus.NOT_FOUND):
@@ -114,7 +107,7 @@ class KubernetesLease:
 
     @property
     def _path(self) -> str:
-        return GET_LEASE.path(self._namespace, self._name)
+        return GET_LEASE.path(self.namespace, self.name)
 
     def _stored(self, what: str, answer: Answer) -> LeaseRecord | None:
         if answer.is_from_server(HTTPStatus.CONFLICT):
@@ -122,7 +115,7 @@ class KubernetesLease:
         return self._understood(what, answer)
 
     def _understood(self, what: str, answer: Answer) -> LeaseRecord:
-        lease = f"The Lease {self._namespace}/{self._name}"
+        lease = f"The Lease {self.namespace}/{self.name}"
         if answer.status not in _DONE:
             raise LeaseError(
                 f"{lease} could not be {what}; the API server answered {answer.status}: "

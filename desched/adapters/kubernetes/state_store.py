@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from http import HTTPStatus
 
@@ -51,28 +52,26 @@ class _ConfigMap(Wire):
     data: Strings = None
 
 
+@dataclass
 class KubernetesStateStore:
     """The MemoryStore on one ConfigMap; each write holds for the version that was read only.
 
     `seconds_left` is for how long this process may act: a write does not last longer.
     """
 
-    def __init__(
-        self,
-        connection: KubernetesConnection,
-        namespace: str,
-        *,
-        deadline_seconds: float = DEADLINE_SECONDS,
-        seconds_left: Callable[[], float] = lambda: math.inf,
-    ) -> None:
-        self._connection = connection
-        self._namespace = namespace
-        self._deadline_seconds = deadline_seconds
-        self._seconds_left = seconds_left
-        self._version = ""
-        self._unusable = ""
-        self.place = f"ConfigMap {namespace}/{CONFIG_MAP}"
-        self.server_time: datetime | None = None  # of the last load
+    connection: KubernetesConnection
+    namespace: str
+    _: KW_ONLY
+    deadline_seconds: float = DEADLINE_SECONDS
+    seconds_left: Callable[[], float] = lambda: math.inf
+    server_time: datetime | None = field(default=None, init=False)  # of the last load
+    _version: str = field(default="", init=False)
+    _unusable: str = field(default="", init=False)
+
+    @property
+    def place(self) -> str:
+        """The ConfigMap, for people."""
+        return f"ConfigMap {self.namespace}/{CONFIG_MAP}"
 
     def load(self) -> StoredState:
         """What is remembered now; nothing, with a problem, if it cannot be used.
@@ -80,7 +79,7 @@ class KubernetesStateStore:
         Raises:
             ObservationError: it could not be read in time.
         """
-        answer = self._connection.get(self._path, deadline_seconds=self._deadline_seconds)
+        answer = self.connection.get(self._path, deadline_seconds=self.deadline_seconds)
         self.server_time = answer.date
         if answer.is_from_server(HTTPStatus.NOT_FOUND):
             self._version = self._unusable = ""
@@ -96,7 +95,7 @@ class KubernetesStateStore:
             problem=f"The state in {self.place} cannot be used: {stored.problem}. Pauses "
             "and cool-downs in it do not hold; everything rests for a while instead. The next "
             f"write keeps it under {SET_ASIDE_KEY} and begins a new one; look at it with `kubectl "
-            f"-n {self._namespace} get configmap {CONFIG_MAP} -o yaml`, and pause again what "
+            f"-n {self.namespace} get configmap {CONFIG_MAP} -o yaml`, and pause again what "
             "should rest."
         )
 
@@ -120,7 +119,7 @@ class KubernetesStateStore:
 
     @property
     def _path(self) -> str:
-        return GET_STATE.path(self._namespace, CONFIG_MAP)
+        return GET_STATE.path(self.namespace, CONFIG_MAP)
 
     def _read(self, answer: Answer) -> _ConfigMap:
         found = _config_map(answer) if answer.status == HTTPStatus.OK else None
@@ -128,7 +127,7 @@ class KubernetesStateStore:
             return found
         why = "the answer is no ConfigMap"
         if answer.status != HTTPStatus.OK:
-            why = why_refused(answer, GET_STATE, self._namespace)
+            why = why_refused(answer, GET_STATE, self.namespace)
         raise ObservationError(
             ObservationSource.CLUSTER, f"The state in {self.place} could not be read: {why}."
         )
@@ -138,24 +137,24 @@ class KubernetesStateStore:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
-                "namespace": self._namespace,
+                "namespace": self.namespace,
                 "name": CONFIG_MAP,
                 "labels": {"app.kubernetes.io/name": "desched"},
             },
             "data": data,
         }
-        return self._connection.post(
-            CREATE_STATE.path(self._namespace), body, deadline_seconds=self._write_seconds
+        return self.connection.post(
+            CREATE_STATE.path(self.namespace), body, deadline_seconds=self._write_seconds
         )
 
     def _change(self, data: dict[str, str]) -> Answer:
         """Changes these keys alone, so that what others keep on the object stays."""
         body = {"metadata": {"resourceVersion": self._version}, "data": data}
-        return self._connection.patch(self._path, body, deadline_seconds=self._write_seconds)
+        return self.connection.patch(self._path, body, deadline_seconds=self._write_seconds)
 
     @property
     def _write_seconds(self) -> float:
-        return min(self._deadline_seconds, self._seconds_left())
+        return min(self.deadline_seconds, self.seconds_left())
 
     def _stored(self, answer: Answer) -> str:
         """The version that was stored."""
@@ -188,12 +187,12 @@ class KubernetesStateStore:
         match answer.status:
             case HTTPStatus.FORBIDDEN:
                 what = PATCH_STATE if self._version else CREATE_STATE
-                why = why_refused(answer, what, self._namespace)
+                why = why_refused(answer, what, self.namespace)
                 return f"{why}. The server's message: {answer.explanation}"
             case HTTPStatus.NOT_FOUND:
                 return (
-                    f"there is no namespace {self._namespace}; create it with `kubectl create "
-                    f"namespace {self._namespace}`, or name another with --state-namespace"
+                    f"there is no namespace {self.namespace}; create it with `kubectl create "
+                    f"namespace {self.namespace}`, or name another with --state-namespace"
                 )
             case _:
                 return f"status {answer.status}: {answer.explanation}"

@@ -6,6 +6,7 @@ change in one write, which holds for the version of the node that was read only.
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -61,22 +62,17 @@ Change = Callable[[_Node], dict[str, Any] | SteeringAnswer]
 """What to write for a node as it was read; an answer where there is nothing to write."""
 
 
+@dataclass
 class KubernetesSteerer:
     """The Steerer for a real API server.
 
     `seconds_left` is for how long this process may act: a request does not last longer.
     """
 
-    def __init__(
-        self,
-        connection: KubernetesConnection,
-        *,
-        deadline_seconds: float = DEADLINE_SECONDS,
-        seconds_left: Callable[[], float] = lambda: math.inf,
-    ) -> None:
-        self._connection = connection
-        self._deadline_seconds = deadline_seconds
-        self._seconds_left = seconds_left
+    connection: KubernetesConnection
+    _: KW_ONLY
+    deadline_seconds: float = DEADLINE_SECONDS
+    seconds_left: Callable[[], float] = lambda: math.inf
 
     def taint(self, node: str, until: datetime) -> SteeringAnswer:
         """Let the scheduler avoid the node, at least until then."""
@@ -102,7 +98,7 @@ class KubernetesSteerer:
             ObservationError: the nodes could not be read in time.
         """
         deadline = Deadline(DEADLINE_SECONDS)
-        reading = Reading(self._connection, PAGE_SIZE, self._deadline_seconds, deadline)
+        reading = Reading(self.connection, PAGE_SIZE, self.deadline_seconds, deadline)
         nodes = reading.all(_NODES)
         return tuple(node.metadata.name for node in nodes if node.until is not None)
 
@@ -135,10 +131,10 @@ class KubernetesSteerer:
         body = change(found)
         if isinstance(body, SteeringAnswer):
             return body
-        if self._seconds_left() <= 0:
+        if self.seconds_left() <= 0:
             return SteeringAnswer(done=False, detail="the time to act is over")
         path = PATCH_NODE.path(name=name)
-        answer = self._connection.patch(path, body, deadline_seconds=self._seconds)
+        answer = self.connection.patch(path, body, deadline_seconds=self._seconds)
         if answer.status == HTTPStatus.CONFLICT:
             return None
         return _DONE if answer.status == HTTPStatus.OK else _refused(answer, f"changing {name}")
@@ -146,7 +142,7 @@ class KubernetesSteerer:
     def _read(self, name: str) -> _Node | SteeringAnswer | None:
         """The node as it is now, None if there is none; by list, which desched may do anyway."""
         query = {"fieldSelector": f"metadata.name={name}"}
-        answer = self._connection.get(LIST_NODES.path(), query, deadline_seconds=self._seconds)
+        answer = self.connection.get(LIST_NODES.path(), query, deadline_seconds=self._seconds)
         if answer.status != HTTPStatus.OK:
             return _refused(answer, f"reading {name}")
         try:
@@ -157,7 +153,7 @@ class KubernetesSteerer:
 
     @property
     def _seconds(self) -> float:
-        return min(self._deadline_seconds, self._seconds_left())
+        return min(self.deadline_seconds, self.seconds_left())
 
 
 def _is_ours(taint: dict[str, Any]) -> bool:

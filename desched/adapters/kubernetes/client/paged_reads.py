@@ -1,6 +1,7 @@
 """Reads objects of the API server, whole lists page by page or one by name, within one deadline."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
 from typing import Generic, NamedTuple, TypeVar
@@ -32,32 +33,22 @@ class Kind(NamedTuple, Generic[W, V]):
         return Decoder(self.wire, self.build)
 
 
+@dataclass
 class Reading:
     """Reads that belong together, with one deadline for all of them.
 
     `request_seconds` is for each request with its retries. `dates` are the server's clock at each
-    answer that has it.
+    answer that has it. Each read raises ObservationError unless it is complete in time.
     """
 
-    def __init__(
-        self,
-        connection: KubernetesConnection,
-        page_size: int,
-        request_seconds: float,
-        deadline: Deadline,
-    ) -> None:
-        self._connection = connection
-        self._page_size = page_size
-        self._request_seconds = request_seconds
-        self._deadline = deadline
-        self.dates: list[datetime] = []
+    connection: KubernetesConnection
+    page_size: int
+    request_seconds: float
+    deadline: Deadline
+    dates: list[datetime] = field(default_factory=list)
 
     def one(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
-        """The object of this name as it is now, None if there is none.
-
-        Raises:
-            ObservationError: it could not be read in time.
-        """
+        """The object of this name as it is now, None if there is none."""
         answer = self._get(kind.access, kind.access.path(namespace, name), {})
         if answer.is_from_server(HTTPStatus.NOT_FOUND):
             return None
@@ -65,22 +56,14 @@ class Reading:
         return kind.decoder().one(answer.body)
 
     def named(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
-        """The object of this name, None if there is none; for kinds that may only be listed.
-
-        Raises:
-            ObservationError: it could not be read in time.
-        """
+        """The object of this name, None if there is none; for kinds that may only be listed."""
         selector = {"fieldSelector": f"metadata.name={name}"}
         answer = self._get(kind.access, kind.access.path(namespace), selector)
         _require_ok(answer, kind.access)
         return next(iter(kind.decoder().page(answer.body).values), None)
 
     def all(self, kind: Kind[W, V], namespace: str = "") -> tuple[V, ...]:
-        """All objects of a kind, of one namespace if it is given.
-
-        Raises:
-            ObservationError: they could not be read in time.
-        """
+        """All objects of a kind, of one namespace if it is given."""
         for _ in range(2):  # a list that changed too much meanwhile: once more, from the start
             values = self._pages(kind, kind.access.path(namespace))
             if values is not None:
@@ -97,7 +80,7 @@ class Reading:
         values: list[V] = []
         token = ""
         while True:
-            query = {"limit": str(self._page_size)} | ({"continue": token} if token else {})
+            query = {"limit": str(self.page_size)} | ({"continue": token} if token else {})
             answer = self._get(kind.access, path, query)
             if (
                 answer.status == HTTPStatus.NOT_FOUND
@@ -127,15 +110,15 @@ class Reading:
         return what.group not in {group.name for group in groups}
 
     def _get(self, what: Access, path: str, query: dict[str, str]) -> Answer:
-        left_seconds = self._deadline.left_seconds
+        left_seconds = self.deadline.left_seconds
         if left_seconds <= 0:
             raise ObservationError(
                 ObservationSource.CLUSTER,
                 f"Reading the cluster took too long and was given up at `{what}`; see whether the "
                 "API server is overloaded.",
             )
-        deadline_seconds = min(self._request_seconds, left_seconds)
-        answer = self._connection.get(path, query, deadline_seconds=deadline_seconds)
+        deadline_seconds = min(self.request_seconds, left_seconds)
+        answer = self.connection.get(path, query, deadline_seconds=deadline_seconds)
         if answer.date is not None:
             self.dates.append(answer.date)
         return answer

@@ -4,8 +4,11 @@ from desched.adapters.kubernetes.client.access import EVICT_POD, GET_POD, REQUIR
 
 
 def test_paths_follow_the_apis_rules() -> None:
-    assert Access("list", "", "nodes", "x").path() == "/api/v1/nodes"
-    assert Access("list", "autoscaling", "hpas", "x", "v2").path() == "/apis/autoscaling/v2/hpas"
+    assert Access("list", "", "nodes", "x", "").path() == "/api/v1/nodes"
+    assert (
+        Access("list", "autoscaling", "hpas", "x", "", version="v2").path()
+        == "/apis/autoscaling/v2/hpas"
+    )
     assert GET_POD.path("shop", "web-1") == "/api/v1/namespaces/shop/pods/web-1"
     assert EVICT_POD.path("shop", "web-1") == "/api/v1/namespaces/shop/pods/web-1/eviction"
 
