@@ -3,6 +3,8 @@
 Why not through the library's LeaseLock: docs/decisions/0004-lease-through-our-own-connection.md.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -57,10 +59,8 @@ class KubernetesLease:
         Raises:
             LeaseError: it could not be read in time, or not understood.
         """
-        try:
+        with _lease_errors():
             answer = self.connection.get(self._path, deadline_seconds=self.deadline_seconds)
-        except ObservationError as error:
-            raise LeaseError(str(error)) from error
         if answer.is_from_server(HTTPStatus.NOT_FOUND):
             return None
         return self._understood("read", answer)
@@ -77,12 +77,9 @@ class KubernetesLease:
             "metadata": {"namespace": self.namespace, "name": self.name},
             "spec": _spec(record),
         }
-        try:
-            answer = self.connection.post(
-                CREATE_LEASE.path(self.namespace), body, deadline_seconds=self.deadline_seconds
-            )
-        except ObservationError as error:
-            raise LeaseError(str(error)) from error
+        path = CREATE_LEASE.path(self.namespace)
+        with _lease_errors():
+            answer = self.connection.post(path, body, deadline_seconds=self.deadline_seconds)
         return self._stored("created", answer)
 
     def replace(self, record: LeaseRecord) -> LeaseRecord | None:
@@ -130,6 +127,15 @@ class KubernetesLease:
         if found.kind != "Lease" or not found.metadata.resource_version:
             raise LeaseError(f"{lease} could not be {what}; the answer is a {found.kind}")
         return _record(found)
+
+
+@contextmanager
+def _lease_errors() -> Iterator[None]:
+    """Turns a missing answer into a LeaseError."""
+    try:
+        yield
+    except ObservationError as error:
+        raise LeaseError(str(error)) from error
 
 
 def _record(lease: _Lease) -> LeaseRecord:

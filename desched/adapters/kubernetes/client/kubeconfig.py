@@ -1,4 +1,4 @@
-"""Which cluster is meant, and who we are there."""
+"""The cluster that is meant, and the account to use there."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -111,6 +111,9 @@ def _read(location: str) -> dict[str, Any]:
         f"There is no kubeconfig at {location}, and desched does not run in a pod with a "
         "ServiceAccount token; name a file with --kubeconfig."
     )
+    no_kubeconfig = ConfigurationError(
+        f"{location} is not a kubeconfig; name a YAML file of kind Config with --kubeconfig."
+    )
     try:
         merged = KubeConfigMerger(location).config  # type: ignore[no-untyped-call]  # library
     except FileNotFoundError as error:
@@ -121,16 +124,12 @@ def _read(location: str) -> dict[str, Any]:
             "and its permissions."
         ) from error
     except (config.ConfigException, yaml.YAMLError, TypeError, AttributeError) as error:
-        raise ConfigurationError(
-            f"{location} is not a kubeconfig; name a YAML file of kind Config with --kubeconfig."
-        ) from error
+        raise no_kubeconfig from error
     if merged is None:
         raise missing
     document = getattr(merged, "value", merged)
     if not isinstance(document, dict):
-        raise ConfigurationError(
-            f"{location} is not a kubeconfig; name a YAML file of kind Config with --kubeconfig."
-        )
+        raise no_kubeconfig
     return document
 
 

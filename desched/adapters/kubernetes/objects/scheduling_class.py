@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from msgspec import Raw
 from msgspec.structs import replace
 
-from desched.adapters.kubernetes.client.api_types import metadata, pods, scheduling
+from desched.adapters.kubernetes.client.api_types import pods, scheduling
 from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.adapters.kubernetes.objects.pod_affinity import (
+    HARD,
+    SOFT,
     preferred_pods,
     required_pods,
     spread_constraints,
-    unknown_in_pod_affinity,
-    unknown_in_spread,
 )
 from desched.adapters.kubernetes.objects.pod_requests import pod_requests, scored_requests
 from desched.adapters.kubernetes.objects.selectors import (
@@ -106,9 +106,7 @@ def _required_nodes(affinity: scheduling.Affinity) -> tuple[NodeSelectorTerm, ..
     if affinity.node_affinity is None or affinity.node_affinity.required is None:
         return None
     required = affinity.node_affinity.required
-    if any(_unknown_in_term(term) for term in required.node_selector_terms or ()):
-        return ()
-    return node_selector_terms(required)
+    return () if unknown_operators(required) else node_selector_terms(required)
 
 
 def _preferred_nodes(affinity: scheduling.Affinity) -> tuple[tuple[int, NodeSelectorTerm], ...]:
@@ -116,13 +114,8 @@ def _preferred_nodes(affinity: scheduling.Affinity) -> tuple[tuple[int, NodeSele
     return tuple(
         (each.weight, node_selector_term(each.preference))
         for each in preferred or ()
-        if not _unknown_in_term(each.preference)
+        if not unknown_operators(each.preference)
     )
-
-
-def _unknown_in_term(term: metadata.NodeSelectorTerm) -> list[str]:
-    """Operators of servers newer than this code: the pod stays, the rest of the cluster is read."""
-    return [*unknown_operators(term.match_expressions), *unknown_operators(term.match_fields)]
 
 
 def _tolerations(raw: Raw) -> tuple[Toleration, ...]:
@@ -160,27 +153,22 @@ def _unevaluated(
     affinity: scheduling.Affinity,
     spread: list[scheduling.TopologySpreadConstraint],
 ) -> list[str]:
-    found = [f"node affinity {name}" for name in _unknown_in_node_affinity(affinity)]
-    near, far = affinity.pod_affinity, affinity.pod_anti_affinity
-    found += [f"pod affinity {name}" for name in unknown_in_pod_affinity(near)]
-    found += [f"pod anti-affinity {name}" for name in unknown_in_pod_affinity(far)]
-    found += [f"topology spread {name}" for name in unknown_in_spread(spread)]
+    kinds = [each.when_unsatisfiable for each in spread]
+    unknown = {
+        "node affinity": unknown_operators(affinity.node_affinity),
+        "pod affinity": unknown_operators(affinity.pod_affinity),
+        "pod anti-affinity": unknown_operators(affinity.pod_anti_affinity),
+        "topology spread": [
+            *(kind for kind in kinds if kind not in {HARD, SOFT}),
+            *unknown_operators(spread),
+        ],
+    }
+    found = [f"{what} {name}" for what, names in unknown.items() for name in names]
     if has_entries(spec.resource_claims):
         found.append("resource claims")
     if has_entries(spec.scheduling_gates):
         found.append("scheduling gates")
     return found
-
-
-def _unknown_in_node_affinity(affinity: scheduling.Affinity) -> list[str]:
-    if affinity.node_affinity is None:
-        return []
-    required = affinity.node_affinity.required or metadata.NodeSelector()
-    terms = [
-        *(required.node_selector_terms or ()),
-        *(each.preference for each in affinity.node_affinity.preferred or ()),
-    ]
-    return [name for term in terms for name in _unknown_in_term(term)]
 
 
 def has_entries(raw: Raw) -> bool:

@@ -1,4 +1,4 @@
-"""Label selectors and node selectors in the model's words."""
+"""Label selectors and node selectors, in the model's terms."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ def label_selector(selector: metadata.LabelSelector) -> LabelSelector:
 
 
 def lenient_label_selector(selector: metadata.LabelSelector | None) -> LabelSelector | None:
-    """The selector without requirements of unknown operators, so that it selects rather too much.
+    """The selector without requirements of unknown operators; it may match more than intended.
 
     None selects nothing.
     """
@@ -34,9 +34,15 @@ def lenient_label_selector(selector: metadata.LabelSelector | None) -> LabelSele
     return label_selector(metadata.LabelSelector(selector.match_labels, expressions))
 
 
-def unknown_operators(requirements: Iterable[metadata.SelectorRequirement] | None) -> list[str]:
-    """Operators of servers newer than this code."""
-    return [each.operator for each in requirements or () if each.operator not in _OPERATORS]
+def unknown_operators(part: object) -> list[str]:
+    """Operators of servers newer than this code, anywhere in a part of the API's JSON."""
+    if isinstance(part, metadata.SelectorRequirement):
+        return [] if part.operator in _OPERATORS else [part.operator]
+    if isinstance(part, metadata.Wire):
+        return unknown_operators([getattr(part, name) for name in part.__struct_fields__])
+    if isinstance(part, list):
+        return [operator for each in part for operator in unknown_operators(each)]
+    return []
 
 
 def node_selector_terms(selector: metadata.NodeSelector) -> tuple[NodeSelectorTerm, ...]:
