@@ -146,8 +146,8 @@ def acting(fault: Fault, of: str, path: str, *says: str, times: int | None = Non
 
 
 TOO_MANY = "too_many_unknown_nodes"
-NO_ANSWER = f"gave no complete answer within {QUERY_SECONDS} s"
-NO_RESULTS = "answered with something else than query results"
+NO_ANSWER = f"sent no complete answer within {QUERY_SECONDS} s"
+NO_RESULTS = "answered with something other than query results"
 
 STRANGERS = acting(
     faults.changed("a hundred thousand series more", with_strangers),

@@ -201,7 +201,7 @@ def test_no_way_to_give_credentials_lets_them_be_seen(place: Place, run: Run, ki
         (ECHOES[401], "did not accept the credentials (HTTP 401)"),
         (ECHOES[503], "failed (HTTP 503)"),
         (ECHOES[200], "answered with an error instead of data"),
-        (PAGE, "something else than query results"),
+        (PAGE, "something other than query results"),
         (redirect(f"http://{URL}:{PASSWORD}@127.0.0.1/?token={TOKEN}"), "redirects elsewhere"),
     ],
     ids=lambda value: value.name if isinstance(value, Fault) else "",
@@ -249,7 +249,7 @@ def test_a_token_that_is_refused_is_not_told(
     refused = place.kubeconfig_with(TOKEN, "refused")
     assert "are not accepted (401)" in run({}, *command, kubeconfig=refused).said
     unusable = place.kubeconfig_with(f"{TOKEN}\n{TOKEN}", "unusable")
-    assert "characters that no token has" in run({}, *command, kubeconfig=unusable).said
+    assert "characters that no token can have" in run({}, *command, kubeconfig=unusable).said
 
 
 def test_an_api_server_that_is_not_trusted_is_not_told_nor_tells(place: Place, run: Run) -> None:

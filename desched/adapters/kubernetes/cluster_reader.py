@@ -43,7 +43,7 @@ W = TypeVar("W")
 
 PAGE_SIZE = 500
 CLUSTER_DEADLINE_SECONDS = 240.0
-"""For all lists together; a cycle should be over before the next one is due."""
+"""For all lists together: a cycle should end before the next one is due."""
 
 
 @dataclass
@@ -62,12 +62,9 @@ class KubernetesReader:
     cluster_deadline_seconds: float = CLUSTER_DEADLINE_SECONDS
 
     def read_cluster(self) -> ClusterState:
-        """All that deciding needs, a few lists of consistent reads.
+        """All that planning needs, in a few consistent lists.
 
-        Budgets and controllers are read after the pods, so that what protects pods is the newest.
-
-        Raises:
-            ObservationError: something could not be read in time.
+        Budgets and controllers are read after the pods, so that what protects pods is newest.
         """
         read = self._reading(self.cluster_deadline_seconds)
         seen_nodes = read.all(NODES)
@@ -101,9 +98,6 @@ class KubernetesReader:
         Five or six requests within one deadline. Other pods are not read, and no right is needed
         beyond those of `read_cluster` and `get pods`. Budgets are read last, so that what protects
         the pod is the newest.
-
-        Raises:
-            ObservationError: something could not be read in time.
         """
         read = self._reading(self.deadline_seconds)
         pod = read.one(Kind(GET_POD, Pod, PodBuilder().pod), ref.name, ref.namespace)
@@ -123,7 +117,7 @@ class KubernetesReader:
         return Reading(self.connection, self.page_size, self.deadline_seconds, Deadline(seconds))
 
     def _server_version(self) -> str:
-        """The version as text, empty if it is not told: only forecasts profit from it."""
+        """The version, empty if it is not known: only forecasts use it."""
         answer = self.connection.get("/version", deadline_seconds=self.deadline_seconds)
         if answer.status != HTTPStatus.OK:
             return ""
@@ -131,7 +125,7 @@ class KubernetesReader:
 
 
 def _controllers_of(read: Reading, owner: Owner, namespace: str) -> Controllers:
-    """The pod's controller, and a ReplicaSet's Deployment; empty where it is of no known kind."""
+    """The pod's controller, and a ReplicaSet's Deployment; empty if the kind is not supported."""
     match owner.kind:
         case "ReplicaSet":
             found = _named(read, REPLICA_SETS, owner, namespace)
@@ -158,7 +152,7 @@ def _server_times(read: Reading) -> tuple[datetime, datetime]:
     if not read.dates:
         raise ObservationError(
             ObservationSource.CLUSTER,
-            "No answer of the API server tells its time, so nobody knows how old anything is; let "
-            "what is in between pass the header Date on.",
+            "No answer of the API server has its time, so ages are unknown; configure the proxies "
+            "between to pass the header Date on.",
         )
     return min(read.dates), max(read.dates)

@@ -1,4 +1,4 @@
-"""Kubernetes Events: they say on a pod, a node and desched itself what desched did or needs."""
+"""Kubernetes Events on pods, nodes, workloads and desched's own pod."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ LONGEST_NOTE_BYTES = 1024
 
 _LONGEST_WORD = 128  # characters; its limit for names of controllers and their instances
 _NODE_EVENT_NAMESPACE = "default"  # of Events about objects that are in no namespace
-_DEADLINE_SECONDS = 5.0  # an Event is not worth holding up evictions
+_DEADLINE_SECONDS = 5.0  # evictions wait for it
 _CREATED = 201
 _API_VERSIONS = {
     "Deployment": "apps/v1",
@@ -36,8 +36,8 @@ _log = structlog.get_logger(__name__)
 class EventWriter:
     """Writes Events; a failure is logged and swallowed, because nothing depends on them.
 
-    The first failure is a warning; further ones are not, until an Event can be written again.
-    `instance` signs them: by custom the name of the pod that desched runs in.
+    The first failure is logged as a warning, further ones at level debug until an Event is written
+    again. `instance` is the reporting instance, by convention the name of desched's pod.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class EventWriter:
         self._failing = False
 
     def announce(self, eviction: PlannedEviction, note: str) -> None:
-        """Say on the pod and on its node that it was evicted, and why."""
+        """Record on the pod and on its node that the pod was evicted, and why."""
         pod = eviction.pod
         event = {"type": "Normal", "reason": "Descheduled", "action": "Eviction", "note": note}
         self._write(_pod_reference(pod.namespace, pod.name, pod.uid), event)
         self._write(_node_reference(eviction.node), event)
 
     def settled(self, record: EvictionRecord, note: str) -> bool:
-        """Say on the workload what became of the move, and on the node too if that was bad.
+        """Record the result of a move on the workload, and a failure on the node too.
 
         False if an Event could not be written.
         """
@@ -79,7 +79,7 @@ class EventWriter:
         *,
         action: str = "Configuration",
     ) -> bool:
-        """Say on desched's own pod that a person should look, say at a policy that is refused.
+        """Record on desched's own pod what needs a person, such as a refused policy.
 
         `reason` and `action` are one word each in CamelCase. False if it could not be written.
         """
@@ -88,7 +88,7 @@ class EventWriter:
         return self._write(_pod_reference(namespace, pod_name, uid), event)
 
     def _uid(self, namespace: str, name: str) -> str:
-        """The uid, without which `kubectl describe` would not show the Event; empty if unknown."""
+        """The uid, which `kubectl describe` needs to show the Event; empty if it is unknown."""
         try:
             answer = self._connection.get(
                 GET_OWN_POD.path(namespace, name), deadline_seconds=_DEADLINE_SECONDS
@@ -139,12 +139,12 @@ def _pod_reference(namespace: str, name: str, uid: str) -> dict[str, str]:
 
 
 def _node_reference(name: str) -> dict[str, str]:
-    # The kubelet's Events name a node by its name in place of a uid, and so find each other.
+    # The kubelet uses the name as the uid in its Events; the same here groups them together.
     return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
 
 
 def _workload_reference(record: EvictionRecord) -> dict[str, str]:
-    """The workload by its record as `Kind namespace/name`; of an unknown kind, the pod instead."""
+    """The workload from its record `Kind namespace/name`, or the pod if the kind is unknown."""
     kind, _, path = record.workload.partition(" ")
     namespace, _, name = path.partition("/")
     if kind not in _API_VERSIONS or not name:
@@ -159,7 +159,7 @@ def _workload_reference(record: EvictionRecord) -> dict[str, str]:
 
 
 def _shortened(note: str) -> str:
-    """The note within the limit, which counts bytes, without half a character at its end."""
+    """The note within the limit, which is in bytes, without a broken character at its end."""
     encoded = note.encode()
     if len(encoded) <= LONGEST_NOTE_BYTES:
         return note

@@ -1,4 +1,4 @@
-"""Asks the Eviction API, and knows what each of its answers means."""
+"""Requests evictions, and turns each answer of the Eviction API into a verdict."""
 
 import math
 import re
@@ -18,7 +18,7 @@ from desched.model.text import shortened
 from desched.ports import EvictionAnswer
 
 LONGEST_MESSAGE = 1000
-"""Characters of what an admission webhook may say at length."""
+"""Characters; admission webhooks may write long messages."""
 
 _REASON_ANNOTATION = "desched.io/reason"
 _TAKEN_OVER = re.compile(r"triggered (evacuation|migration)", re.IGNORECASE)  # KubeVirt's webhook
@@ -26,7 +26,7 @@ _SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 _PLAIN = {
     200: EvictionVerdict.EVICTED,
     201: EvictionVerdict.EVICTED,
-    400: EvictionVerdict.FORBIDDEN,  # 400 and 422 are also how admission webhooks say no
+    400: EvictionVerdict.FORBIDDEN,  # admission webhooks refuse with 400 and 422 too
     403: EvictionVerdict.FORBIDDEN,
     404: EvictionVerdict.GONE,
     409: EvictionVerdict.REPLACED,
@@ -39,9 +39,9 @@ _BUDGET_CONFLICT = "couldn't update PodDisruptionBudget"
 
 @dataclass
 class KubernetesEvictor:
-    """The Evictor for a real API server; it never deletes a pod, and asks once.
+    """The Evictor for a real API server; it never deletes a pod and never retries.
 
-    `seconds_left` is for how long this process may act: a request does not last longer.
+    `seconds_left` is how long this process may still act; no request lasts longer.
     """
 
     connection: KubernetesConnection
@@ -51,7 +51,7 @@ class KubernetesEvictor:
     seconds_left: Callable[[], float] = lambda: math.inf
 
     def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
-        """Ask once for the eviction of exactly this pod.
+        """Request the eviction of exactly this pod, once.
 
         The reason is for audit logs and admission webhooks.
 
@@ -59,7 +59,7 @@ class KubernetesEvictor:
             StopActing: the answer is missing or not understood; the pod may be evicted or not.
         """
         if not pod.uid:
-            raise ValueError(f"{pod} without a uid could be another pod by now")
+            raise ValueError(f"{pod} has no uid, so another pod could have its name by now")
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -81,12 +81,12 @@ class KubernetesEvictor:
         return _understood(answer, pod)
 
     def announce(self, eviction: PlannedEviction, note: str) -> None:
-        """Leave an Event on the pod and its node; failing to is logged, never raised."""
+        """Record an Event on the pod and its node; a failure is logged, never raised."""
         self.events.announce(eviction, note)
 
 
 def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
-    """The verdict behind a status; the statuses alone do not tell it."""
+    """The verdict, from the status and the body: the status alone is ambiguous."""
     status = answer.status_object
     message = shortened((status.message or "") if status is not None else "", LONGEST_MESSAGE)
     if status is not None and answer.status in _PLAIN:
@@ -102,13 +102,13 @@ def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
         case _:
             said = f": {message}" if message else ""
             raise StopActing(
-                f"The API server answered the eviction of {pod} with {answer.status}{said}; that "
-                "is not understood, so nothing more is evicted in this cycle."
+                f"The API server answered the eviction of {pod} with {answer.status}{said}, which "
+                "desched does not understand; it evicts nothing more in this cycle."
             )
 
 
 def _refused_for_now(answer: Answer, status: Status | None, message: str) -> EvictionAnswer:
-    """Tells a budget from throttling by the cause: both may come with Retry-After."""
+    """A budget, throttling or a webhook, by cause and message: all use 429."""
     causes = (status.details.causes or ()) if status is not None and status.details else ()
     for cause in causes:
         if cause.reason == "DisruptionBudget":
@@ -117,7 +117,7 @@ def _refused_for_now(answer: Answer, status: Status | None, message: str) -> Evi
     if _TAKEN_OVER.search(message):
         return EvictionAnswer(EvictionVerdict.TAKEN_OVER, message)
     if status is not None and answer.retry_after_seconds is None:
-        # Throttling says when to come back; this is an admission webhook's no.
+        # Throttling comes with Retry-After; without it an admission webhook refused.
         return EvictionAnswer(EvictionVerdict.FORBIDDEN, message)
     return EvictionAnswer(
         EvictionVerdict.THROTTLED,

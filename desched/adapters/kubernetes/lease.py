@@ -1,6 +1,6 @@
-"""The Lease object that replicas contend for, through bounded requests.
+"""The Lease object of leader election, through bounded requests.
 
-Why not through the library's LeaseLock: docs/decisions/0004-lease-through-our-own-connection.md.
+Why not the library's LeaseLock: docs/decisions/0004-lease-through-our-own-connection.md.
 """
 
 from collections.abc import Iterator
@@ -43,8 +43,8 @@ class _Lease(Wire):
 class KubernetesLease:
     """The Lease port on an object of coordination.k8s.io.
 
-    The connection is one of its own: it goes on while desched stops, so that the lease is kept to
-    the end of the last write and then released.
+    It has its own connection, which works while desched is stopping: the lease is kept until the
+    last write has ended, and then released.
     """
 
     connection: KubernetesConnection
@@ -54,11 +54,7 @@ class KubernetesLease:
     deadline_seconds: float = DEADLINE_SECONDS
 
     def read(self) -> LeaseRecord | None:
-        """The record as it is now, None if there is no such Lease.
-
-        Raises:
-            LeaseError: it could not be read in time, or not understood.
-        """
+        """The record as it is now, None if there is no such Lease."""
         with _lease_errors():
             answer = self.connection.get(self._path, deadline_seconds=self.deadline_seconds)
         if answer.is_from_server(HTTPStatus.NOT_FOUND):
@@ -66,11 +62,7 @@ class KubernetesLease:
         return self._understood("read", answer)
 
     def create(self, record: LeaseRecord) -> LeaseRecord | None:
-        """Create the Lease and return it as stored; None if another was first.
-
-        Raises:
-            LeaseError: whether it is stored is not known, or it was refused.
-        """
+        """Create the Lease and return it as stored; None if another was first."""
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -85,14 +77,11 @@ class KubernetesLease:
     def replace(self, record: LeaseRecord) -> LeaseRecord | None:
         """Change the Lease, provided that it still has the record's version.
 
-        What others keep on it, such as labels, stays. None, and nothing changed, if it has another
-        version or is gone.
-
-        Raises:
-            LeaseError: whether it is changed is not known, or it was refused.
+        Other fields, such as labels, stay. Returns None, with nothing changed, if the Lease has
+        another version or is gone.
         """
         if not record.version:
-            raise ValueError("a record without a version would replace whatever is stored")
+            raise ValueError("a record without a version would replace any stored one")
         body = {"metadata": {"resourceVersion": record.version}, "spec": _spec(record)}
         try:
             answer = self.connection.patch(self._path, body, deadline_seconds=self.deadline_seconds)

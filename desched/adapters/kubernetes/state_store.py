@@ -1,4 +1,4 @@
-"""Memory in a ConfigMap, where people and other instances see it, and write it too."""
+"""The state in a ConfigMap, which people and other instances read and write too."""
 
 import math
 from collections.abc import Callable
@@ -43,7 +43,7 @@ _REFUSED = frozenset(
         HTTPStatus.UNPROCESSABLE_ENTITY,
     }
 )
-"""Answers after which nothing is stored, and trying again does not help."""
+"""Nothing is stored after these answers, and a retry does not help."""
 
 
 class _ConfigMap(Wire):
@@ -54,9 +54,9 @@ class _ConfigMap(Wire):
 
 @dataclass
 class KubernetesStateStore:
-    """The MemoryStore on one ConfigMap; each write holds for the version that was read only.
+    """The StateStore on one ConfigMap; a write fails if the stored version is not the loaded one.
 
-    `seconds_left` is for how long this process may act: a write does not last longer.
+    `seconds_left` is how long this process may still act; no write lasts longer.
     """
 
     connection: KubernetesConnection
@@ -74,11 +74,7 @@ class KubernetesStateStore:
         return f"ConfigMap {self.namespace}/{CONFIG_MAP}"
 
     def load(self) -> StoredState:
-        """What is remembered now; nothing, with a problem, if it cannot be used.
-
-        Raises:
-            ObservationError: it could not be read in time.
-        """
+        """The stored state; an empty one with a problem if it cannot be used."""
         answer = self.connection.get(self._path, deadline_seconds=self.deadline_seconds)
         self.server_time = answer.date
         if answer.is_from_server(HTTPStatus.NOT_FOUND):
@@ -92,21 +88,15 @@ class KubernetesStateStore:
         if not stored.problem:
             return stored
         return StoredState(
-            problem=f"The state in {self.place} cannot be used: {stored.problem}. Pauses "
-            "and cool-downs in it do not hold; everything rests for a while instead. The next "
-            f"write keeps it under {SET_ASIDE_KEY} and begins a new one; look at it with `kubectl "
-            f"-n {self.namespace} get configmap {CONFIG_MAP} -o yaml`, and pause again what "
-            "should rest."
+            problem=f"The state in {self.place} cannot be used: {stored.problem}. Its "
+            "pauses and cool-downs are not in effect; nothing is evicted for a while instead. The "
+            f"next write keeps it under {SET_ASIDE_KEY} and starts a new one; read it with "
+            f"`kubectl -n {self.namespace} get configmap {CONFIG_MAP} -o yaml`, and set its pauses "
+            "again."
         )
 
     def save(self, state: State) -> None:
-        """Store it in place of what this store loaded or saved last, else as the first one.
-
-        Raises:
-            StateConflict: somebody else wrote meanwhile; nothing is stored.
-            StateRefused: nothing is stored until a person grants or creates something.
-            StopActing: whether it is stored is not known; the next load tells.
-        """
+        """Replace what this store loaded or saved last; create it if there was nothing."""
         data = {STATE_KEY: encoded(state).decode()}
         if self._unusable:
             data[SET_ASIDE_KEY] = set_aside(self._unusable)
@@ -148,7 +138,7 @@ class KubernetesStateStore:
         )
 
     def _change(self, data: dict[str, str]) -> Answer:
-        """Changes these keys alone, so that what others keep on the object stays."""
+        """Changes only these keys; all other fields of the object stay."""
         body = {"metadata": {"resourceVersion": self._version}, "data": data}
         return self.connection.patch(self._path, body, deadline_seconds=self._write_seconds)
 

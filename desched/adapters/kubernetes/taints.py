@@ -1,7 +1,7 @@
-"""Gives nodes desched's own soft taint, and takes it away again; all other taints stay as they are.
+"""Adds desched's own soft taint to nodes and removes it; all other taints stay.
 
-An annotation on the node marks the taint as desched's and says when it is to go at last. Both
-change in one write, which holds for the version of the node that was read only.
+An annotation marks the taint as desched's and holds its end. One write changes both, and fails if
+the node has changed since it was read.
 """
 
 import math
@@ -26,7 +26,7 @@ from desched.ports import SteeringAnswer
 
 PAGE_SIZE = 500
 ATTEMPTS = 3
-"""Kubelets and controllers write nodes too; each attempt begins with a new look."""
+"""Kubelets and controllers write nodes too; each attempt reads the node again."""
 
 _OURS = {"key": STEERING_TAINT.key, "effect": str(STEERING_TAINT.effect)}
 _DONE = SteeringAnswer(done=True)
@@ -47,26 +47,26 @@ class _Node(Wire):
 
     @property
     def other_taints(self) -> list[dict[str, Any]]:
-        """All taints but that of desched, with every field that they have."""
+        """All taints but desched's, with all their fields."""
         return [taint for taint in self.spec.taints or () if not _is_ours(taint)]
 
     @property
     def is_avoided(self) -> bool:
-        """Whether it has the taint, whoever has put it there."""
+        """Whether the node has the taint, whoever added it."""
         return any(map(_is_ours, self.spec.taints or ()))
 
 
 _NODES = Kind(LIST_NODES, _Node, lambda node: node)
 
 Change = Callable[[_Node], dict[str, Any] | SteeringAnswer]
-"""What to write for a node as it was read; an answer where there is nothing to write."""
+"""From a node as it was read to the patch, or to the answer if nothing is to be written."""
 
 
 @dataclass
 class KubernetesSteerer:
     """The Steerer for a real API server.
 
-    `seconds_left` is for how long this process may act: a request does not last longer.
+    `seconds_left` is how long this process may still act; no request lasts longer.
     """
 
     connection: KubernetesConnection
@@ -75,13 +75,14 @@ class KubernetesSteerer:
     seconds_left: Callable[[], float] = lambda: math.inf
 
     def taint(self, node: str, until: datetime) -> SteeringAnswer:
-        """Let the scheduler avoid the node, at least until then."""
+        """Add the taint, to stay at least until then."""
         text = until.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
         def change(found: _Node) -> dict[str, Any] | SteeringAnswer:
             if found.is_avoided and found.until is None:
                 return SteeringAnswer(
-                    done=False, detail=f"somebody else has put the taint {_OURS['key']} there"
+                    done=False,
+                    detail=f"the taint {_OURS['key']} is there already, and not from desched",
                 )
             if found.is_avoided and _is_later(found.until, until):
                 return _DONE
@@ -92,7 +93,7 @@ class KubernetesSteerer:
         )
 
     def steered(self) -> tuple[str, ...]:
-        """The names of all nodes that carry desched's own mark, whether tainted or not.
+        """The names of all nodes with desched's annotation, tainted or not.
 
         Raises:
             ObservationError: the nodes could not be read in time.
@@ -103,7 +104,7 @@ class KubernetesSteerer:
         return tuple(node.metadata.name for node in nodes if node.until is not None)
 
     def untaint(self, node: str) -> SteeringAnswer:
-        """Take desched's own taint off the node; one that somebody else has put there stays."""
+        """Remove desched's own taint; the same taint from somebody else stays."""
 
         def change(found: _Node) -> dict[str, Any] | SteeringAnswer:
             return _DONE if found.until is None else _patch(found, found.other_taints, None)
@@ -118,13 +119,13 @@ class KubernetesSteerer:
                     return answer
         except ObservationError as error:
             return SteeringAnswer(done=False, detail=str(error))
-        detail = f"node {name} was changed by others {ATTEMPTS} times meanwhile"
+        detail = f"node {name} was changed by others {ATTEMPTS} times"
         return SteeringAnswer(done=False, detail=detail)
 
     def _attempt(
         self, name: str, change: Change, without_node: SteeringAnswer
     ) -> SteeringAnswer | None:
-        """One look and one write; None if somebody else wrote in between."""
+        """One read and one write; None if the node changed in between."""
         found = self._read(name)
         if not isinstance(found, _Node):
             return found or without_node
@@ -140,7 +141,7 @@ class KubernetesSteerer:
         return _DONE if answer.status == HTTPStatus.OK else _refused(answer, f"changing {name}")
 
     def _read(self, name: str) -> _Node | SteeringAnswer | None:
-        """The node as it is now, None if there is none; by list, which desched may do anyway."""
+        """The node as it is now, None if there is none; `list` needs no further right."""
         query = {"fieldSelector": f"metadata.name={name}"}
         answer = self.connection.get(LIST_NODES.path(), query, deadline_seconds=self._seconds)
         if answer.status != HTTPStatus.OK:
@@ -161,7 +162,7 @@ def _is_ours(taint: dict[str, Any]) -> bool:
 
 
 def _is_later(text: str | None, until: datetime) -> bool:
-    """Whether the annotation names that time or a later one."""
+    """Whether the annotation is that time or a later one."""
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:
@@ -170,10 +171,10 @@ def _is_later(text: str | None, until: datetime) -> bool:
 
 
 def _patch(node: _Node, taints: list[dict[str, Any]], until: str | None) -> dict[str, Any]:
-    """A merge patch replaces the list of taints as a whole, so the version has to be the read one.
+    """A merge patch, which replaces the whole list of taints, so the version must be the one read.
 
-    A JSON patch could test the version as well, but its failure has the status of an invalid
-    object; a conflict has its own.
+    A JSON patch could test the version as well, but would fail with the status of an invalid object
+    rather than with that of a conflict.
     """
     return {
         "metadata": {

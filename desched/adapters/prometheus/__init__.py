@@ -1,6 +1,7 @@
 """Prometheus behind the LoadReader port; the only home of its client library.
 
-`connection`, `credentials` and `session` know HTTP; `client` and `questions` what an answer means;
-`queries` what to ask; `nodes` whose series it is; `trust` whether it may be believed; `node_loads`,
-`pod_loads` and `reader` put it together; `port_forward` knows addresses inside the cluster.
+`connection`, `credentials` and `session`: HTTP. `client` and `questions`: queries and answers.
+`queries`: PromQL. `nodes`: the node of a series. `data_quality`: whether data can be used.
+`node_loads`, `pod_loads`, `history`, `reader`: the load. `port_forward`: in-cluster addresses.
+Whatever sends a query raises ObservationError if there is no answer that can be understood.
 """

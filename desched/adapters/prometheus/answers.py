@@ -1,4 +1,4 @@
-"""What Prometheus answers, decoded."""
+"""Decoded answers of Prometheus."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,7 +7,7 @@ import msgspec
 
 
 class Series(msgspec.Struct, frozen=True, gc=False):
-    """One element of an instant vector; `at` is when it was evaluated, in Unix seconds."""
+    """One element of an instant vector, evaluated `at` these Unix seconds."""
 
     labels: Mapping[str, str]
     value: float
@@ -22,9 +22,9 @@ class Track(msgspec.Struct, frozen=True, gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An instant vector, with what Prometheus said about its completeness.
+    """An instant vector, with the warnings about its completeness.
 
-    `evaluated_at` is by its own clock, None without any series.
+    `evaluated_at` is by the clock of Prometheus, None without any series.
     """
 
     series: tuple[Series, ...]
@@ -33,7 +33,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class RangeAnswer(msgspec.Struct, frozen=True):
-    """A range vector, with what Prometheus said about its completeness."""
+    """A range vector, with the warnings about its completeness."""
 
     tracks: tuple[Track, ...]
     warnings: tuple[str, ...] = ()

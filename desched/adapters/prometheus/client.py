@@ -1,4 +1,4 @@
-"""Asks Prometheus and says what its answer means, in words for whoever has to mend it."""
+"""Queries Prometheus; an error names what to check."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ObservationError, ObservationSource
 
 LONGEST_QUERY_CHARACTERS = 6_000
-"""As encoded in the URL, where proxies end at 8 KiB; the library has no other place for it."""
+"""As encoded in the URL, which proxies limit to 8 KiB; the library supports no other way."""
 
 _WHY_STATUS = {
     400: "could not evaluate the query (HTTP 400); check metrics.queries",
@@ -28,21 +28,21 @@ _WHY_STATUS = {
     404: "has no query API at this URL (HTTP 404); check its path",
     405: "has no query API at this URL (HTTP 405); check its path",
     422: "could not evaluate the query (HTTP 422); check metrics.queries and its limits",
-    429: "refuses because of too many requests (HTTP 429), also when asked again",
+    429: "refuses because of too many requests (HTTP 429), after retries too",
 }
 
 T = TypeVar("T")
 
 _VECTOR, _MATRIX = "vector", "matrix"
-_MUST_GIVE = {
-    _VECTOR: "a query must give an instant vector, one value for each node or pod",
-    _MATRIX: "a range query must give a matrix; check the proxies between",
+_MUST_RETURN = {
+    _VECTOR: "a query must return an instant vector, one value for each node or pod",
+    _MATRIX: "a range query must return a matrix; check the proxies between",
 }
 
 _UnixSeconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e11)]  # until the year 5138
 
 _LATEST_UNIX_SECONDS = 2e11  # more than 6,000 years ahead, and well within the calendar
-_LONGEST_QUOTE = 200  # characters of an error text that are passed on
+_LONGEST_QUOTE = 200  # characters of others' error texts
 
 
 class _Data(msgspec.Struct, rename="camel"):
@@ -51,11 +51,11 @@ class _Data(msgspec.Struct, rename="camel"):
 
 
 class _Envelope(msgspec.Struct, rename="camel"):
-    """The outer part of an answer; `is_partial` is VictoriaMetrics' word for missing data."""
+    """The outer part of an answer; VictoriaMetrics sets `is_partial` if data is missing."""
 
     status: str = ""
     error: str = ""
-    message: str = ""  # an API server in between says it here
+    message: str = ""  # the error of an API server in between
     warnings: tuple[str, ...] | None = None
     infos: tuple[str, ...] | None = None
     is_partial: bool = False
@@ -63,14 +63,14 @@ class _Envelope(msgspec.Struct, rename="camel"):
 
 
 class _Sample(msgspec.Struct):
-    """A sample; a native histogram has no `value` and is no number."""
+    """A sample; a native histogram has no `value`, so it becomes NaN."""
 
     metric: dict[str, str]
     value: tuple[_UnixSeconds, str] = (0.0, "NaN")
 
 
 class _Samples(msgspec.Struct):
-    """The samples of a range; native histograms have no `values` and are no numbers."""
+    """The samples of a range; a native histogram has no `values`."""
 
     metric: dict[str, str]
     values: tuple[tuple[float, str], ...] = ()
@@ -79,7 +79,7 @@ class _Samples(msgspec.Struct):
 class PrometheusClient:
     """Queries over one pooled session.
 
-    `wait` pauses between attempts and returns true if the process has been asked to stop.
+    `wait` pauses between attempts and returns true if desched is stopping.
     """
 
     def __init__(self, connection: PrometheusConnection, wait: Callable[[float], bool]) -> None:
@@ -90,7 +90,7 @@ class PrometheusClient:
         self._library = PrometheusConnect(
             url=connection.address,
             session=PrometheusSession(connection, wait, self._inspect),
-            # The session retries, under one deadline; Retry-After could hold us for an hour.
+            # The session retries, under one deadline; Retry-After could be an hour.
             retry=Retry(total=0, read=False, respect_retry_after_header=False),
         )
 
@@ -137,8 +137,8 @@ class PrometheusClient:
     def _ask(self, promql: str, expected: str, send: Callable[[], list[Any]]) -> list[Any]:
         if len(quote(promql)) > LONGEST_QUERY_CHARACTERS:
             self._fail(
-                f"would have to read a query of more than {LONGEST_QUERY_CHARACTERS} characters "
-                f"from its URL ({_quoted(promql)}); shorten it, or use a recording rule"
+                f"would get a query of more than {LONGEST_QUERY_CHARACTERS} characters in its URL "
+                f"({_quoted(promql)}); shorten it, or use a recording rule"
             )
         self._expected = expected
         try:
@@ -146,11 +146,11 @@ class PrometheusClient:
         except OSError as error:  # every error of requests is one; so is a certificate file gone
             self._fail(self._why_unreachable(error), error)
         except (LookupError, TypeError, ValueError, RecursionError) as error:
-            # The library expects the parts of an answer to be there, and its numbers to be short.
+            # The library checks neither that the parts of an answer exist nor how long numbers are.
             self._not_understood(promql, error)
 
     def _inspect(self, response: requests.Response) -> None:
-        """Look at a response before the library drops all but its data."""
+        """Check a response before the library drops all but its data."""
         headers = (
             response.request.headers.get("Authorization", ""),
             *self._connection.headers.values(),
@@ -161,20 +161,20 @@ class PrometheusClient:
         except (msgspec.MsgspecError, RecursionError):
             envelope = None
         if response.status_code != requests.codes.ok:
-            said = self._said(envelope.error or envelope.message) if envelope else ""
-            self._fail(_why_refused(response) + (f": {said}" if said else ""))
+            text = self._foreign(envelope.error or envelope.message) if envelope else ""
+            self._fail(_why_refused(response) + (f": {text}" if text else ""))
         if envelope is None:
             kind = response.headers.get("Content-Type", "no content type")
             self._fail(
-                f"answered with something else than query results ({self._said(kind)}), perhaps a "
-                "login page; check the URL, its path and the credentials"
+                f"answered with something other than query results ({self._foreign(kind)}), "
+                "perhaps a login page; check the URL, its path and the credentials"
             )
         if envelope.status != "success" or envelope.data is None:
-            said = self._said(envelope.error) or "no reason given"
-            self._fail(f"answered with an error instead of data: {said}")
+            why = self._foreign(envelope.error) or "no reason given"
+            self._fail(f"answered with an error instead of data: {why}")
         if envelope.data.result_type != self._expected:
-            found = self._said(envelope.data.result_type)
-            self._fail(f"answered with a {found}; {_MUST_GIVE[self._expected]}")
+            found = self._foreign(envelope.data.result_type)
+            self._fail(f"answered with a {found}; {_MUST_RETURN[self._expected]}")
         self._envelope = envelope
 
     def _understood(self, promql: str, result: list[Any], wanted: type[T]) -> T:
@@ -188,15 +188,15 @@ class PrometheusClient:
 
     def _warnings(self) -> tuple[str, ...]:
         envelope = self._envelope
-        warnings = [*(envelope.warnings or ()), *filter(_tells_of_data, envelope.infos or ())]
+        warnings = [*(envelope.warnings or ()), *filter(_is_about_data, envelope.infos or ())]
         if envelope.is_partial:
             warnings.append("the answer is marked as partial")
-        return tuple(map(self._said, warnings))
+        return tuple(map(self._foreign, warnings))
 
     def _why_unreachable(self, error: OSError) -> str:
         if isinstance(error, requests.Timeout):
             return (
-                f"gave no complete answer within {self._connection.total_timeout_seconds:g} s; "
+                f"sent no complete answer within {self._connection.total_timeout_seconds:g} s; "
                 "check that it is not overloaded, and the network between"
             )
         if isinstance(error, requests.exceptions.SSLError):
@@ -205,17 +205,17 @@ class PrometheusClient:
                 "the host name in the URL; if it speaks plain http, write http:// in the URL"
             )
         if not isinstance(error, requests.RequestException):
-            return f"cannot be asked, for a file cannot be used: {_quoted(str(error))}"
+            return f"cannot be queried because a file cannot be used: {_quoted(str(error))}"
         cause = error.args[0] if error.args else None
         if isinstance(getattr(cause, "reason", None), NameResolutionError):
             hint = port_forward_hint(self._connection.address)
-            return "has a host name that is not known here" + (f". {hint}" if hint else "")
+            return "has a host name that does not resolve here" + (f". {hint}" if hint else "")
         if isinstance(error, requests.exceptions.ChunkedEncodingError):
-            return "broke off its answer, also when asked again; check the proxies between"
+            return "broke off its answer, after retries too; check the proxies between"
         return "cannot be reached; check the address, and that something listens there"
 
-    def _said(self, text: str) -> str:
-        """Words of the server, which may repeat what it was sent."""
+    def _foreign(self, text: str) -> str:
+        """Text from the server, which may repeat the credentials."""
         return _quoted(redacted(text, self._secrets))
 
     def _fail(self, what: str, cause: Exception | None = None) -> NoReturn:
@@ -226,7 +226,7 @@ class PrometheusClient:
 
 def _time(unix_seconds: float) -> datetime:
     if not 0 <= unix_seconds < _LATEST_UNIX_SECONDS:
-        raise ValueError(f"{unix_seconds} is no time at which anything is evaluated")
+        raise ValueError(f"{unix_seconds} is not a possible time of evaluation")
     return datetime.fromtimestamp(unix_seconds, UTC)
 
 
@@ -237,15 +237,15 @@ def _why_refused(response: requests.Response) -> str:
             f"redirects elsewhere (HTTP {status}), perhaps to a login page; use the final URL, "
             "and check the credentials"
         )
-    return _WHY_STATUS.get(status, f"failed (HTTP {status}), also when asked again")
+    return _WHY_STATUS.get(status, f"failed (HTTP {status}), after retries too")
 
 
-def _tells_of_data(info: str) -> bool:
-    """Whether an info is about the data; PromQL's own are about the style of a query."""
+def _is_about_data(info: str) -> bool:
+    """Whether an info is about the data; those of PromQL are about the style of a query."""
     return not info.startswith("PromQL info")
 
 
 def _quoted(text: str) -> str:
-    """Text of others, in one line of bounded length and without control characters."""
+    """Foreign text as one line of bounded length, without control characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _LONGEST_QUOTE else f"{line[:_LONGEST_QUOTE]}…"

@@ -1,4 +1,4 @@
-"""Where Prometheus is, who we are there, and how long we wait."""
+"""The address of Prometheus, the credentials for it, and the timeout."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class PrometheusConnection:
 
     The server may also be behind a path, such as the service proxy of an API server. At most one
     of the bearer sources and the user name is used; a user name in the URL counts as one.
-    `token_provider` is asked before each request. `allow_insecure_credentials` permits
+    `token_provider` is called before each request. `allow_insecure_credentials` permits
     credentials over plain http to other hosts than this one.
 
     Raises:
@@ -47,7 +47,7 @@ class PrometheusConnection:
         for name, value in self.headers.items():
             if not (is_header_text(name) and is_header_text(value)):
                 raise ConfigurationError(
-                    f"The header {name!r} for Prometheus has characters that no header may have."
+                    f"The header {name!r} for Prometheus has characters that headers may not have."
                 )
         if not self.total_timeout_seconds > 0:
             raise ConfigurationError("The timeout for Prometheus must be more than 0 seconds.")
@@ -90,24 +90,23 @@ class PrometheusConnection:
         given = [name for name, way in ways.items() if way is not None]
         if len(given) > 1:
             raise ConfigurationError(
-                f"Several credentials are given for Prometheus: {' and '.join(given)}; keep one "
-                "of them."
+                f"Several credentials are set for Prometheus: {' and '.join(given)}; keep one."
             )
         if self.password is not None and self.username is None:
             raise ConfigurationError(
-                "A Prometheus password is given without a user name; add --prometheus-username "
+                "A Prometheus password is set without a user name; add --prometheus-username "
                 "(DESCHED_PROMETHEUS_USERNAME)."
             )
         secret = bool(given) or any(name.lower() in _SECRET_HEADERS for name in self.headers)
-        if secret and not self.allow_insecure_credentials and self._is_readable_on_the_way():
+        if secret and not self.allow_insecure_credentials and self._is_sent_in_the_clear():
             raise ConfigurationError(
-                f"Credentials would travel to {self.address} in the clear; use an https URL, or "
-                "give --prometheus-allow-insecure-credentials if the network may see them."
+                f"Credentials would be sent to {self.address} unencrypted; use an https URL, or "
+                "set --prometheus-allow-insecure-credentials if the network may see them."
             )
 
     def _check_files(self) -> None:
         if self.client_key_file is not None and self.client_cert_file is None:
-            raise ConfigurationError("A client key for Prometheus is given without a certificate.")
+            raise ConfigurationError("A client key for Prometheus is set without a certificate.")
         for purpose, path in (
             ("bearer token", self.bearer_token_file),
             ("client certificate", self.client_cert_file),
@@ -120,7 +119,7 @@ class PrometheusConnection:
                     "check the path and that it is mounted."
                 )
 
-    def _is_readable_on_the_way(self) -> bool:
+    def _is_sent_in_the_clear(self) -> bool:
         parts = urlsplit(self.url.strip())
         return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
 

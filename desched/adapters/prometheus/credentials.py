@@ -22,15 +22,15 @@ class Credentials(AuthBase):
         """Set the Authorization header.
 
         Raises:
-            ObservationError: the token cannot be read at the moment.
+            ObservationError: the token cannot be read.
         """
         token = self._bearer_token()
         if token:
             if not is_header_text(token):
                 raise ObservationError(
                     ObservationSource.PROMETHEUS,
-                    "The bearer token for Prometheus has characters that no token has; check "
-                    "that its file or variable holds the token and nothing else.",
+                    "The bearer token for Prometheus has characters that no token can have; check "
+                    "that its file or variable has the token and nothing else.",
                 )
             r.headers["Authorization"] = f"Bearer {token}"
         elif basic := self._connection.basic_credentials:

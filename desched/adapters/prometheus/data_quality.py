@@ -1,6 +1,6 @@
-"""Whether what Prometheus says of a node may be believed; missing is never zero.
+"""Whether the data of a node can be used; missing data never counts as zero.
 
-Each doubt is a rule of its own; the first that objects gives the reason.
+Each check is a function; the first that fails gives the reason.
 """
 
 import math
@@ -12,19 +12,19 @@ from desched.model.load import Level, Measured, Unknown, UnknownReason
 
 COVERED_CHECKPOINTS = CHECKPOINTS * 0.8
 AGREEMENT_RATIO = 0.03
-"""Two exporters of one node that differ by no more than this are both right."""
+"""Two exporters of one node may differ by this much."""
 
 MOST_AHEAD_SECONDS = 60.0
-"""Exporters that stamp their samples themselves may have clocks that differ by this much."""
+"""The clocks of exporters that timestamp their own samples may be ahead by this much."""
 
 LOWEST_RATIO, HIGHEST_RATIO = -0.01, 1.05
-"""Extrapolation leaves [0, 1] by this little; anything beyond is a mistake."""
+"""Extrapolation may leave [0, 1] by this much; a value beyond is an error."""
 
 Key = frozenset[tuple[str, str]]
 
 
 class Sighting(NamedTuple):
-    """A value that a series holds for a node; `key` is the series' labels."""
+    """A value of a series for a node; `key` is the labels of the series."""
 
     key: Key
     value: float
@@ -32,9 +32,9 @@ class Sighting(NamedTuple):
 
 
 class WindowEvidence(NamedTuple):
-    """What there is for one node and window; `covered` is in checkpoints.
+    """The evidence for one node and window; `covered` is in checkpoints.
 
-    `remark` says why no window of this length can be covered, and is empty otherwise.
+    `remark` is why no window of this length can be covered, empty otherwise.
     """
 
     seconds: int
@@ -44,12 +44,12 @@ class WindowEvidence(NamedTuple):
 
 
 class NodeEvidence(NamedTuple):
-    """All there is for one node and resource.
+    """The evidence for one node and resource.
 
-    `ages` are in seconds, by series. `node_age_seconds` is how long the Node object exists.
-    With `own_query` the values come from a query of the user, whose series need not be those of
-    `ages` and `covered`: the best of the node counts. `checkable` is false where the raw series
-    behind ages and coverage exist for no node at all; then the query is taken at its word.
+    `ages` are in seconds, by series. `node_age_seconds` is the age of the Node object. With
+    `own_query` the values come from a user's query, whose series may differ from those of `ages`
+    and `covered`; then the best series of the node counts. `checkable` is false if no node has the
+    raw series behind ages and coverage; then the query is trusted.
     """
 
     windows: Sequence[WindowEvidence]
@@ -61,17 +61,17 @@ class NodeEvidence(NamedTuple):
 
 
 def judge(evidence: NodeEvidence) -> Measured | Unknown:
-    """The load of a node over all windows, or why it is not known."""
+    """The load of a node over all windows, or why it is unknown."""
     for window in evidence.windows:
-        for doubt in _DOUBTS:
-            if unknown := doubt(window, evidence):
+        for check in _CHECKS:
+            if unknown := check(window, evidence):
                 return unknown
     levels = tuple(_level(window, evidence) for window in evidence.windows)
     return Measured(levels, max(0.0, min(evidence.ages.values(), default=0.0)))
 
 
 def _level(window: WindowEvidence, evidence: NodeEvidence) -> Level:
-    highest = max(_believable(window, evidence))
+    highest = max(_usable(window, evidence))
     return Level(window.seconds, min(max(highest, 0.0), 1.0))
 
 
@@ -116,35 +116,35 @@ def _not_covered(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | No
 
 
 def _without_value(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    if _believable(window, evidence):
+    if _usable(window, evidence):
         return None
     detail = f"the query has no value for the last {duration(window.seconds)}"
     return Unknown(UnknownReason.ABSENT, detail)
 
 
 def _not_finite(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    if all(map(math.isfinite, _believable(window, evidence))):
+    if all(map(math.isfinite, _usable(window, evidence))):
         return None
-    return Unknown(UnknownReason.NOT_FINITE, "the query gave NaN or infinity")
+    return Unknown(UnknownReason.NOT_FINITE, "the query returned NaN or infinity")
 
 
 def _contradictory(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    values = _believable(window, evidence)
+    values = _usable(window, evidence)
     low, high = min(values), max(values)
     if high - low <= AGREEMENT_RATIO:
         return None
-    detail = f"{len(values)} series say from {low:.1%} to {high:.1%} for the same node"
+    detail = f"{len(values)} series of the same node range from {low:.1%} to {high:.1%}"
     return Unknown(UnknownReason.CONTRADICTORY, detail)
 
 
 def _implausible(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    absurd = [v for v in _believable(window, evidence) if not LOWEST_RATIO <= v <= HIGHEST_RATIO]
-    if not absurd:
+    impossible = [v for v in _usable(window, evidence) if not LOWEST_RATIO <= v <= HIGHEST_RATIO]
+    if not impossible:
         return None
-    return Unknown(UnknownReason.IMPLAUSIBLE, f"a load of {absurd[0]:.1%} of the capacity")
+    return Unknown(UnknownReason.IMPLAUSIBLE, f"a load of {impossible[0]:.1%} of the capacity")
 
 
-_DOUBTS: Sequence[Callable[[WindowEvidence, NodeEvidence], Unknown | None]] = (
+_CHECKS: Sequence[Callable[[WindowEvidence, NodeEvidence], Unknown | None]] = (
     _absent,
     _stale,
     _too_young,
@@ -157,16 +157,16 @@ _DOUBTS: Sequence[Callable[[WindowEvidence, NodeEvidence], Unknown | None]] = (
 
 
 def _keys(window: WindowEvidence, evidence: NodeEvidence) -> Collection[Key]:
-    """The series whose coverage counts: those with a value, where there is one."""
+    """The series whose coverage counts: those with a value, if there are any."""
     if evidence.own_query:
         return window.covered.keys()
     return {sighting.key for sighting in _live(window, evidence)} or evidence.ages.keys()
 
 
 def _live(window: WindowEvidence, evidence: NodeEvidence) -> Sequence[Sighting]:
-    """The values of series that are still written, by an exporter that still exists if any does.
+    """The values of series that have not ended, from existing exporters if there are any.
 
-    After a restart of its exporter a node has the old and the new series for a whole window.
+    After a restart of its exporter a node has both the old and the new series for one window.
     """
     live = list(window.values)
     if not evidence.own_query:
@@ -174,7 +174,7 @@ def _live(window: WindowEvidence, evidence: NodeEvidence) -> Sequence[Sighting]:
     return [sighting for sighting in live if not sighting.exporter_gone] or live
 
 
-def _believable(window: WindowEvidence, evidence: NodeEvidence) -> Sequence[float]:
+def _usable(window: WindowEvidence, evidence: NodeEvidence) -> Sequence[float]:
     live = _live(window, evidence)
     if evidence.own_query:
         return [s.value for s in live]
@@ -182,6 +182,6 @@ def _believable(window: WindowEvidence, evidence: NodeEvidence) -> Sequence[floa
 
 
 def duration(seconds: float) -> str:
-    """A duration as Prometheus and policies write it, such as 90s or 5m."""
+    """A duration as in PromQL and policies, such as 90s or 5m."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}m" if minutes and not rest else f"{minutes * 60 + rest}s"

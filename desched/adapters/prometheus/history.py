@@ -1,4 +1,4 @@
-"""How the load of nodes went until now: range queries, one per resource for the whole cluster."""
+"""The recent load of nodes: range queries, one per resource for the whole cluster."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from desched.model.load import LoadHistory
 from desched.policy.policy import DestinationWindow
 
 HISTORY_STEPS = 10
-"""Between the points at which it is looked whether load lasts."""
+"""Between the points that show whether load is sustained."""
 
 MOST_STEPS = 60
-"""Of a destination window; a longer one is looked at in wider steps, or by a recording rule."""
+"""Of a destination window; longer windows are read in wider steps, or by a recording rule."""
 
 COVERED_SHARE = 0.8
 """Of the points that a destination window must have."""
@@ -23,7 +23,7 @@ Points = tuple[float | None, ...]
 
 
 class LoadTracks(NamedTuple):
-    """Asks for one resource; `expression` reads the nodes' load over the shortest window."""
+    """The history of one resource; `expression` reads the load over the shortest window."""
 
     questions: Questions
     nodes: NodeIndex
@@ -33,10 +33,7 @@ class LoadTracks(NamedTuple):
     def history(self, sustained_seconds: int) -> dict[str, LoadHistory]:
         """The load of each node at regular points of this time.
 
-        Where several series speak of a node the lowest counts: it leads to fewer evictions.
-
-        Raises:
-            ObservationError: Prometheus could not be asked, or answered with an error.
+        If a node has several series, the lowest value counts: it leads to fewer evictions.
         """
         step_seconds = sustained_seconds // HISTORY_STEPS
         grids = self.questions.ask_range(self.expression, HISTORY_STEPS, step_seconds)
@@ -48,10 +45,7 @@ class LoadTracks(NamedTuple):
     ) -> dict[str, tuple[float | None, ...]]:
         """For each node one value per window; `own` is the user's query for them.
 
-        Where several series speak of a node the highest counts.
-
-        Raises:
-            ObservationError: Prometheus could not be asked, or answered with an error.
+        If a node has several series, the highest value counts.
         """
         columns = [
             self._computed(window) if own is None else self._asked(own, window.window_seconds)
@@ -84,7 +78,7 @@ class LoadTracks(NamedTuple):
             node = self.nodes.resolve(grid.labels)
             if node is None:
                 continue
-            points = tuple(map(_believed, grid.values))
+            points = tuple(map(_plausible, grid.values))
             if node in found:
                 points = tuple(
                     choose(one, other)
@@ -96,8 +90,8 @@ class LoadTracks(NamedTuple):
         return found
 
 
-def _believed(ratio: float | None) -> float | None:
-    """The ratio within its bounds; None for what is not possible, which NaN is as well."""
+def _plausible(ratio: float | None) -> float | None:
+    """The ratio within its bounds; None if it is impossible, such as NaN."""
     if ratio is None or not LOWEST_RATIO <= ratio <= HIGHEST_RATIO:
         return None
     return min(max(ratio, 0.0), 1.0)

@@ -1,4 +1,4 @@
-"""The load of every node: collects the evidence, series by series, and has it judged."""
+"""The load of every node: collects the evidence, series by series, and assesses it."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,14 +31,14 @@ from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource
 
 SAMPLES_PER_WINDOW = 4
-"""A window with room for fewer scrapes says little."""
+"""A window with fewer scrapes is too short."""
 
 Sightings = Mapping[str, Sequence[Sighting]]
 """By node name."""
 
 
 class _ClusterWindow(NamedTuple):
-    """What there is for one window, of all nodes."""
+    """The evidence for one window, of all nodes."""
 
     seconds: int
     values: Sightings
@@ -53,8 +53,8 @@ class _ClusterWindow(NamedTuple):
 class NodeLoads:
     """Reads the nodes' load of one cycle, a resource at a time.
 
-    `unresolved` are the series that belong to no known node, `cluster_values` the values seen of
-    labels that tell clusters apart, empty where a series lacks what others have.
+    `unresolved` are the series that belong to no known node. `cluster_values` are the values of
+    labels that identify a cluster, "" if a series lacks a label that others have.
     """
 
     def __init__(self, questions: Questions, index: NodeIndex, metrics: MetricsSource) -> None:
@@ -69,11 +69,7 @@ class NodeLoads:
     def read(
         self, resource: Resource, windows_seconds: Sequence[int], cluster: ClusterState
     ) -> dict[str, Measured | Unknown]:
-        """The load of each node over the windows, by node name.
-
-        Raises:
-            ObservationError: Prometheus could not be asked, or answered with an error.
-        """
+        """The load of each node over the windows, by node name."""
         source, aged = self._found_source(resource)
         own = self._metrics.queries.get(f"node_{resource}")
         values = [self._values(seconds, source, own) for seconds in windows_seconds]
@@ -96,10 +92,7 @@ class NodeLoads:
         }
 
     def expression(self, resource: Resource, window_seconds: int) -> str | None:
-        """The query by which the nodes' load over a window is read, None if there is no source.
-
-        It is that of the latest `read` of the resource.
-        """
+        """The query of the latest `read` of the resource, None if there is no source."""
         own = self._metrics.queries.get(f"node_{resource}")
         if own is not None:
             return own_query(own, window_seconds)
@@ -107,7 +100,7 @@ class NodeLoads:
         return source.ratio(window_seconds, self._metrics.matchers) if source else None
 
     def _found_source(self, resource: Resource) -> tuple[NodeSource | None, Sightings]:
-        """The first source that has series at all, with their ages."""
+        """The first source that has any series, with their ages."""
         self._sources[resource] = None
         for source in NODE_SOURCES[resource]:
             if ages := self._ask(source.age(self._metrics.matchers)):
@@ -155,9 +148,9 @@ class NodeLoads:
         return sightings
 
     def _learn_clusters(self, found: Sequence[Series]) -> None:
-        """Take note of the clusters that series name; of some that name none among those that do.
+        """Record the clusters that series belong to, and whether some have no label for it.
 
-        Another cluster's nodes may well have the names of this one's.
+        The nodes of another cluster may have the same names.
         """
         for label in CLUSTER_LABELS:
             values = {series.labels.get(label, "") for series in found}
@@ -178,7 +171,7 @@ class NodeLoads:
 
 
 def _too_short(window_seconds: int, intervals: Iterable[Series]) -> str:
-    """Why a window is too short for the scrape interval; empty if it is not, or not known."""
+    """Why a window is too short for the scrape interval; empty if not, or if unknown."""
     known = (series.value for series in intervals if math.isfinite(series.value))
     interval = round(max(known, default=0.0))
     if window_seconds >= interval * SAMPLES_PER_WINDOW:

@@ -1,11 +1,11 @@
-"""Whose series is it: from the labels of a series to a node of the cluster.
+"""The node that a series belongs to, from the labels of the series.
 
-In this order, each only where it names a node that exists: the `node` label, `instance` as a node
-name, the exporter's own pod and where it runs, the host name that the exporter reports, the host
-part of `instance` as an address. So the common installations work without relabelling.
+In this order, if it matches an existing node: the `node` label, `instance` as a node name, the node
+of the exporter's pod, the host name that the exporter reports, the host part of `instance` as an
+address. So the common installations work without relabelling.
 
-A `node` label that names no node of this cluster ends the search, unless the exporter's pod is
-known: the address in `instance` may well be that of another cluster's node.
+A `node` label that matches no node ends the search, unless the exporter's pod is known: the address
+in `instance` may be that of another cluster's node.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ class NodeIndex:
         self._reported: Mapping[str, str] = {}
 
     def learn_names(self, reports: Iterable[Labels]) -> None:
-        """Take note of the host names that exporters report, by their `instance`."""
+        """Record the host names that exporters report, by their `instance`."""
         self._reported = _unique(
             (labels["instance"], labels["nodename"])
             for labels in reports
@@ -39,22 +39,22 @@ class NodeIndex:
         )
 
     def resolve(self, labels: Labels) -> str | None:
-        """The name of the node that a series is about, None if it cannot be told."""
+        """The name of the node that a series belongs to, None if it is unknown."""
         found = self._by_label(labels)
         if found or labels.get("node"):
             return found
         return self._by_hostname(labels) or self._by_address(labels)
 
     def would_need_names(self, labels: Labels) -> bool:
-        """Whether the names that exporters report could make the answer better."""
+        """Whether the host names that exporters report could help to resolve the series."""
         return not (self._by_label(labels) or labels.get("node") or self._by_hostname(labels))
 
-    def knows_pod(self, namespace: str, name: str) -> bool:
+    def has_pod(self, namespace: str, name: str) -> bool:
         """Whether there is a pod of this name."""
         return (namespace, name) in self._node_of_pod
 
     def exporter_is_gone(self, labels: Labels) -> bool:
-        """Whether a series names the pod that exported it, and that pod is no more."""
+        """Whether a series has the labels of its exporter's pod, and that pod is gone."""
         namespace, pod = labels.get("namespace"), labels.get("pod")
         return bool(namespace and pod) and (namespace, pod) not in self._node_of_pod
 

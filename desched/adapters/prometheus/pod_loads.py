@@ -1,4 +1,4 @@
-"""The usage of every pod; what is not a number of zero or more was not measured."""
+"""The usage of every pod; a value that is not a number of zero or more does not count."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,7 @@ def read_pod_usages(
     index: NodeIndex,
     metrics: MetricsSource,
 ) -> Usages:
-    """The usage of the pods that exist and were measured in every window.
-
-    Raises:
-        ObservationError: Prometheus could not be asked, or answered with an error.
-    """
+    """The usage of the pods that exist and were measured in every window."""
     own = metrics.queries.get(f"pod_{resource}")
     scale = _MILLICORES_PER_CORE if resource is Resource.CPU else 1.0
     found: dict[tuple[str, str], list[float]] = {}
@@ -40,9 +36,9 @@ def read_pod_usages(
         for series in questions.ask(query):
             pod = series.labels.get("namespace", ""), series.labels.get("pod", "")
             values = found.setdefault(pod, [])
-            usable = math.isfinite(series.value) and series.value >= 0 and index.knows_pod(*pod)
+            usable = math.isfinite(series.value) and series.value >= 0 and index.has_pod(*pod)
             if pod in seen:
-                values.clear()  # which of several series is the pod's is not known
+                values.clear()  # it is unknown which of several series is the pod's
             elif usable and len(values) == position:
                 values.append(series.value * scale)
             seen.add(pod)

@@ -1,4 +1,4 @@
-"""Addresses that only resolve inside the cluster, and the ways to them from outside."""
+"""Addresses that resolve only inside the cluster, and how to reach them from outside."""
 
 import re
 from typing import NamedTuple
@@ -20,9 +20,9 @@ class InClusterService(NamedTuple):
 
 
 def in_cluster_service(url: str) -> InClusterService | None:
-    """The Service that a URL names by `name.namespace`, with or without `.svc` and what follows.
+    """The Service of a URL with the host `name.namespace`, optionally with `.svc` and a domain.
 
-    Without `.svc` it is a guess: any host of two labels looks like that.
+    Without `.svc` it is a guess: any host of two labels has this form.
     """
     try:
         parts = urlsplit(url.strip())
@@ -38,7 +38,7 @@ def in_cluster_service(url: str) -> InClusterService | None:
 
 
 def port_forward_hint(url: str) -> str:
-    """What to run on a laptop to reach an in-cluster URL; empty if it is none."""
+    """The command that makes an in-cluster URL reachable from outside; empty for other URLs."""
     service = in_cluster_service(url)
     if service is None:
         return ""

@@ -1,11 +1,10 @@
-"""What is asked in PromQL: one query per measure and window for the whole cluster.
+"""The queries in PromQL: one for each measure and window, for the whole cluster.
 
-Every query returns the labels from which `nodes` finds the node; nothing is joined or renamed in
-PromQL. Matchers go into every selector. Where a query of the user replaces a built-in one, its
-text is taken as it is, with `{window}` replaced.
+Every query returns the labels from which `nodes` finds the node; no query joins or renames.
+Matchers are in every selector. A user's query is used as it is, with `{window}` replaced.
 
-Node ratios are quotients of two halves that are extrapolated alike; `1 - avg(rate(idle))` reads
-missing samples as load.
+Node ratios are quotients whose two sides are extrapolated alike; with `1 - avg(rate(idle))` missing
+samples would count as load.
 """
 
 import re
@@ -26,26 +25,26 @@ _KUBELET_LABELS = ("node", "instance", *CLUSTER_LABELS)
 
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 CHECKPOINTS = 10
-"""A window is looked at in so many places to see whether samples cover it."""
+"""The number of points in a window at which coverage by samples is checked."""
 LONGEST_GAP_SHARE = 0.3
-"""Of the window, between samples: four scrapes in a window, and some room for late ones."""
+"""Of the window, between samples: allows four scrapes in a window, some of them late."""
 STALE_AFTER_SECONDS = 180.0
-"""No sample speaks for longer than three scrapes of a minute, so that a late one is no gap."""
+"""A sample counts for at most three scrape intervals of a minute: a late one is no gap."""
 
 _ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\ufffd": r"\ufffd"}
-"""The last is what Prometheus takes for broken UTF-8 where it stands as it is."""
+"""Prometheus takes an unescaped U+FFFD for broken UTF-8."""
 
 THROTTLED_SHARE = 0.25
-"""Of the periods; a container held back more often wants more CPU than it is measured to use."""
+"""Of the CPU periods; a container that is throttled more often needs more CPU than it uses."""
 
 Matchers = Mapping[str, str]
 
 
 class NodeSource(NamedTuple):
-    """Where a node's load can come from.
+    """A source of node load.
 
-    `raw` is the metric that tells when it was last seen, as text for `_selector`; `ratio` makes
-    the query of the mean load over a window, as a share of capacity.
+    `raw` is the metric whose samples show age and coverage, as arguments of `_selector`; `ratio`
+    returns the query for the mean load over a window, as a share of capacity.
     """
 
     name: str
@@ -54,16 +53,16 @@ class NodeSource(NamedTuple):
     ratio: Callable[[int, Matchers], str]
 
     def age(self, matchers: Matchers) -> str:
-        """How long ago each series had its newest sample, in seconds; ended ones are left out.
+        """The age of the newest sample of each series, in seconds, without series that have ended.
 
-        Asked for, because the timestamp of a computed result is that of its evaluation.
+        A query of its own, because a computed result has the timestamp of its evaluation.
         """
         return f"time() - {self._newest(matchers)}"
 
     def covered_checkpoints(self, window_seconds: int, matchers: Matchers) -> str:
-        """At how many of the checkpoints of a window each series had a sample not long before.
+        """The number of checkpoints of a window with a recent sample, for each series.
 
-        This holds for any scrape interval, and sees late beginnings and gaps alike.
+        This works for any scrape interval, and detects late starts and gaps alike.
         """
         step_ms = window_seconds * 1000 // CHECKPOINTS
         gap_seconds = min(window_seconds * LONGEST_GAP_SHARE, STALE_AFTER_SECONDS)
@@ -81,7 +80,7 @@ class NodeSource(NamedTuple):
 
 
 def exporter_names(matchers: Matchers) -> str:
-    """Which node name each node_exporter reports, with the labels of its other series."""
+    """The node name that each node_exporter reports, with the labels of its other series."""
     labels = ", ".join(_EXPORTER_LABELS)
     return f"group by ({labels}) ({_selector('node_uname_info', '', matchers)})"
 
@@ -89,8 +88,8 @@ def exporter_names(matchers: Matchers) -> str:
 def pod_usage(resource: Resource, window_seconds: int, matchers: Matchers) -> str:
     """Mean usage of each pod over a window, in cores or bytes.
 
-    A container that is scraped twice counts once; a runtime that does not label containers is
-    read by the pod's cgroup.
+    A container that is scraped twice counts once. The pod's cgroup is read if the runtime does not
+    label containers.
     """
 
     def usage(conditions: str) -> str:
@@ -109,7 +108,7 @@ def pod_usage(resource: Resource, window_seconds: int, matchers: Matchers) -> st
 
 
 def throttled_pods(window_seconds: int, matchers: Matchers) -> str:
-    """The share of CPU periods in which a container's limit held it back; only the larger ones."""
+    """The share of CPU periods in which each pod was throttled, above the threshold only."""
 
     def periods(which: str) -> str:
         name = f"container_cpu_cfs_{which}periods_total"
@@ -132,10 +131,10 @@ def _exporter_cpu(window_seconds: int, matchers: Matchers) -> str:
         counter = _selector("node_cpu_seconds_total", modes, matchers)
         return f"sum by ({by}) (rate({counter}[{window_seconds}s]))"
 
-    # Waiting for a disk or for the hypervisor is no work of a pod; guests are in user already.
+    # No pod causes waiting for a disk or the hypervisor; `user` includes guests.
     idle = seconds('mode=~"idle|iowait|steal"')
     busy = seconds('mode!~"idle|iowait|steal|guest|guest_nice"')
-    # A sum of both: where a relabelling keeps idle time alone there is no value, rather than zero.
+    # The sum of both has no value, rather than 0, where relabelling keeps idle time alone.
     return f"1 - {idle} / ({idle} + {busy})"
 
 
@@ -189,14 +188,14 @@ NODE_SOURCES: Mapping[Resource, tuple[NodeSource, ...]] = {
         ),
     ),
 }
-"""By resource, in order of preference; a later one is for clusters without the first."""
+"""By resource, in order of preference; the second is for clusters without the first."""
 
 
 def check_matchers(matchers: Matchers) -> None:
-    """Refuse matchers that would not be a label and its value.
+    """Refuse matchers that are not a label and its value.
 
     Raises:
-        ConfigurationError: a label name is none.
+        ConfigurationError: a label name is invalid.
     """
     for name in matchers:
         if not _LABEL_NAME.fullmatch(name):
@@ -213,5 +212,5 @@ def _selector(metric: str, conditions: str, matchers: Matchers) -> str:
 
 
 def _escaped(value: str) -> str:
-    """The value as it stands between double quotes."""
+    """The value as it is written between double quotes."""
     return "".join(_ESCAPES.get(c) or (c if c.isprintable() else f"\\U{ord(c):08x}") for c in value)

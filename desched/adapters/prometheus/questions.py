@@ -1,4 +1,4 @@
-"""The questions of one cycle, and what was said beside the data."""
+"""The queries of one cycle, with the warnings and times of their answers."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -16,12 +16,11 @@ class Grid(NamedTuple):
 
 
 class Questions:
-    """Asks for one cycle.
+    """Sends the queries of one cycle.
 
-    Only the latest vector is kept, for a query without {window} is the same for all windows: others
-    may have put a hundred thousand series into each. `warnings` are the distinct warnings of all
-    answers. `evaluated` are the times, by its own clock, at which Prometheus evaluated those that
-    have series.
+    Only the latest vector is kept, because a query without {window} is the same for all windows; a
+    vector may have 100,000 series. `warnings` are the distinct warnings of all answers. `evaluated`
+    are the times at which Prometheus, by its clock, evaluated the answers that have series.
     """
 
     def __init__(self, client: PrometheusClient) -> None:
@@ -37,13 +36,9 @@ class Questions:
         return self.evaluated[-1] if self.evaluated else None
 
     def ask(self, promql: str) -> tuple[Series, ...]:
-        """The series of an expression, evaluated now.
-
-        Raises:
-            ObservationError: there is no answer, or none that can be understood.
-        """
+        """The series of an expression, evaluated now."""
         if promql != self._latest[0]:
-            self._latest = ("", ())  # so that two of them are never there at once
+            self._latest = ("", ())  # never two of them in memory
             answer = self._client.query(promql)
             self.warnings |= dict.fromkeys(answer.warnings)
             if answer.evaluated_at is not None:
@@ -54,10 +49,7 @@ class Questions:
     def ask_range(self, promql: str, steps: int, step_seconds: int) -> tuple[Grid, ...]:
         """The values of an expression at `steps` + 1 regular times, the last of them now.
 
-        Nothing is asked before the first series of `ask`, which tells the server's time.
-
-        Raises:
-            ObservationError: there is no answer, or none that can be understood.
+        Empty before the first series of `ask`, from which the server's time is known.
         """
         key = (promql, steps, step_seconds)
         if key not in self._grids:

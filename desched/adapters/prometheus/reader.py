@@ -26,11 +26,11 @@ _LONGEST_VALUE = 60  # characters
 class PrometheusLoadReader:
     """Reads load through one Prometheus-compatible server.
 
-    `wait` pauses between attempts of a request and returns true if the process has been asked to
-    stop. Queries of the user (policy `metrics.queries`) give for `node_cpu` and `node_memory` a
-    share of capacity (0 to 1) per node, for `pod_cpu` cores and for `pod_memory` bytes with the
-    labels namespace and pod. The age of what a user's query computed is not to be had: that of
-    the built-in raw series counts if there are any, else the query is taken at its word.
+    `wait` pauses between attempts of a request and returns true if desched is stopping. User's
+    queries (policy `metrics.queries`) return for `node_cpu` and `node_memory` a share of capacity
+    (0 to 1) per node, for `pod_cpu` cores and for `pod_memory` bytes with the labels namespace and
+    pod. The age of what they compute is unknown: that of the built-in raw series is checked if
+    there are any, otherwise the query is trusted.
     """
 
     def __init__(self, connection: PrometheusConnection, wait: Callable[[float], bool]) -> None:
@@ -44,7 +44,7 @@ class PrometheusLoadReader:
         """The load of nodes and pods over the policy's windows, ending now.
 
         Raises:
-            ObservationError: Prometheus could not be asked, or answered with an error.
+            ObservationError: Prometheus did not answer, or answered with an error.
             ConfigurationError: a matcher is not permitted.
         """
         check_matchers(policy.metrics.matchers)
@@ -84,13 +84,13 @@ class PrometheusLoadReader:
 def _throttled(
     questions: Questions, index: NodeIndex, policy: Policy
 ) -> frozenset[tuple[str, str]]:
-    """The pods that the query names; where nothing measures throttling it names none."""
+    """The throttled pods that exist; none if nothing measures throttling."""
     windows = policy.windows(Resource.CPU)
     if not windows:
         return frozenset()
     series = questions.ask(throttled_pods(windows[0], policy.metrics.matchers))
     named = {(one.labels.get("namespace", ""), one.labels.get("pod", "")) for one in series}
-    return frozenset(pod for pod in named if index.knows_pod(*pod))
+    return frozenset(pod for pod in named if index.has_pod(*pod))
 
 
 def _by_node(found: Mapping[Resource, Mapping[str, T]]) -> dict[str, dict[Resource, T]]:
@@ -114,10 +114,10 @@ def _problems(
         if len(values) > 1 and label not in metrics.matchers:
             listed = sorted(values, key=lambda value: (not value, value))[:_LISTED_VALUES]
             listed = [shortened(value, _LONGEST_VALUE) for value in listed]
-            said = ", ".join(value or "none" for value in listed)
+            names = ", ".join(value or "none" for value in listed)
             sentence = (
-                f"Prometheus holds {len(values)} clusters by the label {label} ({said}); add this "
-                f"one to metrics.matchers, such as {{{label}: {listed[0]}}}, and to queries of "
-                "your own"
+                f"Prometheus has data of {len(values)} clusters by the label {label} ({names}); "
+                f"add this one to metrics.matchers, such as {{{label}: {listed[0]}}}, and to your "
+                "own queries"
             )
             yield LoadProblem.SEVERAL_CLUSTERS, sentence

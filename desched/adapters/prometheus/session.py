@@ -29,8 +29,8 @@ _PASSING = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
 class PrometheusSession(requests.Session):
     """A pooled session that does not follow redirects: they would take the credentials along.
 
-    `wait` pauses between attempts and returns true if the process has been asked to stop.
-    `inspect` sees every final response before the client library does.
+    `wait` pauses between attempts and returns true if desched is stopping. `inspect` is called with
+    every final response before the client library reads it.
     """
 
     def __init__(
@@ -56,18 +56,18 @@ class PrometheusSession(requests.Session):
         self.verify = str(connection.ca_file) if connection.ca_file else True
         if connection.insecure_skip_verify:
             self.verify = False
-            # The operator asked for it; a warning on each request would drown the log.
+            # The operator chose it; a warning for each request would flood the log.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         if connection.client_cert_file is not None:
             key = connection.client_key_file or connection.client_cert_file
             self.cert = (str(connection.client_cert_file), str(key))
 
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
-        """Send a request, again where that may help, and read its whole answer in time.
+        """Send a request, retry where that may help, and read the whole answer in time.
 
         Raises:
             requests.RequestException: no whole answer before the deadline.
-            ObservationError: the answer is too large or not acceptable, or we have to stop.
+            ObservationError: the answer is too large or not acceptable, or desched is stopping.
         """
         response = self._bounds.repeated(
             lambda deadline: self._attempt(args, kwargs, deadline),
@@ -98,7 +98,7 @@ class PrometheusSession(requests.Session):
 
 
 def _retry_after_seconds(outcome: requests.Response | requests.RequestException) -> float | None:
-    """0 where another attempt may help; None for certificates and refusals, which stay."""
+    """0 if another attempt may help; None for certificates and refusals, which are final."""
     if isinstance(outcome, requests.Response):
         passing = outcome.status_code in RETRIED_STATUSES
     else:

@@ -25,14 +25,14 @@ from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 
 DEADLINE_SECONDS = 30.0
-"""For one request with all its retries, unless the caller says otherwise."""
+"""For one request with all its retries, unless the caller passes another."""
 
 PAUSES_SECONDS = (0.2, 1.0, 3.0)
-"""Before the second, third and fourth attempt, unless Retry-After asks for more."""
+"""Before the second, third and fourth attempt, unless Retry-After is longer."""
 
 LONGEST_BODY_BYTES = 256 * 2**20
 _UNAUTHORIZED = 401
-_FAILED = 400  # and above: answers whose words are passed on
+_FAILED = 400  # and above: answers whose text is passed on
 _CONTENT_TYPES = {"POST": "application/json", "PATCH": "application/merge-patch+json"}
 
 
@@ -42,7 +42,8 @@ Outcome = Answer | HTTPError | OSError
 class KubernetesConnection:
     """The API server of one cluster, as one account.
 
-    `wait` pauses between attempts and returns true if the process has been asked to stop.
+    `wait` pauses between attempts and returns true if desched is stopping. Each request raises
+    ObservationError unless it is answered completely before its deadline.
     """
 
     def __init__(
@@ -73,11 +74,7 @@ class KubernetesConnection:
         *,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> Answer:
-        """Read, again where that may help; renewed credentials are picked up.
-
-        Raises:
-            ObservationError: no complete answer before the deadline.
-        """
+        """Read, and retry where that may help; renewed credentials are used."""
         url = path + (f"?{urlencode(query)}" if query else "")
         outcome = self._bounds.repeated(
             lambda deadline: self._attempt_as_ourselves("GET", url, None, deadline),
@@ -91,22 +88,16 @@ class KubernetesConnection:
     ) -> Answer:
         """Write once: after a failure, whether it took effect is not known.
 
-        Renewed credentials are picked up, for what comes without valid ones is not looked at.
-
-        Raises:
-            ObservationError: no complete answer before the deadline.
+        A write that is refused for its credentials (401) is sent again with renewed ones.
         """
         return self._write("POST", path, body, deadline_seconds)
 
     def patch(
         self, path: str, body: object, *, deadline_seconds: float = DEADLINE_SECONDS
     ) -> Answer:
-        """Change, once, the fields that the body has (JSON Merge Patch).
+        """Change the fields in the body, once (JSON Merge Patch).
 
         With a `metadata.resourceVersion` in the body, only that version is changed.
-
-        Raises:
-            ObservationError: no complete answer before the deadline.
         """
         return self._write("PATCH", path, body, deadline_seconds)
 
@@ -116,7 +107,7 @@ class KubernetesConnection:
         return _answered(f"{method} {path}", outcome)
 
     def token(self) -> str | None:
-        """The bearer token at this time, without the word before it; None if there is none.
+        """The present bearer token, without the scheme; None if there is none.
 
         Raises:
             ObservationError: it cannot be renewed.
@@ -132,7 +123,7 @@ class KubernetesConnection:
             raise _credentials_lost(self.target, type(error).__name__) from error
         value = (setting["value"] or "").strip() if setting else None
         if value and not (value.isascii() and value.isprintable()):
-            raise _credentials_lost(self.target, "the token has characters that no token has")
+            raise _credentials_lost(self.target, "the token has characters that no token can have")
         return value
 
     def _renew(self) -> None:
@@ -144,7 +135,7 @@ class KubernetesConnection:
     def _attempt_as_ourselves(
         self, method: str, url: str, body: bytes | None, deadline: Deadline
     ) -> Outcome:
-        """An attempt, and another one if the credentials have been replaced meanwhile."""
+        """An attempt, and a second one with renewed credentials after a 401."""
         outcome = self._attempt(method, url, body, deadline)
         if isinstance(outcome, Answer) and outcome.status == _UNAUTHORIZED:
             self._renew()
@@ -185,7 +176,7 @@ def connect(
 ) -> KubernetesConnection:
     """A connection as the named account, else the pod's own, else the default kubeconfig's.
 
-    Nothing is asked of the API server yet.
+    No request is sent yet.
 
     Raises:
         ConfigurationError: there is no such account, or it cannot be used.
@@ -202,13 +193,13 @@ def _seconds(retry_after: str | None) -> float | None:
 
 def _date(text: str | None) -> datetime | None:
     try:
-        return parsedate_to_datetime(text or "").replace(tzinfo=UTC)  # HTTP knows no other zone
+        return parsedate_to_datetime(text or "").replace(tzinfo=UTC)  # the only zone in HTTP
     except (ValueError, OverflowError):
         return None
 
 
 def _retry_after_seconds(outcome: Outcome) -> float | None:
-    """How long to wait before another attempt; None for certificates and refusals, which stay."""
+    """How long to wait before a retry; None for certificates and refusals, which are final."""
     if isinstance(outcome, Answer):
         return (outcome.retry_after_seconds or 0.0) if outcome.status in RETRIED_STATUSES else None
     return None if isinstance(outcome, SSLError) else 0.0

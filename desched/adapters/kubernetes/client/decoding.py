@@ -16,7 +16,7 @@ W = TypeVar("W")
 V = TypeVar("V")
 
 UNDECODABLE = (msgspec.DecodeError, RecursionError)
-"""What is raised for JSON that is broken, of another shape, or nested without end."""
+"""Errors for JSON that is broken, of another shape, or nested without end."""
 
 
 class Answer(NamedTuple):
@@ -62,8 +62,8 @@ class Page(NamedTuple, Generic[V]):
 class Decoder(Generic[W, V]):
     """Decodes objects of one kind and builds a value from each.
 
-    One object that cannot be read is an error for the whole list: a pod that silently vanished
-    would look like free room, a budget like permission.
+    One unreadable object is an error for the whole list: a missing pod would look like free room,
+    a missing budget like permission.
     """
 
     def __init__(self, kind: type[W], build: Callable[[W], V]) -> None:
@@ -84,7 +84,7 @@ class Decoder(Generic[W, V]):
             items = self._page.decode(body)
             values = [self._build(item) for item in items.items or ()]
         except (*UNDECODABLE, ValueError) as error:
-            raise self._complaint(body, error) from error
+            raise self._error_for(body, error) from error
         metadata = items.metadata or ListMeta()
         token = metadata.continue_ or ""
         if metadata.remaining_item_count and not token:
@@ -103,8 +103,8 @@ class Decoder(Generic[W, V]):
         except (*UNDECODABLE, ValueError) as error:
             raise _unreadable(f"The {self._kind} {_name(body)}", error) from error
 
-    def _complaint(self, body: bytes, error: Exception) -> ObservationError:
-        """Finds the object that the list failed on, which the decoder's message does not name."""
+    def _error_for(self, body: bytes, error: Exception) -> ObservationError:
+        """The error for the first unreadable object; the decoder's message does not name it."""
         try:
             items = msgspec.json.decode(body, type=Items[msgspec.Raw]).items or ()
         except UNDECODABLE:
@@ -112,8 +112,8 @@ class Decoder(Generic[W, V]):
         for item in items:
             try:
                 self.one(bytes(item))
-            except ObservationError as complaint:
-                return complaint
+            except ObservationError as found:
+                return found
         return _unreadable(f"The list of {self._kind}s", error)
 
 
@@ -129,7 +129,7 @@ def _unreadable(what: str, error: object) -> ObservationError:
     return ObservationError(
         ObservationSource.CLUSTER,
         f"{what} cannot be read ({error}); nothing is evicted until the object is corrected or "
-        "desched knows its form.",
+        "desched supports its form.",
     )
 
 
@@ -150,7 +150,7 @@ class RawDecoder(Generic[V]):
 
 
 class Shared(dict[bytes, V]):
-    """Values by the bytes that they were made from, so that equal parts share one value."""
+    """Values by the bytes that they are made from: equal parts share one value."""
 
     def __init__(self, make: Callable[[bytes], V]) -> None:
         super().__init__()

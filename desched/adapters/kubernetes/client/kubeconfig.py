@@ -29,9 +29,9 @@ class ClusterAccount(NamedTuple):
 
 
 def find_account(kubeconfig: Path | None, context: str | None) -> ClusterAccount:
-    """The account that was asked for, else the pod's own, else that of the default kubeconfig.
+    """The named account, else the pod's own, else that of the default kubeconfig.
 
-    Credentials are read anew on every call: files, exec plugins and all.
+    Each call reads the credentials again, exec plugins included.
 
     Raises:
         ConfigurationError: there is none, or it cannot be used.
@@ -95,14 +95,14 @@ def _kubeconfig_account(location: str, context: str | None) -> ClusterAccount:
 def _check_exec_plugin(
     document: dict[str, Any], context: dict[str, Any], configuration: Configuration, location: str
 ) -> None:
-    """The library logs a failing plugin and goes on without credentials."""
+    """The library only logs a failing plugin, and continues without credentials."""
     user = _named(document.get("users"), "user").get(context.get("user", ""), {})
     plugin = user.get("exec")
     if plugin and not configuration.api_key and not configuration.cert_file:
         raise ConfigurationError(
             f'The credential plugin "{plugin.get("command")}" that the kubeconfig {location} '
-            f'names for the user "{context.get("user")}" gave no credentials; run `kubectl version`'
-            " to see its error, and log in again if it asks for that."
+            f'names for the user "{context.get("user")}" returned no credentials; run `kubectl '
+            "version` to see its error, and log in again if it requires that."
         )
 
 
@@ -145,7 +145,7 @@ def _named(entries: object, kind: str) -> dict[str, dict[str, Any]]:
 
 def _configuration() -> Configuration:
     configuration = Configuration()
-    configuration.retries = False  # we retry ourselves, under one deadline
+    configuration.retries = False  # the connection retries, under one deadline
     configuration.client_go_retries = False
     return configuration
 
@@ -157,4 +157,4 @@ def _target(account: str, configuration: Configuration) -> str:
 
 
 def _listing(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in sorted(names)) or "none at all"
+    return ", ".join(f'"{name}"' for name in sorted(names)) or "none"

@@ -1,4 +1,4 @@
-"""Reads objects of the API server, whole lists page by page or one by name, within one deadline."""
+"""Reads objects from the API server within one deadline: lists page by page, or one by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -100,8 +100,8 @@ class Reading:
     def _lacks_group(self, what: Access) -> bool:
         """Whether the server's own list of its API groups lacks the group of the kind.
 
-        The 404 alone does not tell: a proxy may have said it. And where the group is there without
-        the version, its objects may be there too, in another version.
+        A 404 is not enough: it may come from a proxy. A group that is listed without the version
+        may have its objects in another version.
         """
         answer = self._get(what, "/apis", {})
         if answer.status != HTTPStatus.OK:
@@ -114,8 +114,8 @@ class Reading:
         if left_seconds <= 0:
             raise ObservationError(
                 ObservationSource.CLUSTER,
-                f"Reading the cluster took too long and was given up at `{what}`; see whether the "
-                "API server is overloaded.",
+                f"Reading the cluster took too long and was given up at `{what}`; check whether "
+                "the API server is overloaded.",
             )
         deadline_seconds = min(self.request_seconds, left_seconds)
         answer = self.connection.get(path, query, deadline_seconds=deadline_seconds)
@@ -149,6 +149,6 @@ def why_refused(answer: Answer, what: Access, namespace: str = "") -> str:
                 "a proxy answered"
             )
         case HTTPStatus.TOO_MANY_REQUESTS:
-            return "the server is throttling (429) and asks for more time than there was"
+            return "the server is throttling (429) and Retry-After is longer than the time left"
         case _:
             return f"status {answer.status}: {answer.explanation}"

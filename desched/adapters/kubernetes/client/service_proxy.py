@@ -1,4 +1,4 @@
-"""The way to a Service through the API server, for those who are outside of the cluster."""
+"""The way to a Service through the API server, from outside the cluster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceProxy:
-    """Where the Service is reached, and what its client needs for the API server.
+    """The URL of the Service, and what its client needs for the API server.
 
-    `token` gives the current bearer token and is to be asked before each request. A user name with
-    a password cannot be passed on. Source: kubernetes.io, Access Services Running on Clusters.
+    `token` returns the current bearer token; call it before each request. A user name with a
+    password cannot be passed on. Source: kubernetes.io, Access Services Running on Clusters.
     """
 
     base_url: str
@@ -28,7 +28,7 @@ def service_proxy(
 ) -> ServiceProxy:
     """The API server's proxy for a port of a Service; the account needs `get services/proxy`."""
     configuration = connection.account.configuration
-    # The colons are the proxy's syntax and stay; a name of the API holds nothing to be quoted.
+    # The colons are the proxy's syntax, and names of the API need no quoting.
     target = f"{scheme}:{service}:{port}"
     return ServiceProxy(
         base_url=(f"{configuration.host}/api/v1/namespaces/{namespace}/services/{target}/proxy"),

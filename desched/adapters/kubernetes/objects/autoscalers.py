@@ -1,4 +1,4 @@
-"""What HorizontalPodAutoscalers are doing to the workloads that they scale."""
+"""HorizontalPodAutoscalers and the workloads that they scale, in the model's terms."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -14,30 +14,26 @@ Target = tuple[str, str, str]
 
 
 class Scaling(NamedTuple):
-    """What an autoscaler says, and whether it wants another number of replicas than there are."""
+    """An autoscaler, and whether it is changing the number of replicas."""
 
     autoscaler: Autoscaler
     under_way: bool
 
 
 def scaling_of_target(item: autoscalers.HorizontalPodAutoscaler) -> tuple[Target, Scaling]:
-    """The workload, and what is being done to it.
-
-    Raises:
-        ValueError: a metric is not a quantity.
-    """
+    """The workload, and how it is being scaled."""
     reference = item.spec.scale_target_ref
     target = (reference.kind, item.metadata.namespace, reference.name)
     return target, Scaling(_autoscaler(item), _is_under_way(item))
 
 
 def scaling_by_target(found: Iterable[tuple[Target, Scaling]]) -> Mapping[Target, Scaling]:
-    """By workload; where several autoscalers quarrel over one, one that is at work counts."""
+    """By workload; if several autoscalers target one workload, an active one wins."""
     return dict(sorted(found, key=lambda each: each[1].under_way))
 
 
 def _is_under_way(item: autoscalers.HorizontalPodAutoscaler) -> bool:
-    """Desired zero is an autoscaler that has not measured yet, unless it may go to zero."""
+    """With zero desired replicas it has not measured yet, unless it may scale to zero."""
     desired, current = item.status.desired_replicas or 0, item.status.current_replicas or 0
     return desired != current and (desired > 0 or item.spec.min_replicas == 0)
 
@@ -57,7 +53,7 @@ def _is_above_target(
 ) -> bool:
     """Whether any metric is; the status lists them in the order of the specification.
 
-    One that could not be measured has an empty place, and says nothing.
+    A metric that could not be measured has an empty entry and does not count.
     """
     return any(
         _exceeds(source.target, reading.current)

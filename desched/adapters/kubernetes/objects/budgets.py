@@ -11,11 +11,7 @@ from desched.model.cluster import PodDisruptionBudget, Service
 
 
 def budget(item: workloads.PodDisruptionBudget) -> PodDisruptionBudget:
-    """The budget; without a selector it covers no pod, with an empty one all of its namespace.
-
-    Raises:
-        ValueError: its selector cannot be read.
-    """
+    """The budget; no selector covers no pod, an empty one covers all pods of the namespace."""
     selector, status = item.spec.selector, item.status
     return PodDisruptionBudget(
         namespace=item.metadata.namespace,

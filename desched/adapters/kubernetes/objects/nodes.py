@@ -1,4 +1,4 @@
-"""Nodes in the model's words."""
+"""Nodes, in the model's terms."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -18,11 +18,7 @@ _ADDRESS_TYPES = frozenset({"InternalIP", "ExternalIP", "Hostname", "InternalDNS
 
 
 def node(item: nodes.Node) -> Node:
-    """The node.
-
-    Raises:
-        ValueError: it has no creation time, or a quantity cannot be read.
-    """
+    """The node."""
     metadata, spec, status = item.metadata, item.spec, item.status
     if metadata.creation_timestamp is None:
         raise ValueError("no metadata.creationTimestamp")
@@ -47,7 +43,7 @@ def node(item: nodes.Node) -> Node:
 
 
 def _steered_until(text: str | None) -> datetime | None:
-    """None without the annotation; long past where it cannot be read, so that the taint goes."""
+    """None without the annotation; long past if it is unreadable, so that the taint is removed."""
     if text is None:
         return None
     try:
@@ -58,9 +54,9 @@ def _steered_until(text: str | None) -> datetime | None:
 
 
 def _images(images: Iterable[nodes.ContainerImage]) -> dict[str, int]:
-    """Sizes by name; nodes share the names, of which a large cluster repeats hundreds of thousands.
+    """Sizes by name; nodes share the strings, which a large cluster repeats 100,000 times.
 
-    The kubelet reports its largest images only, 50 unless told otherwise.
+    The kubelet reports only its largest images, 50 by default.
     """
     return {intern(name): image.size_bytes or 0 for image in images for name in image.names or ()}
 

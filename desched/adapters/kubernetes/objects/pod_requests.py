@@ -22,22 +22,15 @@ _SCORED_WHERE_UNSET: Requests = {"cpu": 100, "memory": 200 * 1024**2}
 
 
 def node_amounts(quantities: Mapping[str, str] | None) -> Amounts:
-    """What a node has or offers, rounded down.
-
-    Raises:
-        ValueError: one of them is not a quantity.
-    """
+    """The capacity or the allocatable resources of a node, rounded down."""
     return _amounts(_parsed(quantities, round_up=False))
 
 
 def pod_requests(spec: pods.PodSpec, status: pods.PodStatus) -> Amounts:
-    """What the scheduler counts for the pod when it filters, and one for the pod itself.
+    """The requests that the scheduler's filters use, and one for the pod itself.
 
-    A container being resized in place counts with the most of wanted, actual and allocated; if the
-    kubelet has found the resize infeasible, the wanted size no longer counts.
-
-    Raises:
-        ValueError: a quantity cannot be read.
+    A container being resized in place counts with the largest of wanted, actual and allocated; the
+    wanted size does not count if the kubelet has found the resize infeasible.
     """
     total = _total(spec, status, unset={})
     total["pods"] = 1
@@ -45,20 +38,17 @@ def pod_requests(spec: pods.PodSpec, status: pods.PodStatus) -> Amounts:
 
 
 def scored_requests(spec: pods.PodSpec, status: pods.PodStatus) -> Amounts:
-    """CPU and memory that the scheduler counts for the pod when it scores.
+    """The CPU and memory that the scheduler's scores use.
 
-    Each container without a request of its own, init containers too, counts with a default. Source:
+    Each container without a request, init containers too, counts with a default. Source:
     k8s.io/kubernetes/pkg/scheduler/util, pod_resources.go, at v1.36.
-
-    Raises:
-        ValueError: a quantity cannot be read.
     """
     total = _total(spec, status, unset=_SCORED_WHERE_UNSET)
     return Amounts(cpu_millicores=total.get("cpu", 0), memory_bytes=total.get("memory", 0))
 
 
 def _total(spec: pods.PodSpec, status: pods.PodStatus, unset: Requests) -> Requests:
-    """The pod's requests; `unset` is what a container counts with where it requests nothing."""
+    """The pod's requests; `unset` is the default for a container without a request."""
     infeasible = _is_resize_infeasible(status.conditions or ())
     total = _container_requests(spec, status, unset, infeasible=infeasible)
     total.update(_pod_level_requests(spec, status, infeasible=infeasible))
@@ -107,7 +97,7 @@ def _effective(
 def _pod_level_requests(
     spec: pods.PodSpec, status: pods.PodStatus, *, infeasible: bool
 ) -> Requests:
-    """Requests of the pod as a whole; they take the place of those of its containers."""
+    """Requests of the pod as a whole, which replace those of its containers."""
     wanted = _requests(spec.resources)
     found = dict(wanted)
     actual = _REQUIREMENTS(status.resources)

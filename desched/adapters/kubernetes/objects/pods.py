@@ -1,4 +1,4 @@
-"""Pods in the model's words, 150,000 of them in little time and memory."""
+"""Pods, in the model's terms: fast and small enough for 150,000 of them."""
 
 from collections.abc import Iterable
 from sys import intern
@@ -28,14 +28,14 @@ _OWNERS = RawDecoder(list[OwnerReference])
 
 _DISK_DIR = PodVolume(VolumeKind.EMPTY_DIR)
 _MEMORY_DIR = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
-_MEMORY_MEDIA = ("Memory", "HugePages")  # "HugePages-2Mi" and the like too
+_MEMORY_MEDIA = ("Memory", "HugePages")  # and sizes such as "HugePages-2Mi"
 
 _RESIZE_CONDITIONS = frozenset({"PodResizePending", "PodResizeInProgress"})
 _DEFAULT_GRACE_SECONDS = 30
 
 
 class PodBuilder:
-    """Makes pods; those made by one builder share what they have in common."""
+    """Builds pods; the pods of one builder share equal parts."""
 
     def __init__(self) -> None:
         self._labels = Shared(_labels)
@@ -45,11 +45,7 @@ class PodBuilder:
         self._distinct: dict[SchedulingClass, SchedulingClass] = {}
 
     def pod(self, item: pods.Pod) -> Pod:
-        """The pod.
-
-        Raises:
-            ValueError: a part is of another shape, or a quantity cannot be read.
-        """
+        """The pod."""
         metadata, spec, status = item.metadata, item.spec, item.status
         ready, resizing = _conditions(status.conditions or ())
         return Pod(
@@ -88,7 +84,7 @@ class PodBuilder:
     def _without_images(
         self, key: Fingerprint, spec: pods.PodSpec, status: pods.PodStatus
     ) -> SchedulingClass:
-        """Read once for all workloads that differ in nothing but their images."""
+        """Read once for all workloads that differ only in their images."""
         found = self._constraints.get(key)
         if found is None:
             found = self._constraints[key] = scheduling_class(spec, status)
@@ -115,7 +111,7 @@ def _owner(data: bytes) -> Owner | None:
 
 
 def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool]:
-    """Whether the pod is Ready, and whether it waits for a resize in place or undergoes one."""
+    """Whether the pod is Ready, and whether a resize in place is pending or in progress."""
     ready = resizing = False
     for condition in conditions:
         if condition.type == "Ready":

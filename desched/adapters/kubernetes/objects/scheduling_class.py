@@ -1,4 +1,4 @@
-"""What ties a pod to nodes, and which it prefers: read once for all pods that say the same."""
+"""The constraints and preferences of a pod, read once for all pods that have the same."""
 
 from collections.abc import Iterable
 
@@ -37,7 +37,7 @@ Fingerprint = tuple[bytes | str | None, ...]
 
 
 def fingerprint(spec: pods.PodSpec, status: pods.PodStatus) -> Fingerprint:
-    """Everything that `scheduling_class` looks at, as the bytes that the server sent."""
+    """Everything that `scheduling_class` reads, as the bytes that the server sent."""
     parts: list[bytes | str | None] = [
         bytes(spec.node_selector),
         bytes(spec.affinity),
@@ -66,11 +66,7 @@ def fingerprint(spec: pods.PodSpec, status: pods.PodStatus) -> Fingerprint:
 
 
 def scheduling_class(spec: pods.PodSpec, status: pods.PodStatus) -> SchedulingClass:
-    """The pod's requests, constraints and preferences, all but its images.
-
-    Raises:
-        ValueError: a quantity cannot be read, or a part is of another shape.
-    """
+    """The pod's requests, constraints and preferences, all but its images."""
     affinity = _AFFINITY(spec.affinity) or scheduling.Affinity()
     spread = _SPREAD(spec.topology_spread_constraints) or []
     scored = scored_requests(spec, status)
@@ -98,7 +94,7 @@ def image_names(spec: pods.PodSpec) -> tuple[str, ...]:
 
 
 def with_images(scheduling: SchedulingClass, names: Iterable[str]) -> SchedulingClass:
-    """The class of pods that run these images, by the names under which nodes list them."""
+    """The class with these images, by the names that nodes use for them."""
     return replace(scheduling, images=tuple(_with_tag(name) for name in names))
 
 
@@ -172,5 +168,5 @@ def _unevaluated(
 
 
 def has_entries(raw: Raw) -> bool:
-    """Whether a list is there and is not empty."""
+    """Whether there is a list that is not empty."""
     return bool(_PRESENCE(raw))

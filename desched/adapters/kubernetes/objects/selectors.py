@@ -9,11 +9,7 @@ _OPERATORS = frozenset(Operator)
 
 
 def label_selector(selector: metadata.LabelSelector) -> LabelSelector:
-    """The selector; an empty one selects everything.
-
-    Raises:
-        ValueError: an operator is not known.
-    """
+    """The selector; an empty one selects everything."""
     labels = sorted((selector.match_labels or {}).items())
     return LabelSelector(
         (
@@ -46,20 +42,12 @@ def unknown_operators(part: object) -> list[str]:
 
 
 def node_selector_terms(selector: metadata.NodeSelector) -> tuple[NodeSelectorTerm, ...]:
-    """The alternatives of a node selector; without any, it selects no node.
-
-    Raises:
-        ValueError: an operator is not known.
-    """
+    """The alternatives of a node selector; without any, it selects no node."""
     return tuple(node_selector_term(term) for term in selector.node_selector_terms or ())
 
 
 def node_selector_term(term: metadata.NodeSelectorTerm) -> NodeSelectorTerm:
-    """One alternative of a node selector.
-
-    Raises:
-        ValueError: an operator is not known.
-    """
+    """One alternative of a node selector."""
     return NodeSelectorTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
 
 

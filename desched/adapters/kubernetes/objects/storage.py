@@ -29,11 +29,7 @@ def claim(item: storage.PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 
 def volume(item: storage.PersistentVolume) -> PersistentVolume:
-    """The volume.
-
-    Raises:
-        ValueError: its node affinity cannot be read.
-    """
+    """The volume."""
     spec = item.spec
     required = spec.node_affinity.required if spec.node_affinity is not None else None
     return PersistentVolume(

@@ -1,4 +1,4 @@
-"""The controllers that own pods, and whether a rollout or an autoscaler is at work on them."""
+"""The controllers that own pods, with rollouts and scaling under way, in the model's terms."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -20,7 +20,7 @@ W = TypeVar("W")
 _DEFAULT_REPLICAS = 1
 _EVICTED = "DisruptionTarget"
 _SIGNALLED = frozenset({137, 143})  # exit codes of containers ended by SIGKILL and SIGTERM
-_UNDERSTOOD_OWNERS = frozenset({"Deployment", "CronJob"})
+_SUPPORTED_OWNERS = frozenset({"Deployment", "CronJob"})
 
 
 class Controllers(NamedTuple):
@@ -37,8 +37,8 @@ def workloads_by_controller(
 ) -> Mapping[str, Workload]:
     """Workloads by the uid of the controller that pods name as their owner.
 
-    A ReplicaSet leads to its Deployment; a ReplicaSet or a Job of any other owner is left out, as
-    not understood.
+    A ReplicaSet leads to its Deployment. A ReplicaSet or a Job of any other owner is left out: its
+    kind is not supported.
     """
     build = _Builder(scaling)
     deployment_by_uid = {
@@ -62,19 +62,19 @@ def workloads_by_controller(
 
 
 def owners_by_controller(controllers: Controllers) -> Mapping[str, Owner]:
-    """The owners of ReplicaSets and Jobs that are not understood, by the uid of the owned."""
+    """Owners of unsupported kinds, by the uid of the ReplicaSet or Job that they own."""
     owned = [item.metadata for item in controllers.replica_sets]
     owned += [item.metadata for item in controllers.jobs]
     return {
         metadata.uid: Owner(owner.kind, owner.name, owner.uid, owner.api_version)
         for metadata in owned
         if (owner := controller_of(metadata.owner_references)) is not None
-        and owner.kind not in _UNDERSTOOD_OWNERS
+        and owner.kind not in _SUPPORTED_OWNERS
     }
 
 
 def selectors_by_controller(controllers: Controllers) -> Mapping[str, LabelSelector]:
-    """Selectors of ReplicaSets and StatefulSets with pods; the scheduler spreads by them."""
+    """Selectors of ReplicaSets and StatefulSets with pods, by which the scheduler spreads."""
     stateful_sets = [(item.metadata, item.spec.selector) for item in controllers.stateful_sets]
     replica_sets = [
         (item.metadata, item.spec.selector)
@@ -89,7 +89,7 @@ def selectors_by_controller(controllers: Controllers) -> Mapping[str, LabelSelec
 
 
 class _Builder:
-    """Makes workloads, with what their autoscalers say of them."""
+    """Builds workloads, with their autoscalers."""
 
     def __init__(self, scaling: Mapping[Target, Scaling]) -> None:
         self._scaling = scaling
@@ -98,7 +98,7 @@ class _Builder:
         status = item.status
         return replace(
             self._workload("Deployment", item.metadata, item.spec.replicas),
-            # One that is not available was not Ready for its minReadySeconds.
+            # A pod that is not available has not been Ready for minReadySeconds yet.
             ready_replicas=min(status.ready_replicas or 0, status.available_replicas or 0),
             rolling_out=_is_deploying(item),
         )
@@ -161,12 +161,12 @@ def _matches_eviction(rule: workloads.PodFailureRule) -> bool:
 
 
 def _is_unseen(metadata: Metadata, observed_generation: int | None) -> bool:
-    """Whether the controller has yet to look at the last edit."""
+    """Whether the controller has not processed the last edit yet."""
     return (observed_generation or 0) < (metadata.generation or 0)
 
 
 def _is_deploying(item: workloads.Deployment) -> bool:
-    """Whether `kubectl rollout status` would wait for more than that replicas are available."""
+    """Whether `kubectl rollout status` would wait for more than available replicas."""
     status = item.status
     replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas
     updated = status.updated_replicas or 0
@@ -178,9 +178,9 @@ def _is_deploying(item: workloads.Deployment) -> bool:
 
 
 def _is_updating(item: workloads.StatefulSet) -> bool:
-    """Whether `kubectl rollout status` would wait for more than that replicas are Ready.
+    """Whether `kubectl rollout status` would wait for more than Ready replicas.
 
-    Or an eviction would change the revision.
+    Also whether an eviction would change the revision.
     """
     status = item.status
     replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas

@@ -324,4 +324,4 @@ def test_a_server_that_does_not_tell_its_time_is_not_believed(
 ) -> None:
     server.date = date
 
-    assert failure(server).startswith("No answer of the API server tells its time")
+    assert failure(server).startswith("No answer of the API server has its time")

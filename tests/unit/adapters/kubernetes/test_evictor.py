@@ -77,7 +77,7 @@ def test_the_request_names_exactly_this_pod_by_its_uid(server: FakeApiServer) ->
 
 
 def test_a_pod_without_a_uid_is_never_evicted(server: FakeApiServer) -> None:
-    with pytest.raises(ValueError, match="shop/web-1 without a uid"):
+    with pytest.raises(ValueError, match="shop/web-1 has no uid"):
         evictor_of(server).evict(PodRef("shop", "web-1"), "te3 is hot")
     assert server.requests == []
 
@@ -177,7 +177,7 @@ def test_an_answer_becomes_its_verdict(
     ],
 )
 def test_an_answer_that_is_not_understood_stops_acting(server: FakeApiServer, reply: Reply) -> None:
-    with pytest.raises(StopActing, match=r"shop/web-1 with \d{3}.*nothing more is evicted"):
+    with pytest.raises(StopActing, match=r"shop/web-1 with \d{3}.*evicts nothing more"):
         answer_to(server, reply)
     with_renewed_credentials = reply.status == 401
     assert len(server.requests) == 1 + with_renewed_credentials

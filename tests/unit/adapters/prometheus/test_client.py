@@ -141,7 +141,7 @@ def test_what_cannot_be_a_token_is_not_sent_and_not_printed(
 ) -> None:
     sentence = failure(fake, token_provider=lambda: token)
 
-    assert "characters that no token has" in sentence
+    assert "characters that no token can have" in sentence
     assert token not in sentence
     assert fake.asked == []
 
@@ -205,14 +205,14 @@ def test_warnings_and_marks_of_partial_data_are_kept(fake: FakePrometheus) -> No
         (refusal(200, error="query timed out"), "error instead of data: query timed out"),
         (
             Reply(b"<html>Sign in</html>", headers={"Content-Type": "text/html"}),
-            "something else than query results .text/html., perhaps a login page",
+            "something other than query results .text/html., perhaps a login page",
         ),
-        (Reply(b'{"status": "success", "data": {"resul'), "something else than query results"),
-        (Reply(b'["no", "object"]'), "something else than query results"),
+        (Reply(b'{"status": "success", "data": {"resul'), "something other than query results"),
+        (Reply(b'["no", "object"]'), "something other than query results"),
         (Reply(b'{"status": "success"}'), "error instead of data"),
         (
             Reply(b'{"status":"success","data":{"resultType":"matrix","result":[]}}'),
-            "answered with a matrix; a query must give an instant vector",
+            "answered with a matrix; a query must return an instant vector",
         ),
         (
             Reply(b'{"status":"success","data":{"resultType":"vector","result":[7]}}'),
@@ -227,7 +227,7 @@ def test_warnings_and_marks_of_partial_data_are_kept(fake: FakePrometheus) -> No
         ),
         (
             Reply(b'{"status":"success","data":{"result":' + b"[" * 100_000),
-            "something else than query results",
+            "something other than query results",
         ),
         (
             Reply(b"", 302, {"Location": "https://login.example/?next=/"}),
@@ -314,7 +314,7 @@ def test_a_lasting_failure_is_given_up(fake: FakePrometheus) -> None:
     unavailable = refusal(503, error="starting up")
     fake.replies(unavailable._replace(headers={"Retry-After": "3600", **unavailable.headers}))
 
-    assert failure(fake).endswith("failed (HTTP 503), also when asked again: starting up.")
+    assert failure(fake).endswith("failed (HTTP 503), after retries too: starting up.")
     assert len(fake.asked) == 4
     assert pauses == [0.5, 1.0, 2.0]
 
@@ -364,7 +364,7 @@ def test_a_slow_answer_ends_at_the_deadline(fake: FakePrometheus, chunks: Iterat
     fake.replies(Reply(b"", chunks=chunks))
     began = time.monotonic()
 
-    assert "gave no complete answer within 0.3 s" in failure(fake, total_timeout_seconds=0.3)
+    assert "sent no complete answer within 0.3 s" in failure(fake, total_timeout_seconds=0.3)
     assert time.monotonic() - began < STALL_SECONDS / 2
     assert len(fake.asked) == 1
 

@@ -36,7 +36,7 @@ def test_credentials_over_plain_http_are_refused_unless_allowed(
 ) -> None:
     settings = {"url": REMOTE, **credentials}
 
-    with pytest.raises(ConfigurationError, match=f"travel to {REMOTE} in the clear"):
+    with pytest.raises(ConfigurationError, match=f"be sent to {REMOTE} unencrypted"):
         PrometheusConnection(**settings)
     PrometheusConnection(**settings, allow_insecure_credentials=True)
 
@@ -60,8 +60,8 @@ def test_a_tenant_header_is_no_credential() -> None:
             {"bearer_token": TOKEN, "username": "me"},
             "DESCHED_PROMETHEUS_BEARER_TOKEN and --prometheus-username; keep one",
         ),
-        ({"password": TOKEN}, "password is given without a user name"),
-        ({"client_key_file": Path(__file__)}, "key for Prometheus is given without"),
+        ({"password": TOKEN}, "password is set without a user name"),
+        ({"client_key_file": Path(__file__)}, "key for Prometheus is set without"),
         ({"ca_file": Path("/nowhere/ca.pem")}, "/nowhere/ca.pem, does not exist"),
         ({"headers": {"X-Scope-OrgID": "a\r\nX: b"}}, "The header 'X-Scope-OrgID'"),
         ({"total_timeout_seconds": 0}, "more than 0 seconds"),

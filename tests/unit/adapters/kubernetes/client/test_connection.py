@@ -233,7 +233,7 @@ def test_what_a_server_repeats_of_the_token_is_not_passed_on(
 def test_a_token_that_no_header_can_hold_is_told_without_its_text() -> None:
     connection = KubernetesConnection(lambda: account("http://127.0.0.1:1", "Bearer secret\ntoken"))
 
-    with pytest.raises(ObservationError, match="characters that no token has") as caught:
+    with pytest.raises(ObservationError, match="characters that no token can have") as caught:
         connection.get("/x")
     assert "secret" not in str(caught.value)
 

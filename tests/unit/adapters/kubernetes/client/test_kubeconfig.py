@@ -104,7 +104,7 @@ def test_a_failing_credential_plugin_is_an_error_not_an_anonymous_login(
     plugin = {"command": command, "apiVersion": "client.authentication.k8s.io/v1"}
     path = kubeconfig(tmp_path / "config", user={"exec": plugin})
 
-    with pytest.raises(ConfigurationError, match=rf'plugin "{command}".*gave no credentials'):
+    with pytest.raises(ConfigurationError, match=rf'plugin "{command}".*returned no credentials'):
         find_account(path, None)
 
 
