@@ -15,10 +15,10 @@ Span = Annotated[int, lasting(10, WEEK_SECONDS)]
 
 
 class CoolDownSection(Section):
-    """For how long a workload is left alone after an eviction of it."""
+    """For how long a workload is left alone after one of its pods is evicted."""
 
     first: Span | None = optional(duration_text(_DEFAULTS.cool_down_first_seconds), example="30m")
-    """After an eviction that went well; each that goes wrong doubles the time."""
+    """After an eviction that went well; each failure doubles the time."""
     longest: Span | None = optional(
         duration_text(_DEFAULTS.cool_down_longest_seconds), example="12h"
     )
@@ -48,7 +48,7 @@ class PauseSection(Section):
     workloads: Annotated[int, Field(ge=1, le=1000)] | None = optional(
         _DEFAULTS.pause_workloads, example=5
     )
-    """After evictions of this number of workloads went wrong …"""
+    """After evictions of this number of workloads failed …"""
     within: Span | None = optional(duration_text(_DEFAULTS.pause_within_seconds), example="2h")
     """… within this time."""
     first: Span | None = optional(duration_text(_DEFAULTS.pause_first_seconds), example="1h")
@@ -62,10 +62,10 @@ class FollowUpSection(Section):
 
     patience: Span | None = optional(duration_text(_DEFAULTS.patience_seconds), example="20m")
     """How long after the evicted pod's grace period its replacement may take to be Ready; after
-    that the eviction went wrong."""
+    that the eviction has failed."""
     cool_down: CoolDownSection | None = optional(example={"first": "30m"})
     """Workloads that an eviction has disturbed."""
     node_cool_down: NodeCoolDownSection | None = optional(example={"rounds": 3})
     """Nodes that evictions do not relieve."""
     pause: PauseSection | None = optional(example={"workloads": 5, "within": "2h"})
-    """Everything, when evictions of several workloads went wrong."""
+    """Everything, after evictions of several workloads failed."""

@@ -58,7 +58,7 @@ _UpTo1000 = Annotated[int, Field(ge=1, le=1000)]
 
 
 class InFlightSection(Section):
-    """The most evictions whose replacement is not yet known to be settled, across cycles."""
+    """The most evictions whose replacement is not settled yet, across cycles."""
 
     total: Annotated[int, Field(ge=1, le=10_000)] | None = optional(
         _LIMITS.in_flight_total, example=10
@@ -67,7 +67,7 @@ class InFlightSection(Section):
     workload: _UpTo1000 | None = optional(example=2)
     """Of one workload. Default: as many as `workload` allows a cycle."""
     destination: _UpTo1000 | None = optional(_LIMITS.in_flight_destination, example=1)
-    """Expected on one node."""
+    """With the replacement expected on one node."""
 
 
 class EvictionLimitsSection(Section):
@@ -87,7 +87,7 @@ class EvictionLimitsSection(Section):
     """Of one workload (Deployment, StatefulSet, …), also as a percentage of its desired
     replicas."""
     in_flight: InFlightSection | None = optional(example={"total": 10})
-    """How many evictions may be under way at a time."""
+    """The most evictions under way at a time."""
     per_minute: _UpTo1000 | None = optional(_LIMITS.per_minute, example=5)
     """The most evictions in a minute, at most 1000."""
     deadline: Annotated[int, lasting(10, 3600)] | None = optional(
@@ -104,7 +104,7 @@ def _start(text: str) -> CronFields:
 
 
 class ActingWindowSection(Section):
-    """A time that comes again and again."""
+    """A recurring time."""
 
     start: Annotated[
         CronFields,
@@ -114,8 +114,8 @@ class ActingWindowSection(Section):
         ),
     ] = Field(examples=["0 22 * * mon-fri"])
     """Cron expression of the times at which it opens: minute, hour, day of month, month, day of
-    week; or a macro such as `@daily`. A start that a change of the clock skips is at the end of the
-    gap, one that comes twice counts once."""
+    week; or a macro such as `@daily`. If a clock change skips a start, the window opens at the end
+    of the gap; a start that occurs twice counts once."""
     duration: Annotated[int, lasting(60, WEEK_SECONDS)] = Field(examples=["4h"])
     """For how long it is open, in elapsed time; from 1m to 168h."""
     time_zone: (

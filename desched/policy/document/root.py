@@ -147,12 +147,12 @@ class DeschedulerPolicy(Section):
     node_selector: SelectorText | None = None
     """Label selector of the nodes that are looked at, as sources and destinations."""
     max_no_of_pods_to_evict_per_node: Count | None = None
-    """The most evictions from one node in one cycle. Where `evictionLimits` says so too, the
-    smaller holds, also in the two that follow."""
+    """The most evictions from one node in one cycle. If `evictionLimits` sets the limit too, the
+    smaller applies; so for the next two keys."""
     max_no_of_pods_to_evict_per_namespace: Count | None = None
     """The most evictions from one namespace in one cycle."""
     max_no_of_pods_to_evict_total: Count | None = None
     """The most evictions in one cycle."""
     profiles: tuple[Profile, ...]
     """Profiles; at least one of them enables LoadAware. Several, with different `nodeSelector`, are
-    pools of nodes: the first that selects a node has it."""
+    pools of nodes; a node belongs to the first that selects it."""

@@ -49,7 +49,7 @@ class ChosenProfile(msgspec.Struct, frozen=True):
 
     @property
     def defaults(self) -> Defaults:
-        """The defaults, replaced by what LoadAware's args say; margins and limits excepted."""
+        """The defaults, replaced by the values of LoadAware's args; margins and limits excepted."""
         args = self.load_aware
         evicts = args.evict_single_replica
         given = written(

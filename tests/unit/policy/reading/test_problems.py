@@ -286,7 +286,7 @@ EVICTOR_CASES = {
             "ignorePvcPods": REMOVED,
             "podProtections": {"extraEnabled": ["PodsWithPVC", "PodsWithPVC"]},
         },
-        f"{EVICTOR}.podProtections.extraEnabled[1]: PodsWithPVC stands here twice",
+        f"{EVICTOR}.podProtections.extraEnabled[1]: PodsWithPVC is listed twice",
     ),
     "a storage class without a name": (
         {
