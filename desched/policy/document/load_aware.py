@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from desched.policy.compatibility import EXTENDED, Compatibility
-from desched.policy.document.follow_up import FollowUpSection
 from desched.policy.document.limits import (
     ActingWindowSection,
     CountOrShare,
     EvictionLimitsSection,
+    FollowUpSection,
 )
 from desched.policy.document.metrics import Metrics
 from desched.policy.document.scheduler import SchedulerSection, SteeringMode
