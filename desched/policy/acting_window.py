@@ -1,4 +1,4 @@
-"""Times that come again and again, in which evictions are allowed, or not."""
+"""Recurring times in which evictions are allowed, or forbidden."""
 
 from bisect import bisect
 from collections.abc import Iterator, Sequence
@@ -83,7 +83,7 @@ class ActingWindow(msgspec.Struct, frozen=True):
                     yield from self._instants(datetime.combine(day, time(hour, minute)))
 
     def _instants(self, local: datetime) -> Iterator[datetime]:
-        """When clocks of the zone show this time, or what stands for it."""
+        """When clocks of the zone show this time, or the instant that replaces it."""
         first = local.replace(tzinfo=self.zone).astimezone(UTC)
         second = local.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
         every_hour = self.start.hour.free

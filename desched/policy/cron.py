@@ -65,7 +65,7 @@ class CronFields(msgspec.Struct, frozen=True):
 
 
 class _Kind(msgspec.Struct, frozen=True):
-    """What may stand in one of the five places."""
+    """The values of one of the five fields."""
 
     name: str
     first: int
@@ -91,7 +91,7 @@ def cron_fields(expression: str) -> CronFields:
     """The fields of an expression or macro.
 
     Raises:
-        ValueError: its text says, as the end of a sentence, what is wrong.
+        ValueError: its text names the problem, as the end of a sentence.
     """
     words = expression.split()
     if len(words) == 1:
@@ -111,7 +111,7 @@ def zone_of(name: str) -> tzinfo:
     """The time zone of an IANA name.
 
     Raises:
-        ValueError: its text says, as the end of a sentence, what is wrong.
+        ValueError: its text names the problem, as the end of a sentence.
     """
     try:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)

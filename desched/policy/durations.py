@@ -23,7 +23,7 @@ def duration_seconds(text: str) -> int:
     """The whole seconds of a Go duration.
 
     Raises:
-        ValueError: its text says, as the end of a sentence, what is wrong.
+        ValueError: its text names the problem, as the end of a sentence.
     """
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
         raise ValueError(f'has no unit; write "{text}s" for seconds or "{text}m" for minutes')

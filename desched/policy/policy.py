@@ -51,7 +51,7 @@ class ResourceRule(msgspec.Struct, frozen=True):
 
 
 class NodePool(msgspec.Struct, frozen=True):
-    """Nodes with lines of their own, which are compared with each other.
+    """Nodes with thresholds of their own, compared only with each other.
 
     `rules` name the same resources and windows as those of the policy.
     """
@@ -204,7 +204,7 @@ class SteeringRules(msgspec.Struct, frozen=True):
 class Policy(msgspec.Struct, frozen=True):
     """All that a user decides about what may be disturbed.
 
-    `source` names the file for reports; `digest` tells two policies apart; `threshold_place` is
+    `source` names the file for reports; `digest` differs between policies; `threshold_place` is
     where a PriorityClass is named, as `FILE:LINE: key.path`. `node_selector` scopes
     the nodes that are looked at; `destination_selector` further narrows where pods may go.
     With `min_underloaded_nodes` above 0, nothing is evicted unless more nodes are underloaded.

@@ -46,26 +46,26 @@ Examples are in [policies](../policies/README.md). This page is generated from t
 
 * **Units.** Thresholds and margins are percentages of capacity, from 0 to 100. Durations are texts
   with a unit, such as `90s`, `5m` or `1h30m`; whole seconds count.
-* **Two plugins.** `LoadAware` says when a node is overloaded, `DefaultEvictor` which pods stay.
-  Where both say something of the same pods, the more protective holds.
-* **A floor.** Whatever the policy says: pods of DaemonSets, mirror and static pods never move, fit
-  elsewhere is always checked, and load that cannot be trusted never leads to an eviction.
-* **Nothing is guessed.** An unknown key, a key that stands twice, or a value of the wrong type
-  refuses the policy, with file, line and what is allowed.
+* **Two plugins.** `LoadAware` defines when a node is overloaded, `DefaultEvictor` which pods stay.
+  If both have a key for the same pods, the more protective value applies.
+* **A floor.** No policy changes this: pods of DaemonSets, mirror pods and static pods never move, a
+  pod moves only if it fits elsewhere, and load that cannot be trusted never causes an eviction.
+* **Nothing is guessed.** desched refuses a policy with an unknown key, a repeated key or a value of
+  the wrong type. The error has the file, the line and what is allowed.
 """
 _STRICT = """\
 ### What `compatibility: Strict` turns off
 
-For comparing plans with those of other deschedulers, or for a policy that shall mean here what it
-means there. It changes these defaults; a key that is written holds as it is written.
+Use it to compare plans with those of other deschedulers, or to give a policy the meaning that it
+has there. It changes these defaults; a key that the policy sets keeps its value.
 
 {table}
 
-It changes nothing else. In particular these hold as before: trust in data and `cluster_saturated`;
-pods that never move, such as those of DaemonSets; fit; PodDisruptionBudgets, and replicas where
-there is none; system namespaces; volumes that are bound to a node; the pace of acting (`inFlight`,
-`perMinute`, `deadline`) and `followUp`. Where others evict only while some node is below all of
-`thresholds`, desched does so with `numberOfNodes` alone. Loading such a policy gives a warning.
+It changes nothing else. These stay in particular: trust in data and `cluster_saturated`; pods that
+never move, such as those of DaemonSets; fit; PodDisruptionBudgets, or replicas without them; system
+namespaces; volumes that are bound to a node; the pace of acting (`inFlight`, `perMinute`,
+`deadline`) and `followUp`. Other deschedulers evict only while some node is below all of
+`thresholds`; desched does so only with `numberOfNodes`. Such a policy loads with a warning.
 """
 
 

@@ -65,10 +65,10 @@ class PodProtections(Section):
     """Protections switched off and on, by name."""
 
     default_disabled: tuple[DefaultProtection, ...] | None = None
-    """Protections that hold by default and shall not. `DaemonSetPods` is accepted and has no
-    effect: those pods never move."""
+    """Default protections to switch off. `DaemonSetPods` is accepted and has no effect: those pods
+    never move."""
     extra_enabled: tuple[ExtraProtection, ...] | None = None
-    """Protections that do not hold by default and shall. `PodsWithResourceClaims` always holds."""
+    """Further protections to switch on. `PodsWithResourceClaims` always holds."""
     config: ProtectionConfig | None = None
     """Details of single protections."""
 
@@ -83,10 +83,10 @@ class DefaultEvictorArgs(PluginArgs):
     evict_daemon_set_pods: bool | None = None
     """Accepted; pods of DaemonSets never move."""
     evict_system_critical_pods: bool | None = optional(default=False)
-    """Whether pods of system-critical priority may move; `priorityThreshold` holds regardless.
-    Older form of `podProtections`."""
+    """Whether pods of system-critical priority may move; `priorityThreshold` still applies. Older
+    form of `podProtections`."""
     evict_failed_bare_pods: bool | None = optional(default=False)
-    """Accepted; a failed pod makes no load that a move could take away."""
+    """Accepted; a failed pod makes no load that a move could relieve."""
     ignore_pvc_pods: bool | None = optional(default=False)
     """Whether pods with a PersistentVolumeClaim stay. Older form of `podProtections`."""
     ignore_pods_without_pdb: bool | None = optional(default=False, alias="ignorePodsWithoutPDB")
@@ -100,8 +100,8 @@ class DefaultEvictorArgs(PluginArgs):
     node_fit: bool | None = None
     """Accepted; whether a pod fits elsewhere is always checked."""
     min_replicas: Count | None = optional(0)
-    """Pods of workloads with fewer replicas than this stay; without a PodDisruptionBudget as many
-    must remain Ready while a pod moves."""
+    """Pods of workloads with fewer replicas than this stay; without a PodDisruptionBudget, this
+    number must stay Ready while a pod moves."""
     min_pod_age: Seconds | None = None
     """Pods that started less than this ago stay. Default: no limit."""
     no_eviction_policy: NoEvictionPolicy | None = optional(NoEvictionPolicy.PREFERRED)

@@ -47,10 +47,10 @@ def check_label_value(value: str) -> str:
 
 
 def parse_selector(text: str) -> LabelSelector:
-    """The selector that the text stands for; the empty text selects everything.
+    """The selector in the text; the empty text selects everything.
 
     Raises:
-        ValueError: the text is not a selector; its own text says where it stops making sense.
+        ValueError: the text is not a selector; its own text names the place.
     """
     return _Reader(text).selector()
 
@@ -72,7 +72,7 @@ class _Reader:
     def _expect(self, wanted: str) -> None:
         found = self._take()
         if found != wanted:
-            raise ValueError(f'"{found or "the end"}" stands where "{wanted}" is expected')
+            raise ValueError(f'found "{found or "the end"}" where "{wanted}" is expected')
 
     def selector(self) -> LabelSelector:
         requirements: list[Requirement] = []

@@ -1,4 +1,4 @@
-"""How many pods are evicted, and when: limits of one cycle, at a time, by the minute; windows."""
+"""How many pods are evicted, when, and what follows: limits, windows, cool-downs and pauses."""
 
 import re
 from datetime import UTC, tzinfo
@@ -21,10 +21,12 @@ from desched.policy.document.values import (
     text_reader,
 )
 from desched.policy.durations import duration_text
+from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import EvictionLimits, Share
 from desched.policy.wording import quoted
 
 _LIMITS = EvictionLimits()
+_FOLLOW_UP = FollowUpRules()
 _SHARE_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,2})?%$"
 _ALL = 100
 
@@ -58,7 +60,7 @@ _UpTo1000 = Annotated[int, Field(ge=1, le=1000)]
 
 
 class InFlightSection(Section):
-    """The most evictions whose replacement is not yet known to be settled, across cycles."""
+    """The most evictions whose replacement is not settled yet, across cycles."""
 
     total: Annotated[int, Field(ge=1, le=10_000)] | None = optional(
         _LIMITS.in_flight_total, example=10
@@ -67,7 +69,7 @@ class InFlightSection(Section):
     workload: _UpTo1000 | None = optional(example=2)
     """Of one workload. Default: as many as `workload` allows a cycle."""
     destination: _UpTo1000 | None = optional(_LIMITS.in_flight_destination, example=1)
-    """Expected on one node."""
+    """With the replacement expected on one node."""
 
 
 class EvictionLimitsSection(Section):
@@ -87,7 +89,7 @@ class EvictionLimitsSection(Section):
     """Of one workload (Deployment, StatefulSet, …), also as a percentage of its desired
     replicas."""
     in_flight: InFlightSection | None = optional(example={"total": 10})
-    """How many evictions may be under way at a time."""
+    """The most evictions under way at a time."""
     per_minute: _UpTo1000 | None = optional(_LIMITS.per_minute, example=5)
     """The most evictions in a minute, at most 1000."""
     deadline: Annotated[int, lasting(10, 3600)] | None = optional(
@@ -104,7 +106,7 @@ def _start(text: str) -> CronFields:
 
 
 class ActingWindowSection(Section):
-    """A time that comes again and again."""
+    """A recurring time."""
 
     start: Annotated[
         CronFields,
@@ -114,8 +116,8 @@ class ActingWindowSection(Section):
         ),
     ] = Field(examples=["0 22 * * mon-fri"])
     """Cron expression of the times at which it opens: minute, hour, day of month, month, day of
-    week; or a macro such as `@daily`. A start that a change of the clock skips is at the end of the
-    gap, one that comes twice counts once."""
+    week; or a macro such as `@daily`. If a clock change skips a start, the window opens at the end
+    of the gap; a start that occurs twice counts once."""
     duration: Annotated[int, lasting(60, WEEK_SECONDS)] = Field(examples=["4h"])
     """For how long it is open, in elapsed time; from 1m to 168h."""
     time_zone: (
@@ -133,3 +135,64 @@ class ActingWindowSection(Section):
     def window(self) -> ActingWindow:
         """The window as the policy has it."""
         return ActingWindow(self.start, self.duration, self.time_zone or UTC)
+
+
+Span = Annotated[int, lasting(10, WEEK_SECONDS)]
+"""A duration from ten seconds to a week."""
+
+
+class CoolDownSection(Section):
+    """For how long a workload is left alone after one of its pods is evicted."""
+
+    first: Span | None = optional(duration_text(_FOLLOW_UP.cool_down_first_seconds), example="30m")
+    """After an eviction that went well; each failure doubles the time."""
+    longest: Span | None = optional(
+        duration_text(_FOLLOW_UP.cool_down_longest_seconds), example="12h"
+    )
+    """The most; at least `first`."""
+
+
+class NodeCoolDownSection(Section):
+    """When a node that evictions do not relieve is left alone, and for how long."""
+
+    rounds: Annotated[int, Field(ge=1, le=100)] | None = optional(
+        _FOLLOW_UP.node_cool_down_rounds, example=3
+    )
+    """After this number of rounds of evictions in a row that left it overloaded."""
+    first: Span | None = optional(
+        duration_text(_FOLLOW_UP.node_cool_down_first_seconds), example="1h"
+    )
+    """The first time; each further time in a row takes twice as long."""
+    longest: Span | None = optional(
+        duration_text(_FOLLOW_UP.node_cool_down_longest_seconds), example="12h"
+    )
+    """The most; at least `first`."""
+
+
+class PauseSection(Section):
+    """When everything is left alone, and for how long."""
+
+    workloads: Annotated[int, Field(ge=1, le=1000)] | None = optional(
+        _FOLLOW_UP.pause_workloads, example=5
+    )
+    """After evictions of this number of workloads failed …"""
+    within: Span | None = optional(duration_text(_FOLLOW_UP.pause_within_seconds), example="2h")
+    """… within this time."""
+    first: Span | None = optional(duration_text(_FOLLOW_UP.pause_first_seconds), example="1h")
+    """The first time; each further time in a row takes twice as long."""
+    longest: Span | None = optional(duration_text(_FOLLOW_UP.pause_longest_seconds), example="12h")
+    """The most; at least `first`."""
+
+
+class FollowUpSection(Section):
+    """What happens after an eviction. Durations are from 10s to 168h."""
+
+    patience: Span | None = optional(duration_text(_FOLLOW_UP.patience_seconds), example="20m")
+    """How long after the evicted pod's grace period its replacement may take to be Ready; after
+    that the eviction has failed."""
+    cool_down: CoolDownSection | None = optional(example={"first": "30m"})
+    """Workloads that an eviction has disturbed."""
+    node_cool_down: NodeCoolDownSection | None = optional(example={"rounds": 3})
+    """Nodes that evictions do not relieve."""
+    pause: PauseSection | None = optional(example={"workloads": 5, "within": "2h"})
+    """Everything, after evictions of several workloads failed."""

@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from desched.policy.compatibility import EXTENDED, Compatibility
-from desched.policy.document.follow_up import FollowUpSection
 from desched.policy.document.limits import (
     ActingWindowSection,
     CountOrShare,
     EvictionLimitsSection,
+    FollowUpSection,
 )
 from desched.policy.document.metrics import Metrics
 from desched.policy.document.scheduler import SchedulerSection, SteeringMode
@@ -52,7 +52,7 @@ class LoadAwareArgs(PluginArgs):
     """When a node is overloaded, and which of its pods may move."""
 
     compatibility: Compatibility | None = optional(Compatibility.EXTENDED, example="Strict")
-    """`Strict` turns defaults off that other deschedulers lack, for comparisons with them; see
+    """`Strict` turns off the defaults that other deschedulers lack, for comparisons with them; see
     below."""
     use_deviation_thresholds: bool | None = optional(default=False)
     """Read both thresholds as distances in percentage points below and above the mean load of all
@@ -68,39 +68,39 @@ class LoadAwareArgs(PluginArgs):
     """Label selector of the nodes that are looked at, as sources and destinations."""
     evict_local_storage_pods: bool | None = optional(default=False)
     """Whether pods with an emptyDir on disk may move; those with a hostPath move only if an
-    annotation asks for it. As in every key that DefaultEvictor has too, the more protective
-    holds."""
+    annotation requests it. If DefaultEvictor has the same key, the more protective value
+    applies."""
     evict_system_critical_pods: bool | None = optional(default=False)
-    """Whether pods of system-critical priority may move; `priorityThreshold` holds regardless."""
+    """Whether pods of system-critical priority may move; `priorityThreshold` still applies."""
     ignore_pvc_pods: bool | None = optional(default=False)
     """Whether pods with a PersistentVolumeClaim stay."""
     evict_failed_bare_pods: bool | None = optional(default=False)
-    """Accepted; a failed pod makes no load that a move could take away."""
+    """Accepted; a failed pod makes no load that a move could relieve."""
     label_selector: LabelSelectorSection | None = None
     """Only pods with these labels may move."""
     priority_threshold: PriorityThresholdSection | None = None
-    """Pods of this priority and above stay; the lower of both holds."""
+    """Pods of this priority and above stay; the lower one of both plugins applies."""
     node_fit: bool | None = None
     """Accepted; whether a pod fits elsewhere is always checked."""
     evictable_namespaces: EvictableNamespaces | None = None
     """Whose pods may move. Default: those of all namespaces but kube-system, kube-public,
     kube-node-lease and desched-system, which only `include` lets go."""
     evict_single_replica: bool | None = optional(not EXTENDED.single_replicas, example=True)
-    """Whether the only replica of a workload may move, which is then away until its replacement is
-    Ready."""
+    """Whether the only replica of a workload may move. The workload is then unavailable until the
+    replacement is Ready."""
     max_grace_period: Seconds | None = optional(
         duration_text(EXTENDED.max_grace_period_seconds), example="30m"
     )
     """Pods with a longer `terminationGracePeriodSeconds` stay."""
     understood_owner_kinds: tuple[OwnerKind, ...] | None = optional(example=["argoproj.io/Rollout"])
-    """Further kinds of controllers, as group and kind, that replace an evicted pod by a new one
+    """Further kinds of controllers, as group and kind, that replace an evicted pod with a new one
     elsewhere. Their pods move only within a PodDisruptionBudget."""
     metrics: Metrics
     """Where load comes from."""
     duration: Seconds | None = optional(duration_text(DEFAULT_WINDOW_SECONDS))
-    """One window for CPU and memory, where `windows` does not say otherwise."""
+    """One window for CPU and memory, unless `windows` sets others."""
     windows: Windows | None = optional(example={"cpu": ["5m", "15m"]})
-    """Over which times load is measured, by resource."""
+    """The times over which load is measured, by resource."""
     sustained_for: Seconds | None = optional(
         duration_text(EXTENDED.sustained_seconds), example="15m"
     )
@@ -109,14 +109,14 @@ class LoadAwareArgs(PluginArgs):
     destination_windows: DestinationWindows | None = optional(
         example={"cpu": [{"window": "1h", "statistic": "p95"}]}
     )
-    """By which longer times destinations are judged as well, such as the 95th percentile of an hour
-    for hourly batch. Costs queries over that time; a recording rule (`metrics.queries`) spares
-    them."""
+    """Longer times by which destinations are judged as well, such as the 95th percentile of an hour
+    for hourly batch jobs. They cost queries over that time, unless a recording rule provides the
+    values (`metrics.queries`)."""
     node_pools: tuple[NodePoolSection, ...] | None = optional(
         example=[{"name": "batch", "nodeSelector": "pool=batch", "targetThresholds": {"cpu": 90}}]
     )
-    """Groups of nodes with thresholds of their own; the first that matches a node has it, and a
-    node that none matches has the thresholds above."""
+    """Groups of nodes with thresholds of their own. A node belongs to the first pool that matches
+    it; a node that matches none has the thresholds above."""
     deviation_floor: Percent | None = optional(EXTENDED.deviation_floor, example=40)
     """With `useDeviationThresholds`: no node whose load is below this percentage is overloaded,
     however idle the others are."""
@@ -131,12 +131,12 @@ class LoadAwareArgs(PluginArgs):
     blackout_windows: tuple[ActingWindowSection, ...] | None = optional(
         example=[{"start": "0 8 24 12 *", "duration": "72h"}]
     )
-    """No pod is evicted while one of these windows is open, maintenance or not."""
+    """No pod is evicted while one of these windows is open, not even in a maintenance window."""
     follow_up: FollowUpSection | None = optional(
         example={"patience": "20m", "coolDown": {"first": "30m"}}
     )
-    """What happens after evictions: how long their replacements may take, and what is left alone
-    for a while when they went wrong."""
+    """What happens after evictions: how long replacements may take, and what is left alone for a
+    while after failures."""
     stop_margin: Percent | None = optional(EXTENDED.stop_margin, example=4)
     """Percentage points under the target at which relief of a node ends. The default is half of the
     target where that is less."""
@@ -146,16 +146,16 @@ class LoadAwareArgs(PluginArgs):
     max_landing_risk: Annotated[float, Field(ge=0, le=1)] | None = optional(
         EXTENDED.max_landing_risk, example=0.3
     )
-    """Pods stay whose replacement would, with a higher probability than this (0 to 1), land on a
-    node that it must not: the same one, one that it would overload, or one whose load is not
-    known."""
+    """The highest bearable probability, from 0 to 1, that a pod's replacement lands badly: on the
+    same node, on one that it would overload, or on one whose load is not known. Above it the pod
+    stays."""
     scheduler: SchedulerSection | None = optional(example={"strategy": "MostAllocated"})
     """How kube-scheduler is configured here, for the forecast of landings."""
     steering: SteeringMode | None = optional(Steering.OFF.value, example="WhenNeeded")
     """When nodes get the soft taint `desched.io/overloaded` (PreferNoSchedule), which the scheduler
-    avoids as long as there is another place. `WhenNeeded`: the fewest nodes that keep a replacement
-    from landing badly, until what became of it is known. `Always`: overloaded nodes too, as long as
-    they are. Needs the right to patch nodes."""
+    avoids while another node fits. `WhenNeeded`: the fewest nodes that keep a replacement from
+    landing badly, until its landing is known. `Always`: also each overloaded node. Requires the
+    right to patch nodes."""
     steering_max_nodes: CountOrShare | None = optional(
         f"{MOST_STEERED_NODES.ratio:.0%}", example="10%"
     )

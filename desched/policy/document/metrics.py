@@ -1,4 +1,4 @@
-"""The part of LoadAware's arguments that says where load comes from."""
+"""The part of LoadAware's arguments that defines where load comes from."""
 
 from typing import Annotated, Literal
 
@@ -54,12 +54,12 @@ class Queries(Section):
         example="quantile_over_time(0.95, node:cpu_utilisation:ratio[{window}])",
         alias="nodeCPUDestination",
     )
-    """CPU by which a destination is judged, as a share of capacity, for one window in
-    `destinationWindows`; such as a recorded percentile."""
+    """CPU use by which a destination is judged, as a share of capacity, for one window in
+    `destinationWindows`; for example a recorded percentile."""
     node_memory_destination: Query | None = optional(
         example="quantile_over_time(0.95, node:memory_utilisation:ratio[{window}])"
     )
-    """Memory by which a destination is judged, as `nodeCPUDestination`."""
+    """Memory use by which a destination is judged, like `nodeCPUDestination`."""
 
 
 class Metrics(Section):
@@ -74,12 +74,12 @@ class Metrics(Section):
     address: str | None = optional(
         example="http://prometheus-server.kube-system.svc.cluster.local:80"
     )
-    """URL of Prometheus, or of what speaks its API (Thanos, Mimir, …). May be left out where
-    `--prometheus-url` gives it. Credentials never belong here."""
+    """URL of Prometheus, or of a server with the same API (Thanos, Mimir, …). Optional if
+    `--prometheus-url` sets it. Never put credentials here."""
     queries: Queries | None = optional(
         example={"nodeCPU": "avg_over_time(node:cpu_utilisation:ratio[{window}])"}
     )
     """Own PromQL in place of built-in queries."""
     matchers: dict[str, str] | None = optional(example={"cluster": "prod-eu1"})
-    """Labels and their values, put into every built-in query; needed where one Prometheus holds
+    """Labels and their values, added to every built-in query; required if one Prometheus holds
     several clusters."""

@@ -7,8 +7,8 @@ from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
 
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.load_aware import LoadAwareArgs
-from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE, UpstreamPlugin
-from desched.policy.document.values import Count, Section, SelectorText, refusal
+from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE, UPSTREAM_PLUGINS
+from desched.policy.document.values import Count, Form, Section, SelectorText, refusal
 from desched.policy.wording import did_you_mean, quoted
 
 API_VERSION = "descheduler/v1alpha2"
@@ -70,9 +70,9 @@ class Plugins(Section):
     """Another spelling of `preevictionfilter`."""
 
 
-def _upstream_plugin(value: object) -> UpstreamPlugin:
-    if isinstance(value, str) and value in set(UpstreamPlugin):
-        return UpstreamPlugin(value)
+def _upstream_plugin(value: object) -> object:
+    if isinstance(value, str) and value in UPSTREAM_PLUGINS:
+        return value
     known = (LOAD_AWARE, DEFAULT_EVICTOR)
     raise refusal(
         f"found {quoted(value)}, which is no plugin that desched has; "
@@ -101,7 +101,7 @@ class DefaultEvictorConfig(Section):
 class UpstreamPluginConfig(Section):
     """The configuration of a plugin that desched does not run; it has no effect."""
 
-    name: Annotated[UpstreamPlugin, BeforeValidator(_upstream_plugin)]
+    name: Annotated[str, Form(_upstream_plugin, {"type": "string", "enum": list(UPSTREAM_PLUGINS)})]
     """The plugin."""
     args: dict[str, Any] | None = None
     """Not read."""
@@ -147,12 +147,12 @@ class DeschedulerPolicy(Section):
     node_selector: SelectorText | None = None
     """Label selector of the nodes that are looked at, as sources and destinations."""
     max_no_of_pods_to_evict_per_node: Count | None = None
-    """The most evictions from one node in one cycle. Where `evictionLimits` says so too, the
-    smaller holds, also in the two that follow."""
+    """The most evictions from one node in one cycle. If `evictionLimits` sets the limit too, the
+    smaller applies; so for the next two keys."""
     max_no_of_pods_to_evict_per_namespace: Count | None = None
     """The most evictions from one namespace in one cycle."""
     max_no_of_pods_to_evict_total: Count | None = None
     """The most evictions in one cycle."""
     profiles: tuple[Profile, ...]
     """Profiles; at least one of them enables LoadAware. Several, with different `nodeSelector`, are
-    pools of nodes: the first that selects a node has it."""
+    pools of nodes; a node belongs to the first that selects it."""

@@ -1,4 +1,4 @@
-"""The sections of the policy document: which keys each has, and where it stands."""
+"""The sections of the policy document: which keys each has, and where it belongs."""
 
 from collections.abc import Iterator
 from typing import get_args
@@ -28,7 +28,7 @@ def sections_below(annotation: object) -> Iterator[type[Section]]:
 
 
 def sections_at(location: tuple[str | int, ...]) -> tuple[type[Section], ...]:
-    """The sections that may stand at a location of pydantic's.
+    """The sections that are possible at a location of pydantic's.
 
     Such a location names, besides keys and indices, which of several alternatives was chosen.
     """
@@ -49,7 +49,7 @@ def sections_at(location: tuple[str | int, ...]) -> tuple[type[Section], ...]:
 def all_sections(
     section: type[Section] = DeschedulerPolicy, place: str = "the policy itself"
 ) -> Iterator[tuple[str, type[Section]]]:
-    """Every section with the place where it stands, in the order of the document."""
+    """Every section with its place, in the order of the document."""
     yield place, section
     for key, field in keys(section).items():
         for below in sections_below(field.annotation):

@@ -1,4 +1,4 @@
-"""The parts of LoadAware's arguments that say when a node is overloaded, and over which times."""
+"""The parts of LoadAware's arguments that define when a node is overloaded."""
 
 import re
 from typing import Annotated
@@ -43,7 +43,7 @@ WindowList = Annotated[
 
 
 class Windows(Section):
-    """Over which times load is measured; a node is overloaded only if it is in all of them."""
+    """The times over which load is measured; a node is overloaded only if it is in all of them."""
 
     cpu: WindowList | None = optional(example=["5m", "15m"])
     """Windows for CPU, one or several. Default: `duration`."""
@@ -68,7 +68,7 @@ class DestinationWindowSection(Section):
     statistic: Annotated[
         str, Form(_statistic, {"type": "string", "pattern": "^(max|avg|p[1-9][0-9]?)$"})
     ] = Field("p95", examples=["max"])
-    """What counts of the means over the shortest window within that time: `max`, `avg` or a
+    """How the means over the shortest window within that time are combined: `max`, `avg` or a
     percentile such as `p95`."""
 
 
@@ -76,7 +76,7 @@ _Several = tuple[DestinationWindowSection, ...]
 
 
 class DestinationWindows(Section):
-    """By which longer times destinations are judged beside `windows`; sources never are."""
+    """Longer times by which destinations, never sources, are judged beside `windows`."""
 
     cpu: _Several | None = optional(example=[{"window": "1h", "statistic": "p95"}])
     """For CPU."""
@@ -85,15 +85,15 @@ class DestinationWindows(Section):
 
 
 class NodePoolSection(Section):
-    """Nodes with thresholds of their own, which are compared with each other only.
+    """Nodes with thresholds of their own, compared only with each other.
 
-    What a pool does not set it has from LoadAware.
+    A pool takes from LoadAware what it does not set.
     """
 
     name: str = Field(min_length=1, examples=["batch"])
-    """What reports call the pool."""
+    """The pool's name in reports."""
     node_selector: SelectorText = Field(examples=["pool=batch"])
-    """Label selector of its nodes; the first pool that matches has a node."""
+    """Label selector of its nodes; a node belongs to the first pool that matches."""
     thresholds: ResourcePercentages | None = optional(example={"cpu": 40})
     """As `thresholds`, for the same resources."""
     target_thresholds: ResourcePercentages | None = optional(example={"cpu": 90})

@@ -1,52 +1,42 @@
 """Plugins and keys of other deschedulers, with advice for their users."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 LOAD_AWARE = "LoadAware"
 DEFAULT_EVICTOR = "DefaultEvictor"
 
 _SIGS = "kubernetes-sigs/descheduler"
 _KOORDINATOR = "Koordinator's descheduler"
-_SIGS_AND_VOLCANO = "kubernetes-sigs/descheduler and Volcano's descheduler"
 
-
-class UpstreamPlugin(StrEnum):
-    """A plugin that another descheduler runs and desched does not."""
-
-    LOW_NODE_UTILIZATION = "LowNodeUtilization"
-    HIGH_NODE_UTILIZATION = "HighNodeUtilization"
-    REMOVE_DUPLICATES = "RemoveDuplicates"
-    REMOVE_FAILED_PODS = "RemoveFailedPods"
-    POD_LIFE_TIME = "PodLifeTime"
-    TOO_MANY_RESTARTS = "RemovePodsHavingTooManyRestarts"
-    INTER_POD_ANTI_AFFINITY = "RemovePodsViolatingInterPodAntiAffinity"
-    NODE_AFFINITY = "RemovePodsViolatingNodeAffinity"
-    NODE_TAINTS = "RemovePodsViolatingNodeTaints"
-    TOPOLOGY_SPREAD = "RemovePodsViolatingTopologySpreadConstraint"
-    LOW_NODE_LOAD = "LowNodeLoad"
-    MIGRATION_CONTROLLER = "MigrationController"
-    CUSTOM_PRIORITY = "CustomPriority"
-    FRAGMENTATION_AWARE = "FragmentationAware"
-    SCALE_DOWN_BIN_PACK = "ScaleDownBinPack"
-
-    @property
-    def run_by(self) -> str:
-        """The descheduler that runs it."""
-        return _KOORDINATOR if self in _OF_KOORDINATOR else _SIGS_AND_VOLCANO
-
-
-_OF_KOORDINATOR = frozenset(
-    {
-        UpstreamPlugin.LOW_NODE_LOAD,
-        UpstreamPlugin.MIGRATION_CONTROLLER,
-        UpstreamPlugin.CUSTOM_PRIORITY,
-        UpstreamPlugin.FRAGMENTATION_AWARE,
-        UpstreamPlugin.SCALE_DOWN_BIN_PACK,
-    }
-)
-
-COUNTERPARTS = frozenset({UpstreamPlugin.LOW_NODE_UTILIZATION, UpstreamPlugin.LOW_NODE_LOAD})
+UPSTREAM_PLUGINS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "LowNodeUtilization",
+            "HighNodeUtilization",
+            "RemoveDuplicates",
+            "RemoveFailedPods",
+            "PodLifeTime",
+            "RemovePodsHavingTooManyRestarts",
+            "RemovePodsViolatingInterPodAntiAffinity",
+            "RemovePodsViolatingNodeAffinity",
+            "RemovePodsViolatingNodeTaints",
+            "RemovePodsViolatingTopologySpreadConstraint",
+        ),
+        f"{_SIGS} and Volcano's descheduler",
+    ),
+    **dict.fromkeys(
+        (
+            "LowNodeLoad",
+            "MigrationController",
+            "CustomPriority",
+            "FragmentationAware",
+            "ScaleDownBinPack",
+        ),
+        _KOORDINATOR,
+    ),
+}
+"""Plugins that other deschedulers run and desched does not, with who runs them."""
+COUNTERPARTS = frozenset({"LowNodeUtilization", "LowNodeLoad"})
 """What LoadAware does in their place."""
 
 _FROM_PROMETHEUS = (

@@ -177,7 +177,7 @@ class MatchExpression(Section):
     """Values for `In` and `NotIn`; none for the other two."""
 
     def requirement(self) -> Requirement:
-        """The condition as the model knows it.
+        """The condition as a value of the model.
 
         Raises:
             ValueError: operator and values do not go together; the text is a sentence.
@@ -206,7 +206,7 @@ class LabelSelectorSection(Section):
         return self
 
     def selector(self) -> LabelSelector:
-        """The selector as the model knows it."""
+        """The selector as a value of the model."""
         equal = [
             Requirement(check_label_key(key), Operator.IN, (check_label_value(value),))
             for key, value in sorted((self.match_labels or {}).items())
@@ -216,7 +216,7 @@ class LabelSelectorSection(Section):
 
 
 class PriorityThresholdSection(Section):
-    """From which priority on pods stay."""
+    """The priority from which pods stay."""
 
     value: Annotated[int, Field(ge=-(2**31), le=HIGHEST_PRIORITY_THRESHOLD)] | None = None
     """Pods of this priority and above stay; pods strictly below may move. At most 2000000000."""
@@ -234,7 +234,7 @@ class PluginArgs(Section):
 
 
 def one_or_many(value: Any) -> Any:
-    """A single text stands for a list of one."""
+    """Reads a single text as a list of one."""
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, list) else value

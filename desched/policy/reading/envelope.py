@@ -43,9 +43,8 @@ def _mapping(document: YamlDocument) -> Mapping[str, object]:
     if isinstance(document.value, dict):
         return document.value
     found = "a list" if isinstance(document.value, list) else "a single value"
-    raise complaint(
-        document.source,
-        document.line_of(()),
+    raise document.complaint(
+        (),
         f"this is not a policy but {found}; it must be a mapping that begins with "
         f"apiVersion: {API_VERSION} and kind: {KIND}.",
     )
@@ -78,9 +77,8 @@ def _unwrap(document: YamlDocument) -> tuple[YamlDocument, KeyPath]:
     key = _policy_key(data)
     text = data.get(key) if isinstance(data, dict) else None
     if not isinstance(text, str) or not text.strip():
-        raise complaint(
-            document.source,
-            document.line_of(("data",)),
+        raise document.complaint(
+            ("data",),
             f'data: the ConfigMap has no text under the key "{POLICY_KEY}"; put the policy there.',
         )
     path: KeyPath = ("data", str(key))
@@ -91,12 +89,9 @@ def _unwrap(document: YamlDocument) -> tuple[YamlDocument, KeyPath]:
         keeps_lines=path in document.texts,
     )
     if len(inner) != 1:
-        raise complaint(
-            document.source,
-            document.line_of(path),
-            f"data.{key}: found {len(inner)} documents; exactly one policy must be here.",
+        raise document.complaint(
+            path, f"data.{key}: found {len(inner)} documents; exactly one policy must be here."
         )
-    _mapping(inner[0])
     return inner[0], ((CCE_KEY,) if CCE_KEY in _mapping(inner[0]) else ())
 
 
@@ -121,7 +116,7 @@ def _check_kind(document: YamlDocument) -> None:
     elif kind != KIND:
         key, problem = "kind", f"{_found(kind)}; {want}."
     if problem:
-        raise complaint(document.source, document.line_of((key,)), f"{key}: {problem}")
+        raise document.complaint((key,), f"{key}: {problem}")
 
 
 def _found(value: object) -> str:

@@ -74,7 +74,7 @@ class Locator(msgspec.Struct, frozen=True):
         )
 
     def place(self, path: KeyPath) -> str:
-        """Where a key stands, as `FILE:LINE: key.path`."""
+        """The place of a key, as `FILE:LINE: key.path`."""
         return f"{self.document.source}:{self._line(path)}: {key_path(path)}"
 
     def _line(self, path: KeyPath) -> int:
@@ -100,13 +100,13 @@ def schema_problems(error: ValidationError, value: object) -> tuple[Problem, ...
 
 
 def _is_meant(missing: KeyPath, misspelt: Iterable[tuple[KeyPath, str]]) -> bool:
-    """Whether a key is missing only because it is misspelt, which is said already."""
+    """Whether a key is missing only because it is misspelt, which is reported already."""
     section, ending = missing[:-1], did_you_mean(missing[-1], [str(missing[-1])])
     return any(where == section and text.endswith(ending) for where, text in misspelt)
 
 
 def _path_in(value: object, location: KeyPath) -> KeyPath:
-    """The location without the steps that stand in no document: which alternative was chosen."""
+    """The location without the steps that are in no document: which alternative was chosen."""
     path: list[str | int] = []
     for position, part in enumerate(location, start=1):
         if isinstance(value, list) and isinstance(part, int) and part < len(value):

@@ -1,6 +1,7 @@
 """YAML text as plain values, with the line of every key: what error messages point to.
 
-Only what JSON can say is understood: no tags, no merge keys, no dates. Keys are texts as written.
+Only what JSON can express is understood: no tags, no merge keys, no dates. Keys are texts as
+written.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ KeyPath = tuple[str | int, ...]
 
 
 def complaint(source: str, line: int, text: str) -> ConfigurationError:
-    """The error that says where in a file something is wrong, on one line."""
+    """An error with its place in the file, on one line."""
     return ConfigurationError(f"{source}:{line}: {on_one_line(text)}")
 
 
@@ -43,10 +44,14 @@ class YamlDocument(msgspec.Struct, frozen=True):
     texts: Mapping[KeyPath, int]
 
     def line_of(self, path: KeyPath) -> int:
-        """The line of the key, or of its closest parent that stands in the document."""
+        """The line of the key, or of its closest parent that is in the document."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
+
+    def complaint(self, path: KeyPath, text: str) -> ConfigurationError:
+        """An error with the place of the key."""
+        return complaint(self.source, self.line_of(path), text)
 
 
 def read_documents(
@@ -61,7 +66,7 @@ def read_documents(
         keeps_lines: whether a line of the text is one of the file; not so in a quoted text.
 
     Raises:
-        ConfigurationError: it is too large, not YAML, or more than JSON could say.
+        ConfigurationError: it is too large, not YAML, or more than JSON could express.
     """
     if len(text.encode(errors="replace")) > LARGEST_TEXT:
         raise complaint(
@@ -155,7 +160,7 @@ class _Reader:
             if key.value in found:
                 raise self._refuse(
                     key,
-                    f'the key "{key.value}" stands here a second time, the first is in line '
+                    f'the key "{key.value}" is repeated, the first is in line '
                     f"{self._lines[child]}; remove one of them.",
                 )
             self._lines[child] = self._line(key)

@@ -4,8 +4,7 @@ from typing import Any
 
 import msgspec
 
-from desched.policy.document.follow_up import FollowUpSection
-from desched.policy.document.limits import EvictionLimitsSection, InFlightSection
+from desched.policy.document.limits import EvictionLimitsSection, FollowUpSection, InFlightSection
 from desched.policy.document.root import DeschedulerPolicy
 from desched.policy.document.values import written
 from desched.policy.durations import duration_text

@@ -21,7 +21,7 @@ from desched.policy.document.upstream_plugins import (
     COUNTERPARTS,
     DEFAULT_EVICTOR,
     LOAD_AWARE,
-    UpstreamPlugin,
+    UPSTREAM_PLUGINS,
 )
 from desched.policy.document.values import written
 from desched.policy.reading.problems import Notes
@@ -49,7 +49,7 @@ class ChosenProfile(msgspec.Struct, frozen=True):
 
     @property
     def defaults(self) -> Defaults:
-        """The defaults, replaced by what LoadAware's args say; margins and limits excepted."""
+        """The defaults, replaced by the values of LoadAware's args; margins and limits excepted."""
         args = self.load_aware
         evicts = args.evict_single_replica
         given = written(
@@ -111,25 +111,20 @@ def _check_plugins(profile: Profile, notes: Notes) -> None:
                 at.warn("DefaultEvictor's protections hold all the same.", "disabled", index)
     for index, config in enumerate(profile.plugin_config or ()):
         if isinstance(config, UpstreamPluginConfig):
-            notes.warn(
-                f"{config.name} is a plugin of {config.name.run_by}; its configuration has no "
-                "effect here.",
-                "pluginConfig",
-                index,
-            )
+            runs = UPSTREAM_PLUGINS[config.name]
+            text = f"{config.name} is a plugin of {runs}; its configuration has no effect here."
+            notes.warn(text, "pluginConfig", index)
 
 
 def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
     """Why a plugin cannot be enabled here, empty if it can."""
-    if name in set(UpstreamPlugin):
+    if name in UPSTREAM_PLUGINS:
         advice = (
-            "; its counterpart here is LoadAware, so enable that instead, as "
-            "policies/cautious.yaml does."
-            if name in COUNTERPARTS
-            else ", which can run it beside desched; desched runs LoadAware only, so remove it "
-            "here."
+            ", which can run it beside desched; desched runs LoadAware only, so remove it here."
         )
-        return f"{name} is a plugin of {UpstreamPlugin(name).run_by}{advice}"
+        if name in COUNTERPARTS:
+            advice = "; enable its counterpart here, LoadAware, as policies/cautious.yaml does."
+        return f"{name} is a plugin of {UPSTREAM_PLUGINS[name]}{advice}"
     if name not in _ACTS_AT:
         return (
             f"found {quoted(name)}, which is no plugin that desched has; allowed are "

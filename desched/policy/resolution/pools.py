@@ -66,7 +66,7 @@ def _check_alike(profile: ChosenProfile, first: ChosenProfile) -> None:
             notes.refuse(f"differs {_MAY_DIFFER}", key)
     if args.node_pools:
         notes.refuse(
-            "cannot stand beside a second LoadAware entry; write all pools here, or none.",
+            "cannot be combined with a second LoadAware entry; write all pools here, or none.",
             "nodePools",
         )
     resources = first.load_aware.target_thresholds.model_fields_set
@@ -105,7 +105,7 @@ def _check_resources(pool: NodePoolSection, args: LoadAwareArgs, notes: Notes) -
             if own is not None and resource.value in own.model_fields_set - watched:
                 notes.refuse(
                     f"has no effect, because LoadAware's own targetThresholds has no "
-                    f"{resource.value}; add it there, for a pool only changes numbers.",
+                    f"{resource.value}; add it there, because a pool only changes numbers.",
                     key,
                     resource.value,
                 )

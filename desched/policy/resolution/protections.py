@@ -1,6 +1,6 @@
-"""Which pods the policy protects: what LoadAware and DefaultEvictor say together.
+"""Which pods the policy protects, by LoadAware and DefaultEvictor together.
 
-Where both speak of the same pods, the more protective wins.
+If both have a key for the same pods, the more protective value applies.
 """
 
 from pydantic.alias_generators import to_camel
@@ -37,7 +37,7 @@ _OTHER_THAN_EXPECTED = (
     (
         "evict_local_storage_pods",
         DefaultProtection.LOCAL_STORAGE,
-        "lets pods with an emptyDir go; those with a hostPath move only if an annotation asks.",
+        "lets pods with an emptyDir move; those with a hostPath need an annotation as well.",
     ),
     (
         "evict_failed_bare_pods",
@@ -66,7 +66,7 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
     classes = _storage_classes(switches, profile.evictor_notes)
 
     def protected(name: str, protection: DefaultProtection) -> bool:
-        """Whether the pods stay: unless a plugin says evict and none says not to."""
+        """Whether the pods stay: unless one plugin allows their eviction and none forbids it."""
         evict = (getattr(args, name), getattr(evictor, name))
         disabled = protection in (switches.default_disabled or ())
         return False in evict or not (True in evict or disabled)
@@ -114,7 +114,7 @@ def _check_forms(evictor: DefaultEvictorArgs, switches: PodProtections, notes: N
     ):
         for index, name in enumerate(listed):
             if name in listed[:index]:
-                notes.refuse(f"{name} stands here twice; remove one.", "podProtections", key, index)
+                notes.refuse(f"{name} is listed twice; remove one.", "podProtections", key, index)
 
 
 def _warn_of_other_effects(profile: ChosenProfile, switches: PodProtections) -> None:

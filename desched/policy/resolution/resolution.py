@@ -38,9 +38,9 @@ _INERT_ELSEWHERE = (
 
 
 def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes) -> Policy | None:
-    """The policy that the document stands for.
+    """The policy that the document defines.
 
-    None, with the reasons in `notes.problems`, where it does not stand for one.
+    None, with the reasons in `notes.problems`, if it defines none.
     """
     profiles = choose_profiles(document, notes)
     if not profiles:

@@ -58,7 +58,7 @@ def test_more_than_a_megabyte_is_refused() -> None:
 
 
 def test_a_key_that_stands_there_twice_is_named_with_both_lines() -> None:
-    assert "a second time, the first is in line 1" in refusal("kind: a\nkind: b\n")
+    assert "is repeated, the first is in line 1" in refusal("kind: a\nkind: b\n")
 
 
 def test_terminal_escapes_are_spelt_out() -> None:

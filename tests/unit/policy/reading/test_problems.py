@@ -2,7 +2,7 @@
 
 import pytest
 
-from desched.policy.document.upstream_plugins import COUNTERPARTS, UpstreamPlugin
+from desched.policy.document.upstream_plugins import COUNTERPARTS, UPSTREAM_PLUGINS
 from tests.unit.policy.published import PUBLISHED, PUBLISHED_TEXT, REMOVED, published, refusal
 
 ARGS = "profiles[0].pluginConfig[1].args"
@@ -286,7 +286,7 @@ EVICTOR_CASES = {
             "ignorePvcPods": REMOVED,
             "podProtections": {"extraEnabled": ["PodsWithPVC", "PodsWithPVC"]},
         },
-        f"{EVICTOR}.podProtections.extraEnabled[1]: PodsWithPVC stands here twice",
+        f"{EVICTOR}.podProtections.extraEnabled[1]: PodsWithPVC is listed twice",
     ),
     "a storage class without a name": (
         {
@@ -402,22 +402,24 @@ def test_a_mistake_around_the_profiles_gets_its_own_sentence(case):
 @pytest.mark.parametrize("plugin", sorted(COUNTERPARTS))
 def test_a_plugin_that_load_aware_stands_in_for_is_refused_with_that(plugin):
     text = refusal(profile(plugins={"balance": {"enabled": [plugin]}}))
-    assert f"{plugin} is a plugin of {plugin.run_by}; its counterpart here is LoadAware" in text
+    assert (
+        f"{plugin} is a plugin of {UPSTREAM_PLUGINS[plugin]}; enable its counterpart here" in text
+    )
     assert "policies/cautious.yaml" in text
 
 
-@pytest.mark.parametrize("plugin", sorted(set(UpstreamPlugin) - COUNTERPARTS))
+@pytest.mark.parametrize("plugin", sorted(UPSTREAM_PLUGINS.keys() - COUNTERPARTS))
 def test_an_enabled_plugin_of_others_is_refused_with_the_name_of_who_runs_it(plugin):
     text = refusal(profile(plugins={"balance": {"enabled": ["LoadAware", {"name": plugin}]}}))
     assert (
-        f"profiles[0].plugins.balance.enabled[1]: {plugin} is a plugin of {plugin.run_by}, which "
-        "can run it beside desched; desched runs LoadAware only"
+        f"profiles[0].plugins.balance.enabled[1]: {plugin} is a plugin of "
+        f"{UPSTREAM_PLUGINS[plugin]}, which can run it beside desched; desched runs LoadAware only"
     ) in text
 
 
 def test_each_plugin_of_others_is_put_down_to_those_who_have_it():
-    assert UpstreamPlugin.LOW_NODE_LOAD.run_by == "Koordinator's descheduler"
-    assert "Volcano" in UpstreamPlugin.LOW_NODE_UTILIZATION.run_by
+    assert UPSTREAM_PLUGINS["LowNodeLoad"] == "Koordinator's descheduler"
+    assert "Volcano" in UPSTREAM_PLUGINS["LowNodeUtilization"]
 
 
 def test_all_mistakes_are_listed_each_with_its_own_line_in_the_outer_file():

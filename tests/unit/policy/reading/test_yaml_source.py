@@ -66,7 +66,7 @@ LAUGHS = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".join(
 )
 
 REFUSED = {
-    "a: 1\nb: 2\na: 3": 'f:3: the key "a" stands here a second time, the first is in line 1',
+    "a: 1\nb: 2\na: 3": 'f:3: the key "a" is repeated, the first is in line 1',
     "a: [": "f:1: this is not valid YAML",
     "a: b: c": "f:1: this is not valid YAML: mapping values are not allowed here.",
     "a: \x00": "f:1: this is not valid YAML: special characters are not allowed.",

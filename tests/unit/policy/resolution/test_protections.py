@@ -177,7 +177,7 @@ def test_daemon_set_pods_never_move_and_warnings_say_so():
     ids=["LoadAware", "DefaultEvictor", "podProtections"],
 )
 def test_opening_local_storage_does_not_open_host_paths_and_a_warning_says_so(changes):
-    assert "those with a hostPath move only if an annotation asks" in warnings(**changes)
+    assert "those with a hostPath need an annotation as well" in warnings(**changes)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ def test_a_pool_has_the_windows_of_load_aware():
             [{**BATCH, "targetThresholds": {"pods": 90}}],
             (
                 f"{PATH}.nodePools[0].targetThresholds.pods: has no effect, because LoadAware's "
-                "own targetThresholds has no pods; add it there, for a pool only changes numbers."
+                "own targetThresholds has no pods; add it there, because a pool only changes "
+                "numbers."
             ),
         ),
         (
@@ -183,7 +184,7 @@ def test_the_last_of_several_entries_may_be_for_all_other_nodes():
         ),
         (
             [load_aware_entry("a", 80), load_aware_entry("b", 80, nodePools=[BATCH])],
-            "pluginConfig[2].args.nodePools: cannot stand beside a second LoadAware entry",
+            "pluginConfig[2].args.nodePools: cannot be combined with a second LoadAware entry",
         ),
         (
             [
