@@ -166,7 +166,7 @@ def fields_of(struct: type, prefix: str = "") -> Iterator[str]:
         yield path
         inner = f"{path}[]." if typing.get_origin(hint) is tuple else f"{path}."
         for kind in types_in(hint):
-            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not PodRef:
                 yield from fields_of(kind, inner)
 
 
