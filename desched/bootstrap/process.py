@@ -75,9 +75,8 @@ class Process(NamedTuple):
         """
         store = state_store(self.settings, self.kubernetes, self.seconds_left)
         afresh = State(since=self.clock.now() if self.settings.loops else None)
-        return StateKeeper(
-            store, self.clock, self.intent.mode, afresh, self.may_act, self.metrics.state_problem
-        )
+        may_write = self.may_act if self.intent.mode is Mode.EVICT else None
+        return StateKeeper(store, self.clock, afresh, may_write, self.metrics.state_problem)
 
     def may_act(self) -> bool:
         """Whether a write may begin now."""

@@ -132,7 +132,7 @@ class Story:
         world = mortal_world(world, life.fate)
         store = mortal(SimulatedStateStore(self.witness), "state", life.fate)
         afresh = State(since=self._simulation.clock.now())
-        state = StateKeeper(store, world.clock, Mode.EVICT, afresh)
+        state = StateKeeper(store, world.clock, afresh, lambda: True)
         info = CycleInfo(0, Mode.EVICT, "simulated", "", 2 * INTERVAL_SECONDS)
         return CycleRunner(world, PolicyFile(lambda: LoadedPolicy(self._by, ())), state, info)
 

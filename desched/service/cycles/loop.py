@@ -1,4 +1,4 @@
-"""Runs cycles by a schedule until asked to stop, whatever happens in one of them."""
+"""Runs cycles on a schedule until the process stops, even if some of them fail."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +19,7 @@ from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, Skipp
 
 HEARTBEAT_SECONDS = 5
 LATE_TICK_SECONDS = 30
-"""A tick that comes later than this (the machine slept) is missed; the next one does its work."""
+"""A tick that is later than this, for example after a suspend, is skipped."""
 
 _CYCLE = "cycle"
 _SKIPPED = {
@@ -27,17 +27,17 @@ _SKIPPED = {
     EVENT_JOB_MISSED: SkippedTick.MISSED,
 }
 _WAKE_UP_SECONDS = 1.0
-"""A signal that the kernel hands to another thread is seen when the main thread wakes up."""
+"""A signal that another thread receives takes effect when the main thread wakes up."""
 
 _log = structlog.get_logger(__name__)
 
 
 class ServiceLoop:
-    """The first cycle at once, then one per tick, never two at a time.
+    """Runs the first cycle at once, then one per tick, never two at a time.
 
-    `run_cycle` is what a tick does. A cycle that cannot observe, or that fails by a bug, is logged
-    and counted, and the loop goes on. A configuration with which no cycle has ever run ends it.
-    With a `leadership` only the replica that may act runs cycles, the first as soon as it may.
+    If a cycle cannot observe or fails by a bug, the loop logs and counts it and continues. An
+    invalid configuration ends the loop unless a cycle has succeeded before. With `leadership`, only
+    the replica that may act runs cycles, the first as soon as it may.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class ServiceLoop:
         self._cycles = 0
 
     def run(self) -> None:
-        """Run until the clock is told to stop, and let the running cycle end.
+        """Run until the clock stops, and let the current cycle end.
 
         Raises:
-            ConfigurationError: the first cycle found that a person has to change something.
+            ConfigurationError: the first cycle found that a person must change something.
         """
         scheduler = BackgroundScheduler(
             timezone="UTC",
@@ -78,7 +78,7 @@ class ServiceLoop:
         heartbeat = IntervalTrigger(seconds=HEARTBEAT_SECONDS, timezone="UTC")
         scheduler.add_job(self._heartbeat, heartbeat)
         if self._leadership is not None:
-            self._leadership.on_change(lambda change: self._begin_at_once(scheduler, change))
+            self._leadership.on_change(lambda change: self._start_at_once(scheduler, change))
         first = self._clock.now()
         scheduler.add_job(self.tick, self._schedule.trigger, id=_CYCLE, next_run_time=first)
         while not self._clock.wait(_WAKE_UP_SECONDS):
@@ -88,7 +88,7 @@ class ServiceLoop:
             raise self._refused
 
     def tick(self) -> None:
-        """Run one cycle; whatever is wrong with it, the next one gets its chance."""
+        """Run one cycle; its failure does not prevent the next one."""
         if self._leadership is not None and not self._leadership.may_act():
             _log.debug("cycle.left_to_leader", holder=self._leadership.holder)
             return
@@ -118,14 +118,14 @@ class ServiceLoop:
         if leadership is not None and leadership.holder and not leadership.may_act():
             self._health.standby()
 
-    def _begin_at_once(self, scheduler: BackgroundScheduler, change: LeadershipChange) -> None:
+    def _start_at_once(self, scheduler: BackgroundScheduler, change: LeadershipChange) -> None:
         if change.leading and not self._clock.stopping():
-            with suppress(JobLookupError):  # not there yet, and then it begins at once anyway
+            with suppress(JobLookupError):  # not scheduled yet; it then starts at once anyway
                 scheduler.modify_job(_CYCLE, next_run_time=self._clock.now())
 
     def _not_observed(self, error: ObservationError) -> None:
         if self._clock.stopping():
-            _log.info("cycle.abandoned", cycle=self._cycles, why="desched was asked to stop")
+            _log.info("cycle.abandoned", cycle=self._cycles, why="desched is stopping")
             return
         self._metrics.observation_failed(error.source)
         _log.error("cycle.skipped", cycle=self._cycles, source=error.source.value, why=str(error))

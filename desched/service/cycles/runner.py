@@ -1,4 +1,4 @@
-"""Runs one cycle: the policy and the state as they are now, the five words, and the report."""
+"""Runs one cycle with the current policy and state, and passes the report on."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ PolicyListener = Callable[[PolicyReading], None]
 class CycleRunner:
     """Cycles, one after the other; each hands its state to the next.
 
-    `info` is what their reports say, numbered from 1 on.
+    `info` goes into their reports, which are numbered from 1 on.
     """
 
     def __init__(
@@ -32,11 +32,11 @@ class CycleRunner:
         self._listeners: tuple[PolicyListener, ...] = ()
 
     def on_report(self, *sinks: ReportSink) -> None:
-        """Hand each report also to these."""
+        """Call these as well with each report."""
         self._sinks += sinks
 
     def on_policy(self, *listeners: PolicyListener) -> None:
-        """Hand each reading of the policy file also to these, news or not."""
+        """Call these as well with each reading of the policy file, news or not."""
         self._listeners += listeners
 
     def run(self) -> CycleReport:
@@ -44,15 +44,15 @@ class CycleRunner:
 
         Raises:
             ObservationError: the cluster or its load could not be read.
-            ConfigurationError: there is no policy that can be used.
+            ConfigurationError: there is no valid policy.
         """
         self._info = self._info._replace(number=self._info.number + 1)
         reading = self._policy_file.read()
         try:
-            report = self._run_by(reading.policy)
+            report = self._run_with(reading.policy)
         except ConfigurationError as error:
             reading = self._policy_file.refuse(reading.policy, error)
-            report = self._run_by(reading.policy)
+            report = self._run_with(reading.policy)
         finally:
             reading = self._policy_file.mark_news(reading)
             for listen in self._listeners:
@@ -62,9 +62,9 @@ class CycleRunner:
             sink(report)
         return report
 
-    def _run_by(self, policy: Policy) -> CycleReport:
+    def _run_with(self, policy: Policy) -> CycleReport:
         state = self._state.load(policy)
         report, state = run_cycle(self._world, policy, state, self._info, self._state.write)
-        if report.plan.hold is not HoldReason.CLOCKS_DIFFER:  # it would forget by the wrong time
+        if report.plan.hold is not HoldReason.CLOCKS_DIFFER:  # pruning would use the wrong time
             self._state.write_last(state)
         return report

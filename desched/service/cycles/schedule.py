@@ -1,4 +1,4 @@
-"""When cycles run: every so often, or by a cron expression with its usual meaning."""
+"""When cycles run: at an interval, or by a cron expression with its usual meaning."""
 
 import re
 from collections.abc import Iterable
@@ -19,17 +19,17 @@ SHORTEST_INTERVAL_SECONDS = 1
 
 @dataclass(frozen=True)
 class Schedule:
-    """When ticks fall; `text` says it to people."""
+    """The trigger of cycles, and its description for people."""
 
     trigger: BaseTrigger
     text: str
 
 
 def every(seconds: int) -> Schedule:
-    """A tick each so many seconds.
+    """A tick at each interval.
 
     Raises:
-        ConfigurationError: fewer than one.
+        ConfigurationError: the interval is shorter than a second.
     """
     if seconds < SHORTEST_INTERVAL_SECONDS:
         raise ConfigurationError("The interval between cycles must be at least 1s.")
@@ -39,14 +39,12 @@ def every(seconds: int) -> Schedule:
 
 
 def cron(expression: str, timezone: str = "UTC") -> Schedule:
-    """Ticks by a cron expression: minute, hour, day of month, month, day of week.
+    """Ticks by a cron expression as in a Kubernetes CronJob.
 
-    As in a Kubernetes CronJob: names, lists, ranges, steps and `?`, the macros such as `@hourly`
-    and `@every 10m`, and a leading `CRON_TZ=`, which wins over `timezone`. Sunday is 0 or 7. If
-    both the day of month and the day of week are restricted, either is enough.
+    Also accepts `@every 10m`, and a leading `CRON_TZ=`, which overrides `timezone`.
 
     Raises:
-        ConfigurationError: the expression or the time zone cannot be understood.
+        ConfigurationError: the expression or the time zone is invalid.
     """
     words = expression.split()
     if words and (prefix := re.fullmatch(r"(?:CRON_)?TZ=(.+)", words[0])):
@@ -61,10 +59,10 @@ def cron(expression: str, timezone: str = "UTC") -> Schedule:
 
 
 def time_zone(name: str) -> tzinfo:
-    """The time zone of an IANA name.
+    """The time zone with an IANA name.
 
     Raises:
-        ConfigurationError: there is none of this name.
+        ConfigurationError: the name is unknown.
     """
     try:
         return zone_of(name)

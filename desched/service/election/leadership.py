@@ -1,9 +1,9 @@
-"""One of several replicas acts: the one that holds the lease, and only while that is certain.
+"""Leader election: only the replica that certainly holds the lease acts.
 
-Why no two may act at once: a renewal that began at S keeps the fence open until S + renew deadline
-and is stored no earlier than S. Others wait until they have seen that very record, unchanged, for
-the lease's duration, which is longer; and they replace that record only, so that a renewal in
-between makes them fail. No clock is compared with another one.
+Why two replicas never act at once: a renewal that starts at S keeps the fence open until S + renew
+deadline, and is stored no earlier than S. Other replicas wait until they have seen that record
+unchanged for the lease's duration, which is longer, and they replace only that record, so that a
+renewal in between makes them fail. No two clocks are compared.
 """
 
 import secrets
@@ -24,9 +24,9 @@ from desched.service.election.lease_watch import LeaseWatch
 from desched.service.process.clock import seconds_since_boot
 
 JITTER_RATIO = 0.2
-"""By how much a pause may be shorter than the retry period, so that replicas do not march in step.
+"""How much shorter than the retry period a pause may be, so that replicas do not run in step.
 
-It is never longer, for a released lease is to be taken over within one retry period.
+It is never longer, because a released lease must be taken over within one retry period.
 """
 
 _log = structlog.get_logger(__name__)
@@ -37,7 +37,7 @@ class LeaseTiming:
     """When a lease is renewed, when its holder gives up, and when others may take it over.
 
     Raises:
-        ValueError: not duration > renew deadline > retry period > 0, on which safety rests.
+        ValueError: not duration > renew deadline > retry period > 0, which safety requires.
     """
 
     duration_seconds: int = 15
@@ -52,12 +52,12 @@ class LeaseTiming:
 
     @property
     def request_seconds(self) -> float:
-        """The most that one request should take, so that one failed renewal loses nothing."""
+        """The time limit of a request, short enough to survive one failed renewal."""
         return (self.renew_deadline_seconds - self.retry_period_seconds) / 3
 
 
 class LeadershipChange(NamedTuple):
-    """This replica may act from now on, or no longer; `why` is empty when it may."""
+    """Whether this replica may act from now on; `why` is the reason if not."""
 
     leading: bool
     holder: str
@@ -66,7 +66,7 @@ class LeadershipChange(NamedTuple):
 
 
 class _Tenure(NamedTuple):
-    """From when until when this replica may act, in seconds of its own clock."""
+    """The period in which this replica may act, in seconds of its own clock."""
 
     begins: float
     ends: float
@@ -77,16 +77,16 @@ class _Tenure(NamedTuple):
 
 
 def own_identity(pod_name: str | None) -> str:
-    """A name for this process that no other has, nor the same container after a restart."""
+    """A unique name for this process; a restarted container gets a new one."""
     return f"{pod_name or gethostname()}_{secrets.token_hex(4)}"
 
 
 class Leadership:
-    """Contends for the lease, and says at any moment whether this replica may act.
+    """Contends for the lease; `may_act` returns whether this replica holds it now.
 
-    One thread calls `step` or `run`; the questions may be asked from any. `seconds` must go on
-    while the process or the machine stands still; `now` is written down for people; `random` draws
-    from [0, 1).
+    One thread calls `step` or `run`; any thread may call the other methods. `seconds` must go on
+    while the process or the machine is suspended. `now` is stored for people. `random` draws from
+    [0, 1).
     """
 
     def __init__(
@@ -109,47 +109,43 @@ class Leadership:
         self._listeners: tuple[Callable[[LeadershipChange], None], ...] = ()
         self._tenure: _Tenure | None = None  # one assignment, so readers need no lock
         self._watch = LeaseWatch(identity, timing.duration_seconds, seconds)
-        self._trouble = "the lease has not been asked for yet"
+        self._trouble = "the lease has not been requested yet"
         self._last_published = False
         self._last_logged = ""
 
-    # Questions
-
     def may_act(self) -> bool:
-        """Whether a write may begin now; to be asked before each one."""
+        """Whether a write may begin now; call it before each write."""
         return self.seconds_left() > 0
 
     def seconds_left(self) -> float:
-        """For how long writes may still be made if the lease is not renewed; 0 if not now."""
+        """How long writes are still allowed without a renewal; 0 if they are not."""
         tenure = self._tenure
-        now = self._seconds()  # after the tenure is read: a pause in between must count
+        now = self._seconds()  # after reading the tenure, so that a pause in between counts
         return tenure.ends - now if tenure is not None and tenure.covers(now) else 0.0
 
     @property
     def transitions(self) -> int:
-        """How often the lease had changed hands when it was last seen."""
+        """How often the lease had changed its holder when it was last read."""
         return self._watch.record.transitions
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was last seen; empty if nobody did."""
+        """The holder of the lease when it was last read; empty without one."""
         return self._watch.record.holder
 
     def why_not(self) -> str | None:
-        """Why this replica may not act, as the end of a sentence; None if it may."""
+        """Why this replica must not act, as the end of a sentence; None if it may."""
         return None if self.may_act() else self._trouble or "the lease was not renewed in time"
 
     def on_change(self, *listeners: Callable[[LeadershipChange], None]) -> None:
-        """Tell these, in the contending thread, whenever leadership is gained or lost."""
+        """Call these in the contending thread when leadership is gained or lost."""
         self._listeners += listeners
-
-    # Contending
 
     @contextmanager
     def contended(self) -> Iterator[None]:
-        """Contend in a thread of its own meanwhile, and release the lease at the end.
+        """Contend in a separate thread during the context, then release the lease.
 
-        Whatever acts must have ended by then.
+        Everything that acts must end within the context.
         """
         thread = Thread(target=self.run, name="leadership", daemon=True)
         thread.start()
@@ -160,7 +156,7 @@ class Leadership:
             thread.join(self._timing.renew_deadline_seconds)
 
     def stop(self) -> None:
-        """Ask `run` to release the lease and return."""
+        """Let `run` release the lease and return."""
         self._stop.set()
 
     def run(self) -> None:
@@ -172,7 +168,7 @@ class Leadership:
         self.release()
 
     def step(self) -> None:
-        """Try once to acquire or to renew; whatever goes wrong is a renewal that failed."""
+        """Try once to acquire or renew the lease; any error is a failed renewal."""
         try:
             self._publish_change()  # a pause may have outlasted the tenure
             self._trouble = self._attempt()
@@ -187,9 +183,9 @@ class Leadership:
             self._failed(f"{type(error).__name__}: {error}")
 
     def release(self) -> None:
-        """Act no more, and let another replica take over at once if the lease is still ours.
+        """Stop acting, and release the lease if this replica still holds it.
 
-        A lease that may stand for one deleted under its holder is left to expire.
+        A lease that may replace one deleted under its holder expires by itself instead.
         """
         self._tenure = None
         self._trouble = "desched is stopping"
@@ -200,11 +196,11 @@ class Leadership:
             found = self._lease.read()
             if found is not None and found.holder == self.identity:
                 self._lease.replace(msgspec.structs.replace(found, holder=""))
-        except Exception as error:  # noqa: BLE001  (nothing is lost but the time until it expires)
+        except Exception as error:  # noqa: BLE001  (the lease expires by itself)
             _log.warning("leadership.not_released", why=str(error))
 
     def _attempt(self) -> str:
-        """Read the lease and take it if it is ours or free; says why not, empty if it is ours."""
+        """Read the lease and take it if it is free or ours; returns why not, empty if taken."""
         began_at = self._seconds()
         found = self._lease.read()
         self._watch.look(found)
@@ -221,7 +217,7 @@ class Leadership:
         ends = began_at + self._timing.renew_deadline_seconds
         self._tenure = _Tenure(self._watch.not_before, ends, stored.transitions)
         if self._seconds() < self._watch.not_before:
-            return "there was no lease; one that was deleted may still have a holder that acts"
+            return "there was no lease, and the holder of a deleted one may still act"
         return ""
 
     def _claim(self, found: LeaseRecord | None) -> LeaseRecord:
@@ -235,8 +231,6 @@ class Leadership:
             renewed_at=now,
             version="" if found is None else found.version,
         )
-
-    # Telling
 
     def _failed(self, why: str) -> None:
         self._trouble = why

@@ -1,4 +1,4 @@
-"""What one replica has seen of the lease, and since when: whether it may be taken."""
+"""How long a replica has seen the lease unchanged, and whether it may take it."""
 
 import math
 from collections.abc import Callable
@@ -11,10 +11,10 @@ _log = structlog.get_logger(__name__)
 
 
 class LeaseWatch:
-    """Times how long the stored record has been as it is, on this replica's own clock.
+    """Measures with this replica's own clock how long the stored record has not changed.
 
-    `duration_seconds` is for how long a record has to be unchanged before it counts as abandoned,
-    or longer if its holder promised so. `seconds` is that clock.
+    A record counts as abandoned after `duration_seconds` without a change, or after its own
+    duration if that is longer. `seconds` is the clock.
     """
 
     def __init__(self, identity: str, duration_seconds: int, seconds: Callable[[], float]) -> None:
@@ -24,19 +24,19 @@ class LeaseWatch:
         self._seen: LeaseRecord | None = None
         self._seen_since = -math.inf
         self.not_before = -math.inf
-        """Nobody who takes the lease may act earlier than this.
+        """The earliest time at which a new holder may act.
 
-        A lease that is absent may have been deleted under a holder who has not noticed yet.
+        An absent lease may have been deleted under a holder that has not noticed yet.
         """
 
     @property
     def record(self) -> LeaseRecord:
-        """The last record that was there."""
+        """The last record that existed."""
         return self._seen or LeaseRecord(holder="", duration_seconds=0)
 
     def look(self, found: LeaseRecord | None) -> None:
-        """Take in what has just been read or stored; any write by anyone starts the time anew."""
-        now = self._seconds()  # after the answer, so that what it says is older
+        """Process what was just read or stored; every write restarts the measurement."""
+        now = self._seconds()  # after the answer, so that its content is older
         before = self.record
         if found is None:
             self.not_before = now + self._longest_seconds(before)
@@ -46,11 +46,11 @@ class LeaseWatch:
                 _log.info("leadership.observed", holder=found.holder)
 
     def is_free(self, found: LeaseRecord) -> bool:
-        """Whether it is our own, was released, or was abandoned: unchanged for too long."""
+        """Whether the lease is our own, released or abandoned."""
         if found.holder in {"", self._identity}:
             return True
         return self._seconds() - self._seen_since >= self._longest_seconds(found)
 
     def _longest_seconds(self, record: LeaseRecord) -> float:
-        """The holder may have been set up with a longer duration than this replica."""
+        """The longer of both durations, because the holder may have a longer one configured."""
         return max(self._duration_seconds, record.duration_seconds)

@@ -1,4 +1,4 @@
-"""The policy in force: re-read every cycle; a bad edit leaves the last good one in force."""
+"""The policy in force: read again in every cycle; an invalid edit keeps the last good policy."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,10 +13,10 @@ _log = structlog.get_logger(__name__)
 
 
 class PolicyReading(NamedTuple):
-    """What a look at the file led to.
+    """The result of reading the file.
 
-    `problem` says why the file's present content is not in force, and is empty if it is; `news` is
-    true if either differs from what was told last.
+    `problem` is why the file's content is not in force, empty if it is. `news` is true if the
+    policy or the problem differs from the last reading.
     """
 
     policy: Policy
@@ -28,13 +28,12 @@ class PolicyReading(NamedTuple):
 class PolicyFile:
     """A policy file that people edit while desched runs.
 
-    `load` reads it anew by its path each time, so that the swapped symlinks of a ConfigMap mount
-    are followed.
+    `load` opens the path each time, so that it follows the symlinks that a ConfigMap mount swaps.
     """
 
     def __init__(self, load: Callable[[], LoadedPolicy]) -> None:
         self._load = load
-        self._last_good: Policy | None = None  # a cycle has run by it
+        self._last_good: Policy | None = None  # a cycle ran with it
         self._last_read: Policy | None = None
         self._last_published: tuple[str, str] | None = None
 
@@ -42,7 +41,7 @@ class PolicyFile:
         """The policy to use now.
 
         Raises:
-            ConfigurationError: the file cannot be used, and no good policy was read before.
+            ConfigurationError: the file is invalid, and no good policy was read before.
         """
         try:
             loaded = self._load()
@@ -52,21 +51,21 @@ class PolicyFile:
         return PolicyReading(loaded.policy, loaded.warnings)
 
     def refuse(self, policy: Policy, error: ConfigurationError) -> PolicyReading:
-        """The policy to use instead of one that does not suit this cluster.
+        """The policy to use instead of one that does not fit this cluster.
 
         Raises:
-            ConfigurationError: the same error, where there is no other policy.
+            ConfigurationError: the same error, if there is no other policy.
         """
         if self._last_good is not None and self._last_good.digest == policy.digest:
             raise error
         return _instead(self._last_good, error)
 
     def accept(self, reading: PolicyReading) -> None:
-        """Keep the policy, by which a cycle has run, as the last good one."""
+        """Keep the policy of a completed cycle as the last good one."""
         self._last_good = reading.policy
 
     def mark_news(self, reading: PolicyReading) -> PolicyReading:
-        """The reading, marked with whether it is news after the ones told before."""
+        """The reading with `news` set, compared with the reading that was marked last."""
         content = (reading.policy.digest, reading.problem)
         news = content != self._last_published
         self._last_published = content
@@ -80,7 +79,7 @@ def _instead(policy: Policy | None, error: ConfigurationError) -> PolicyReading:
 
 
 def log_policy(reading: PolicyReading) -> None:
-    """Log a reading if it is news: loudly if the file was refused."""
+    """Log a reading if it is news, as an error if the file was refused."""
     if not reading.news:
         return
     if reading.problem:
@@ -88,7 +87,7 @@ def log_policy(reading: PolicyReading) -> None:
             "policy.refused",
             problem=reading.problem,
             in_force=reading.policy.digest,
-            meaning="the last good policy stays in force until the file is mended",
+            meaning="the last good policy stays in force until the file is fixed",
         )
         return
     _log.info("policy.loaded", source=reading.policy.source, digest=reading.policy.digest)

@@ -1,4 +1,4 @@
-"""The state that cycles work by: as it is in the cluster, where people and peers change it too."""
+"""The state that cycles start from; people and other replicas change it in the cluster, too."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 import structlog
 
 from desched.errors import ObservationError, StateConflict, StopActing
-from desched.model.report import Mode
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import pruned
 from desched.policy.policy import Policy
@@ -16,92 +15,83 @@ _log = structlog.get_logger(__name__)
 
 
 class StateKeeper:
-    """Loads the state for each cycle, and writes it only where evictions are made.
+    """Loads the state for each cycle, and writes it if evictions are made.
 
-    A dry run works by what is stored, so that its plan is that of a service that acts, and writes
-    nothing. Without a store the state lives as long as the process. `afresh` is the state where
-    nothing is stored. `may_act` is asked before what a cycle leaves is written. `problem` is called
-    for each state that cannot be read, used or written.
+    A dry run plans with the stored state like the service, but never writes; its `may_write` is
+    None. `afresh` is the state if none is stored. `on_problem` is called for each state that cannot
+    be read, used or written.
     """
 
     def __init__(
         self,
-        store: StateStore | None,
+        store: StateStore,
         clock: Clock,
-        mode: Mode,
         afresh: State,
-        may_act: Fence = lambda: True,
-        problem: Callable[[], None] = lambda: None,
+        may_write: Fence | None,
+        on_problem: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._mode = mode
-        self._state = afresh
         self._afresh = afresh
-        self._may_act = may_act
-        self._problem = problem
+        self._may_write = may_write
+        self._on_problem = on_problem
         self._last_warning = ""
 
     def load(self, policy: Policy) -> State:
-        """What to start the next cycle from.
+        """The state that the next cycle starts from.
 
         Raises:
-            ObservationError: it could not be read, and what is to act must not forget.
+            ObservationError: it could not be read, and evictions must not ignore it.
         """
-        if self._store is None:
-            return self._state
         try:
             found = self._store.load()
         except ObservationError as error:
-            self._problem()
-            if self._mode is Mode.EVICT:
+            self._on_problem()
+            if self._may_write is not None:
                 raise
             self._warn_once("state.not_read", str(error))
             return self._afresh
         if found.problem:
-            self._problem()
+            self._on_problem()
             self._warn_once("state.unusable", found.problem)
             return _cautious(found.problem, policy, self._clock.now())
         self._last_warning = ""
         return found.state or self._afresh
 
     def write(self, state: State) -> None:
-        """Write it down before an eviction.
+        """Write the state before an eviction.
 
         Raises:
-            StopActing: it is not certain that it is written.
+            StopActing: it may not have been written.
         """
-        self._state = pruned(state, self._clock.now())
-        if self._store is not None:
-            try:
-                self._store.save(self._state)
-            except StateConflict:  # somebody was faster, which is no problem with the state
-                raise
-            except StopActing:
-                self._problem()
-                raise
+        try:
+            self._store.save(pruned(state, self._clock.now()))
+        except StateConflict:  # another writer was faster, which is no problem with the state
+            raise
+        except StopActing:
+            self._on_problem()
+            raise
 
     def write_last(self, state: State) -> None:
-        """Write down what a cycle leaves; if that fails, the next one finds it out again."""
-        self._state = pruned(state, self._clock.now())
-        if self._store is None or self._mode is Mode.DRY_RUN or not self._may_act():
+        """Write the state at the end of a cycle; after a failure the next cycle finds it out."""
+        if self._may_write is None or not self._may_write():
             return
         try:
-            self._store.save(self._state)
+            self._store.save(pruned(state, self._clock.now()))
         except StateConflict as error:
             _log.info("state.changed_meanwhile", why=str(error))
         except StopActing as error:
-            self._problem()
+            self._on_problem()
             _log.error("state.not_written", why=str(error))
 
     def _warn_once(self, event: str, why: str) -> None:
-        """Once, not in every cycle."""
+        """Log a warning that lasts for several cycles only once."""
         if why != self._last_warning:
             _log.warning(event, why=why)
         self._last_warning = why
 
 
 def _cautious(problem: str, policy: Policy, now: datetime) -> State:
-    """Nothing is known: everything rests for a while, and a single move then tries it out."""
+    """The state if earlier evictions are unknown: everything is paused, then needs a probe."""
     until = now + timedelta(seconds=policy.follow_up.pause_first_seconds)
     return State(since=now, pauses=(Pause(PauseScope.EVERYTHING, now, until, why=problem),))

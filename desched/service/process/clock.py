@@ -1,4 +1,4 @@
-"""The one place that reads the time."""
+"""The only place that reads the time."""
 
 import time
 from datetime import UTC, datetime
@@ -8,15 +8,15 @@ _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)  # Linux only
 
 
 def seconds_since_boot() -> float:
-    """Like the monotonic clock, but it goes on while the machine is suspended, where it can."""
+    """The monotonic clock, including the time in which the machine is suspended if possible."""
     return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
 
 
 class SystemClock:
-    """The Clock port on the machine's clocks; `stop` may be called from a signal handler.
+    """The Clock port with the machine's clocks; a signal handler may call `stop`.
 
-    The wake-up goes through a SimpleQueue because its `put` is reentrant: an Event would deadlock
-    if the signal arrived while the interrupted thread holds the Event's lock.
+    SimpleQueue wakes the waiting threads, because its `put` is reentrant: an Event would deadlock
+    if the signal interrupted a thread that holds the Event's lock.
     """
 
     def __init__(self) -> None:
@@ -28,24 +28,24 @@ class SystemClock:
         return datetime.now(UTC)  # noqa: TID251  (this is the Clock port)
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards."""
+        """Seconds that never decrease."""
         return time.monotonic()
 
     def wait(self, seconds: float) -> bool:
-        """Wait, and return true early if the process has been asked to stop."""
+        """Wait, and return true early if the process must stop."""
         if not self._stopping:
             try:
                 self._wake_ups.get(timeout=seconds)
             except Empty:
                 return self._stopping
-            self._wake_ups.put(None)  # whoever else waits has to wake up too
+            self._wake_ups.put(None)  # wake up the other threads, too
         return self._stopping
 
     def stopping(self) -> bool:
-        """Whether the process has been asked to stop."""
+        """Whether the process must stop."""
         return self._stopping
 
     def stop(self) -> None:
-        """Ask the process to stop: no eviction begins from now on."""
+        """Stop the process: no eviction starts from now on."""
         self._stopping = True
         self._wake_ups.put(None)

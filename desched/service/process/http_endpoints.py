@@ -1,4 +1,4 @@
-"""One port for the probes, the scraper and people: /healthz, /readyz, /metrics and /status."""
+"""The HTTP server for probes, Prometheus and people: /healthz, /readyz, /metrics, /status."""
 
 import socket
 import threading
@@ -22,14 +22,14 @@ _JSON = "application/json"
 
 
 class ListenAddress(NamedTuple):
-    """Where to listen; an empty host is every address, IPv4 and IPv6."""
+    """The address to listen on; an empty host means all addresses, IPv4 and IPv6."""
 
     host: str
     port: int
 
 
 class Answer(NamedTuple):
-    """What a path answers."""
+    """An HTTP response."""
 
     status: HTTPStatus
     content_type: str
@@ -37,10 +37,10 @@ class Answer(NamedTuple):
 
 
 def listen_address(text: str) -> ListenAddress:
-    """The address in `host:port`, `:port` or `[ipv6]:port`.
+    """The address from `host:port`, `:port` or `[ipv6]:port`.
 
     Raises:
-        ConfigurationError: it is none of these.
+        ConfigurationError: the text has none of these forms.
     """
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
@@ -64,9 +64,9 @@ def served(
     exposition: Callable[[], bytes],
     status: Callable[[], bytes] | None = None,
 ) -> Iterator[ListenAddress]:
-    """Answer at the address while the context lasts, and give the port that was bound.
+    """Serve the address during the context; yields it with the bound port.
 
-    `exposition` makes the text of /metrics, `status` the JSON of /status; without it there is none.
+    `exposition` returns the text of /metrics, `status` the JSON of /status.
 
     Raises:
         ConfigurationError: the address cannot be bound.
@@ -77,7 +77,7 @@ def served(
         where = f"{address.host}:{address.port}"
         raise ConfigurationError(
             f"Cannot listen on {where} ({error.strerror or error}); choose another address or port "
-            "with --listen-address, or end what listens there."
+            "with --listen-address, or stop the process that listens there."
         ) from error
     thread = threading.Thread(
         target=server.serve_forever, args=(_STOP_POLL_SECONDS,), name="endpoints", daemon=True
@@ -112,7 +112,7 @@ def _probe(problem: str | None) -> Answer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = MOST_REQUESTS_AT_ONCE
-    block_on_close = False  # a client that reads slowly must not hold up the end
+    block_on_close = False  # a slow client must not delay the end
 
     def __init__(self, address: ListenAddress, answers: dict[str, Callable[[], Answer]]) -> None:
         self._answers = answers
@@ -124,7 +124,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("::" if every_address else address.host, address.port), _Handler)
 
     def answer(self, path: str) -> Answer:
-        """What the path answers."""
+        """The response for the path."""
         answer = self._answers.get(path)
         return answer() if answer is not None else _not_found(self._answers)
 
@@ -146,7 +146,7 @@ class _Server(ThreadingHTTPServer):
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: a client that goes away in the middle is not worth a line in the log."""
+        """Nothing: a client that disconnects is not worth a line in the log."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -172,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "desched"
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: probes and scrapes would drown the log."""
+        """Nothing: probes and scrapes would flood the log."""
 
 
 def _not_found(there: Iterable[str]) -> Answer:

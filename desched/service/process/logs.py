@@ -1,4 +1,4 @@
-"""How the log looks: JSON, one object a line, or columns where a person watches a terminal."""
+"""The format of the log: one JSON object per line, or columns on a terminal."""
 
 import logging
 from typing import Any, Literal, TextIO
@@ -9,7 +9,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 LogFormat = Literal["auto", "json", "console"]
 
 NOISY_LIBRARIES = ("apscheduler", "kubernetes", "urllib3", "requests")
-"""They log each request or tick; what they have to say as errors comes through."""
+"""Libraries that log each request or tick; only their errors are logged."""
 
 
 def configure_logs(form: LogFormat, level: str, stream: TextIO) -> None:
@@ -18,7 +18,7 @@ def configure_logs(form: LogFormat, level: str, stream: TextIO) -> None:
     Args:
         form: `auto` is JSON unless the stream is a terminal.
         level: debug, info, warning or error.
-        stream: where to; standard output is kept for reports.
+        stream: the target; standard output is for reports.
     """
     console = form == "console" or (form == "auto" and stream.isatty())
     shared: list[Processor] = [
@@ -48,7 +48,7 @@ def configure_logs(form: LogFormat, level: str, stream: TextIO) -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    # Below warnings libraries tell what they send: OAuth's ones their tokens, with all levels on.
+    # Below warnings, libraries log what they send, OAuth libraries even tokens.
     root.setLevel(max(number, logging.WARNING))
     for library in NOISY_LIBRARIES:
         logging.getLogger(library).setLevel(max(number, logging.ERROR))
@@ -60,7 +60,7 @@ def _in_reading_order(_logger: WrappedLogger, _method: str, event: EventDict) ->
 
 
 def neutralise(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Make control characters visible: a label may hold sequences that a terminal would obey."""
+    """Make control characters visible, because labels may contain terminal sequences."""
     return {key: _visible(value) for key, value in event.items()}
 
 

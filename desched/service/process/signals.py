@@ -1,4 +1,4 @@
-"""What SIGTERM and SIGINT do: ask to stop; a second one ends the process at once."""
+"""SIGTERM and SIGINT stop the process cleanly; a second signal ends it at once."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -8,14 +8,14 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopRequest:
-    """Which signal asked to stop; None as long as none did."""
+    """The signal that stopped the process; None before."""
 
     received: signal.Signals | None = None
 
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[StopRequest]:
-    """Call `stop` at the first signal, from the main thread, wherever that is at the time."""
+    """Call `stop` at the first signal, in the main thread."""
     request = StopRequest()
 
     def handle(number: int, _frame: object) -> None:

@@ -1,12 +1,11 @@
-"""What each reason means, in one sentence for the person who reads a report.
+"""One sentence for each reason, for the person who reads a report.
 
-Reasons of different kinds share words (`not_ready` is said of nodes and of pods), and members of
-string enumerations are equal where their words are; hence one mapping for each kind.
+Reasons of different kinds share values (`not_ready` of nodes and of pods), and members of string
+enumerations with the same value are equal; therefore each kind has its own mapping, by value.
 """
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan, RefusalReason
@@ -25,243 +24,167 @@ Reason = (
     | NotActing
 )
 
-REFUSALS: Mapping[RefusalReason, str] = {
-    RefusalReason.MIRROR_POD: "The kubelet runs it from a file; only that node can have it.",
-    RefusalReason.STATIC_POD: "The kubelet runs it from a file; only that node can have it.",
-    RefusalReason.DAEMONSET_POD: "Its DaemonSet would put it back on the same node.",
-    RefusalReason.DESCHED_ITSELF: "It belongs to desched, which does not evict itself.",
-    RefusalReason.TERMINATING: "It is leaving already.",
-    RefusalReason.NOT_RUNNING: "It is not running, so it makes no load.",
-    RefusalReason.NOT_READY: "It is not Ready, and moving it could make that worse.",
-    RefusalReason.BARE_POD: "It has no controller; once evicted, it would never come back.",
-    RefusalReason.OWNER_NOT_UNDERSTOOD: (
-        "desched does not know how its controller replaces an evicted pod."
-    ),
-    RefusalReason.OPTED_OUT: "An annotation on it forbids eviction.",
-    RefusalReason.SYSTEM_CRITICAL: "It has a system-critical priority.",
-    RefusalReason.PRIORITY_THRESHOLD: "Its priority is at or above the policy's priorityThreshold.",
-    RefusalReason.SYSTEM_NAMESPACE: (
-        "It belongs to the cluster's own machinery; only evictableNamespaces.include lets it go."
-    ),
-    RefusalReason.NAMESPACE_EXCLUDED: "The policy leaves its namespace alone.",
-    RefusalReason.NAMESPACE_NOT_SELECTED: "The policy does not select its namespace.",
-    RefusalReason.LABELS_NOT_SELECTED: "The policy does not select its labels.",
-    RefusalReason.PVC_POD: "It uses a PersistentVolumeClaim, and the policy protects such pods.",
-    RefusalReason.NODE_BOUND_VOLUME: (
-        "A volume of it can be reached from its node only, or is not known."
-    ),
-    RefusalReason.LOCAL_STORAGE: "It keeps data on the node's disk (emptyDir).",
-    RefusalReason.HOST_PATH: (
-        "It uses a directory of its node that others may not have; only an annotation lets it go."
-    ),
-    RefusalReason.RESOURCE_CLAIMS: "It holds a device through a ResourceClaim.",
-    RefusalReason.POD_GROUP: "It belongs to a group of pods that need each other.",
-    RefusalReason.WITHOUT_BUDGET: (
-        "No PodDisruptionBudget covers it, and the policy or its kind of workload asks for one."
-    ),
-    RefusalReason.SINGLE_REPLICA: (
+REFUSALS: Mapping[str, str] = {
+    "mirror_pod": "The kubelet runs it from a file on this node.",
+    "static_pod": "The kubelet runs it from a file on this node.",
+    "daemonset_pod": "Its DaemonSet would start it again on the same node.",
+    "desched_itself": "It belongs to desched, which does not evict itself.",
+    "terminating": "It is already leaving.",
+    "not_running": "It is not running and causes no load.",
+    "not_ready": "It is not Ready, and a move could make that worse.",
+    "bare_pod": "It has no controller that would replace it.",
+    "owner_not_understood": "Its controller is of a kind that desched does not support.",
+    "opted_out": "One of its annotations forbids eviction.",
+    "system_critical": "It has a system-critical priority.",
+    "priority_threshold": "Its priority is at or above the policy's priorityThreshold.",
+    "system_namespace": "It is in a system namespace; evictableNamespaces.include allows eviction.",
+    "namespace_excluded": "The policy excludes its namespace.",
+    "namespace_not_selected": "The policy does not select its namespace.",
+    "labels_not_selected": "The policy does not select its labels.",
+    "pvc_pod": "It uses a PersistentVolumeClaim, and the policy protects such pods.",
+    "node_bound_volume": "One of its volumes is available only on this node, or is unknown.",
+    "local_storage": "It keeps data on the node's disk (emptyDir).",
+    "host_path": "It uses a directory of its node (hostPath); an annotation allows eviction.",
+    "resource_claims": "It uses a device through a ResourceClaim.",
+    "pod_group": "It belongs to a group of pods that need each other.",
+    "without_budget": "It has no PodDisruptionBudget; the policy or its kind requires one.",
+    "single_replica": (
         "It is the only replica of its workload; the annotation desched.io/evict or the policy's "
-        "evictSingleReplica accepts that it is away for a moment."
+        "evictSingleReplica allows eviction."
     ),
-    RefusalReason.TOO_FEW_REPLICAS: "Its workload has fewer replicas than the policy asks for.",
-    RefusalReason.JOB_COUNTS_EVICTION: (
+    "too_few_replicas": "Its workload has fewer replicas than the policy requires.",
+    "job_counts_eviction": (
         "Its Job would count the eviction as a failure; a podFailurePolicy that ignores "
-        "DisruptionTarget changes that."
+        "DisruptionTarget prevents that."
     ),
-    RefusalReason.LONG_GRACE_PERIOD: (
-        "It may take longer to stop than the policy's maxGracePeriod."
+    "long_grace_period": "It may take longer to stop than the policy's maxGracePeriod.",
+    "too_young": "It is younger than the policy's minPodAge or longest window.",
+    "prefers_no_eviction": "One of its annotations requests no eviction.",
+    "rollout_under_way": "Its workload is rolling out a new revision.",
+    "scaling_under_way": "An autoscaler is changing its workload's replicas.",
+    "autoscaler_at_maximum": "Its workload needs more replicas than its autoscaler allows.",
+    "resize_under_way": "Its resources are being changed in place.",
+    "replicas_not_ready": "Some replicas of its workload are not Ready.",
+    "budget_exhausted": "Its PodDisruptionBudget allows no disruption now.",
+    "budget_not_current": "Its PodDisruptionBudget changed, and its status is not yet up to date.",
+    "several_budgets": (
+        "Several PodDisruptionBudgets cover it; the Eviction API refuses such pods."
     ),
-    RefusalReason.TOO_YOUNG: "It is younger than the policy's minPodAge or longest window.",
-    RefusalReason.PREFERS_NO_EVICTION: "An annotation on it asks not to be evicted.",
-    RefusalReason.ROLLOUT_UNDER_WAY: "Its workload is rolling out a new revision.",
-    RefusalReason.SCALING_UNDER_WAY: "An autoscaler is changing its workload's replicas.",
-    RefusalReason.AUTOSCALER_AT_MAXIMUM: (
-        "Its workload needs more replicas than its autoscaler may start; each of them counts."
+    "paused": "Its workload is paused; `desched status` shows why and until when.",
+    "in_flight": "Its workload already has as many evictions in flight as allowed.",
+    "cooling_down": "Its workload cools down after a move.",
+    "evicted_recently": "desched evicted a pod of its workload a moment ago.",
+    "usage_unknown": "Its usage was not measured, so the effect of a move is unknown.",
+    "constraint_not_evaluated": "desched does not evaluate one of its scheduling constraints.",
+    "no_node_fits": "No other node would accept it.",
+    "no_node_under_ceiling": "It would bring every node that accepts it above the ceiling.",
+    "landing_risk": "The scheduler would probably place its replacement where it does not help.",
+    "room_awaited": "A pending pod would take its room, and the node would stay overloaded.",
+    "no_relief": "It does not use what the node is short of.",
+    "not_needed": "The node is relieved without moving it.",
+    "excess_not_movable": "Moving all movable pods would relieve the node by less than half.",
+    "node_settling": "The node lost a pod that the measurements still include.",
+    "not_sustained_yet": "The node was overloaded for less than the policy's sustainedFor.",
+    "pool_saturated": "The node's pool is full; it needs more nodes, not moves.",
+    "node_cooling_down": "The node cools down, because moves did not relieve it.",
+    "pool_paused": "The node's pool is paused; `desched status` shows why and until when.",
+    "probe_first": "After a pause, one careful move of another pod must succeed first.",
+    "limit_total": "The limit of evictions in a cycle is reached.",
+    "limit_node": "The limit of evictions from one node is reached.",
+    "limit_namespace": "The limit of evictions from its namespace is reached.",
+    "limit_workload": "The limit of evictions from its workload is reached.",
+    "limit_in_flight": "The limit of evictions in flight is reached.",
+    "cycle_held": "The whole cycle evicts nothing.",
+    "confirmation_failed": "Something changed between planning and eviction.",
+    "load_too_old": "The measured load is too old; the next cycle plans again.",
+}
+
+NODES: Mapping[str, str] = {
+    "not_selected": "The policy's node selector excludes it.",
+    "not_ready": "It is not Ready.",
+    "not_linux": "It does not run Linux.",
+    "virtual": "It is a virtual node without a machine to relieve.",
+    "too_young": "It joined the cluster after the longest window began.",
+    "being_removed": "It is cordoned or being removed.",
+    "under_pressure": "The kubelet reports pressure and evicts pods itself.",
+    "settling": "It lost a pod that the measurements still include.",
+    "not_sustained_yet": "It was overloaded for less than the policy's sustainedFor.",
+    "pool_saturated": "Its pool is full; add nodes, because moves cannot help.",
+    "destination_unknown": "Its load over destinationWindows is unknown, so no pod is moved to it.",
+    "cooling_down": "It cools down, because moves did not relieve it; check what else runs on it.",
+    "pool_paused": "Its pool is paused; `desched status` shows why and until when.",
+    "excess_not_movable": "Most of its load is its own or of pods that must stay.",
+}
+
+UNKNOWN_LOADS: Mapping[str, str] = {
+    "absent": "Prometheus has no data; check that its exporter is scraped.",
+    "stale": "Its newest data is too old; check that its exporter is up.",
+    "window_not_covered": "Data covers too little of the window; wait, or set wider windows.",
+    "not_finite": "Its data is not a number; check the query.",
+    "implausible": "Its data is outside the possible range; check the query.",
+    "contradictory": "Several series disagree; check for duplicate exporters.",
+}
+
+HOLDS: Mapping[str, str] = {
+    "too_many_unknown_nodes": "The load of too many nodes is unknown.",
+    "partial_data": "Prometheus returned only a part of the data; check its stores.",
+    "several_clusters": (
+        "Prometheus holds several clusters; set metrics.matchers in the policy to select this one."
     ),
-    RefusalReason.RESIZE_UNDER_WAY: "Its resources are being changed in place.",
-    RefusalReason.REPLICAS_NOT_READY: "Not all replicas of its workload are Ready.",
-    RefusalReason.BUDGET_EXHAUSTED: "Its PodDisruptionBudget allows no disruption now.",
-    RefusalReason.BUDGET_NOT_CURRENT: (
-        "Its PodDisruptionBudget was edited, and its controller has not caught up."
+    "no_node_in_scope": (
+        "No node is in scope; check the policy's nodeSelector, and whether nodes are Ready and "
+        "older than the longest window."
     ),
-    RefusalReason.SEVERAL_BUDGETS: (
-        "More than one PodDisruptionBudget covers it; the Eviction API refuses such pods."
+    "just_started": (
+        "desched has just started and does not know earlier evictions; it waits until the shortest "
+        "window has passed."
     ),
-    RefusalReason.PAUSED: "Its workload is paused; `desched status` says why and until when.",
-    RefusalReason.IN_FLIGHT: (
-        "As many evictions of its workload as allowed are under way, and what becomes of them is "
-        "not known yet."
+    "clocks_differ": "The clocks differ, so the age of data is unknown; set them by NTP.",
+    "cluster_saturated": (
+        "Most of the cluster is overloaded; it needs more nodes or less load, not moves."
     ),
-    RefusalReason.COOLING_DOWN: (
-        "Its workload was moved not long ago and is left alone for a while, longer after moves "
-        "that did not go well."
-    ),
-    RefusalReason.EVICTED_RECENTLY: "A pod of its workload was evicted a moment ago.",
-    RefusalReason.USAGE_UNKNOWN: "Its usage was not measured, so nobody knows what a move brings.",
-    RefusalReason.CONSTRAINT_NOT_EVALUATED: (
-        "It has a scheduling constraint that desched does not evaluate."
-    ),
-    RefusalReason.NO_NODE_FITS: "No other node would accept it.",
-    RefusalReason.NO_NODE_UNDER_CEILING: (
-        "Every node that would accept it would become too full with it."
-    ),
-    RefusalReason.LANDING_RISK: (
-        "The scheduler would likely put its replacement where that does not help."
-    ),
-    RefusalReason.ROOM_AWAITED: (
-        "A pending pod would take the room that it leaves, and the node would stay hot."
-    ),
-    RefusalReason.NO_RELIEF: "It uses nothing of what the node is short of.",
-    RefusalReason.NOT_NEEDED: "The node is relieved without moving it.",
-    RefusalReason.EXCESS_NOT_MOVABLE: (
-        "Moving all that may be moved would not relieve the node by half."
-    ),
-    RefusalReason.NODE_SETTLING: "The node lost a pod, and the measurements have not yet seen it.",
-    RefusalReason.NOT_SUSTAINED_YET: (
-        "The node has not been overloaded for as long as the policy's sustainedFor."
-    ),
-    RefusalReason.POOL_SATURATED: (
-        "The node's pool has too little room; it needs more nodes, not moves."
-    ),
-    RefusalReason.NODE_COOLING_DOWN: (
-        "Moves have not relieved its node lately; it is left alone for a while."
-    ),
-    RefusalReason.POOL_PAUSED: (
-        "Its node's pool is paused; `desched status` says why and until when."
-    ),
-    RefusalReason.PROBE_FIRST: (
-        "A pause is over; a single careful move of another pod has to go well first."
-    ),
-    RefusalReason.LIMIT_TOTAL: "The cycle's limit of evictions is reached.",
-    RefusalReason.LIMIT_NODE: "The limit of evictions from one node is reached.",
-    RefusalReason.LIMIT_NAMESPACE: "The limit of evictions from its namespace is reached.",
-    RefusalReason.LIMIT_WORKLOAD: "The limit of evictions from its workload is reached.",
-    RefusalReason.LIMIT_IN_FLIGHT: (
-        "As many evictions as allowed are under way, and what becomes of them is not known yet."
-    ),
-    RefusalReason.CYCLE_HELD: "The cycle as a whole evicts nothing.",
-    RefusalReason.CONFIRMATION_FAILED: "Something changed between planning and acting.",
-    RefusalReason.LOAD_TOO_OLD: (
-        "The load that its move was planned on is no longer recent; the next cycle plans afresh."
+    "too_few_underloaded_nodes": (
+        "Fewer nodes are underloaded than the policy's numberOfNodes requires."
     ),
 }
 
-NODES: Mapping[NodeReason, str] = {
-    NodeReason.NOT_SELECTED: "The policy's node selector leaves it out.",
-    NodeReason.NOT_READY: "It is not Ready.",
-    NodeReason.NOT_LINUX: "It does not run Linux.",
-    NodeReason.VIRTUAL: "It is a virtual node; there is no machine to relieve.",
-    NodeReason.TOO_YOUNG: "It joined after the longest window began.",
-    NodeReason.BEING_REMOVED: "It is cordoned, or being removed.",
-    NodeReason.UNDER_PRESSURE: "The kubelet reports pressure and evicts by itself.",
-    NodeReason.SETTLING: "It lost a pod, and the measurements have not yet seen it.",
-    NodeReason.NOT_SUSTAINED_YET: (
-        "It has not been overloaded for as long as the policy's sustainedFor; once it has, it is "
-        "relieved."
-    ),
-    NodeReason.POOL_SATURATED: (
-        "Its pool has too little left of what it is short of; add nodes, for moves would not help."
-    ),
-    NodeReason.DESTINATION_UNKNOWN: (
-        "Its load over the policy's destinationWindows is not known, so no pod is sent to it."
-    ),
-    NodeReason.COOLING_DOWN: (
-        "Moves have not relieved it; it is left alone for a while. Its load may be its own: look "
-        "at what runs on it."
-    ),
-    NodeReason.POOL_PAUSED: "Its pool is paused; `desched status` says why and until when.",
-    NodeReason.EXCESS_NOT_MOVABLE: (
-        "Its load is mostly its own or that of pods that must stay; moving others would not help."
-    ),
+VERDICTS: Mapping[str, str] = {
+    "evicted": "The pod is leaving; its controller replaces it.",
+    "taken_over": "An admission webhook moves the workload itself.",
+    "blocked_by_budget": "Its PodDisruptionBudget refused.",
+    "several_budgets": "Several PodDisruptionBudgets cover it.",
+    "throttled": "The API server is busy and requested a pause.",
+    "forbidden": "The API server forbids it; check that RBAC grants create on pods/eviction.",
+    "gone": "It was already gone.",
+    "replaced": "Another pod has its name now; desched did not evict that one.",
+    "not_confirmed": "A fresh look at the pod found a reason to leave it.",
+    "not_begun": "desched stopped before its turn.",
+    "unreadable": "The fresh look at the pod failed, so desched did not request its eviction.",
+    "unknown": "The answer is missing or unclear; check whether the pod still runs.",
 }
 
-UNKNOWN_LOADS: Mapping[UnknownReason, str] = {
-    UnknownReason.ABSENT: "Prometheus has no data; check that its exporter is scraped.",
-    UnknownReason.STALE: "Its newest data is too old; check that its exporter is up.",
-    UnknownReason.WINDOW_NOT_COVERED: (
-        "Data covers too little of the window; wait, or set wider windows if scraping is slow."
-    ),
-    UnknownReason.NOT_FINITE: "Its data is not a number; check the query.",
-    UnknownReason.IMPLAUSIBLE: "Its data is outside of what is possible; check the query.",
-    UnknownReason.CONTRADICTORY: "Several series disagree; check for doubled exporters.",
+MOVES: Mapping[str, str] = {
+    "landed_as_forecast": "Its replacement is Ready where it was expected.",
+    "landed_elsewhere": "Its replacement is Ready on another node that can bear it.",
+    "landed_overloaded": "Its replacement is on an overloaded node.",
+    "back_on_source": "Its replacement is on the node that it left.",
+    "still_pending": "No node accepted its replacement in time.",
+    "not_ready": "Its replacement has a node but was not Ready in time.",
+    "never_came": "Its workload did not create a replacement in time.",
+    "refused": "The API server or an admission webhook refused to evict it.",
+    "not_wanted": "Its workload needs fewer replicas now and did not replace it.",
+    "stayed": "Its eviction was requested, but the pod is still there.",
+    "load_unknown": "The load of its replacement's node was not known in time.",
 }
 
-HOLDS: Mapping[HoldReason, str] = {
-    HoldReason.TOO_MANY_UNKNOWN_NODES: "The load of too many nodes is unknown.",
-    HoldReason.PARTIAL_DATA: "Prometheus answered with only a part of the data; check its stores.",
-    HoldReason.SEVERAL_CLUSTERS: (
-        "Prometheus holds several clusters; set metrics.matchers in the policy to name this one."
-    ),
-    HoldReason.NO_NODE_IN_SCOPE: (
-        "No node is in scope, so nothing is watched: check the policy's nodeSelector, and whether "
-        "nodes are Ready and older than the longest window."
-    ),
-    HoldReason.JUST_STARTED: (
-        "desched has just started and does not know what was evicted before; it looks on until the "
-        "shortest window has passed."
-    ),
-    HoldReason.CLOCKS_DIFFER: (
-        "The clocks differ, so nobody knows how old anything is; set them by NTP."
-    ),
-    HoldReason.CLUSTER_SATURATED: (
-        "Most of the cluster is hot: it needs more nodes or less load, and moves would not help."
-    ),
-    HoldReason.TOO_FEW_UNDERLOADED_NODES: (
-        "Fewer nodes are underloaded than the policy's numberOfNodes demands."
-    ),
+NOT_ACTING: Mapping[str, str] = {
+    "paused": "Everything is paused; `desched status` shows why, `desched resume` ends it.",
+    "outside_window": "The policy's windows forbid evictions at this time.",
+    "not_leading": "Another replica holds the lease; this one is on standby.",
+    "taint_stayed": "desched could not remove a soft taint; the next cycle tries again.",
 }
 
-VERDICTS: Mapping[EvictionVerdict, str] = {
-    EvictionVerdict.EVICTED: "The pod is leaving; its controller replaces it.",
-    EvictionVerdict.TAKEN_OVER: "An admission webhook moves the workload itself.",
-    EvictionVerdict.BLOCKED_BY_BUDGET: "Its PodDisruptionBudget refused.",
-    EvictionVerdict.SEVERAL_BUDGETS: "More than one PodDisruptionBudget covers it.",
-    EvictionVerdict.THROTTLED: "The API server is busy and asked to wait.",
-    EvictionVerdict.FORBIDDEN: (
-        "The API server forbids it; check that RBAC grants create on pods/eviction."
-    ),
-    EvictionVerdict.GONE: "It was gone already.",
-    EvictionVerdict.REPLACED: "Another pod has its name now; that one was left alone.",
-    EvictionVerdict.NOT_CONFIRMED: "A fresh look found a reason to leave it.",
-    EvictionVerdict.NOT_BEGUN: "desched stopped before its turn.",
-    EvictionVerdict.UNREADABLE: "The fresh look at the pod failed, so it was not asked for.",
-    EvictionVerdict.UNKNOWN: (
-        "The answer was not understood; check whether the pod still runs before acting."
-    ),
-}
-
-MOVES: Mapping[MoveResult, str] = {
-    MoveResult.LANDED_AS_FORECAST: "Its replacement is Ready where it was expected.",
-    MoveResult.LANDED_ELSEWHERE: (
-        "Its replacement is Ready on another node than expected, and that node bears it."
-    ),
-    MoveResult.LANDED_OVERLOADED: "Its replacement is on a node that is overloaded.",
-    MoveResult.BACK_ON_SOURCE: "Its replacement is on the very node that it was to leave.",
-    MoveResult.STILL_PENDING: "No node has accepted its replacement in time.",
-    MoveResult.NOT_READY: "Its replacement has a node, and was not Ready in time.",
-    MoveResult.NEVER_CAME: "Its workload has not created a replacement in time.",
-    MoveResult.REFUSED: "The API server or an admission webhook would not evict it.",
-    MoveResult.NOT_WANTED: "Its workload wants fewer replicas than before, and did not replace it.",
-    MoveResult.STAYED: "Its eviction was asked for, and the pod is still there.",
-    MoveResult.LOAD_UNKNOWN: (
-        "Its replacement is on a node whose load was never known in time, so nobody knows whether "
-        "that was good."
-    ),
-}
-
-NOT_ACTING: Mapping[NotActing, str] = {
-    NotActing.PAUSED: (
-        "Everything is paused; `desched status` says why, and `desched resume` ends it."
-    ),
-    NotActing.OUTSIDE_WINDOW: "The policy's windows forbid evictions at this time.",
-    NotActing.NOT_LEADING: "It does not hold the lease, so it stands by.",
-    NotActing.TAINT_STAYED: (
-        "A soft taint that the plan counts as gone could not be taken away; the next cycle tries "
-        "again."
-    ),
-}
-
-_SENTENCES: Mapping[type[Reason], Mapping[Any, str]] = {
+_SENTENCES: Mapping[type[Reason], Mapping[str, str]] = {
     RefusalReason: REFUSALS,
     NodeReason: NODES,
     UnknownReason: UNKNOWN_LOADS,
@@ -275,32 +198,32 @@ SUMMARIES: Mapping[CycleResult, str] = {
     CycleResult.NOTHING_TO_DO: "No node is overloaded; there is nothing to do.",
     CycleResult.HELD: "Nothing is evicted: {hold}",
     CycleResult.NOTHING_MOVABLE: (
-        "{hot} overloaded, but no move is right; the reasons above say what would have to change."
+        "{overloaded} overloaded, but no move is right; the reasons above show what would have to "
+        "change."
     ),
     CycleResult.PLANNED: (
-        "Dry run: nothing was touched. It would evict {planned}.\n"
-        "To do it, run with {acting}; in a cluster, without --dry-run."
+        "Dry run: nothing was changed. It would evict {planned}.\n"
+        "To evict, run with {acting}; in a cluster, without --dry-run."
     ),
     CycleResult.EVICTED: "Evicted {gone} of {planned} planned; {next_look}.",
     CycleResult.NOT_EVICTED: (
-        "None of {planned} planned for eviction went; the answers above say why, and the next "
-        "{look} plans afresh."
+        "Evicted none of {planned} planned; the answers above show why, and the next {look} plans "
+        "again."
     ),
     CycleResult.NOT_ACTING: "{planned} would be evicted, but not now: {not_acting}",
     CycleResult.STOPPED: (
-        "Stopped after evicting {gone} of {planned}, because an answer was not understood. "
+        "Stopped after evicting {gone} of {planned}, because the result of an eviction is unknown. "
         "Check the API server; {next_look}."
     ),
 }
 
 OTHER_DESCHEDULERS = (
-    "Another descheduler runs in this cluster: {others}. Two of them undo each other's work; "
-    "choose one."
+    "Another descheduler runs in this cluster: {others}. They undo each other's work; choose one."
 )
-SOME_NOT_JUDGED = "None of the {judged} judged is overloaded; {not_judged} not judged."
+SOME_NOT_JUDGED = "None of the {judged} with known load is overloaded; {not_judged} not judged."
 NOTHING_JUDGED = (
-    " Prometheus has data of none: is it the right one, and does metrics.matchers, if the policy "
-    "sets it, name this cluster?"
+    " Prometheus has data for none of them; check that it is the right one and that "
+    "metrics.matchers, if the policy sets it, select this cluster."
 )
 
 
@@ -309,16 +232,18 @@ def sentence_of(reason: Reason) -> str:
     return _SENTENCES[type(reason)][reason]
 
 
-def describe(reason: Reason, detail: str) -> str:
-    """The sentence for a reason, with the detail behind it if there is one."""
+def describe(reason: Reason | None, detail: str) -> str:
+    """The sentence for a reason, with its detail in brackets; empty without a reason."""
+    if reason is None:
+        return ""
     sentence = sentence_of(reason)
     return f"{sentence.removesuffix('.')} ({detail})." if detail else sentence
 
 
 def summary_of(report: CycleReport, *, single: bool = False) -> str:
-    """In plain words: what the cycle did or would do, and what to do next.
+    """What the cycle did or would do, and what to do next.
 
-    `single` is a cycle that no other follows, so that nobody waits for the measurements.
+    `single` means that no other cycle follows, so that nothing waits for the measurements.
     """
     plan = report.plan
     classes = Counter(verdict.node_class for verdict in plan.nodes)
@@ -329,21 +254,14 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
             judged=count(judged, "node"),
             not_judged=count(not_judged, "was", "were"),
         )
-    gone = sum(
-        outcome.verdict in {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}
-        for outcome in report.outcomes
-    )
-    hold = describe(plan.hold, plain(plan.hold_detail)) if plan.hold else ""
-    if hold and not judged and _all_absent(plan):
-        hold += NOTHING_JUDGED
+    unknown = [node.reason for node in plan.nodes if node.node_class is NodeClass.UNKNOWN]
+    all_absent = not judged and set(unknown) == {UnknownReason.ABSENT}
     return SUMMARIES[report.result].format(
-        hot=count(classes[NodeClass.OVERLOADED], "node is", "nodes are"),
+        overloaded=count(classes[NodeClass.OVERLOADED], "node is", "nodes are"),
         planned=count(len(plan.evictions), "pod"),
-        gone=gone,
-        hold=hold,
-        not_acting=describe(report.not_acting, plain(report.not_acting_detail))
-        if report.not_acting
-        else "",
+        gone=sum(outcome.verdict in _GONE for outcome in report.outcomes),
+        hold=describe(plan.hold, plain(plan.hold_detail)) + NOTHING_JUDGED * all_absent,
+        not_acting=describe(report.not_acting, plain(report.not_acting_detail)),
         acting="--evict --once" if single else "--evict",
         look="run" if single else "cycle",
         next_look=_next_look(plan, single=single),
@@ -352,12 +270,10 @@ def summary_of(report: CycleReport, *, single: bool = False) -> str:
 
 def _next_look(plan: Plan, *, single: bool) -> str:
     if not single:
-        return "the next cycle counts what left, until the measurements have seen it"
+        return "the next cycle counts their load as gone"
     windows = {w for node in plan.nodes for part in node.pressures for w, _ in part.measured}
     wait = duration_text(max(windows)) if windows else "the longest window"
-    return f"run it again only after {wait}, when the measurements have seen it"
+    return f"run it again only after {wait}, when the measurements show the effect"
 
 
-def _all_absent(plan: Plan) -> bool:
-    unknown = [node for node in plan.nodes if node.node_class is NodeClass.UNKNOWN]
-    return bool(unknown) and all(node.reason is UnknownReason.ABSENT for node in unknown)
+_GONE = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER})

@@ -1,4 +1,4 @@
-"""Tells of moves and pauses in Events, where people look who do not read desched's log."""
+"""Publishes moves and pauses as Kubernetes Events, for people who do not read the log."""
 
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -11,23 +11,22 @@ from desched.service.telemetry.new_results import NewResults, is_acting_replica
 
 
 class Announcer(Protocol):
-    """Writes Events; says whether each was written, and never raises because one was not."""
+    """Writes Events; the methods return whether it was written, and never raise if not."""
 
     def settled(self, record: EvictionRecord, note: str) -> bool:
-        """Say on the workload what became of the move, and on the node too if that was bad."""
+        """Write the result of the move on the workload, and on the node if the move failed."""
 
     def warn_on_self(
         self, pod_name: str, namespace: str, reason: str, note: str, *, action: str
     ) -> bool:
-        """Say on desched's own pod that a person should look."""
+        """Write a warning on desched's own pod."""
 
 
 class EventPublisher:
-    """Makes Events of reports: of each move that went well or did not, of each pause by itself.
+    """Publishes each success, each failure and each automatic pause of the reports.
 
-    `own_pod` is where pauses are told, None where desched runs in no pod. Only the instance that
-    acts tells, for the others see the same; what speaks neither for nor against a move is left to
-    the log, and so are pauses that a person asked for.
+    Pauses are published on `own_pod`, which is None outside a pod. Only the acting replica
+    publishes. Inconclusive results and pauses by people are only logged.
     """
 
     def __init__(self, announcer: Announcer, own_pod: PodRef | None) -> None:
@@ -37,16 +36,16 @@ class EventPublisher:
         self._last_pauses: frozenset[Pause] | None = None
 
     def publish(self, report: CycleReport) -> None:
-        """Write what is new since the last report.
+        """Publish what is new since the last report.
 
-        After an Event that could not be written the rest is left to the log: the API server has
-        other troubles, and nothing waits for Events.
+        The first Event that cannot be written ends this, because the API server has a problem and
+        Events are optional.
         """
         if not is_acting_replica(report):
             return
         pauses = frozenset(pause for pause in report.state.pauses if not pause.by)
         known = self._last_pauses
-        if known is None:  # what was paused before this process began was told by another one
+        if known is None:  # another process published older pauses
             known = frozenset(pause for pause in pauses if pause.since < report.started_at)
         self._last_pauses = pauses
         new_pauses = sorted(pauses - known, key=lambda pause: (pause.scope, pause.subject))
@@ -67,9 +66,9 @@ class EventPublisher:
 
 
 def move_note(record: EvictionRecord) -> str:
-    """In one sentence: which pod was evicted from where, and what became of it."""
+    """One sentence about the eviction and its result."""
     if record.result is None:
-        raise ValueError(f"what became of {record.pod} is not known yet")
+        raise ValueError(f"the result of {record.pod} is not known yet")
     replacement = record.replacement.name if record.replacement else "it"
     landed = f"{replacement} on {record.landed_on}" if record.landed_on else ""
     sentence = describe(record.result, landed)

@@ -1,4 +1,4 @@
-"""Which settled moves are news, for what counts or announces each of them once."""
+"""Which results of moves are new, for consumers that count or publish each of them once."""
 
 from desched.model.cluster import PodRef
 from desched.model.report import CycleReport, Mode, NotActing
@@ -6,16 +6,16 @@ from desched.model.state import EvictionRecord
 
 
 class NewResults:
-    """Tells the moves of a report that the report before it did not have.
+    """Filters the settled moves of a report by those of the report before.
 
-    A state that could not be saved makes the next cycle judge the same moves again.
+    After a state that could not be saved, the next cycle settles the same moves again.
     """
 
     def __init__(self) -> None:
         self._known: frozenset[PodRef] = frozenset()
 
     def of(self, report: CycleReport) -> tuple[EvictionRecord, ...]:
-        """The moves whose result became known; none unless this instance is the one that acts."""
+        """The moves whose result became known; none unless this replica acts."""
         if not is_acting_replica(report):
             return ()
         known, self._known = self._known, frozenset(record.pod for record in report.settled)
@@ -23,5 +23,5 @@ class NewResults:
 
 
 def is_acting_replica(report: CycleReport) -> bool:
-    """Whether moves and pauses are for this instance to tell: the others see the same."""
+    """Whether this replica publishes moves and pauses, which the other replicas see as well."""
     return report.mode is Mode.EVICT and report.not_acting is not NotActing.NOT_LEADING

@@ -1,4 +1,4 @@
-"""How things stand, as JSON for who asks this very replica."""
+"""This replica's status as JSON, served at /status."""
 
 from desched.model.report import CycleReport, Mode
 from desched.service.reports.rendering import json_text, plain_value
@@ -8,7 +8,7 @@ STATUS_VERSION = "desched.io/replica-status/v1"
 
 
 class StatusEndpoint:
-    """The newest report in a few words, what is remembered, and whether this replica acts.
+    """The essentials of the last report, the state, and whether this replica leads.
 
     `instance` names the replica. Without leader election `leading` is null.
     """
@@ -28,21 +28,19 @@ class StatusEndpoint:
         self._leading = leading
 
     def document(self) -> bytes:
-        """The page; `last_cycle` and `state` are null before the first cycle.
+        """The document; `last_cycle` and `state` are null before the first cycle.
 
-        `last_cycle` has the fields of the log's `cycle.completed`, and when the cycle began.
+        `last_cycle` has the start of the cycle and the fields of the log's `cycle.completed`.
         """
         report = self._report
-        page = {
+        document = {
             "version": STATUS_VERSION,
             "instance": self._instance,
             "mode": self._mode.value,
             "leading": self._leading,
-            "last_cycle": _last_cycle(report) if report else None,
+            "last_cycle": {"started_at": report.started_at, **essentials(report)}
+            if report
+            else None,
             "state": plain_value(report.state) if report else None,
         }
-        return json_text(page).encode()
-
-
-def _last_cycle(report: CycleReport) -> dict[str, object]:
-    return {"started_at": report.started_at, **essentials(report)}
+        return json_text(document).encode()

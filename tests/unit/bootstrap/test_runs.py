@@ -233,6 +233,8 @@ def stop_after(simulation, mocker, looks, meanwhile=lambda _: None):
         if number == looks:
             # To the main thread, which sleeps: another one would let it sleep on to its next look.
             signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+            while signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # else a tick may follow
+                threading.Event().wait(0.01)
         return read()
 
     mocker.patch.object(simulation.cluster, "read_cluster", side_effect=look)

@@ -189,7 +189,7 @@ def test_a_cycle_given_up_because_of_the_stop_is_no_failure(loop_of, clock, metr
     assert counted(metrics, 'desched_observation_failures_total{source="cluster"}') == 0
 
 
-def test_health_knows_whether_a_cycle_runs(loop_of, clock, health, mocker):
+def test_health_shows_whether_a_cycle_runs(loop_of, clock, health, mocker):
     monotonic = mocker.patch.object(health, "_monotonic", return_value=clock.monotonic())
     seen = []
 
@@ -199,5 +199,5 @@ def test_health_knows_whether_a_cycle_runs(loop_of, clock, health, mocker):
         seen.append(health.why_not_alive())
 
     loop_of(cycle).tick()
-    assert "the running cycle began 601 s ago" in seen[0]
+    assert "the current cycle started 601 s ago" in seen[0]
     assert health.why_not_alive() is None

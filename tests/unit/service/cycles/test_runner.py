@@ -52,7 +52,9 @@ def simulation():
 
 def runner_for(simulation, editor, mode=Mode.EVICT):
     world = simulation.world(acting=mode is Mode.EVICT)
-    state = StateKeeper(SimulatedStateStore(SimulatedConfigMap()), world.clock, mode, State())
+    may_write = (lambda: True) if mode is Mode.EVICT else None
+    store = SimulatedStateStore(SimulatedConfigMap())
+    state = StateKeeper(store, world.clock, State(), may_write)
     info = CycleInfo(0, mode, "simulated")
     return CycleRunner(world, PolicyFile(editor.load), state, info)
 
@@ -100,7 +102,7 @@ class Blind:
 def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, editor):
     told = []
     world = simulation.world(acting=False)._replace(cluster=Blind())
-    state = StateKeeper(None, world.clock, Mode.DRY_RUN, State())
+    state = StateKeeper(SimulatedStateStore(SimulatedConfigMap()), world.clock, State(), None)
     info = CycleInfo(0, Mode.DRY_RUN, "simulated")
     runner = CycleRunner(world, PolicyFile(editor.load), state, info)
     runner.on_policy(told.append)
@@ -135,7 +137,7 @@ def test_by_a_clock_that_is_off_nothing_that_is_remembered_is_forgotten(simulati
     runner = CycleRunner(
         world,
         PolicyFile(editor.load),
-        StateKeeper(store, world.clock, Mode.EVICT, State()),
+        StateKeeper(store, world.clock, State(), lambda: True),
         CycleInfo(0, Mode.EVICT, "simulated"),
     )
     simulation.clock.advance(7200.0)

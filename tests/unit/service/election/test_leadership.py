@@ -63,7 +63,7 @@ def contend(clock, seconds, *replicas):
 def test_before_its_first_look_a_replica_may_not_act(replica):
     a = replica()
     assert not a.may_act()
-    assert a.why_not() == "the lease has not been asked for yet"
+    assert a.why_not() == "the lease has not been requested yet"
 
 
 def test_a_released_lease_is_taken_at_once_and_counts_as_a_change_of_hands(replica, lease, clock):

@@ -1,4 +1,4 @@
-"""The state that cycles work by: what a dry run reads, what is written, what is not trusted."""
+"""The state that cycles start from: what a dry run reads, what is written, what is unusable."""
 
 from datetime import timedelta
 
@@ -37,7 +37,8 @@ def problems():
 
 def kept(place, problems, mode=Mode.EVICT, *, may_act=True):
     store = SimulatedStateStore(place)
-    return StateKeeper(store, VirtualClock(), mode, AFRESH, lambda: may_act, problems)
+    may_write = (lambda: may_act) if mode is Mode.EVICT else None
+    return StateKeeper(store, VirtualClock(), AFRESH, may_write, problems)
 
 
 def cycle_of(state):
@@ -45,11 +46,11 @@ def cycle_of(state):
     return State(last_cycle=last, pauses=state.pauses)
 
 
-def test_without_anything_stored_it_begins_afresh(place, problems):
+def test_without_a_stored_state_it_starts_afresh(place, problems):
     assert kept(place, problems).load(policy()) == AFRESH
 
 
-def test_what_one_instance_leaves_another_one_loads(place, problems):
+def test_another_replica_loads_the_state_that_one_wrote(place, problems):
     one = kept(place, problems)
     one.load(policy())
     one.write_last(cycle_of(PAUSED))
@@ -68,14 +69,14 @@ def test_a_dry_run_reads_what_is_stored_and_writes_nothing(place, problems):
     assert place.version == version
 
 
-def test_what_does_not_lead_any_more_leaves_nothing(place, problems):
+def test_a_replica_that_lost_the_lease_writes_nothing(place, problems):
     lost = kept(place, problems, may_act=False)
     lost.load(policy())
     lost.write_last(PAUSED)
     assert place.text is None
 
 
-def test_a_memory_that_cannot_be_used_rests_everything_for_a_while(place, problems):
+def test_a_state_that_cannot_be_used_pauses_everything_for_a_while(place, problems):
     place.write("{")
     state = kept(place, problems).load(policy())
     pause = state.pausing(state.since)
@@ -85,7 +86,7 @@ def test_a_memory_that_cannot_be_used_rests_everything_for_a_while(place, proble
     assert problems.count == 1
 
 
-def test_an_unusable_memory_is_told_once_and_counted_each_time(place, problems):
+def test_an_unusable_state_is_logged_once_and_counted_each_time(place, problems):
     place.write("{")
     one = kept(place, problems)
     with structlog.testing.capture_logs() as lines:
@@ -122,25 +123,18 @@ class Away:
         raise StopActing("Whether it is written is not known.")
 
 
-def test_what_acts_does_not_go_on_without_its_memory_and_a_dry_run_does(problems):
-    acting = StateKeeper(Away(), VirtualClock(), Mode.EVICT, AFRESH, problem=problems)
+def test_without_the_state_a_dry_run_goes_on_and_a_run_that_evicts_does_not(problems):
+    acting = StateKeeper(Away(), VirtualClock(), AFRESH, lambda: True, problems)
     with pytest.raises(ObservationError):
         acting.load(policy())
-    looking = StateKeeper(Away(), VirtualClock(), Mode.DRY_RUN, AFRESH, problem=problems)
+    looking = StateKeeper(Away(), VirtualClock(), AFRESH, None, problems)
     assert looking.load(policy()) == AFRESH
     assert problems.count == 2
 
 
 def test_a_write_of_unknown_outcome_is_a_problem_and_ends_acting(problems):
-    acting = StateKeeper(Away(), VirtualClock(), Mode.EVICT, AFRESH, problem=problems)
+    acting = StateKeeper(Away(), VirtualClock(), AFRESH, lambda: True, problems)
     with pytest.raises(StopActing):
         acting.write(PAUSED)
     acting.write_last(PAUSED)
     assert problems.count == 2
-
-
-def test_without_a_store_it_lives_as_long_as_the_process():
-    one = StateKeeper(None, VirtualClock(), Mode.EVICT, AFRESH)
-    assert one.load(policy()) == AFRESH
-    one.write(PAUSED)
-    assert one.load(policy()) == PAUSED

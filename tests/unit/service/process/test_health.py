@@ -18,7 +18,7 @@ def health(clock):
 
 def test_a_new_service_is_alive_and_not_ready(health):
     assert health.why_not_alive() is None
-    assert "no cycle has seen the cluster" in health.why_not_ready()
+    assert "no cycle has read the cluster" in health.why_not_ready()
 
 
 def test_a_cycle_within_its_deadline_is_alive_and_one_beyond_is_stuck(health, clock):
@@ -28,7 +28,7 @@ def test_a_cycle_within_its_deadline_is_alive_and_one_beyond_is_stuck(health, cl
     assert health.why_not_alive() is None
     clock.advance(1)
     assert health.why_not_alive() == (
-        "the running cycle began 601 s ago; it should take no longer than 600 s"
+        "the current cycle started 601 s ago; it should take no longer than 600 s"
     )
     health.cycle_ended(observed=True)
     assert health.why_not_alive() is None
@@ -38,7 +38,7 @@ def test_a_scheduler_that_falls_silent_is_stuck(health, clock):
     clock.advance(SCHEDULER_SILENCE_SECONDS)
     assert health.why_not_alive() is None
     clock.advance(1)
-    assert "scheduler has not been heard of for 61 s" in health.why_not_alive()
+    assert "scheduler has not reported for 61 s" in health.why_not_alive()
     health.scheduler_runs()
     assert health.why_not_alive() is None
 
@@ -60,7 +60,7 @@ def test_it_is_ready_after_the_first_cycle_that_observed_and_stays_so(health):
     assert health.why_not_ready() is None
 
 
-def test_a_replica_that_stands_by_is_ready_without_a_cycle_of_its_own(health):
+def test_a_standby_replica_is_ready_without_a_cycle_of_its_own(health):
     health.standby()
     assert health.why_not_ready() is None
     assert not health.has_observed

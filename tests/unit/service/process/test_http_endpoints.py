@@ -41,19 +41,19 @@ def ask(port, path, method="GET"):
         return response.status, response.read().decode()
 
 
-def test_healthz_says_what_is_stuck(port, health, clock):
+def test_healthz_names_what_is_stuck(port, health, clock):
     assert ask(port, "/healthz") == (200, "ok\n")
     health.cycle_began()
     clock.advance(601)
     status, body = ask(port, "/healthz")
     assert status == 503
-    assert "the running cycle began 601 s ago" in body
+    assert "the current cycle started 601 s ago" in body
 
 
-def test_readyz_says_what_is_missing(port, health):
+def test_readyz_names_what_is_missing(port, health):
     status, body = ask(port, "/readyz")
     assert status == 503
-    assert "no cycle has seen the cluster" in body
+    assert "no cycle has read the cluster" in body
     health.cycle_ended(observed=True)
     assert ask(port, "/readyz?verbose") == (200, "ok\n")
 

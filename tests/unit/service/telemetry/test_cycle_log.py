@@ -27,7 +27,7 @@ def test_the_line_carries_the_essentials():
     }
 
 
-def test_a_hold_says_why():
+def test_a_hold_has_its_reason():
     line = essentials(HELD)
     assert (line["hold"], line["hold_detail"]) == ("partial_data", "a shard is missing")
 
@@ -64,7 +64,7 @@ def test_many_settled_moves_are_counted_and_the_failures_named():
     assert line["settled_moves"][0].startswith("shop/web-2 from te3: back_on_source")
 
 
-def test_why_nothing_may_be_evicted_is_told():
+def test_the_reason_for_not_acting_is_logged():
     paused = msgspec.structs.replace(
         REPORT,
         result=CycleResult.NOT_ACTING,
@@ -75,7 +75,7 @@ def test_why_nothing_may_be_evicted_is_told():
     assert (line["not_acting"], line["not_acting_detail"]) == ("paused", "by alice")
 
 
-def test_what_was_planned_and_not_done_says_why():
+def test_planned_actions_that_failed_are_logged_with_the_reason():
     outcomes = (
         *REPORT.outcomes,
         Outcome(BACK.pod, "te3", EvictionVerdict.UNREADABLE, STARTED_AT, "the deadline passed"),

@@ -48,31 +48,31 @@ def settled(*records):
     return msgspec.structs.replace(REPORT, settled=records)
 
 
-def test_each_settled_move_is_told_once_failures_first(publisher, writer):
+def test_each_settled_move_is_published_once_failures_first(publisher, writer):
     publisher.publish(FOLLOWED_UP)
     publisher.publish(REPORT)
     assert moves(writer) == ["web-2", "web-1"]
 
 
-def test_a_move_that_is_judged_again_is_not_told_again(publisher, writer):
+def test_a_move_that_is_judged_again_is_not_published_again(publisher, writer):
     publisher.publish(settled(LANDED))
     publisher.publish(settled(LANDED, BACK))
     assert moves(writer) == ["web-1", "web-2"]
 
 
-def test_what_speaks_neither_for_nor_against_a_move_is_not_told(publisher, writer):
+def test_inconclusive_results_are_not_published(publisher, writer):
     publisher.publish(settled(record("web-4", MoveResult.NOT_WANTED)))
     assert moves(writer) == []
 
 
 @pytest.mark.parametrize("fields", [{"mode": Mode.DRY_RUN}, {"not_acting": NotActing.NOT_LEADING}])
-def test_only_the_instance_that_acts_tells(publisher, writer, fields):
+def test_only_the_acting_replica_publishes(publisher, writer, fields):
     publisher.publish(msgspec.structs.replace(FOLLOWED_UP, **fields))
     assert moves(writer) == []
     assert pauses(writer) == []
 
 
-def test_a_pause_that_began_by_itself_is_told_on_its_own_pod_once(publisher, writer):
+def test_an_automatic_pause_is_published_once_on_its_own_pod(publisher, writer):
     publisher.publish(REPORT)
     publisher.publish(paused(POOL_PAUSE))
     publisher.publish(paused(POOL_PAUSE))
@@ -86,21 +86,21 @@ def test_a_pause_that_began_by_itself_is_told_on_its_own_pod_once(publisher, wri
     ]
 
 
-def test_a_pause_that_is_renewed_is_told_again(publisher, writer):
+def test_a_renewed_pause_is_published_again(publisher, writer):
     publisher.publish(paused(POOL_PAUSE))
     renewed = msgspec.structs.replace(POOL_PAUSE, until=STARTED_AT + 2 * HOUR, level=1)
     publisher.publish(paused(renewed))
     assert len(pauses(writer)) == 2
 
 
-def test_a_pause_from_before_the_start_or_by_a_person_is_not_told(publisher, writer):
+def test_a_pause_from_before_the_start_or_by_a_person_is_not_published(publisher, writer):
     before = msgspec.structs.replace(POOL_PAUSE, since=STARTED_AT - HOUR)
     person = Pause(PauseScope.EVERYTHING, STARTED_AT, None, by="alice")
     publisher.publish(paused(before, person))
     assert pauses(writer) == []
 
 
-def test_outside_a_pod_pauses_have_no_place_to_be_told(writer):
+def test_outside_a_pod_pauses_are_not_published(writer):
     EventPublisher(writer, None).publish(FOLLOWED_UP)
     assert pauses(writer) == []
     assert moves(writer) == ["web-2", "web-1"]
@@ -114,11 +114,11 @@ def test_after_an_event_that_could_not_be_written_no_other_is_tried(publisher, w
 
 def test_a_note_is_one_sentence_with_the_names_in_it():
     assert move_note(BACK) == (
-        "Evicted web-2 from te3 at 11:00 UTC: its replacement is on the very node that it was to "
-        "leave (web-12 on te3)."
+        "Evicted web-2 from te3 at 11:00 UTC: its replacement is on the node that it left "
+        "(web-12 on te3)."
     )
     assert move_note(record("web-4", MoveResult.STILL_PENDING)) == (
-        "Evicted web-4 from te3 at 11:00 UTC: no node has accepted its replacement in time."
+        "Evicted web-4 from te3 at 11:00 UTC: no node accepted its replacement in time."
     )
 
 

@@ -96,7 +96,7 @@ def test_the_policy_in_force_is_named_and_a_refused_edit_shows(metrics):
     assert values(metrics, "desched_policy_info") == {("digest-1", "policy.yaml"): 1}
 
 
-def test_the_mode_tells_a_dry_run_apart():
+def test_the_mode_distinguishes_a_dry_run():
     metrics = ServiceMetrics(Mode.DRY_RUN)
     metrics.cycle_completed(REPORT)
     assert values(metrics, "desched_planned_evictions") == {("dry_run",): 1}
@@ -118,7 +118,7 @@ def test_two_services_in_one_process_share_nothing():
     assert values(second, "desched_cycles_total")["evict", "evicted"] == 0
 
 
-def test_what_became_of_moves_is_counted_from_zero(metrics):
+def test_results_of_moves_are_counted_from_zero(metrics):
     assert values(metrics, "desched_moves_total") == {(result.value,): 0 for result in MoveResult}
     metrics.cycle_completed(FOLLOWED_UP)
     metrics.cycle_completed(REPORT)
@@ -134,7 +134,7 @@ def test_a_move_that_is_judged_again_is_counted_once(metrics):
 
 
 @pytest.mark.parametrize("fields", [{"mode": Mode.DRY_RUN}, {"not_acting": NotActing.NOT_LEADING}])
-def test_moves_are_counted_by_the_instance_that_acts_only(metrics, fields):
+def test_moves_are_counted_by_the_acting_replica_only(metrics, fields):
     metrics.cycle_completed(msgspec.structs.replace(FOLLOWED_UP, **fields))
     assert sum(values(metrics, "desched_moves_total").values()) == 0
 
@@ -165,7 +165,7 @@ def test_forecasts_are_shown_beside_landings_once_there_are_some(metrics):
     assert values(metrics, "desched_forecast_bad_expected_ratio") == {(): pytest.approx(0.1)}
 
 
-def test_why_nothing_may_be_evicted_is_one_at_its_reason_only(metrics):
+def test_not_acting_is_one_at_its_reason_only(metrics):
     metrics.cycle_completed(msgspec.structs.replace(REPORT, not_acting=NotActing.OUTSIDE_WINDOW))
     assert values(metrics, "desched_not_acting") == {
         ("paused",): 0,
@@ -203,13 +203,13 @@ def test_leadership_is_shown_only_where_there_is_an_election(metrics):
     assert values(metrics, "desched_leadership_changes_total") == {(): 1}
 
 
-def test_a_replica_that_may_act_no_more_does_not_go_on_showing_its_last_cycle(metrics):
+def test_a_replica_that_loses_the_lease_drops_the_gauges_of_its_last_cycle(metrics):
     metrics.leadership_changed(leading=True)
     metrics.cycle_completed(FOLLOWED_UP)
     metrics.leadership_changed(leading=False)
     assert values(metrics, "desched_nodes") == values(metrics, "desched_nodes_cooling_down") == {}
 
 
-def test_trouble_with_the_memory_is_counted(metrics):
+def test_state_problems_are_counted(metrics):
     metrics.state_problem()
     assert values(metrics, "desched_state_problems_total") == {(): 1}
