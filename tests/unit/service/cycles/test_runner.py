@@ -1,4 +1,5 @@
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -58,7 +59,8 @@ def runner_for(simulation, editor, mode=Mode.EVICT):
 
 
 def test_a_report_goes_to_every_sink_and_cycles_are_numbered(simulation, editor):
-    first, second = [], []
+    first: list[Any] = []
+    second: list[Any] = []
     runner = runner_for(simulation, editor, Mode.DRY_RUN)
     runner.on_report(first.append, second.append)
     reports = [runner.run(), runner.run()]
@@ -81,7 +83,7 @@ def test_a_first_policy_that_does_not_suit_the_cluster_is_refused(simulation, ed
 
 
 def test_a_later_one_gives_way_to_the_last_good_policy(simulation, editor):
-    told = []
+    told: list[Any] = []
     runner = runner_for(simulation, editor, Mode.DRY_RUN)
     runner.on_policy(told.append)
     runner.run()
@@ -98,7 +100,7 @@ class Blind:
 
 
 def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, editor):
-    told = []
+    told: list[Any] = []
     world = simulation.world(acting=False)._replace(cluster=Blind())
     state = StateKeeper(None, world.clock, Mode.DRY_RUN, State())
     info = CycleInfo(0, Mode.DRY_RUN, "simulated")
