@@ -12,8 +12,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
 
-# Two test files at a time, each with a control plane of its own; those mostly wait.
-SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Whole files side by side, in their order: tests of a file share what is expensive.
+PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
+# Each of these processes has a control plane of its own; those mostly wait.
+CONTROL_PLANES ?= 3
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -21,8 +23,9 @@ help: ## show the targets
 demo: $(RUNTIME) ## the main job on a simulated cluster
 	@$(BIN)/desched demo
 
-test: check controlplane-binaries ## everything: check, unit, property, contract and control-plane tests
-	@$(BIN)/pytest $(SIDE_BY_SIDE)
+test: check controlplane-binaries ## everything: check, unit tests with their coverage, all other tests
+	@$(PYTEST) --numprocesses 2 --cov --cov-report=term:skip-covered tests/unit
+	@$(PYTEST) --numprocesses $(CONTROL_PLANES) tests/controlplane tests/properties tests/contracts
 
 check: $(INSTALLED) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
@@ -34,8 +37,11 @@ format: $(INSTALLED) ## put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-unit: $(INSTALLED) ## the tests that need no control plane
-	@$(BIN)/pytest --ignore=tests/controlplane
+unit: $(INSTALLED) ## the unit tests, in less than a minute
+	@$(PYTEST) --numprocesses 2 tests/unit
+
+properties: $(INSTALLED) ## the property tests, and the contracts of the simulation
+	@$(PYTEST) --numprocesses 2 tests/properties tests/contracts
 
 # In CI the binaries must be there; elsewhere their tests skip and say how to get them.
 controlplane-binaries: $(INSTALLED) ## find or build the control plane for the tests
@@ -61,7 +67,7 @@ lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 		--no-emit-index-url --no-header -c requirements/dev.txt --group bench -o requirements/bench.txt
 
 clean: ## remove what was built here (not the user's cache)
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .import_linter_cache build dist
 
 # What desched needs to run. --no-build-isolation: the build backend is pinned with the rest, nothing
 # else is fetched. --no-compile: Python compiles the few modules that it imports.
@@ -79,4 +85,4 @@ $(INSTALLED): $(RUNTIME) requirements/dev.txt
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help demo test check format unit controlplane-binaries soak generated lock clean
+.PHONY: help demo test check format unit properties controlplane-binaries soak generated lock clean

@@ -47,8 +47,8 @@ class Lab(Protocol):
     def add_node(self, name: str, *, zone: str = "", soft_taint: bool = False) -> None:
         """A node of 4 cores and 16 GiB."""
 
-    def cordon(self, name: str, *, on: bool = True) -> None:
-        """Whether new pods are kept from the node."""
+    def cordon(self, *names: str, on: bool = True) -> None:
+        """Keep new pods from these nodes, or no longer; the scheduler has seen it on return."""
 
     def add_deployment(
         self, name: str, replicas: int, cpu_millicores: int, manners: Manners = EASY_GOING
@@ -80,12 +80,12 @@ def deploy(
 ) -> list[Pod]:
     """Deploy and wait until all pods are Ready; `on` cordons all other nodes meanwhile."""
     others = [n.name for n in lab.reader.read_cluster().nodes if on and n.name != on]
-    for other in others:
-        lab.cordon(other)
+    if others:
+        lab.cordon(*others)
     lab.add_deployment(name, replicas, cpu_millicores, manners)
     wait_until_ready(lab, name, replicas)
-    for other in others:
-        lab.cordon(other, on=False)
+    if others:
+        lab.cordon(*others, on=False)
     return pods_of(lab, name)
 
 

@@ -65,8 +65,9 @@ class SimulatedLab:
             taints=(Taint("lab", Effect.PREFER_NO_SCHEDULE),) if soft_taint else (),
         )
 
-    def cordon(self, name: str, *, on: bool = True) -> None:
-        self._cluster.change_node(name, unschedulable=on)
+    def cordon(self, *names: str, on: bool = True) -> None:
+        for name in names:
+            self._cluster.change_node(name, unschedulable=on)
 
     def add_deployment(
         self, name: str, replicas: int, cpu_millicores: int, manners: Manners = EASY_GOING

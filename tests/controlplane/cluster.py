@@ -4,12 +4,14 @@ import base64
 import csv
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -67,6 +69,8 @@ class ControlPlane:
         self._scheduler_flags = scheduler_flags
         self._usage_refresh_seconds = usage_refresh_seconds
         self._addresses = (f"10.1.{high}.{low}" for high in range(256) for low in range(1, 255))
+        self._plain_http = urllib3.PoolManager(retries=False, timeout=5)
+        self._resources: dict[tuple[str, str], tuple[str, bool]] = {}
         self._token = secrets.token_urlsafe()
         self._cleanup = ExitStack()
         self._etcd_port, self._etcd_peer_port, self._port, *self._ports = free_ports(6)
@@ -97,6 +101,7 @@ class ControlPlane:
         self._start_api_server()
         self._start_controllers()
         self._initial = frozenset(self._objects())
+        self._initial_keys = self._keys()
         self.metrics = UsageExporter(self._observe, self._usage_refresh_seconds)
         self._cleanup.callback(self.metrics.stop)
 
@@ -119,8 +124,7 @@ class ControlPlane:
             "--unsafe-no-fsync",
             "--log-level=warn",
         )
-        http = urllib3.PoolManager(retries=False, timeout=5)
-        etcd.wait_until("etcd is healthy", lambda: _answers(http, f"{client}/health"))
+        etcd.wait_until("etcd is healthy", lambda: _answers(self._plain_http, f"{client}/health"))
 
     def _start_api_server(self) -> None:
         certificates = self.directory / "certificates"
@@ -229,9 +233,9 @@ class ControlPlane:
             "the scheduler is ready",
             lambda: _answers(self._http, f"https://127.0.0.1:{scheduler_port}/readyz"),
         )
-        plain = urllib3.PoolManager(retries=False, timeout=5)
         kwok.wait_until(
-            "KWOK is healthy", lambda: _answers(plain, f"http://127.0.0.1:{kwok_port}/healthz")
+            "KWOK is healthy",
+            lambda: _answers(self._plain_http, f"http://127.0.0.1:{kwok_port}/healthz"),
         )
 
     def _write_scheduler_configuration(self) -> Path:
@@ -386,20 +390,39 @@ class ControlPlane:
         return run.stdout
 
     def apply(self, *manifests: Mapping[str, Any] | str) -> None:
-        """Applies objects, or text of one or more YAML documents."""
-        documents = (m if isinstance(m, str) else json.dumps(m) for m in manifests)
-        self.kubectl("apply", "--server-side", "--filename=-", stdin="\n---\n".join(documents))
+        """Applies objects, or text of one or more YAML documents, as `kubectl apply` does."""
+        for manifest in _documents(manifests):
+            status, answer = self.request(
+                "PATCH",
+                f"{self._path_of(manifest)}?fieldManager=kubectl",
+                manifest,
+                content_type="application/apply-patch+yaml",
+            )
+            if status not in (200, 201):
+                name = f"{manifest['kind']} {manifest['metadata']['name']}"
+                raise UnexpectedAnswerError(f"apply {name}: {status} {answer}")
 
     def delete(self, *manifests: Mapping[str, Any] | str) -> None:
-        """Deletes at once what apply made."""
-        documents = (m if isinstance(m, str) else json.dumps(m) for m in manifests)
-        self.kubectl(
-            "delete",
-            "--now",
-            "--ignore-not-found",
-            "--filename=-",
-            stdin="\n---\n".join(documents),
-        )
+        """Deletes at once what apply made, and returns when it is gone."""
+        for manifest in _documents(manifests):
+            path = self._path_of(manifest)
+            self.request("DELETE", path, {"gracePeriodSeconds": 1})
+            self.wait_for(f"no {path}", partial(self._is_gone, path))
+
+    def _is_gone(self, path: str) -> bool:
+        return self.request("GET", path)[0] == 404
+
+    def _path_of(self, manifest: Mapping[str, Any]) -> str:
+        version, kind = manifest["apiVersion"], manifest["kind"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        if (root, kind) not in self._resources:
+            for found in self.get(root)["resources"]:
+                if "/" not in found["name"]:
+                    self._resources[root, found["kind"]] = (found["name"], found["namespaced"])
+        resource, namespaced = self._resources[root, kind]
+        metadata = manifest["metadata"]
+        scope = f"namespaces/{metadata.get('namespace', 'default')}/" if namespaced else ""
+        return f"{root}/{scope}{resource}/{metadata['name']}"
 
     def wait_for(self, description: str, predicate: Callable[[], T], timeout: float = 30.0) -> T:
         """Polls until the predicate's value is true and returns it."""
@@ -419,7 +442,7 @@ class ControlPlane:
         resources: Mapping[str, str] | None = None,
         unschedulable: bool = False,
     ) -> None:
-        """Adds one or more alike nodes and returns when all are Ready and open to pods."""
+        """Adds alike nodes and returns when all are Ready and the scheduler has seen them."""
         version = self.get("/version")["gitVersion"]
         capacity = {"cpu": cpu, "memory": memory, "pods": str(pods), **(resources or {})}
         for name in names:
@@ -458,6 +481,7 @@ class ControlPlane:
             if status != 201:
                 raise UnexpectedAnswerError(f"node {name}: {answer}")
         self.wait_for(f"Ready nodes {', '.join(names)}", lambda: self._are_ready(names))
+        self.wait_for_scheduler()
 
     def _are_ready(self, names: Iterable[str]) -> bool:
         return {
@@ -465,6 +489,38 @@ class ControlPlane:
             for node in self.items("/api/v1/nodes")
             if _has_condition(node, "Ready") and not _has_not_ready_taint(node)
         }.issuperset(names)
+
+    def wait_for_scheduler(self) -> None:
+        """Returns when the scheduler has seen which nodes are open to pods and which are not.
+
+        It learns of nodes later than the API server does. A pod that is too large for any node
+        makes it report how many are open, and takes no room meanwhile.
+        """
+        pods = "/api/v1/namespaces/default/pods"
+        name = f"too-large-{secrets.token_hex(4)}"
+        requests = {"cpu": "1000000"}
+        container = {"name": "main", "image": "none", "resources": {"requests": requests}}
+        body = {"metadata": {"name": name}, "spec": {"containers": [container]}}
+        status, answer = self.request("POST", pods, body)
+        if status != 201:
+            raise UnexpectedAnswerError(f"pod {name}: {answer}")
+        path = f"{pods}/{name}"
+        try:
+            self.wait_for("the scheduler sees the nodes", lambda: self._has_seen_nodes(path))
+        finally:
+            self.request("DELETE", path, {"gracePeriodSeconds": 0})
+
+    def _has_seen_nodes(self, path: str) -> bool:
+        """Whether the scheduler's words on a pod too large name as many nodes as there are."""
+        nodes = self.items("/api/v1/nodes")
+        too_small = sum(map(_is_open, nodes))
+        conditions = self.get(path)["status"].get("conditions") or []
+        message = next((c["message"] for c in conditions if c["type"] == "PodScheduled"), "")
+        found = re.search(r"(\d+) Insufficient cpu", message)
+        return (
+            message.startswith(f"0/{len(nodes)} nodes are available: ")
+            and int(found[1] if found else 0) == too_small
+        )
 
     def create_namespace(
         self, name: str | None = None, labels: Mapping[str, str] | None = None
@@ -507,26 +563,53 @@ class ControlPlane:
 
     def reset(self) -> None:
         """Deletes all that was not there after the start, of whatever kind."""
-        self.wait_for("an empty cluster", self._delete_leftovers, 60.0)
+        self._asked_to_delete: frozenset[str] = frozenset()
+        self.wait_for("an empty cluster", self._is_empty, 60.0)
         self.metrics.forget()
         self._audited_bytes += sum(map(len, complete_lines(self.audit_log, self._audited_bytes)))
 
+    def _is_empty(self) -> bool:
+        """Deletes what is new, since owners bring their pods back until they are gone themselves.
+
+        One look into etcd shows whether there is any; to list each kind takes a hundred times as
+        long.
+        """
+        left = self._keys() - self._initial_keys
+        if not left:
+            return True
+        if all(key.startswith("/registry/namespaces/") for key in left):
+            self._finalize(key.rpartition("/")[2] for key in left)
+        if left <= self._asked_to_delete:
+            self._asked_to_delete = frozenset()  # ask again next time
+            return False
+        self._asked_to_delete = left
+        return self._delete_leftovers()
+
+    def _keys(self) -> frozenset[str]:
+        """What etcd holds."""
+        first, end = (base64.b64encode(key).decode() for key in (b"/registry/", b"/registry0"))
+        answer = self._plain_http.request(
+            "POST",
+            f"http://127.0.0.1:{self._etcd_port}/v3/kv/range",
+            json={"key": first, "range_end": end, "keys_only": True},
+        )
+        return frozenset(base64.b64decode(kv["key"]).decode() for kv in answer.json()["kvs"])
+
     def _delete_leftovers(self) -> bool:
-        """Makes one round, since owners bring their pods back until they are gone themselves."""
+        """Makes one round, and reports whether there was nothing to delete."""
         leftovers = self._objects() - self._initial
         options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         namespaces = {name for collection, _, name in leftovers if collection == NAMESPACES}
         paths = {_deletion_path(key, namespaces) for key in leftovers}
         for path in sorted(paths, key=lambda path: not path.startswith(f"{NAMESPACES}/")):
             self.request("DELETE", path, options)
-        # The namespace controller would wait five seconds before it looks at each of them.
-        for name in namespaces - {namespace for _, namespace, _ in leftovers}:
-            self.request(
-                "PUT",
-                f"{NAMESPACES}/{name}/finalize",
-                {"metadata": {"name": name}, "spec": {"finalizers": []}},
-            )
         return not leftovers
+
+    def _finalize(self, namespaces: Iterable[str]) -> None:
+        """Ends empty ones: their controller would wait five seconds before it looks at each."""
+        for name in namespaces:
+            body = {"metadata": {"name": name}, "spec": {"finalizers": []}}
+            self.request("PUT", f"{NAMESPACES}/{name}/finalize", body)
 
     def _objects(self) -> set[ObjectKey]:
         """Names every object of every kind by collection, namespace and name."""
@@ -568,6 +651,14 @@ def _answers(http: urllib3.PoolManager, url: str, headers: Mapping[str, str] | N
         return False
 
 
+def _documents(manifests: Iterable[Mapping[str, Any] | str]) -> Iterator[Mapping[str, Any]]:
+    for manifest in manifests:
+        if isinstance(manifest, str):
+            yield from filter(None, yaml.safe_load_all(manifest))
+        else:
+            yield manifest
+
+
 def _decoded(data: bytes) -> Any:
     try:
         return json.loads(data)
@@ -586,6 +677,13 @@ def _ec_private_key() -> str:
 def _has_condition(item: Mapping[str, Any], kind: str) -> bool:
     conditions = item["status"].get("conditions") or []
     return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+def _is_open(node: Mapping[str, Any]) -> bool:
+    spec = node["spec"]
+    taints = spec.get("taints") or []
+    hard = [taint for taint in taints if taint["effect"] != "PreferNoSchedule"]
+    return not hard and not spec.get("unschedulable")
 
 
 def _has_not_ready_taint(node: Mapping[str, Any]) -> bool:

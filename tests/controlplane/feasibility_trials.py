@@ -71,6 +71,7 @@ class Trial:
         control_plane.apply(RUNTIME)
         cordoned = f"/api/v1/nodes/{self._nodes[-1]}"
         control_plane.request("PATCH", cordoned, {"spec": {"unschedulable": True}})
+        control_plane.wait_for_scheduler()
         self._make_volumes()
         self._reader = KubernetesReader(connect(control_plane.admin_kubeconfig, None))
         self.mismatches: list[str] = []

@@ -40,6 +40,7 @@ class Pairs(Sites):
                 body = {**change, "spec": {"unschedulable": False}}
                 self.plane.request("PATCH", f"/api/v1/nodes/{node}{number}", body)
         self.plane.wait_for("nodes that take pods", lambda: not self._tainted())
+        self.plane.wait_for_scheduler()
         self.wait_until_measured(PAIRS * len(APPS))
 
 

@@ -68,6 +68,7 @@ class Sites(Installation):
         for name in names:
             self.plane.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": False}})
         self.plane.wait_for("nodes that take pods", lambda: names.isdisjoint(self._tainted()))
+        self.plane.wait_for_scheduler()
         pods = sum(len(on) for site in sites for on in site.places.values())
         self.wait_until_measured(pods)
 

@@ -77,16 +77,21 @@ class RealLab:
             taints=[{"key": "lab", "effect": "PreferNoSchedule"}] if soft_taint else [],
         )
 
-    def cordon(self, name: str, *, on: bool = True) -> None:
-        """Returns when the taint has followed, which keeps pods away longer than the field."""
-        path = f"/api/v1/nodes/{name}"
-        self._control_plane.request("PATCH", path, {"spec": {"unschedulable": on}})
+    def cordon(self, *names: str, on: bool = True) -> None:
+        """Returns when the taints have followed and the scheduler has seen them."""
+        for name in names:
+            change = {"spec": {"unschedulable": on}}
+            self._control_plane.request("PATCH", f"/api/v1/nodes/{name}", change)
 
         def followed() -> bool:
-            taints = self._control_plane.get(path)["spec"].get("taints") or []
-            return on == any(taint["key"] == CORDONED for taint in taints)
+            nodes = {
+                node["metadata"]["name"]: node["spec"].get("taints") or []
+                for node in self._control_plane.items("/api/v1/nodes")
+            }
+            return all(on == any(t["key"] == CORDONED for t in nodes[name]) for name in names)
 
-        self.eventually(f"the taint of {name} follows", followed)
+        self.eventually(f"the taints of {', '.join(names)} follow", followed)
+        self._control_plane.wait_for_scheduler()
 
     def add_deployment(
         self, name: str, replicas: int, cpu_millicores: int, manners: Manners = EASY_GOING

@@ -107,6 +107,7 @@ def test_of_two_replicas_one_is_drained_at_a_time(control_plane: ControlPlane) -
         lambda: control_plane.get(budget).get("status", {}).get("disruptionsAllowed") == 1,
     )
     control_plane.kubectl("cordon", "te1")  # so that no replacement becomes Ready
+    control_plane.wait_for_scheduler()
 
     assert [evict(control_plane, pod["metadata"]["name"]) for pod in pods] == [201, 429]
 

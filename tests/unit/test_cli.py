@@ -247,6 +247,8 @@ def _reads_ten_bytes_of(program):
     with subprocess.Popen(  # noqa: S603  (our own interpreter and program)
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
         process.stdout.read(10)
         process.stdout.close()
         assert process.wait(timeout=30) == 0

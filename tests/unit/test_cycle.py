@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -98,7 +99,7 @@ class ScriptedWorld:
             raise StopActing("the state was not written")
         self.state = state
 
-    def without(self, *names: str, **changes: object) -> None:
+    def without(self, *names: str, **changes: Any) -> None:
         """These pods are gone, or changed."""
         pods = [p for p in self.seen.cluster.pods if p.name not in names]
         if changes:
@@ -180,7 +181,7 @@ def test_a_pod_that_is_not_being_deleted_was_not_evicted_after_all() -> None:
     assert len(world.state.evictions) == 1
     world.later(300)
     report = world.run(Mode.DRY_RUN, state=world.state)
-    assert not world.state.evictions
+    assert not report.state.evictions
     assert [e.pod.name for e in report.plan.evictions] == ["a", "b"]
 
 
@@ -230,7 +231,7 @@ def test_after_a_start_nothing_is_evicted_until_the_shortest_window_has_passed()
     ],
 )
 def test_what_the_fresh_look_finds_changed_is_left_alone(
-    change: dict[str, object], detail: str
+    change: dict[str, Any], detail: str
 ) -> None:
     world = two_moves(OK)
     world.fresh = lambda one: msgspec.structs.replace(one, **change) if one.name == "a" else one
@@ -384,7 +385,7 @@ def test_a_paused_desched_plans_and_says_why_it_does_not_act() -> None:
 @pytest.mark.parametrize(
     "windows", [{"maintenance_windows": (NIGHT,)}, {"blackout_windows": (DAY,)}]
 )
-def test_outside_its_windows_it_plans_and_does_not_act(windows: dict[str, object]) -> None:
+def test_outside_its_windows_it_plans_and_does_not_act(windows: dict[str, Any]) -> None:
     world = two_moves()
     world.policy = msgspec.structs.replace(DEEP, **windows)
     report = world.run()

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import urllib.request
+from queue import SimpleQueue
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from desched.adapters.kubernetes.events import EventWriter
 from desched.bootstrap.runs import Ending, intent_of, run, schedule_of
 from desched.errors import ConfigurationError, ObservationError, ObservationSource, StopActing
 from desched.model.report import Mode
+from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
 from desched.simulation.scenarios import published_scenario
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
@@ -224,19 +226,26 @@ def test_on_a_terminal_the_table_replaces_the_line_of_the_log(simulation, policy
 
 
 def stop_after(simulation, mocker, looks, meanwhile=lambda _: None):
-    """Send SIGTERM when the cluster is looked at for the last time."""
+    """Send SIGTERM when the cluster is looked at for the last time, and wait until it is heard."""
     read, count = simulation.cluster.read_cluster, iter(range(1, looks + 1))
+    stop, heard = SystemClock.stop, SimpleQueue[None]()
+
+    def stop_and_tell(clock):
+        stop(clock)
+        heard.put(None)
 
     def look():
         number = next(count)
         meanwhile(number)
         if number == looks:
             # To the main thread, which sleeps: another one would let it sleep on to its next look.
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
-            while signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # else a tick may follow
-                threading.Event().wait(0.01)
+            main = threading.main_thread().ident
+            assert main is not None
+            signal.pthread_kill(main, signal.SIGTERM)
+            heard.get(timeout=60)  # or else a busy machine would begin the next cycle
         return read()
 
+    mocker.patch.object(SystemClock, "stop", stop_and_tell)
     mocker.patch.object(simulation.cluster, "read_cluster", side_effect=look)
 
 

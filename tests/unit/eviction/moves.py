@@ -27,7 +27,7 @@ def ref(name: str) -> PodRef:
 
 
 def record(name: str = "web-0", of: str = "web", **fields: Any) -> EvictionRecord:
-    defaults = {
+    defaults: dict[str, Any] = {
         "node": "n0",
         "workload_uid": f"uid-{of}",
         "workload": f"Deployment apps/{of}",
@@ -50,7 +50,7 @@ def replacement(name: str = "web-9", on: str = "n1", **fields: Any) -> Pod:
     return pod(name, on, **(created | fields))
 
 
-CALM: Mapping[str, Measured | Unknown | float] = {"n0": 0.5, "n1": 0.5, "n2": 0.5, "n3": 0.5}
+CALM: dict[str, Measured | Unknown | float] = {"n0": 0.5, "n1": 0.5, "n2": 0.5, "n3": 0.5}
 
 
 def look(

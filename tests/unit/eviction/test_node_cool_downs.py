@@ -1,5 +1,7 @@
 """Nodes that moves do not relieve."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -13,7 +15,7 @@ LEFT_AT = NOW - minutes(5)
 
 def left(name="web-0", **fields):
     """A settled eviction from n0 that the window of five minutes has seen."""
-    defaults = {
+    defaults: dict[str, Any] = {
         "evicted_at": LEFT_AT - minutes(1),
         "left_at": LEFT_AT,
         "result": MoveResult.LANDED_AS_FORECAST,

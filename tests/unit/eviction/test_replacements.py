@@ -1,6 +1,7 @@
 """Which pod replaces which evicted one."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,7 +21,7 @@ from tests.unit.eviction.moves import (
 )
 
 SECOND = timedelta(seconds=1)
-PENDING = {"on": "", "ready": False}
+PENDING: dict[str, Any] = {"on": "", "ready": False}
 
 
 def matched(records, pods):

@@ -14,9 +14,9 @@ from desched.model.state import MoveResult, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.policy import Protections
 from tests.builders import (
     NOW,
-    Protections,
     amounts,
     load,
     measured,

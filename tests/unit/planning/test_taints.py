@@ -31,9 +31,9 @@ from tests.builders import (
 HOT = ("hot1", "hot2", "hot3")
 COLD = ("cold1", "cold2", "cold3")
 LATER = NOW + timedelta(minutes=10)
-OURS: Mapping[str, Any] = {"taints": (STEERING_TAINT,), "steered_until": LATER}
-EXPIRED: Mapping[str, Any] = OURS | {"steered_until": NOW}
-THEIRS: Mapping[str, Any] = {"taints": (STEERING_TAINT,)}
+OURS: dict[str, Any] = {"taints": (STEERING_TAINT,), "steered_until": LATER}
+EXPIRED: dict[str, Any] = OURS | {"steered_until": NOW}
+THEIRS: dict[str, Any] = {"taints": (STEERING_TAINT,)}
 
 
 def trap(
@@ -51,7 +51,7 @@ def trap(
     usage = {f"web-{name}": (0.6, 0.1) for name in HOT} | {
         f"fill-{name}": (0.1, 0.1) for name in COLD
     }
-    cpu = dict.fromkeys(HOT, 0.85) | dict.fromkeys(COLD, 0.05) | (loads or {})
+    cpu = dict.fromkeys(HOT, 0.85) | dict.fromkeys(COLD, 0.05) | dict(loads or {})
     return snapshot(
         [node(name, **fields.get(name, {})) for name in (*HOT, *COLD)],
         pods,
@@ -107,7 +107,7 @@ def test_later_moves_share_the_taints_of_the_earlier_ones() -> None:
 
 
 def test_a_pod_that_lands_well_anyway_needs_no_taint() -> None:
-    everywhere = dict.fromkeys(HOT, OURS)
+    everywhere: dict[str, Any] = dict.fromkeys(HOT, OURS)
     for seen in (trap(), trap(**everywhere)):
         plan = planned(seen, steering(risk=1.0))
         assert len(plan.evictions) == 3
@@ -183,7 +183,7 @@ def test_a_pod_that_tolerates_the_taint_is_not_steered() -> None:
 
 
 def test_a_node_out_of_the_policys_sight_is_not_tainted() -> None:
-    labelled = {name: {"labels": {"pool": "web"}} for name in (*HOT[:2], *COLD)}
+    labelled: dict[str, Any] = {name: {"labels": {"pool": "web"}} for name in (*HOT[:2], *COLD)}
     narrow = steering(node_selector=selector(pool="web"))
     plan = planned(trap(**labelled), narrow)
     assert plan.evictions == ()
@@ -191,7 +191,7 @@ def test_a_node_out_of_the_policys_sight_is_not_tainted() -> None:
 
 
 def test_a_taint_that_stands_is_renewed_by_the_move_that_needs_it() -> None:
-    everywhere = dict.fromkeys(HOT, OURS)
+    everywhere: dict[str, Any] = dict.fromkeys(HOT, OURS)
     plan = planned(trap(**everywhere), steering(limits=ONE))
     assert plan.evictions[0].steered == HOT
     assert nodes_of(plan) == set(HOT)
@@ -204,7 +204,7 @@ def test_a_taint_whose_time_is_over_counts_as_gone_and_is_set_anew() -> None:
 
 
 def test_the_same_taint_of_somebody_else_works_and_is_left_to_them() -> None:
-    everywhere = dict.fromkeys(HOT, THEIRS)
+    everywhere: dict[str, Any] = dict.fromkeys(HOT, THEIRS)
     plan = planned(trap(**everywhere), steering())
     assert len(plan.evictions) == 3
     assert plan.taints == ()
@@ -213,14 +213,14 @@ def test_the_same_taint_of_somebody_else_works_and_is_left_to_them() -> None:
 
 @pytest.mark.parametrize("mode", [Steering.WHEN_NEEDED, Steering.ALWAYS])
 def test_where_all_nodes_have_it_from_somebody_else_nothing_can_be_steered(mode: Steering) -> None:
-    everywhere = dict.fromkeys((*HOT, *COLD), THEIRS)
+    everywhere: dict[str, Any] = dict.fromkeys((*HOT, *COLD), THEIRS)
     plan = planned(trap(**everywhere), steering(mode, 6))
     assert set(reasons(plan).values()) == {"landing_risk"}
     assert plan.taints == ()
 
 
 def test_with_steering_off_own_taints_count_as_gone() -> None:
-    everywhere = dict.fromkeys((*HOT, "cold1"), OURS)
+    everywhere: dict[str, Any] = dict.fromkeys((*HOT, "cold1"), OURS)
     tainted = planned(trap(**everywhere), OFF)
     assert {removal.node for removal in tainted.removed_taints} == set(everywhere)
     assert msgspec.structs.replace(tainted, removed_taints=()) == planned(trap(), OFF)
@@ -297,7 +297,7 @@ def test_what_is_not_tainted_by_desched_is_never_removed() -> None:
 
 
 def test_switched_off_all_go_at_once() -> None:
-    everywhere = dict.fromkeys((*HOT, *COLD), OURS)
+    everywhere: dict[str, Any] = dict.fromkeys((*HOT, *COLD), OURS)
     assert removed(trap(**everywhere), OFF, State((under_way("hot1"),))) == sorted(everywhere)
 
 
@@ -334,7 +334,8 @@ def test_a_taint_stays_while_a_move_needs_it_and_goes_when_that_has_settled() ->
 
 
 def test_a_taint_that_this_plan_needs_stays_even_if_it_has_expired() -> None:
-    assert removed(trap(**dict.fromkeys(HOT, EXPIRED)), steering()) == []
+    everywhere: dict[str, Any] = dict.fromkeys(HOT, EXPIRED)
+    assert removed(trap(**everywhere), steering()) == []
 
 
 @pytest.mark.parametrize(("ratio", "gone"), [(0.85, []), (0.78, []), (0.74, ["hot1"])])

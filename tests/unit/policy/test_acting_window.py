@@ -27,7 +27,7 @@ def utc(month, day, hour=0, minute=0, second=0):
 
 def open_minutes(one, first, last):
     """The first and last minute of each time for which the window is open."""
-    spells = []
+    spells: list[tuple[datetime, datetime]] = []
     moment = first
     while moment < last:
         if one.covers(moment):

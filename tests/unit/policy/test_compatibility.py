@@ -1,5 +1,7 @@
 """What `compatibility: Strict` turns off, and what it does not."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -147,7 +149,7 @@ def test_a_policy_that_names_nothing_has_the_extended_defaults():
         "steering",
     }
     total = EvictionLimitsSection.model_fields["total"].description
-    assert f"{TOTAL_FLOOR}, or {TOTAL_SHARE * 100:g} % of the nodes" in " ".join(total.split())
+    assert f"{TOTAL_FLOOR}, or {TOTAL_SHARE * 100:g} % of the nodes" in " ".join(str(total).split())
 
 
 def test_the_reference_names_each_default_that_differs():
@@ -204,7 +206,11 @@ def test_the_floor_holds(seen, reason):
 
 
 def test_a_destination_of_unknown_load_is_none():
-    nodes = {"hot": (0.85, 0.1), "full": (0.7, 0.1), "cool": (unknown(), unknown())}
+    nodes: dict[str, Any] = {
+        "hot": (0.85, 0.1),
+        "full": (0.7, 0.1),
+        "cool": (unknown(), unknown()),
+    }
     of_load = load(nodes, {"web": (0.8, 0.1)})
     seen = snapshot([node(name) for name in nodes], [pod("web", on="hot")], of_load)
     plan = planned(seen, STRICT_POLICY)

@@ -9,7 +9,8 @@ from desched.policy.document.sections import all_sections, keys
 from desched.policy.document.thresholds import NodePoolSection
 from desched.policy.document.values import Section
 from desched.policy.reference import json_schema, reference
-from tests.unit.policy.published import POLICIES, ROOT
+from tests.repository import ROOT
+from tests.unit.policy.published import POLICIES
 
 OF_THE_FIELD = {
     *("apiVersion", "kind", "name", "args", "profiles", "pluginConfig", "plugins"),

@@ -1,6 +1,7 @@
 """The formulas against values worked out by hand; what follows from them is in the contract."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -35,15 +36,15 @@ IS_WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 SELECTORS = {"rs-1": IS_WEB}
 
 
-def node(name: str, **fields: object) -> Node:
+def node(name: str, **fields: Any) -> Node:
     size = Amounts(cpu_millicores=4000, memory_bytes=16 * GIB, pods=10)
     labels = {"kubernetes.io/hostname": name}
-    fields = {"labels": labels, "capacity": size, "allocatable": size} | fields
-    return Node(name=name, uid=name, created_at=BEGIN, **fields)
+    sizes: dict[str, Any] = {"labels": labels, "capacity": size, "allocatable": size}
+    return Node(name=name, uid=name, created_at=BEGIN, **(sizes | fields))
 
 
 def requesting(
-    cpu_millicores: int = 0, memory_bytes: int = 0, **constraints: object
+    cpu_millicores: int = 0, memory_bytes: int = 0, **constraints: Any
 ) -> SchedulingClass:
     """What one container requests; it is scored with defaults for what it does not."""
     return SchedulingClass(
@@ -54,12 +55,12 @@ def requesting(
     )
 
 
-def pod(name: str = "new", on: str = "", **fields: object) -> Pod:
+def pod(name: str = "new", on: str = "", **fields: Any) -> Pod:
     fields = {"scheduling": requesting(1000, 4 * GIB)} | fields
     return Pod(namespace="n", name=name, uid=name, created_at=BEGIN, node=on, **fields)
 
 
-def cluster(*nodes: Node, pods: tuple[Pod, ...] = (), **fields: object) -> ClusterState:
+def cluster(*nodes: Node, pods: tuple[Pod, ...] = (), **fields: Any) -> ClusterState:
     return ClusterState(nodes=nodes, pods=pods, **fields)
 
 
@@ -205,12 +206,12 @@ def in_zone(name: str, zone: str) -> Node:
 ZONES = (in_zone("a", "east"), in_zone("b", "east"), in_zone("c", "west"))
 
 
-def web(on: str = "", name: str = "", **constraints: object) -> Pod:
+def web(on: str = "", name: str = "", **constraints: Any) -> Pod:
     """A pod of the application, which requests nothing."""
     return pod(name or f"web-{on}", on=on, labels=APP, scheduling=requesting(**constraints))
 
 
-def allowed(candidate: Pod, *placed: Pod, nodes: tuple[Node, ...] = ZONES, **fields: object) -> str:
+def allowed(candidate: Pod, *placed: Pod, nodes: tuple[Node, ...] = ZONES, **fields: Any) -> str:
     return "".join(sorted(score_nodes(candidate, cluster(*nodes, pods=placed, **fields))))
 
 
@@ -258,9 +259,7 @@ def test_the_first_pod_of_a_group_may_go_where_the_labels_are() -> None:
         ({"namespaces": ("n",), "namespace_selector": None}, "abc"),
     ],
 )
-def test_a_term_looks_at_the_namespaces_that_it_names(
-    scope: dict[str, object], expected: str
-) -> None:
+def test_a_term_looks_at_the_namespaces_that_it_names(scope: dict[str, Any], expected: str) -> None:
     term = PodAffinityTerm(ZONE, IS_WEB, **scope)
     other = Pod(
         namespace="m", name="m", uid="m", scheduling=requesting(), created_at=BEGIN, labels=APP
@@ -270,9 +269,9 @@ def test_a_term_looks_at_the_namespaces_that_it_names(
     assert allowed(candidate, placed, namespaces={"m": APP, "n": {}}) == expected
 
 
-def spread(**fields: object) -> SpreadConstraint:
-    fields = {"topology_key": ZONE, "max_skew": 1, "hard": True, "selector": IS_WEB} | fields
-    return SpreadConstraint(**fields)
+def spread(**fields: Any) -> SpreadConstraint:
+    usual: dict[str, Any] = {"topology_key": ZONE, "max_skew": 1, "hard": True}
+    return SpreadConstraint(**(usual | {"selector": IS_WEB} | fields))
 
 
 def test_a_hard_spread_keeps_domains_within_the_skew() -> None:
@@ -306,7 +305,7 @@ def test_an_empty_selector_counts_no_pod_though_it_matches_the_new_one() -> None
 
 
 def test_nodes_that_the_pod_cannot_use_count_only_if_the_policy_says_so() -> None:
-    only_east = {"node_selector": ((ZONE, "east"),)}
+    only_east: dict[str, Any] = {"node_selector": ((ZONE, "east"),)}
     crowded = (web("a"), web("b"))
     assert allowed(web(spread=(spread(),), **only_east), *crowded) == "ab"
     assert allowed(web(spread=(spread(honors_affinity=False),), **only_east), *crowded) == ""

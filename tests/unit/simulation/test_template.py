@@ -1,3 +1,5 @@
+from typing import Any
+
 from desched.model.cluster import SchedulingClass
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
@@ -7,7 +9,7 @@ from desched.simulation.world import Simulation
 MIB = 1024**2
 
 
-def scored(**scheduling: int) -> tuple[int, int]:
+def scored(**scheduling: Any) -> tuple[int, int]:
     requests = Amounts(cpu_millicores=500, pods=1)
     found = PodTemplate(scheduling=SchedulingClass(requests, **scheduling)).scored().scheduling
     assert found.requests == requests

@@ -7,7 +7,7 @@ Object = dict[str, Any]
 CREATED = "2026-01-10T08:00:00Z"
 
 
-def metadata(name: str, namespace: str = "shop", **more: object) -> Object:
+def metadata(name: str, namespace: str = "shop", **more: Any) -> Object:
     found: Object = {"name": name, "uid": f"uid-{name}", "creationTimestamp": CREATED}
     return found | ({"namespace": namespace} if namespace else {}) | more
 
@@ -23,7 +23,7 @@ def owner(kind: str, name: str, *, controller: bool = True) -> Object:
     }
 
 
-def pod(name: str = "web-1", /, **spec: object) -> Object:
+def pod(name: str = "web-1", /, **spec: Any) -> Object:
     """A Running and Ready pod of the Deployment `web`; `spec` overrides single fields."""
     return {
         "metadata": metadata(
@@ -123,7 +123,7 @@ def deployment(name: str = "web", **status: int) -> Object:
 
 
 def replica_set(name: str = "web-5d4", owned_by: Object | None = None) -> Object:
-    owners = {"ownerReferences": [owned_by]} if owned_by is not None else {}
+    owners: Object = {"ownerReferences": [owned_by]} if owned_by is not None else {}
     return {
         "metadata": metadata(name, generation=1, **owners),
         "spec": {"replicas": 3, "selector": {"matchLabels": {"pod-template-hash": "5d4"}}},
@@ -153,8 +153,8 @@ def stateful_set(
     }
 
 
-def job(name: str = "sums", owned_by: Object | None = None, **spec: object) -> Object:
-    owners = {"ownerReferences": [owned_by]} if owned_by is not None else {}
+def job(name: str = "sums", owned_by: Object | None = None, **spec: Any) -> Object:
+    owners: Object = {"ownerReferences": [owned_by]} if owned_by is not None else {}
     return {
         "metadata": metadata(name, generation=1, **owners),
         "spec": {"parallelism": 4, "completions": 8, **spec},
@@ -162,7 +162,7 @@ def job(name: str = "sums", owned_by: Object | None = None, **spec: object) -> O
     }
 
 
-def autoscaler(current: int | None, desired: int | None, **spec: object) -> Object:
+def autoscaler(current: int | None, desired: int | None, **spec: Any) -> Object:
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     return {
         "metadata": metadata("web"),

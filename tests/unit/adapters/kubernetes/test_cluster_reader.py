@@ -1,6 +1,7 @@
 """Lists in pages, and every way in which one can fail."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -26,11 +27,11 @@ STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 
 
-def reader_of(server: FakeApiServer, **settings: float) -> KubernetesReader:
+def reader_of(server: FakeApiServer, **settings: Any) -> KubernetesReader:
     return KubernetesReader(connection_to(server), page_size=2, **settings)
 
 
-def failure(server: FakeApiServer, **settings: float) -> str:
+def failure(server: FakeApiServer, **settings: Any) -> str:
     with pytest.raises(ObservationError) as caught:
         reader_of(server, **settings).read_cluster()
     assert caught.value.source is ObservationSource.CLUSTER

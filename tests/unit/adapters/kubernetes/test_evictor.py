@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ class StoppedClock:
         return False
 
 
-def evictor_of(server: FakeApiServer, **settings: float) -> KubernetesEvictor:
+def evictor_of(server: FakeApiServer, **settings: Any) -> KubernetesEvictor:
     connection = connection_to(server)
     return KubernetesEvictor(connection, EventWriter(connection, StoppedClock()), **settings)
 

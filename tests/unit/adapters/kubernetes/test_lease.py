@@ -37,7 +37,7 @@ OBJECT: dict[str, Any] = {
 }
 
 
-def lease_at(server: FakeApiServer, **settings: float) -> KubernetesLease:
+def lease_at(server: FakeApiServer, **settings: Any) -> KubernetesLease:
     return KubernetesLease(connection_to(server), "desched-system", **settings)
 
 

@@ -35,7 +35,7 @@ def answering(**replies: Reply) -> Callable[[Request], Reply]:
     return lambda request: replies[request.method]
 
 
-def store_of(server: FakeApiServer, **settings: float) -> KubernetesStateStore:
+def store_of(server: FakeApiServer, **settings: Any) -> KubernetesStateStore:
     return KubernetesStateStore(connection_to(server), "desched-system", **settings)
 
 

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from desched.model.load import Level, Measured, Unknown, UnknownReason
 A: Key = frozenset({("instance", "a")})
 B: Key = frozenset({("instance", "b")})
 DAY = 86_400.0
+USUAL: dict[str, Any] = {"ages": {A: 30.0}, "node_age_seconds": DAY}
 
 
 def window(
@@ -29,14 +31,14 @@ def window(
     return WindowEvidence(seconds, values, {A: 10, B: 10} if covered is None else covered, remark)
 
 
-def reason(*windows: WindowEvidence, **known: object) -> UnknownReason:
-    found = judge(NodeEvidence(windows, **({"ages": {A: 30.0}, "node_age_seconds": DAY} | known)))
+def reason(*windows: WindowEvidence, **known: Any) -> UnknownReason:
+    found = judge(NodeEvidence(windows, **(USUAL | known)))
     assert isinstance(found, Unknown), found
     return found.reason
 
 
-def levels(*windows: WindowEvidence, **known: object) -> list[float]:
-    found = judge(NodeEvidence(windows, **({"ages": {A: 30.0}, "node_age_seconds": DAY} | known)))
+def levels(*windows: WindowEvidence, **known: Any) -> list[float]:
+    found = judge(NodeEvidence(windows, **(USUAL | known)))
     assert isinstance(found, Measured), found
     return [level.ratio for level in found.levels]
 

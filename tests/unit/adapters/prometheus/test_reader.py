@@ -80,15 +80,11 @@ def read(
 
 def good(*names: str, **more: list[Sample]) -> Answers:
     """Nodes at half load whose samples are fresh and cover the window."""
-    series = [{"node": name} for name in names]
-    return Answers(
-        **{
-            "cpu": [(labels, 0.5) for labels in series],
-            "age": [(labels, 20.0) for labels in series],
-            "covered": [(labels, 10.0) for labels in series],
-            **more,
-        }
-    )
+    values = {"cpu": 0.5, "age": 20.0, "covered": 10.0}
+    half: dict[str, list[Sample]] = {
+        key: [({"node": name}, value) for name in names] for key, value in values.items()
+    }
+    return Answers(**(half | more))
 
 
 def test_nodes_and_pods_are_measured(fake: FakePrometheus) -> None:

@@ -6,8 +6,8 @@ from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource
 from desched.model.state import State
 from desched.policy.follow_up import FollowUpRules
-from desched.simulation.cluster import PodTemplate
 from desched.simulation.history import Usage
+from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 from tests.builders import policy, rule
 

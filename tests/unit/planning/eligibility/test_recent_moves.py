@@ -1,6 +1,7 @@
 """What the state holds against a move: cool-downs, pauses, probes, evictions under way."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -57,7 +58,7 @@ def two_hot_nodes() -> Snapshot:
     return msgspec.structs.replace(made, cluster=loaded)
 
 
-def of_kind(name: str) -> dict[str, object]:
+def of_kind(name: str) -> dict[str, Any]:
     return {"node_selector": (("kind", name.partition("-")[0]),)}
 
 
@@ -75,7 +76,7 @@ def over(scope: PauseScope, subject: str = "") -> Pause:
     return Pause(scope, NOW - HOUR, NOW - timedelta(minutes=1), subject)
 
 
-def under_way(name: str, **fields: object) -> EvictionRecord:
+def under_way(name: str, **fields: Any) -> EvictionRecord:
     gone = NOW - timedelta(minutes=20)
     record = EvictionRecord(pod(name).ref, "elsewhere", f"uid-{name}", gone, "n", left_at=gone)
     return msgspec.structs.replace(record, **fields)
@@ -101,7 +102,7 @@ def test_a_node_that_cools_down_is_left_alone_until_its_time_is_over() -> None:
 
 
 @pytest.mark.parametrize("until", [NOW + HOUR, None])
-def test_a_paused_pool_is_left_alone_and_the_other_is_not(until: object) -> None:
+def test_a_paused_pool_is_left_alone_and_the_other_is_not(until: datetime | None) -> None:
     pause = Pause(PauseScope.POOL, NOW, until, "blue", by="jane")
     plan = planned(two_hot_nodes(), by_pools(), State(pauses=(pause,)))
     assert {p.partition("-")[0] for p in evicted(plan)} == {"red"}

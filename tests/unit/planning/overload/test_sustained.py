@@ -1,6 +1,7 @@
 """A node is relieved once Prometheus' history says that it has been hot for long enough."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,8 +13,8 @@ from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
-from desched.simulation.cluster import PodTemplate
 from desched.simulation.history import Usage
+from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 from tests.builders import (
     GIB,
@@ -34,7 +35,7 @@ TEN_MINUTES = policy(sustained_seconds=600)
 Points = list[float | None]
 
 
-def hot_node(cpu: Points | None, memory: Points | None = None, **fields: object) -> Snapshot:
+def hot_node(cpu: Points | None, memory: Points | None = None, **fields: Any) -> Snapshot:
     """`hot` at 85 % CPU and, where it has a history of it, 90 % memory."""
     memory_now = 0.9 if memory else 0.1
     seen = snapshot(
@@ -99,7 +100,7 @@ def test_without_any_history_nothing_is_evicted() -> None:
 
 
 def test_points_whose_window_began_before_the_node_did_are_not_its_own() -> None:
-    young = {"created_at": NOW - timedelta(minutes=13)}
+    young: dict[str, Any] = {"created_at": NOW - timedelta(minutes=13)}
     assert "without data for 2 of 10 minutes" in detail(hot_node([0.85] * 11, **young))
 
 

@@ -1,6 +1,7 @@
 """Thresholds around the mean: what is balanced or idle is left alone, and plans converge."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ from desched.policy.policy import Policy
 from tests.builders import load, measured, node, planned, pod, policy, rule, snapshot
 
 
-def around_mean(distance: float, floor: float = 0.0, **margins: float) -> Policy:
+def around_mean(distance: float, floor: float = 0.0, **margins: Any) -> Policy:
     near = rule(Resource.CPU, low_ratio=distance, target_ratio=distance, **margins)
     return policy(near, deviation=True, deviation_floor_ratio=floor)
 
@@ -82,7 +83,7 @@ def applied(seen: Snapshot, plan: Plan) -> Snapshot:
     pods = tuple(
         msgspec.structs.replace(p, node=target.get(p.name, p.node)) for p in seen.cluster.pods
     )
-    used: Counter[str] = Counter()
+    used: defaultdict[str, float] = defaultdict(float)
     for one in pods:
         used[one.node] += seen.load.pods["apps", one.name].cpu_millicores[0]
     loads = {

@@ -1,6 +1,7 @@
 """What an eviction costs."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ from tests.builders import NOW, load, node, planned, pod, snapshot, workload
 MANY = workload("web", 1000)
 
 
-def price(**fields: object) -> float:
-    settled = {"started_at": NOW - timedelta(days=2), "qos": "BestEffort"}
+def price(**fields: Any) -> float:
+    settled: dict[str, Any] = {"started_at": NOW - timedelta(days=2), "qos": "BestEffort"}
     return cost(pod("p", **(settled | fields)), MANY, NOW)
 
 
@@ -40,7 +41,7 @@ def test_a_settled_unimportant_pod_of_a_large_workload_costs_little_more_than_on
         ({"started_at": NOW + timedelta(hours=1)}, 0.5),
     ],
 )
-def test_each_surcharge_is_bounded(fields: dict[str, object], surcharge: float) -> None:
+def test_each_surcharge_is_bounded(fields: dict[str, Any], surcharge: float) -> None:
     assert price(**fields) - price() == pytest.approx(surcharge)
 
 

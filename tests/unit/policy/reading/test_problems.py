@@ -1,5 +1,7 @@
 """One case for each thing that a person can get wrong: where it is said to be, and how."""
 
+from typing import Any
+
 import pytest
 
 from desched.policy.document.upstream_plugins import COUNTERPARTS, UPSTREAM_PLUGINS
@@ -17,7 +19,7 @@ def profile(**keys):
     return {**PUBLISHED, "profiles": [{**PUBLISHED["profiles"][0], **keys}]}
 
 
-LOAD_AWARE_CASES = {
+LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
     "metrics.type is null": (
         {"metrics": {"type": None}},
         f"{ARGS}.metrics.type: is null, so there is no load to act on",
@@ -202,7 +204,7 @@ def test_a_mistake_in_the_args_of_load_aware_gets_its_own_sentence(case):
     assert sentence in refusal(published(load_aware=changes))
 
 
-METRICS_CASES = {
+METRICS_CASES: dict[str, tuple[Any, str]] = {
     "an address without a scheme": (
         {"address": "prometheus:9090"},
         'metrics.address: found "prometheus:9090", which is not an http or https URL',
@@ -261,7 +263,7 @@ def test_a_refused_password_is_not_repeated(address):
     assert "secret" not in refusal(metrics(address=address))
 
 
-EVICTOR_CASES = {
+EVICTOR_CASES: dict[str, tuple[Any, str]] = {
     "a priority by value and by name": (
         {"priorityThreshold": {"value": 5, "name": "high"}},
         f'{EVICTOR}.priorityThreshold: has a value (5) and a name ("high"); give one of them.',

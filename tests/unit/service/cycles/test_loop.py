@@ -1,5 +1,6 @@
 import threading
 from datetime import UTC, timedelta
+from typing import Any
 
 import pytest
 from apscheduler.triggers.interval import IntervalTrigger
@@ -51,7 +52,7 @@ def test_the_first_cycle_runs_at_once(loop_of, clock, health):
 
 
 def test_cycles_follow_by_the_schedule(loop_of, clock):
-    cycles = []
+    cycles: list[Any] = []
 
     def cycle():
         cycles.append(len(cycles))
@@ -139,7 +140,7 @@ def test_a_cycle_that_cannot_observe_is_counted_by_source_and_the_loop_goes_on(
 def test_a_bug_in_one_cycle_is_logged_with_its_traceback_and_the_next_one_runs(
     loop_of, clock, metrics
 ):
-    cycles = []
+    cycles: list[Any] = []
 
     def cycle():
         cycles.append(1)
@@ -164,7 +165,7 @@ def test_a_configuration_with_which_no_cycle_ever_ran_ends_the_service(loop_of):
 
 
 def test_a_later_configuration_error_only_skips_the_cycle(loop_of, clock, metrics):
-    cycles = []
+    cycles: list[Any] = []
 
     def cycle():
         cycles.append(1)

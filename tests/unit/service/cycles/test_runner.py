@@ -1,4 +1,5 @@
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -60,7 +61,8 @@ def runner_for(simulation, editor, mode=Mode.EVICT):
 
 
 def test_a_report_goes_to_every_sink_and_cycles_are_numbered(simulation, editor):
-    first, second = [], []
+    first: list[Any] = []
+    second: list[Any] = []
     runner = runner_for(simulation, editor, Mode.DRY_RUN)
     runner.on_report(first.append, second.append)
     reports = [runner.run(), runner.run()]
@@ -83,7 +85,7 @@ def test_a_first_policy_that_does_not_suit_the_cluster_is_refused(simulation, ed
 
 
 def test_a_later_one_gives_way_to_the_last_good_policy(simulation, editor):
-    told = []
+    told: list[Any] = []
     runner = runner_for(simulation, editor, Mode.DRY_RUN)
     runner.on_policy(told.append)
     runner.run()
@@ -100,7 +102,7 @@ class Blind:
 
 
 def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, editor):
-    told = []
+    told: list[Any] = []
     world = simulation.world(acting=False)._replace(cluster=Blind())
     state = StateKeeper(SimulatedStateStore(SimulatedConfigMap()), world.clock, State(), None)
     info = CycleInfo(0, Mode.DRY_RUN, "simulated")

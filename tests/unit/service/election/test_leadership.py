@@ -323,7 +323,8 @@ def test_who_cannot_release_acts_no_more_all_the_same(replica, lease):
 
 
 def test_gaining_and_losing_are_logged_and_told_once_each(replica, lease, clock):
-    a, told = replica("a"), []
+    a = replica("a")
+    told: list[LeadershipChange] = []
     a.on_change(told.append)
     with capture_logs() as logs:
         contend(clock, 6, a)

@@ -334,7 +334,7 @@ def test_the_librarys_hook_for_rotated_tokens_is_asked_before_each_request(
     def rotate(configuration) -> None:
         configuration.api_key["BearerToken"] = next(tokens)
 
-    rotating.configuration.refresh_api_key_hook = rotate
+    rotating.configuration.refresh_api_key_hook = rotate  # type: ignore[assignment]  # untyped library
     connection = KubernetesConnection(lambda: rotating, lambda _: False)
     connection.get("/x")
     connection.get("/x")

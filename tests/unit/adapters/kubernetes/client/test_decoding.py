@@ -43,7 +43,7 @@ RICH_POD = manifests.pod(
     overhead={"cpu": "1m"},
     nodeSelector={"a": "b"},
 )
-WRONG = (None, [], {}, 7, -1.5, "x", True, [None], {"x": None})
+WRONG: tuple[object, ...] = (None, [], {}, 7, -1.5, "x", True, [None], {"x": None})
 
 Path = tuple[str | int, ...]
 

@@ -12,7 +12,7 @@ from desched.adapters.kubernetes.client.kubeconfig import find_account
 from desched.errors import ConfigurationError
 
 
-def kubeconfig(path: Path, user: dict[str, Any] | None = None, **overrides: object) -> Path:
+def kubeconfig(path: Path, user: dict[str, Any] | None = None, **overrides: Any) -> Path:
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -65,7 +65,8 @@ def test_an_unknown_context_names_those_there_are(tmp_path: Path) -> None:
 
 
 def test_a_kubeconfig_without_a_current_context_asks_for_one(tmp_path: Path) -> None:
-    path = kubeconfig(tmp_path / "config", **{"current-context": ""})
+    nothing: dict[str, Any] = {"current-context": ""}
+    path = kubeconfig(tmp_path / "config", **nothing)
 
     with pytest.raises(ConfigurationError, match=r'choose one with --context: "dev", "prod"'):
         find_account(path, None)

@@ -1,5 +1,7 @@
 """What a pod requests, against the scheduler's own rules."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -16,8 +18,15 @@ from desched.model.resources import Amounts
 MI = 2**20
 
 
-def container(name: str = "app", *, sidecar: bool = False, **requests: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": name, "resources": {"requests": requests}}
+def container(
+    name: str = "app",
+    more: Mapping[str, str] = MappingProxyType({}),
+    *,
+    sidecar: bool = False,
+    **requests: str,
+) -> dict[str, Any]:
+    """Requests it, and `more` whose names are no identifiers."""
+    found: dict[str, Any] = {"name": name, "resources": {"requests": {**requests, **more}}}
     return found | ({"restartPolicy": "Always"} if sidecar else {})
 
 
@@ -36,7 +45,7 @@ def test_the_containers_of_a_pod_add_up() -> None:
     spec = {
         "containers": [
             container("a", cpu="250m", memory="64Mi"),
-            container("b", cpu="1.5", memory="1G", **{"ephemeral-storage": "1Gi"}),
+            container("b", {"ephemeral-storage": "1Gi"}, cpu="1.5", memory="1G"),
         ]
     }
 
@@ -54,7 +63,7 @@ def test_a_container_without_requests_requests_nothing(resources: object) -> Non
 
 
 def test_other_resources_are_kept_by_name() -> None:
-    spec = {"containers": [container(**{"nvidia.com/gpu": "2", "hugepages-2Mi": "4Mi"})]}
+    spec = {"containers": [container("app", {"nvidia.com/gpu": "2", "hugepages-2Mi": "4Mi"})]}
 
     assert requests_of(spec).extended == (("hugepages-2Mi", 4 * MI), ("nvidia.com/gpu", 2))
 
@@ -112,7 +121,7 @@ def test_overhead_of_the_runtime_is_added() -> None:
 
 def test_huge_pages_of_the_pod_as_a_whole_replace_those_of_its_containers() -> None:
     spec = {
-        "containers": [container(**{"hugepages-2Mi": "4Mi", "hugepages-1Gi": "1Gi"})],
+        "containers": [container("app", {"hugepages-2Mi": "4Mi", "hugepages-1Gi": "1Gi"})],
         "resources": {"requests": {"hugepages-2Mi": "8Mi"}},
     }
 
@@ -121,7 +130,7 @@ def test_huge_pages_of_the_pod_as_a_whole_replace_those_of_its_containers() -> N
 
 def test_requests_of_the_pod_as_a_whole_replace_those_of_its_containers() -> None:
     spec = {
-        "containers": [container(cpu="1", memory="1Mi", **{"nvidia.com/gpu": "1"})],
+        "containers": [container("app", {"nvidia.com/gpu": "1"}, cpu="1", memory="1Mi")],
         "resources": {"requests": {"cpu": "3", "memory": "2Mi", "nvidia.com/gpu": "7"}},
         "overhead": {"cpu": "100m"},
     }

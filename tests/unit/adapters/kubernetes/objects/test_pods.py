@@ -213,7 +213,9 @@ def test_node_selector_and_required_node_affinity_are_read() -> None:
 
 def test_no_required_affinity_differs_from_one_that_selects_no_node() -> None:
     empty = required("nodeAffinity", {"nodeSelectorTerms": []})
-    preferred = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    preferred: dict[str, Any] = {
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}
+    }
 
     assert built(manifests.pod(affinity=empty)).scheduling.required_node_affinity == ()
     assert built(manifests.pod(affinity=preferred)).scheduling.required_node_affinity is None
@@ -233,7 +235,7 @@ def test_preferred_node_affinity_keeps_its_weights() -> None:
 
 
 def test_host_ports_are_those_of_containers_that_run_as_long_as_the_pod() -> None:
-    def container(name: str, port: int, **more: object) -> dict[str, Any]:
+    def container(name: str, port: int, **more: Any) -> dict[str, Any]:
         ports = [{"containerPort": port, "hostPort": port, **more}, {"containerPort": 9}]
         return {"name": name, "ports": ports}
 

@@ -23,7 +23,8 @@ def built(kind: Kind[Any, Any], document: Any) -> Any:
 
 
 def budget(selector: dict[str, Any] | None, **status: int) -> PodDisruptionBudget:
-    return built(BUDGETS, manifests.budget(selector, **status))
+    found: PodDisruptionBudget = built(BUDGETS, manifests.budget(selector, **status))
+    return found
 
 
 def test_a_budget_without_a_selector_covers_nothing_and_an_empty_one_everything() -> None:

@@ -25,10 +25,10 @@ from tests.builders import amounts, node, pod, selector
 ZONE = "topology.kubernetes.io/zone"
 
 
-def destinations(one: Pod, *nodes: object, **cluster: object) -> list[str]:
+def destinations(one: Pod, *nodes: Any, **cluster: Any) -> list[str]:
     """Where the pod is schedulable by the scheduler's rules."""
     pods = cluster.pop("pods", ())
-    loaded = ClusterState(tuple(nodes), (one, *pods), **cluster)  # type: ignore[arg-type,misc]
+    loaded = ClusterState(tuple(nodes), (one, *pods), **cluster)
     free = FreeCapacity(loaded, {}, ())
     return [name for name, fits in zip(free.names, free.schedulable(one), strict=True) if fits]
 
@@ -105,7 +105,7 @@ def test_a_soft_taint_forbids_nothing() -> None:
     ],
 )
 def test_selectors_and_required_affinity_are_the_schedulers(
-    scheduling: dict[str, object], fits: list[str]
+    scheduling: dict[str, Any], fits: list[str]
 ) -> None:
     nodes = [node("a", labels={ZONE: "a", "cores": "4"}), node("b", labels={ZONE: "b"}), node("c")]
     assert destinations(pod("p", scheduling=scheduling), *nodes) == fits
@@ -160,7 +160,7 @@ def test_a_refusal_counts_nodes_by_the_first_filter_that_fails() -> None:
         "node_selector": (("disk", "ssd"),),
     }
     one = pod("p", on="source", request=amounts(2, 1), scheduling=scheduling)
-    ssd = {"labels": {"disk": "ssd", "kubernetes.io/hostname": "h"}}
+    ssd: dict[str, Any] = {"labels": {"disk": "ssd", "kubernetes.io/hostname": "h"}}
     nodes = [
         node("cordoned", unschedulable=True, taints=(Taint("db", "NoSchedule", "x"),)),
         node("tainted-1", taints=(Taint("db", "NoSchedule", "x"), Taint("more", "NoExecute"))),

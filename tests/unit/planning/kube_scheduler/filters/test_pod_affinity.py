@@ -1,5 +1,7 @@
 """On which nodes a pod fits because of the pods that are there: affinity, spread, host ports."""
 
+from typing import Any
+
 import pytest
 
 from desched.model.cluster import (
@@ -19,42 +21,42 @@ HOST = "kubernetes.io/hostname"
 ZONE = "zone"
 
 
-def zoned(name: str, zone: str, **fields: object) -> Node:
+def zoned(name: str, zone: str, **fields: Any) -> Node:
     return node(name, labels={HOST: name, ZONE: zone}, **fields)
 
 
 NODES = (zoned("a1", "a"), zoned("a2", "a"), zoned("b1", "b"), node("no-zone"))
 
 
-def free(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: object) -> FreeCapacity:
-    return FreeCapacity(ClusterState(nodes, pods, **cluster), {}, ())  # type: ignore[arg-type]
+def free(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: Any) -> FreeCapacity:
+    return FreeCapacity(ClusterState(nodes, pods, **cluster), {}, ())
 
 
-def destinations(one: Pod, *others: Pod, **cluster: object) -> list[str]:
+def destinations(one: Pod, *others: Pod, **cluster: Any) -> list[str]:
     """Where a further such pod could go."""
-    found = free(*others, **cluster)  # type: ignore[arg-type]
+    found = free(*others, **cluster)
     return [n for n, fits in zip(found.names, found.schedulable(one), strict=True) if fits]
 
 
-def again(one: Pod, *others: Pod, **cluster: object) -> list[str]:
+def again(one: Pod, *others: Pod, **cluster: Any) -> list[str]:
     """Where the pod, which is on a node, could go once it has left."""
-    found = free(one, *others, **cluster)  # type: ignore[arg-type]
+    found = free(one, *others, **cluster)
     return [n for n, fits in zip(found.names, found.feasible(one, one.node), strict=True) if fits]
 
 
-def near(key: str = ZONE, **fields: object) -> PodAffinityTerm:
-    return PodAffinityTerm(key, selector(app="db"), **fields)  # type: ignore[arg-type]
+def near(key: str = ZONE, **fields: Any) -> PodAffinityTerm:
+    return PodAffinityTerm(key, selector(app="db"), **fields)
 
 
-def asks(*terms: PodAffinityTerm, **fields: object) -> Pod:
+def asks(*terms: PodAffinityTerm, **fields: Any) -> Pod:
     return pod("p", scheduling={"pod_affinity": terms}, **fields)
 
 
-def avoids(*terms: PodAffinityTerm, **fields: object) -> Pod:
+def avoids(*terms: PodAffinityTerm, **fields: Any) -> Pod:
     return pod("p", scheduling={"pod_anti_affinity": terms}, **fields)
 
 
-def db(name: str = "db", on: str = "a1", **fields: object) -> Pod:
+def db(name: str = "db", on: str = "a1", **fields: Any) -> Pod:
     return pod(name, on=on, of="db", **fields)
 
 
@@ -169,17 +171,17 @@ def test_a_move_is_seen_by_the_moves_after_it() -> None:
 # Topology spread
 
 
-def spread(key: str = ZONE, **fields: object) -> SpreadConstraint:
-    defaults = {"max_skew": 1, "hard": True, "selector": selector(app="web")}
-    return SpreadConstraint(key, **(defaults | fields))  # type: ignore[arg-type]
+def spread(key: str = ZONE, **fields: Any) -> SpreadConstraint:
+    defaults: dict[str, Any] = {"max_skew": 1, "hard": True, "selector": selector(app="web")}
+    return SpreadConstraint(key, **(defaults | fields))
 
 
-def even(*constraints: SpreadConstraint, **fields: object) -> Pod:
-    scheduling = fields.pop("scheduling", {}) | {"spread": constraints}  # type: ignore[operator]
+def even(*constraints: SpreadConstraint, **fields: Any) -> Pod:
+    scheduling = fields.pop("scheduling", {}) | {"spread": constraints}
     return pod("p", scheduling=scheduling, **fields)
 
 
-def web(name: str, on: str, **fields: object) -> Pod:
+def web(name: str, on: str, **fields: Any) -> Pod:
     return pod(name, on=on, **fields)
 
 

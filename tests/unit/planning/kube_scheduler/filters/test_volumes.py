@@ -1,5 +1,7 @@
 """On which nodes a pod fits because of its volumes."""
 
+from typing import Any
+
 import pytest
 
 from desched.model.cluster import (
@@ -28,7 +30,7 @@ def with_claims(name: str, *claims: str, on: str = "") -> Pod:
     return pod(name, on=on, volumes=tuple(PodVolume(VolumeKind.CLAIM, c) for c in claims))
 
 
-def claimed(*volumes: PersistentVolume) -> dict[str, object]:
+def claimed(*volumes: PersistentVolume) -> dict[str, Any]:
     """A claim of the same name for each volume."""
     return {
         "claims": {
@@ -38,12 +40,12 @@ def claimed(*volumes: PersistentVolume) -> dict[str, object]:
     }
 
 
-def free(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: object) -> FreeCapacity:
-    return FreeCapacity(ClusterState(nodes, pods, **cluster), {}, ())  # type: ignore[arg-type]
+def free(*pods: Pod, nodes: tuple[Node, ...] = NODES, **cluster: Any) -> FreeCapacity:
+    return FreeCapacity(ClusterState(nodes, pods, **cluster), {}, ())
 
 
-def destinations(one: Pod, *others: Pod, **cluster: object) -> list[str]:
-    found = free(*others, **cluster)  # type: ignore[arg-type]
+def destinations(one: Pod, *others: Pod, **cluster: Any) -> list[str]:
+    found = free(*others, **cluster)
     return [n for n, fits in zip(found.names, found.schedulable(one), strict=True) if fits]
 
 
@@ -146,16 +148,16 @@ def test_a_victims_volumes_leave_with_it_unless_another_pod_holds_them() -> None
     cluster = claimed(csi("v"), csi("w"))
     cluster["csi_nodes"] = limits(a=1, b=1)
     victim, other = with_claims("p", "v", on="a"), with_claims("q", "w", on="b")
-    found = free(victim, other, **cluster)  # type: ignore[arg-type]
+    found = free(victim, other, **cluster)
     assert found.feasible(victim, "a").tolist() == [True, False, True]
     found.reserve("nowhere", victim, {}, leaving=victim)
     assert found.feasible(other, "b").tolist() == [True, True, True]
-    shared = free(victim, with_claims("r", "v", on="a"), other, **cluster)  # type: ignore[arg-type]
+    shared = free(victim, with_claims("r", "v", on="a"), other, **cluster)
     shared.reserve("nowhere", victim, {}, leaving=victim)
     assert shared.feasible(other, "b").tolist() == [False, True, True]
 
 
-def for_one_pod(name: str) -> dict[str, object]:
+def for_one_pod(name: str) -> dict[str, Any]:
     """A claim with the access mode ReadWriteOncePod, bound to a volume that every node reaches."""
     cluster = claimed(PersistentVolume(name))
     claim = PersistentVolumeClaim("apps", name, "fast", name, for_one_pod=True)
@@ -168,13 +170,13 @@ def test_a_claim_for_one_pod_lets_no_second_pod_in_anywhere() -> None:
     assert destinations(other, holder, **for_one_pod("v")) == []
     assert len(destinations(other, holder, **claimed(PersistentVolume("v")))) == 3
     victim = with_claims("q", "v", on="b")
-    found = free(holder, victim, **for_one_pod("v")).fit(victim, "b", {})  # type: ignore[arg-type]
+    found = free(holder, victim, **for_one_pod("v")).fit(victim, "b", {})
     assert "3 node has pod using PersistentVolumeClaim" in found.explanation
 
 
 def test_a_victim_with_a_claim_for_one_pod_is_replaced_when_it_is_gone() -> None:
     victim = with_claims("p", "v", on="a")
-    found = free(victim, **for_one_pod("v"))  # type: ignore[arg-type]
+    found = free(victim, **for_one_pod("v"))
     assert not found.feasible_beside(victim, "a").any()
     assert found.feasible(victim, "a").all()
     found.reserve("b", victim, {}, leaving=victim)

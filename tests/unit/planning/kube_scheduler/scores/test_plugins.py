@@ -42,7 +42,7 @@ def test_a_resource_that_a_node_does_not_have_does_not_count():
 
 
 def test_a_share_is_cut_exactly_however_large_the_node_is():
-    percent = np.arange(1, 101)
+    percent = np.arange(1.0, 101.0)
     one_percent = 49 * 2**33  # 49 * (1 / 49) is not 1 in floating point
     capacity = Capacity.of_nodes(np.full((2, 100), 100 * one_percent))
     just_enough = np.stack([percent * one_percent] * 2)
