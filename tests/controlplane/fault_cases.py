@@ -36,7 +36,7 @@ class Effect(StrEnum):
     ASKS_AGAIN = "asks again, and the cycle goes on"
     ASKS_THRICE = "asks again when it was told to, three times in all"
     DOES_NOT_EVICT = "does not evict"
-    STANDS_BY = "acts until the time of the taint is over, then stands by"
+    NOT_ACTING = "acts until the time of the taint is over, then does not act"
     LEADS_ON = "acts until its renew deadline"
     LOSES_LEASE = "evicts nothing any more"
 
@@ -70,7 +70,7 @@ class Case:
         if self.effect is Effect.ASKS_AGAIN:
             return self.effect
         word = self.verdict if self.event == "cycle.completed" else self.event
-        if self.effect is Effect.STANDS_BY:
+        if self.effect is Effect.NOT_ACTING:
             word = "taint_stayed"
         said = f": “{self.says}”" if self.says else ""
         return f"{self.effect} (`{word}`){said}"
@@ -155,7 +155,7 @@ def again(of: str, fault: Fault, method: str, path: str) -> Case:
 
 
 NODES, PODS, BUDGETS = "list of nodes", "list of pods", "list of budgets"
-READ, WRITTEN, LOOK = "memory, read", "memory, written", "fresh look"
+READ, WRITTEN, LOOK = "state, read", "state, written", "fresh look"
 TAINT, LEASED, EVICTED = "soft taint", "Lease", "eviction"
 
 OBSERVING = [
@@ -202,7 +202,7 @@ def not_begun(fault: Fault, says: str) -> Case:
 def not_tainted(fault: Fault, says: str) -> Case:
     """A soft taint can neither be renewed nor, once its time is over, be taken away."""
     return Case(
-        *(TAINT, fault, "PATCH", NODE, Effect.STANDS_BY, says),
+        *(TAINT, fault, "PATCH", NODE, Effect.NOT_ACTING, says),
         result="not_acting",
         verdict="not_begun",
     )

@@ -188,7 +188,7 @@ class Story:
         lease = self._found(*LEASE)
         events = self._plane.items(f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events")
         return Status(
-            state=self._memory(),
+            state=self._state(),
             pods={p["metadata"]["name"]: p["spec"].get("nodeName", "") for p in self._pods()},
             tainted=frozenset(n["metadata"]["name"] for n in nodes if TAINT in json.dumps(n)),
             lease_held=bool(lease and lease["spec"].get("holderIdentity")),
@@ -217,7 +217,7 @@ class Story:
     def _wait_for_pods(self) -> None:
         self._plane.wait_for_ready_pods(NAMESPACE, PAIRS * len(APPS), timeout=SETTLED_SECONDS)
 
-    def _memory(self) -> State:
+    def _state(self) -> State:
         found = self._found("api/v1", f"configmaps/{CONFIG_MAP}")
         if found is None:
             return State()

@@ -131,7 +131,7 @@ class Case(NamedTuple):
         out, err = self.capsys.readouterr()
         return Ran(code, json.loads(out) if out else {}, err)
 
-    def set_memory(self, *, exists: bool) -> None:
+    def set_state(self, *, exists: bool) -> None:
         """An empty one, or none."""
         collection = f"/api/v1/namespaces/{STATE}/configmaps"
         self.lives.plane.request("DELETE", f"{collection}/desched-state")
@@ -187,7 +187,7 @@ def not_remembered(case: Case) -> None:
 
 
 def not_written(case: Case) -> None:
-    case.set_memory(exists=case.right.verb == "patch")
+    case.set_state(exists=case.right.verb == "patch")
     ran = case.run("plain", "--evict")
     assert ran.verdicts == {"not_begun"}
     assert f"may not {case.right.verb} configmaps in namespace {STATE} (403)" in ran.details
@@ -246,7 +246,7 @@ def test_without_a_right_what_is_documented_ends(
     lives: Lives, capsys: pytest.CaptureFixture[str], right: Right
 ) -> None:
     case = Case(lives, capsys, right)
-    case.set_memory(exists=False)
+    case.set_state(exists=False)
     same_everywhere = [  # what the overlays grant in all namespaces hides what the base grants
         other
         for other in SHIPPED
