@@ -14,11 +14,11 @@ class Series(msgspec.Struct, frozen=True, gc=False):
     at: float
 
 
-class Track(msgspec.Struct, frozen=True, gc=False):
-    """One element of a range vector: its values by the Unix seconds of their evaluation."""
+class Grid(msgspec.Struct, frozen=True, gc=False):
+    """One element of a range vector at regular times, oldest first; None where it has no value."""
 
     labels: Mapping[str, str]
-    values: Mapping[float, float]
+    values: tuple[float | None, ...]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -35,5 +35,5 @@ class Answer(msgspec.Struct, frozen=True):
 class RangeAnswer(msgspec.Struct, frozen=True):
     """A range vector, with the warnings about its completeness."""
 
-    tracks: tuple[Track, ...]
+    grids: tuple[Grid, ...]
     warnings: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Queries Prometheus; an error names what to check."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, NoReturn, TypeVar
 from urllib.parse import quote
 
@@ -11,7 +11,7 @@ from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3 import Retry
 from urllib3.exceptions import NameResolutionError
 
-from desched.adapters.prometheus.answers import Answer, RangeAnswer, Series, Track
+from desched.adapters.prometheus.answers import Answer, Grid, RangeAnswer, Series
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
 from desched.adapters.prometheus.session import PrometheusSession
@@ -32,6 +32,7 @@ _WHY_STATUS = {
 }
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 _VECTOR, _MATRIX = "vector", "matrix"
 _MUST_RETURN = {
@@ -105,34 +106,33 @@ class PrometheusClient:
             ObservationError: there is no answer, or none that can be understood.
         """
         result = self._ask(promql, _VECTOR, lambda: self._library.custom_query(promql))
-        samples = self._understood(promql, result, list[_Sample])
-        try:
-            series = tuple(Series(s.metric, float(s.value[1]), s.value[0]) for s in samples)
-            evaluated_at = _time(series[0].at) if series else None
-        except ValueError as error:
-            self._not_understood(promql, error)
-        return Answer(series, self._warnings(), evaluated_at)
+        return self._understood(promql, result, list[_Sample], self._vector)
 
-    def query_range(
-        self, promql: str, begin: datetime, end: datetime, step_seconds: int
-    ) -> RangeAnswer:
-        """The values of an expression at regular times, the first at `begin`, in whole seconds.
+    def _vector(self, samples: list[_Sample]) -> Answer:
+        series = tuple(Series(s.metric, float(s.value[1]), s.value[0]) for s in samples)
+        return Answer(series, self._warnings(), _time(series[0].at) if series else None)
+
+    def query_range(self, promql: str, end: datetime, steps: int, step_seconds: int) -> RangeAnswer:
+        """The values of an expression at `steps` + 1 regular times, the last at `end`.
+
+        `end` is in whole seconds.
 
         Raises:
             ObservationError: there is no answer, or none that can be understood.
         """
+        begin = end - timedelta(seconds=steps * step_seconds)
+        times = [begin.timestamp() + i * step_seconds for i in range(steps + 1)]
         step = f"{step_seconds}s"
+
+        def grids(found: list[_Samples]) -> tuple[Grid, ...]:
+            by_time = [(s.metric, {at: float(value) for at, value in s.values}) for s in found]
+            return tuple(Grid(labels, tuple(map(v.get, times))) for labels, v in by_time)
+
         result = self._ask(
             promql, _MATRIX, lambda: self._library.custom_query_range(promql, begin, end, step)
         )
-        found = self._understood(promql, result, list[_Samples])
-        try:
-            tracks = tuple(
-                Track(s.metric, {at: float(value) for at, value in s.values}) for s in found
-            )
-        except ValueError as error:
-            self._not_understood(promql, error)
-        return RangeAnswer(tracks, self._warnings())
+        found = self._understood(promql, result, list[_Samples], grids)
+        return RangeAnswer(found, self._warnings())
 
     def _ask(self, promql: str, expected: str, send: Callable[[], list[Any]]) -> list[Any]:
         if len(quote(promql)) > LONGEST_QUERY_CHARACTERS:
@@ -177,10 +177,12 @@ class PrometheusClient:
             self._fail(f"answered with a {found}; {_MUST_RETURN[self._expected]}")
         self._envelope = envelope
 
-    def _understood(self, promql: str, result: list[Any], wanted: type[T]) -> T:
+    def _understood(
+        self, promql: str, result: list[Any], wanted: type[T], build: Callable[[T], V]
+    ) -> V:
         try:
-            return msgspec.convert(result, type=wanted)
-        except msgspec.ValidationError as error:
+            return build(msgspec.convert(result, type=wanted))
+        except (msgspec.ValidationError, ValueError) as error:
             self._not_understood(promql, error)
 
     def _not_understood(self, promql: str, error: Exception) -> NoReturn:

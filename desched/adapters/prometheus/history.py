@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from desched.adapters.prometheus.answers import Grid
 from desched.adapters.prometheus.data_quality import HIGHEST_RATIO, LOWEST_RATIO
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import own_query
-from desched.adapters.prometheus.questions import Grid, Questions
+from desched.adapters.prometheus.questions import Questions
 from desched.model.load import LoadHistory
 from desched.policy.policy import DestinationWindow
 

@@ -1,18 +1,9 @@
 """The queries of one cycle, with the warnings and times of their answers."""
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from datetime import datetime
 
-from desched.adapters.prometheus.answers import Series
+from desched.adapters.prometheus.answers import Grid, Series
 from desched.adapters.prometheus.client import PrometheusClient
-
-
-class Grid(NamedTuple):
-    """A series at regular times, oldest first; None where it has no value."""
-
-    labels: Mapping[str, str]
-    values: tuple[float | None, ...]
 
 
 class Questions:
@@ -51,19 +42,12 @@ class Questions:
 
         Empty before the first series of `ask`, from which the server's time is known.
         """
-        key = (promql, steps, step_seconds)
-        if key not in self._grids:
-            self._grids[key] = self._grid(*key)
-        return self._grids[key]
-
-    def _grid(self, promql: str, steps: int, step_seconds: int) -> tuple[Grid, ...]:
         if self.evaluated_at is None:
             return ()
-        end = self.evaluated_at.replace(microsecond=0)
-        begin = end - timedelta(seconds=steps * step_seconds)
-        answer = self._client.query_range(promql, begin, end, step_seconds)
-        self.warnings |= dict.fromkeys(answer.warnings)
-        times = [begin.timestamp() + i * step_seconds for i in range(steps + 1)]
-        return tuple(
-            Grid(track.labels, tuple(track.values.get(t) for t in times)) for track in answer.tracks
-        )
+        key = (promql, steps, step_seconds)
+        if key not in self._grids:
+            end = self.evaluated_at.replace(microsecond=0)
+            answer = self._client.query_range(promql, end, steps, step_seconds)
+            self.warnings |= dict.fromkeys(answer.warnings)
+            self._grids[key] = answer.grids
+        return self._grids[key]

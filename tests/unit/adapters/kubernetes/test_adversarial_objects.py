@@ -128,7 +128,7 @@ def test_what_is_outside_of_the_api_names_the_pod(part: str, fields: dict[str, A
         pod_of(changed(manifests.pod(), part, **fields))
 
 
-def test_what_a_webhook_says_is_shortened(server: FakeApiServer) -> None:
+def test_the_message_of_a_webhook_is_shortened(server: FakeApiServer) -> None:
     server.answer = lambda _: status(403, HOSTILE * 10**5)
     connection = connection_to(server)
     evictor = KubernetesEvictor(connection, EventWriter(connection, VirtualClock()))

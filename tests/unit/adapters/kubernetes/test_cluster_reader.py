@@ -163,7 +163,9 @@ def test_a_list_that_expires_twice_is_given_up(server: FakeApiServer) -> None:
         (503, "status 503: so it is."),
     ],
 )
-def test_a_refused_list_says_what_to_do(server: FakeApiServer, code: int, sentence: str) -> None:
+def test_the_error_of_a_refused_list_has_the_remedy(
+    server: FakeApiServer, code: int, sentence: str
+) -> None:
     server.answer = lambda request: status(code, "so it is") if request.path == PODS else None
 
     assert sentence in failure(server)
@@ -320,7 +322,7 @@ def test_the_servers_clock_is_read_from_its_answers(server: FakeApiServer) -> No
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Fri, 99 May 2026 12:00:00 GMT"])
-def test_a_server_that_does_not_tell_its_time_is_not_believed(
+def test_a_server_without_a_date_in_its_answers_is_an_error(
     server: FakeApiServer, date: str
 ) -> None:
     server.date = date

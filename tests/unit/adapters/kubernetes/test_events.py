@@ -61,7 +61,7 @@ def writer_of(server: FakeApiServer) -> EventWriter:
     return EventWriter(connection_to(server), StoppedClock(), "desched-0")
 
 
-def test_an_eviction_is_told_on_the_pod_and_on_its_node(server: FakeApiServer) -> None:
+def test_an_eviction_is_recorded_on_the_pod_and_on_its_node(server: FakeApiServer) -> None:
     writer_of(server).announce(EVICTION, "Evicted because te3 is hot")
 
     assert server.paths() == [EVENTS.format("shop"), EVENTS.format("default")]
@@ -166,7 +166,7 @@ def test_a_warning_is_written_even_if_its_own_pod_cannot_be_read(server: FakeApi
     assert server.requests[-1].body["regarding"]["uid"] == ""
 
 
-def test_a_move_that_went_well_is_told_on_its_workload_only(server: FakeApiServer) -> None:
+def test_a_successful_move_is_recorded_on_its_workload_only(server: FakeApiServer) -> None:
     assert writer_of(server).settled(RECORD, "it landed")
 
     assert server.paths() == [EVENTS.format("shop")]
@@ -213,7 +213,7 @@ def test_where_the_kind_of_the_workload_is_not_known_the_pod_is_named(
     assert regarding.items() <= server.requests[0].body["regarding"].items()
 
 
-def test_an_event_that_cannot_be_written_is_told_to_who_asked_and_no_other_is_tried(
+def test_an_event_that_cannot_be_written_returns_false_and_no_other_is_tried(
     server: FakeApiServer,
 ) -> None:
     writer = writer_of(server)

@@ -53,7 +53,7 @@ def test_a_lease_is_read_with_its_version(server: FakeApiServer) -> None:
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"holderIdentity": None, "renewTime": None}])
-def test_a_lease_that_says_nothing_has_no_holder(server: FakeApiServer, spec: object) -> None:
+def test_a_lease_without_a_spec_has_no_holder(server: FakeApiServer, spec: object) -> None:
     found = answering(server, Reply(200, OBJECT | {"spec": spec})).read()
     assert found == LeaseRecord("", 0, version="77")
 
@@ -62,7 +62,7 @@ def test_a_lease_that_does_not_exist_is_none(server: FakeApiServer) -> None:
     assert answering(server, status(404, 'leases "desched" not found')).read() is None
 
 
-def test_a_lease_is_created_with_all_that_the_record_says(server: FakeApiServer) -> None:
+def test_a_lease_is_created_with_the_whole_record(server: FakeApiServer) -> None:
     assert answering(server, Reply(201, OBJECT)).create(RECORD) == RECORD
     (request,) = server.requests
     assert (request.method, request.path) == ("POST", COLLECTION)
@@ -166,12 +166,12 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(
     gate.set()
 
 
-def test_a_refusal_says_which_lease_and_why(server: FakeApiServer) -> None:
+def test_the_error_of_a_refusal_names_the_lease_and_the_cause(server: FakeApiServer) -> None:
     with pytest.raises(LeaseError, match=r"desched-system/desched could .* 403: leases is forb"):
         answering(server, status(403, "leases is forbidden")).create(RECORD)
 
 
-def test_what_it_asks_for_is_declared_with_reasons() -> None:
+def test_every_right_has_a_reason() -> None:
     leases = [a for a in OWN_NAMESPACE_ACCESS if a.resource == "leases"]
     assert [(a.verb, a.resource) for a in leases] == [
         ("get", "leases"),

@@ -125,7 +125,9 @@ def test_configmaps_are_touched_in_one_namespace_only() -> None:
         (Reply(200, {}, cut_off=True), "broke off"),
     ],
 )
-def test_a_load_that_fails_says_why(server: FakeApiServer, reply: Reply, said: str) -> None:
+def test_the_error_of_a_failed_load_has_the_cause(
+    server: FakeApiServer, reply: Reply, said: str
+) -> None:
     server.answer = lambda _: reply
     with pytest.raises(ObservationError, match=said):
         store_of(server).load()

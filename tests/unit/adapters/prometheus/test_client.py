@@ -125,7 +125,7 @@ def test_a_rotated_token_file_is_read_again(fake: FakePrometheus, tmp_path: Path
     assert [a.headers["Authorization"] for a in fake.asked] == ["Bearer old", "Bearer new"]
 
 
-def test_a_token_file_that_is_gone_is_said(fake: FakePrometheus, tmp_path: Path) -> None:
+def test_a_token_file_that_is_gone_is_an_error(fake: FakePrometheus, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
     asking = client(fake, bearer_token_file=token)
@@ -146,7 +146,7 @@ def test_what_cannot_be_a_token_is_not_sent_and_not_printed(
     assert fake.asked == []
 
 
-def test_an_empty_token_file_is_said(fake: FakePrometheus, tmp_path: Path) -> None:
+def test_an_empty_token_file_is_an_error(fake: FakePrometheus, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("\n")
 
@@ -235,7 +235,7 @@ def test_warnings_and_marks_of_partial_data_are_kept(fake: FakePrometheus) -> No
         ),
     ],
 )
-def test_an_answer_without_data_says_what_to_check(
+def test_the_error_of_an_answer_without_data_names_what_to_check(
     fake: FakePrometheus, reply: Reply, sentence: str
 ) -> None:
     fake.replies(reply)
@@ -410,7 +410,7 @@ def test_a_server_without_tls_is_not_asked_again(fake: FakePrometheus) -> None:
     assert pauses == []
 
 
-def test_nobody_there_says_so(fake: FakePrometheus) -> None:
+def test_an_address_without_a_server_cannot_be_reached(fake: FakePrometheus) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://me:s3cret@127.0.0.1:{unused.getsockname()[1]}"
@@ -420,7 +420,7 @@ def test_nobody_there_says_so(fake: FakePrometheus) -> None:
     assert "s3cret" not in sentence
 
 
-def test_a_service_name_outside_the_cluster_says_how_to_reach_it(
+def test_the_error_of_an_in_cluster_name_has_the_way_to_reach_it(
     fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_such_name(*_: object, **__: object) -> None:

@@ -214,7 +214,7 @@ def test_an_own_query_without_any_raw_series_is_taken_at_its_word() -> None:
     assert levels(own, own_query=True, checkable=False, ages={}) == [0.5]
 
 
-def test_why_a_window_cannot_be_covered_is_said() -> None:
+def test_the_reason_why_a_window_cannot_be_covered_is_the_detail() -> None:
     found = judge(NodeEvidence([window(covered={}, remark="too short")], {A: 1.0}, DAY))
 
     assert found == Unknown(UnknownReason.WINDOW_NOT_COVERED, "too short")
@@ -236,7 +236,7 @@ SIGHTINGS = st.lists(
     st.dictionaries(st.sampled_from([A, B]), st.floats(-5, 400)),
     st.booleans(),
 )
-def test_every_measured_level_is_a_share_that_some_series_said(
+def test_every_measured_level_is_the_share_of_some_series(
     values: list[Sighting],
     covered: dict[Key, float],
     ages: dict[Key, float],

@@ -56,7 +56,7 @@ def ranges(fake: FakePrometheus) -> list[Asked]:
     return [asked for asked in fake.asked if asked.path.endswith("/query_range")]
 
 
-def test_one_range_query_over_the_shortest_window_tells_how_long_each_node_was_hot(
+def test_one_range_query_over_the_shortest_window_shows_how_long_each_node_was_overloaded(
     fake: FakePrometheus,
 ) -> None:
     load = read(fake, policy(), (N_A, HOT), (N_B, [0.1] * 11))

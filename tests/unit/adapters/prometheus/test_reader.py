@@ -159,7 +159,7 @@ def test_without_node_exporter_one_more_query_finds_cadvisor(fake: FakePrometheu
     ]
 
 
-def test_names_are_asked_for_only_where_labels_do_not_tell(fake: FakePrometheus) -> None:
+def test_names_are_queried_only_where_labels_do_not_identify_the_node(fake: FakePrometheus) -> None:
     labels = {"instance": "192.0.2.1:9100"}
     named = {**labels, "nodename": "n-b"}
     answers = Answers(
@@ -318,7 +318,7 @@ def test_an_own_pod_query_is_in_cores(fake: FakePrometheus) -> None:
     assert [kind_of(asked.query) for asked in fake.asked].count("own") == 1
 
 
-def test_the_times_of_evaluation_are_told(fake: FakePrometheus) -> None:
+def test_the_times_of_evaluation_are_kept(fake: FakePrometheus) -> None:
     answers = good("n-a")
 
     def answer(asked: Asked) -> Reply:

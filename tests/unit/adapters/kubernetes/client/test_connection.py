@@ -47,7 +47,7 @@ def recording(waited: list[float]) -> Callable[[float], bool]:
     return wait
 
 
-def test_throttling_is_waited_out_for_as_long_as_the_server_asks(server: FakeApiServer) -> None:
+def test_a_retry_waits_for_as_long_as_retry_after(server: FakeApiServer) -> None:
     server.answer = replies(Reply(429, headers={"Retry-After": "7"}), Reply(200, {}))
     waited: list[float] = []
 
@@ -212,7 +212,7 @@ def test_a_server_without_tls_is_not_asked_again(server: FakeApiServer) -> None:
     assert waited == []
 
 
-def test_a_refused_connection_says_what_to_check() -> None:
+def test_the_error_of_a_refused_connection_names_what_to_check() -> None:
     with FakeApiServer() as server:
         gone = connection_to(server)
 
@@ -230,7 +230,7 @@ def test_what_a_server_repeats_of_the_token_is_not_passed_on(
     assert b"who is ***?" in answer.body
 
 
-def test_a_token_that_no_header_can_hold_is_told_without_its_text() -> None:
+def test_the_error_of_a_token_that_no_header_can_hold_hides_the_token() -> None:
     connection = KubernetesConnection(lambda: account("http://127.0.0.1:1", "Bearer secret\ntoken"))
 
     with pytest.raises(ObservationError, match="characters that no token can have") as caught:
@@ -238,7 +238,7 @@ def test_a_token_that_no_header_can_hold_is_told_without_its_text() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_no_error_tells_the_token(server: FakeApiServer) -> None:
+def test_no_error_contains_the_token(server: FakeApiServer) -> None:
     server.answer = replies(Reply(200, {}, cut_off=True))
 
     with pytest.raises(ObservationError) as caught:

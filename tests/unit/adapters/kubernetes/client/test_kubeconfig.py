@@ -64,7 +64,7 @@ def test_an_unknown_context_names_those_there_are(tmp_path: Path) -> None:
         find_account(kubeconfig(tmp_path / "config"), "prd")
 
 
-def test_a_kubeconfig_without_a_current_context_asks_for_one(tmp_path: Path) -> None:
+def test_a_kubeconfig_without_a_current_context_is_an_error(tmp_path: Path) -> None:
     nothing: dict[str, Any] = {"current-context": ""}
     path = kubeconfig(tmp_path / "config", **nothing)
 
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> N
         find_account(path, None)
 
 
-def test_a_kubeconfig_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+def test_the_error_of_an_unreadable_kubeconfig_has_the_cause(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read \\(Is a directory\\)"):
         find_account(tmp_path, None)
 

@@ -21,7 +21,7 @@ def scaling(*documents: manifests.Object) -> Scaling:
     return scaling_by_target(map(scaling_of_target, items))[WEB]
 
 
-def test_what_an_autoscaler_says_comes_out_whole() -> None:
+def test_all_of_an_autoscaler_is_kept() -> None:
     document = manifests.autoscaler(3, 5)
     document["status"]["lastScaleTime"] = manifests.CREATED
     item = msgspec.json.decode(
@@ -107,7 +107,7 @@ def test_one_metric_above_its_target_is_enough() -> None:
         [metric("Resource", name="memory", current={"averageUtilization": 99})],
     ],
 )
-def test_a_metric_without_a_reading_of_its_own_says_nothing(
+def test_a_metric_without_a_reading_of_its_own_does_not_count(
     measured: list[dict[str, Any]] | None,
 ) -> None:
     assert not above_target([cpu("target", averageUtilization=50)], measured)

@@ -45,7 +45,7 @@ def test_images_without_names_or_size_are_no_error() -> None:
     assert built(document).images == {"a:1": 0}
 
 
-def test_a_node_on_its_way_out_says_so() -> None:
+def test_a_node_that_is_being_removed_is_deleting_and_unschedulable() -> None:
     document = manifests.node()
     document["metadata"]["deletionTimestamp"] = manifests.CREATED
     document["spec"] = {

@@ -162,7 +162,7 @@ def test_an_opt_out_is_seen_however_its_json_is_escaped(key: bytes) -> None:
     assert pod.annotations == {"descheduler.alpha.kubernetes.io/evict": "false"}
 
 
-def test_a_long_farewell_is_told() -> None:
+def test_a_grace_period_is_kept() -> None:
     pod = built(manifests.pod(terminationGracePeriodSeconds=3600))
 
     assert pod.grace_period_seconds == 3600
@@ -177,7 +177,7 @@ def test_a_long_farewell_is_told() -> None:
         ({"type": "Initialized", "status": "True"}, False),
     ],
 )
-def test_a_pod_whose_resize_is_pending_or_under_way_says_so(
+def test_a_pod_whose_resize_is_pending_or_under_way_is_resizing(
     condition: dict[str, str], *, expected: bool
 ) -> None:
     document = manifests.pod()
@@ -360,7 +360,9 @@ def test_gates_and_claims_are_flagged_on_the_pod_too() -> None:
         ("schedulingGroup", None, False),
     ],
 )
-def test_a_pod_of_a_scheduling_group_says_so(field: str, value: object, *, expected: bool) -> None:
+def test_a_pod_of_a_scheduling_group_is_marked(
+    field: str, value: object, *, expected: bool
+) -> None:
     assert built(manifests.pod(**{field: value})).has_scheduling_group is expected
     assert not built(manifests.pod()).has_scheduling_group
 

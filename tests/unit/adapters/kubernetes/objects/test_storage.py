@@ -132,7 +132,7 @@ def test_a_network_volume_can_be_reached_from_every_node() -> None:
 @pytest.mark.parametrize(
     ("mode", "waits"), [("WaitForFirstConsumer", True), ("Immediate", False), (None, False)]
 )
-def test_a_storage_class_says_whether_volumes_wait_for_their_pod(
+def test_a_storage_class_has_whether_volumes_wait_for_their_pod(
     mode: str | None, *, waits: bool
 ) -> None:
     document = {

@@ -182,14 +182,14 @@ def test_an_autoscaler_of_another_namespace_does_not_count() -> None:
     assert not web(None, elsewhere).scaling
 
 
-def test_what_the_autoscaler_says_is_kept() -> None:
+def test_the_autoscaler_of_a_workload_is_kept() -> None:
     workload = web(None, manifests.autoscaler(3, 3))
 
     assert workload.autoscaler == Autoscaler(3, 3, 9)
     assert web().autoscaler is None
 
 
-def test_no_ready_replica_is_told_as_none_of_them() -> None:
+def test_without_a_ready_replica_the_count_is_zero() -> None:
     unready = manifests.deployment()
     del unready["status"]["readyReplicas"]
 
