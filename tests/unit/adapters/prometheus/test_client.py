@@ -226,6 +226,13 @@ def test_warnings_and_marks_of_partial_data_are_kept(fake: FakePrometheus) -> No
             "samples that are not understood",
         ),
         (
+            Reply(
+                b'{"status":"success","data":{"resultType":"vector",'
+                b'"result":[{"metric":{},"value":[NaN,"1"]}]}}'
+            ),
+            "something other than query results",
+        ),
+        (
             Reply(b'{"status":"success","data":{"result":' + b"[" * 100_000),
             "something other than query results",
         ),
