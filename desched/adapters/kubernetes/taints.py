@@ -82,7 +82,7 @@ class KubernetesSteerer:
             if found.is_avoided and found.until is None:
                 return SteeringAnswer(
                     done=False,
-                    detail=f"the taint {_OURS['key']} is there already, and not from desched",
+                    detail=f"somebody else has added the taint {_OURS['key']}",
                 )
             if found.is_avoided and _is_later(found.until, until):
                 return _DONE

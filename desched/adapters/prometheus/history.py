@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from desched.adapters.prometheus.answers import Grid
+from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.data_quality import HIGHEST_RATIO, LOWEST_RATIO
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import own_query
-from desched.adapters.prometheus.questions import Questions
 from desched.model.load import LoadHistory
 from desched.policy.policy import DestinationWindow
 
@@ -26,7 +26,7 @@ Points = tuple[float | None, ...]
 class LoadTracks(NamedTuple):
     """The history of one resource; `expression` reads the load over the shortest window."""
 
-    questions: Questions
+    queries: CycleQueries
     nodes: NodeIndex
     expression: str
     shortest_window_seconds: int
@@ -37,7 +37,7 @@ class LoadTracks(NamedTuple):
         If a node has several series, the lowest value counts: it leads to fewer evictions.
         """
         step_seconds = sustained_seconds // HISTORY_STEPS
-        grids = self.questions.ask_range(self.expression, HISTORY_STEPS, step_seconds)
+        grids = self.queries.grids(self.expression, HISTORY_STEPS, step_seconds)
         found = self._by_node(grids, min)
         return {node: LoadHistory(step_seconds, points) for node, points in found.items()}
 
@@ -56,14 +56,14 @@ class LoadTracks(NamedTuple):
         return {node: tuple(column.get(node) for column in columns) for node in nodes}
 
     def _asked(self, own: str, window_seconds: int) -> dict[str, float | None]:
-        series = self.questions.ask(own_query(own, window_seconds))
+        series = self.queries.vector(own_query(own, window_seconds))
         grids = (Grid(one.labels, (one.value,)) for one in series)
         return {node: points[0] for node, points in self._by_node(grids, max).items()}
 
     def _computed(self, window: DestinationWindow) -> dict[str, float | None]:
         step_seconds = max(self.shortest_window_seconds, -(-window.window_seconds // MOST_STEPS))
         steps = max(1, window.window_seconds // step_seconds)
-        grids = self.questions.ask_range(self.expression, steps, step_seconds)
+        grids = self.queries.grids(self.expression, steps, step_seconds)
         found: dict[str, float | None] = {}
         for node, points in self._by_node(grids, max).items():
             known = [point for point in points if point is not None]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from desched.adapters.prometheus.answers import Series
+from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.data_quality import (
     COVERED_CHECKPOINTS,
     Key,
@@ -24,7 +25,6 @@ from desched.adapters.prometheus.queries import (
     exporter_names,
     own_query,
 )
-from desched.adapters.prometheus.questions import Questions
 from desched.model.cluster import ClusterState, Node
 from desched.model.load import Measured, Unknown
 from desched.model.resources import Resource
@@ -57,9 +57,9 @@ class NodeLoads:
     labels that identify a cluster, "" if a series lacks a label that others have.
     """
 
-    def __init__(self, questions: Questions, index: NodeIndex, metrics: MetricsSource) -> None:
-        self._ask = questions.ask
-        self._questions = questions
+    def __init__(self, queries: CycleQueries, index: NodeIndex, metrics: MetricsSource) -> None:
+        self._vector = queries.vector
+        self._queries = queries
         self._index = index
         self._metrics = metrics
         self._sources: dict[Resource, NodeSource | None] = {}
@@ -103,7 +103,7 @@ class NodeLoads:
         """The first source that has any series, with their ages."""
         self._sources[resource] = None
         for source in NODE_SOURCES[resource]:
-            if ages := self._ask(source.age(self._metrics.matchers)):
+            if ages := self._vector(source.age(self._metrics.matchers)):
                 self._sources[resource] = source
                 self._learn_names(source, ages)
                 return source, self._by_node(ages)
@@ -113,24 +113,24 @@ class NodeLoads:
         if source.name == NODE_EXPORTER and any(
             self._index.would_need_names(series.labels) for series in ages
         ):
-            reports = self._ask(exporter_names(self._metrics.matchers))
+            reports = self._vector(exporter_names(self._metrics.matchers))
             self._index.learn_names(series.labels for series in reports)
 
     def _values(self, seconds: int, source: NodeSource | None, own: str | None) -> Sightings:
         if own is not None:
-            return self._by_node(self._ask(own_query(own, seconds)))
+            return self._by_node(self._vector(own_query(own, seconds)))
         if source is not None:
-            return self._by_node(self._ask(source.ratio(seconds, self._metrics.matchers)))
+            return self._by_node(self._vector(source.ratio(seconds, self._metrics.matchers)))
         return {}
 
     def _window(self, seconds: int, source: NodeSource | None, values: Sightings) -> _ClusterWindow:
         matchers = self._metrics.matchers
         if source is None:
             return _ClusterWindow(seconds, values, {})
-        covered = self._ask(source.covered_checkpoints(seconds, matchers))
+        covered = self._vector(source.covered_checkpoints(seconds, matchers))
         remark = ""
         if all(series.value < COVERED_CHECKPOINTS for series in covered):
-            remark = _too_short(seconds, self._ask(source.scrape_interval(matchers)))
+            remark = _too_short(seconds, self._vector(source.scrape_interval(matchers)))
         return _ClusterWindow(seconds, values, self._by_node(covered), remark)
 
     def _by_node(self, found: Sequence[Series]) -> Sightings:
@@ -158,7 +158,7 @@ class NodeLoads:
                 self.cluster_values.setdefault(label, set()).update(values)
 
     def _age_seconds(self, node: Node) -> float:
-        evaluated_at = self._questions.evaluated_at
+        evaluated_at = self._queries.evaluated_at
         return (evaluated_at - node.created_at).total_seconds() if evaluated_at else 0.0
 
     def _absent_detail(self, source: NodeSource | None, own: str | None) -> str:

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import own_query, pod_usage
-from desched.adapters.prometheus.questions import Questions
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource
 
@@ -18,7 +18,7 @@ _MILLICORES_PER_CORE = 1000.0
 def read_pod_usages(
     resource: Resource,
     windows_seconds: Sequence[int],
-    questions: Questions,
+    queries: CycleQueries,
     index: NodeIndex,
     metrics: MetricsSource,
 ) -> Usages:
@@ -33,7 +33,7 @@ def read_pod_usages(
             else pod_usage(resource, seconds, metrics.matchers)
         )
         seen: set[tuple[str, str]] = set()
-        for series in questions.ask(query):
+        for series in queries.vector(query):
             pod = series.labels.get("namespace", ""), series.labels.get("pod", "")
             values = found.setdefault(pod, [])
             usable = math.isfinite(series.value) and series.value >= 0 and index.has_pod(*pod)

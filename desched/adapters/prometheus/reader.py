@@ -5,12 +5,12 @@ from typing import TypeVar
 
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.history import LoadTracks
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_loads import Usages, read_pod_usages
 from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers, throttled_pods
-from desched.adapters.prometheus.questions import Questions
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Measured, PodUsage, Unknown
 from desched.model.resources import Resource
@@ -48,8 +48,8 @@ class PrometheusLoadReader:
             ConfigurationError: a matcher is not permitted.
         """
         check_matchers(policy.metrics.matchers)
-        questions, index = Questions(self._client), NodeIndex(cluster)
-        node_loads = NodeLoads(questions, index, policy.metrics)
+        queries, index = CycleQueries(self._client), NodeIndex(cluster)
+        node_loads = NodeLoads(queries, index, policy.metrics)
         nodes: dict[str, dict[Resource, Measured | Unknown]] = {n.name: {} for n in cluster.nodes}
         usages: dict[Resource, Usages] = {}
         histories: dict[Resource, dict[str, LoadHistory]] = {}
@@ -59,36 +59,36 @@ class PrometheusLoadReader:
                 for name, load in node_loads.read(resource, windows, cluster).items():
                     nodes[name][resource] = load
                 usages[resource] = read_pod_usages(
-                    resource, windows, questions, index, policy.metrics
+                    resource, windows, queries, index, policy.metrics
                 )
                 if expression := node_loads.expression(resource, windows[0]):
-                    tracks = LoadTracks(questions, index, expression, windows[0])
+                    tracks = LoadTracks(queries, index, expression, windows[0])
                     if policy.sustained_seconds:
                         histories[resource] = tracks.history(policy.sustained_seconds)
                     if further := policy.destination_windows(resource):
                         own = policy.metrics.queries.get(f"node_{resource}_destination")
                         destinations[resource] = tracks.destination_ratios(further, own)
-        throttled = _throttled(questions, index, policy)
+        throttled = _throttled(queries, index, policy)
         return ClusterLoad(
             nodes,
             _pods(usages.get(Resource.CPU, {}), usages.get(Resource.MEMORY, {})),
-            tuple(_problems(questions, node_loads, policy.metrics)),
+            tuple(_problems(queries, node_loads, policy.metrics)),
             len(node_loads.unresolved),
             _by_node(histories),
             _by_node(destinations),
             throttled,
-            (min(questions.evaluated), max(questions.evaluated)) if questions.evaluated else None,
+            (min(queries.evaluated), max(queries.evaluated)) if queries.evaluated else None,
         )
 
 
 def _throttled(
-    questions: Questions, index: NodeIndex, policy: Policy
+    queries: CycleQueries, index: NodeIndex, policy: Policy
 ) -> frozenset[tuple[str, str]]:
     """The throttled pods that exist; none if nothing measures throttling."""
     windows = policy.windows(Resource.CPU)
     if not windows:
         return frozenset()
-    series = questions.ask(throttled_pods(windows[0], policy.metrics.matchers))
+    series = queries.vector(throttled_pods(windows[0], policy.metrics.matchers))
     named = {(one.labels.get("namespace", ""), one.labels.get("pod", "")) for one in series}
     return frozenset(pod for pod in named if index.has_pod(*pod))
 
@@ -106,9 +106,9 @@ def _pods(cpu: Usages, memory: Usages) -> dict[tuple[str, str], PodUsage]:
 
 
 def _problems(
-    questions: Questions, node_loads: NodeLoads, metrics: MetricsSource
+    queries: CycleQueries, node_loads: NodeLoads, metrics: MetricsSource
 ) -> Iterator[tuple[LoadProblem, str]]:
-    for warning in questions.warnings:
+    for warning in queries.warnings:
         yield LoadProblem.PARTIAL_DATA, f"Prometheus warns: {warning}"
     for label, values in sorted(node_loads.cluster_values.items()):
         if len(values) > 1 and label not in metrics.matchers:

@@ -6,7 +6,7 @@ from desched.adapters.prometheus.answers import Grid, Series
 from desched.adapters.prometheus.client import PrometheusClient
 
 
-class Questions:
+class CycleQueries:
     """Sends the queries of one cycle.
 
     Only the latest vector is kept, because a query without {window} is the same for all windows; a
@@ -26,7 +26,7 @@ class Questions:
         """When Prometheus evaluated the latest answer, None before the first series."""
         return self.evaluated[-1] if self.evaluated else None
 
-    def ask(self, promql: str) -> tuple[Series, ...]:
+    def vector(self, promql: str) -> tuple[Series, ...]:
         """The series of an expression, evaluated now."""
         if promql != self._latest[0]:
             self._latest = ("", ())  # never two of them in memory
@@ -37,10 +37,10 @@ class Questions:
             self._latest = (promql, answer.series)
         return self._latest[1]
 
-    def ask_range(self, promql: str, steps: int, step_seconds: int) -> tuple[Grid, ...]:
+    def grids(self, promql: str, steps: int, step_seconds: int) -> tuple[Grid, ...]:
         """The values of an expression at `steps` + 1 regular times, the last of them now.
 
-        Empty before the first series of `ask`, from which the server's time is known.
+        Empty before the first series of `vector`, from which the server's time is known.
         """
         if self.evaluated_at is None:
             return ()
