@@ -13,7 +13,7 @@ from desched.errors import (
     StateRefused,
     StopActing,
 )
-from desched.model.interventions import Resumption, Scope, all_resumed, resumed, with_pause
+from desched.model.interventions import Resumption, Scope, resume, resume_all, with_pause
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import pruned
 from desched.policy.durations import duration_seconds
@@ -83,7 +83,7 @@ def resuming(flags: Mapping[str, str]) -> Change:
     scope = None if "all" in flags else _scope(flags)
 
     def change(state: State, now: datetime, _by: str) -> tuple[State, list[str]]:
-        resumption = resumed(state, scope) if scope else all_resumed(state)
+        resumption = resume(state, scope) if scope else resume_all(state)
         after = resumption.state if resumption.changed else state
         return after, [plain(line) for line in _summary(resumption, scope, now)]
 

@@ -53,7 +53,7 @@ def with_pause(state: State, pause: Pause) -> State:
     return replace(state, pauses=(*others, pause))
 
 
-def resumed(state: State, scope: Scope) -> Resumption:
+def resume(state: State, scope: Scope) -> Resumption:
     """The state without all pauses of this scope and their causes.
 
     Resuming a workload also ends its cool-down.
@@ -77,7 +77,7 @@ def resumed(state: State, scope: Scope) -> Resumption:
     )
 
 
-def all_resumed(state: State) -> Resumption:
+def resume_all(state: State) -> Resumption:
     """The state without any pause or cool-down, and without their causes."""
     return Resumption(
         replace(state, pauses=(), cool_downs=(), nodes=(), failures=()),

@@ -41,7 +41,7 @@ class _Envelope(msgspec.Struct, gc=False):
     state: msgspec.Raw = msgspec.Raw()
 
 
-def decoded(text: str | bytes) -> StoredState:
+def decode_state(text: str | bytes) -> StoredState:
     """The state from the text; anything invalid becomes the problem."""
     try:
         envelope = msgspec.json.decode(text, type=_Envelope)
@@ -62,7 +62,7 @@ def decoded(text: str | bytes) -> StoredState:
     return StoredState(state)
 
 
-def encoded(state: State) -> bytes:
+def encode_state(state: State) -> bytes:
     """The state as JSON of at most LONGEST_BYTES; what does not fit is omitted, oldest first.
 
     Forecast checks are omitted first, then settled evictions, cool-downs, rounds of nodes, failures

@@ -58,7 +58,7 @@ def listen_address(text: str) -> ListenAddress:
 
 
 @contextmanager
-def served(
+def serve(
     address: ListenAddress,
     health: Health,
     exposition: Callable[[], bytes],
