@@ -18,7 +18,7 @@ from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import pruned
 from desched.policy.durations import duration_seconds
 from desched.ports import StateStore
-from desched.service.reports.formatting import clock_time, count, plain, span
+from desched.service.reports.formatting import clock_time, first_names, plain, span
 from desched.service.reports.status import pause_line, pause_origin
 
 ATTEMPTS = 5
@@ -132,19 +132,14 @@ def _summary(resumption: Resumption, scope: Scope | None, now: datetime) -> list
     lines = [f"Ended the pause of {p}, {pause_origin(p, now)}." for p in resumption.pauses]
     if resumption.cool_downs:
         workloads = sorted(cool_down.workload for cool_down in resumption.cool_downs)
-        lines.append(f"Ended the cool-down of {_names(workloads)}.")
+        lines.append(f"Ended the cool-down of {first_names(workloads)}.")
     if resumption.nodes:
         nodes = sorted(node.node for node in resumption.nodes)
-        lines.append(f"Reset the rounds of {_names(nodes)}.")
+        lines.append(f"Reset the rounds of {first_names(nodes)}.")
     if not resumption.changed:
         lines.append(f"There was no pause of {scope}." if scope else "There was no pause.")
     lines += [f"Still paused: {pause_line(p, now)}." for p in resumption.state.pauses]
     return lines
-
-
-def _names(names: list[str], most: int = 10) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {count(more, 'other')}" if more > 0 else "")
 
 
 def _scope(flags: Mapping[str, str]) -> Scope:

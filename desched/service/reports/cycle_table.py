@@ -46,13 +46,10 @@ def print_report(report: CycleReport, console: Console, *, single: bool = False)
 
 def _print_header(report: CycleReport, console: Console) -> None:
     seen = report.observed
-    console.print(
-        Text(f"desched · {MODE_NAMES[report.mode]} · {plain(report.target)}", style="bold")
-    )
-    console.print(
-        Text(f"cycle {report.cycle} at {report.started_at:%Y-%m-%d %H:%M:%S} UTC"),
-        Text(f"· policy {plain(report.policy)}"),
-    )
+    title = f"desched · {MODE_NAMES[report.mode]} · {plain(report.target)}"
+    console.print(Text(title, style="bold"))
+    started_at = f"{report.started_at:%Y-%m-%d %H:%M:%S} UTC"
+    console.print(Text(f"cycle {report.cycle} at {started_at} · policy {plain(report.policy)}"))
     unresolved = (
         f", {seen.unresolved_series} series that match no known node"
         if seen.unresolved_series
