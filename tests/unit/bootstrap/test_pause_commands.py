@@ -108,7 +108,7 @@ def test_a_pool_is_paused_by_its_name():
     assert office.state.pauses == (pause(PauseScope.POOL, "gpu"),)
 
 
-def test_a_pause_may_come_before_the_first_cycle_and_remembers_since_when():
+def test_a_pause_before_the_first_cycle_starts_the_state():
     office = Office(state=None)
     office.run(pausing({}))
     assert office.state == State(since=NOW, pauses=(pause(PauseScope.EVERYTHING),))

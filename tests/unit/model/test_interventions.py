@@ -128,6 +128,6 @@ def test_resuming_all_ends_every_rest_and_leaves_the_evictions():
     )
 
 
-def test_where_nothing_rests_a_resume_changes_nothing():
+def test_without_a_pause_a_resume_changes_nothing():
     assert not resume(State(), EVERYTHING).changed
     assert not resume_all(State(since=NOW)).changed

@@ -91,7 +91,7 @@ def test_times_are_looked_at_wherever_they_are():
     assert "time zone" in decode_state(encode_state(paused)).problem
 
 
-def test_the_text_says_its_version():
+def test_the_text_has_its_version():
     assert json.loads(encode_state(State(since=NOW))) == {
         "version": 1,
         "state": {"since": "2026-05-01T12:00:00Z"},
