@@ -101,7 +101,7 @@ class Blind:
         raise ObservationError(ObservationSource.CLUSTER, "The API server is away.")
 
 
-def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, editor):
+def test_a_bad_edit_is_published_also_in_a_cycle_that_cannot_observe(simulation, editor):
     told: list[Any] = []
     world = simulation.world(acting=False)._replace(cluster=Blind())
     state = StateKeeper(SimulatedStateStore(SimulatedConfigMap()), world.clock, State(), None)

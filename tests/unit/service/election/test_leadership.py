@@ -322,7 +322,7 @@ def test_who_cannot_release_acts_no_more_all_the_same(replica, lease):
 # Telling
 
 
-def test_gaining_and_losing_are_logged_and_told_once_each(replica, lease, clock):
+def test_gaining_and_losing_are_logged_and_published_once_each(replica, lease, clock):
     a = replica("a")
     told: list[LeadershipChange] = []
     a.on_change(told.append)
