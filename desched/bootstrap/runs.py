@@ -26,7 +26,7 @@ from desched.service.process.clock import SystemClock
 from desched.service.process.health import Health
 from desched.service.process.http_endpoints import listen_address, serve
 from desched.service.process.logs import configure_logs
-from desched.service.process.signals import stopped_by_signals
+from desched.service.process.signals import stop_on_signals
 from desched.service.reports.cycle_table import print_report
 from desched.service.reports.rendering import render_report
 from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
@@ -87,7 +87,7 @@ def run(settings: Settings, stdout: TextIO, stderr: TextIO) -> Ending:
             with suppress(RuntimeError):  # the signal interrupted another write
                 stderr.write(STOPPING)
 
-    with stopped_by_signals(stop) as stop_request:
+    with stop_on_signals(stop) as stop_request:
         try:
             return _run(settings, policy_file, clock, stdout, stderr)
         except ObservationError:
