@@ -1,37 +1,37 @@
-"""What can go wrong, split by what the caller should do about it.
+"""Errors, by what the caller should do.
 
 DeschedError
-├── ConfigurationError     a person must fix something: refuse to start, exit 2
-├── ObservationError       the cluster or Prometheus could not be seen: skip this cycle, exit 3
-├── LeaseError             who holds the lease is not known: try again, act only while it is certain
-└── StopActing             an answer was not understood: begin no further eviction in this cycle
-    ├── StateConflict     somebody else changed the state: load it, and judge again
-    └── StateRefused      the state cannot be written until a person grants or creates something
+├── ConfigurationError     a person must fix something: do not start, exit 2
+├── ObservationError       the cluster or Prometheus could not be read: skip this cycle, exit 3
+├── LeaseError             the holder of the lease is unknown: try again, act only while certain
+└── StopActing             a result is unknown: start no further eviction in this cycle
+    ├── StateConflict      somebody else changed the state: load it and decide again
+    └── StateRefused       the state cannot be written until a person changes something
 
-Expected answers (a budget refuses, a pod is gone) are values, not exceptions; anything that is not
-a DeschedError is a bug (exit 1).
+Expected answers (a budget refuses, a pod is gone) are values, not exceptions. Every other exception
+is a bug (exit 1).
 """
 
 from enum import StrEnum
 
 
 class DeschedError(Exception):
-    """A failure that desched understands; its text is one sentence for a person."""
+    """An expected failure; its text is one sentence for a person."""
 
 
 class ConfigurationError(DeschedError):
-    """Settings or policy cannot be used until a person changes them."""
+    """The settings or the policy are invalid until a person changes them."""
 
 
 class ObservationSource(StrEnum):
-    """Who could not be observed."""
+    """What could not be read."""
 
     CLUSTER = "cluster"
     PROMETHEUS = "prometheus"
 
 
 class ObservationError(DeschedError):
-    """The state of the cluster or its load could not be read, so nothing may be decided."""
+    """The cluster or its load could not be read, so nothing can be decided."""
 
     def __init__(self, source: ObservationSource, message: str) -> None:
         super().__init__(message)
@@ -39,16 +39,16 @@ class ObservationError(DeschedError):
 
 
 class LeaseError(DeschedError):
-    """The lease could not be read or written; if it was being written, it may have been."""
+    """The lease could not be read or written; a write may have taken effect."""
 
 
 class StopActing(DeschedError):  # noqa: N818  (named for what the caller does)
-    """An eviction's answer was not understood; the state of the pod is unknown."""
+    """The result of an eviction or a write is unknown."""
 
 
 class StateConflict(StopActing):
-    """Somebody else changed the state since it was read, so nothing was written."""
+    """Somebody else changed the state after it was read, so nothing was written."""
 
 
 class StateRefused(StopActing):
-    """The state was not written, and will not be until a person changes something."""
+    """The state was not written, and cannot be until a person changes something."""

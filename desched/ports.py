@@ -1,4 +1,4 @@
-"""What a cycle needs from the world: small protocols that adapters and the simulation implement."""
+"""The protocols that a cycle needs; adapters and the simulation implement them."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -6,10 +6,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from desched.model.cluster import (
-    ClusterState,
-    PodRef,
-)
+from desched.model.cluster import ClusterState, PodRef
 from desched.model.load import ClusterLoad
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
@@ -23,16 +20,16 @@ class ClusterReader(Protocol):
     """Reads the state of the cluster."""
 
     def read_cluster(self) -> ClusterState:
-        """All that deciding needs, in a bounded number of requests.
+        """Everything that planning needs, in a bounded number of requests.
 
         Raises:
             ObservationError: something could not be read in time.
         """
 
     def read_around(self, ref: PodRef) -> FreshLook | None:
-        """The pod of this namespace and name with its surroundings as they are now.
+        """The current pod of this namespace and name with everything that decides on it.
 
-        None if there is no such pod. A handful of requests about single objects and one namespace.
+        None if there is no such pod. Takes a few requests about single objects and one namespace.
 
         Raises:
             ObservationError: something could not be read in time.
@@ -46,12 +43,12 @@ class LoadReader(Protocol):
         """The load of nodes and pods over the policy's windows, ending now.
 
         Raises:
-            ObservationError: the source could not be asked, or answered with an error.
+            ObservationError: the source did not answer, or answered with an error.
         """
 
 
 class EvictionAnswer(msgspec.Struct, frozen=True):
-    """The answer to a request to evict; `retry_after_seconds` only where throttled."""
+    """The answer to an eviction request; `retry_after_seconds` is set only if throttled."""
 
     verdict: EvictionVerdict
     detail: str = ""
@@ -59,21 +56,21 @@ class EvictionAnswer(msgspec.Struct, frozen=True):
 
 
 class Evictor(Protocol):
-    """Asks the Eviction API; a dry run has none."""
+    """Evicts through the Eviction API; a dry run has none."""
 
     def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
-        """Ask once for the eviction of exactly this pod (uid precondition).
+        """Request the eviction of exactly this pod (uid precondition), once.
 
         Raises:
-            StopActing: the answer is missing or not understood.
+            StopActing: the answer is missing or unclear.
         """
 
     def announce(self, eviction: PlannedEviction, note: str) -> None:
-        """Leave an Event on the pod and its node; failing to is logged, never raised."""
+        """Write an Event on the pod and its node; a failure is logged, never raised."""
 
 
 class SteeringAnswer(msgspec.Struct, frozen=True):
-    """Whether a node is now as it was asked for; `detail` says why not."""
+    """Whether the change succeeded; `detail` is the reason if not."""
 
     done: bool
     detail: str = ""
@@ -82,18 +79,18 @@ class SteeringAnswer(msgspec.Struct, frozen=True):
 class Steerer(Protocol):
     """Gives nodes a soft taint that the scheduler avoids; a dry run has none.
 
-    It never raises. What is not known to be done counts as not done: a taint that is there all the
-    same has its own end, and no pod has moved for it.
+    The methods never raise. A change of unknown result counts as failed: a taint that exists anyway
+    expires, and no pod has moved because of it.
     """
 
     def taint(self, node: str, until: datetime) -> SteeringAnswer:
-        """Let the scheduler avoid the node, at least until then.
+        """Make the scheduler avoid the node, at least until this time.
 
-        Nothing is done to a node that has the same taint from somebody else.
+        A node that has the same taint from somebody else stays unchanged.
         """
 
     def untaint(self, node: str) -> SteeringAnswer:
-        """Take desched's own taint off the node; one that somebody else has put there stays."""
+        """Remove desched's own taint from the node; the taint of somebody else stays."""
 
 
 class Clock(Protocol):
@@ -103,20 +100,20 @@ class Clock(Protocol):
         """The wall-clock time, in UTC."""
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards."""
+        """Seconds that never decrease."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait, and return true early if the process has been asked to stop."""
+        """Wait, and return true early if the process must stop."""
 
     def stopping(self) -> bool:
-        """Whether the process has been asked to stop."""
+        """Whether the process must stop."""
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):
-    """Who may act, as it is stored for all replicas to see.
+    """The stored record of which replica may act.
 
-    An empty `holder` has released it. `transitions` counts the changes of holder. The times are the
-    holder's wall clock, for people only. `version` changes with every write by anyone.
+    An empty `holder` means released. `transitions` counts the changes of holder. The times are the
+    holder's wall clock, for people only. `version` changes with every write.
     """
 
     holder: str
@@ -131,58 +128,58 @@ class Lease(Protocol):
     """One stored LeaseRecord that replicas contend for; every call ends within seconds."""
 
     def read(self) -> LeaseRecord | None:
-        """The record as it is now, None if there is none.
+        """The current record; None if there is none.
 
         Raises:
-            LeaseError: it could not be read in time, or not understood.
+            LeaseError: it could not be read in time, or is invalid.
         """
 
     def create(self, record: LeaseRecord) -> LeaseRecord | None:
         """Store the first record and return it as stored; None if another was first.
 
         Raises:
-            LeaseError: whether it is stored is not known, or it was refused.
+            LeaseError: it was refused, or may not have been stored.
         """
 
     def replace(self, record: LeaseRecord) -> LeaseRecord | None:
-        """Store it in place of the one with the same version and return it as stored.
+        """Store it in place of the record with the same version and return it as stored.
 
-        None, and nothing changed, if that version is no longer the stored one.
+        None, without a change, if the stored record has another version.
 
         Raises:
-            LeaseError: whether it is stored is not known, or it was refused.
+            LeaseError: it was refused, or may not have been stored.
         """
 
 
 class StateStore(Protocol):
-    """Where memory outlives the process; people and other instances write it too."""
+    """Stores the state outside the process; people and other replicas write it, too."""
 
     def load(self) -> StoredState:
-        """What is remembered now; nothing, with a problem, if it cannot be used.
+        """The stored state; none, with a problem, if it cannot be used.
 
         Raises:
             ObservationError: it could not be read in time.
         """
 
     def save(self, state: State) -> None:
-        """Store it in place of what this store loaded or saved last, else as the first one.
+        """Store it in place of the state that this store loaded or saved last, if there is one.
 
         Raises:
             StateConflict: somebody else wrote meanwhile; nothing is stored.
-            StateRefused: nothing is stored until a person grants or creates something.
-            StopActing: whether it is stored is not known; the next load tells.
+            StateRefused: nothing can be stored until a person grants or creates something.
+            StopActing: it may not have been stored; the next load returns the truth.
         """
 
 
 Fence = Callable[[], bool]
-"""Whether this process may act at this moment; asked before each write, so it answers at once."""
+"""Whether this process may act now; called before each write, so it must be fast."""
 
 
 class World(NamedTuple):
-    """Everything outside that a cycle touches; without an evictor it cannot act.
+    """Everything outside of desched that a cycle uses; without an evictor it cannot act.
 
-    `may_act` is asked before each write, and `why_not` tells why it may not. Without a steerer no
-    node gets a soft taint.
+    `may_act` is called before each write; `why_not` returns the reason if it must not act. Without
+    a steerer, no node gets a soft taint.
     """
 
     cluster: ClusterReader

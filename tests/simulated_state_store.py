@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from desched.errors import StateConflict
 from desched.model.state import State
-from desched.model.stored_state import StoredState, decoded, encoded, set_aside
+from desched.model.stored_state import StoredState, decode_state, encode_state, set_aside
 
 
 @dataclass
@@ -33,7 +33,7 @@ class SimulatedStateStore:
         """What is remembered now; nothing, with a problem, if it cannot be used."""
         text = self._place.text
         self._version = None if text is None else self._place.version
-        stored = StoredState() if text is None else decoded(text)
+        stored = StoredState() if text is None else decode_state(text)
         self._unusable = text or "" if stored.problem else ""
         return stored
 
@@ -43,7 +43,7 @@ class SimulatedStateStore:
         Raises:
             StateConflict: somebody else wrote meanwhile; nothing is stored.
         """
-        text = encoded(state).decode()
+        text = encode_state(state).decode()
         if self._version != (None if self._place.text is None else self._place.version):
             raise StateConflict("Somebody else changed the state; nothing was written.")
         if self._unusable:

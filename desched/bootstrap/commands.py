@@ -10,7 +10,7 @@ from rich.console import Console
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.taints import KubernetesSteerer
-from desched.bootstrap.pause_commands import OperatorContext, pausing, resuming
+from desched.bootstrap.pause_commands import OperatorContext, apply, pausing, resuming
 from desched.bootstrap.state import state_namespace, state_store
 from desched.errors import LeaseError, ObservationError, ObservationSource
 from desched.service.process.clock import SystemClock
@@ -48,7 +48,7 @@ def run_command(
 
     if change is not None:
         person = _person(kubernetes, settings)
-        change(OperatorContext(store, now, clock.wait, person, stdout, stderr))
+        apply(change, OperatorContext(store, now, clock.wait, person, stdout, stderr))
         return
     stored = store.load()
     lease, lease_problem = None, ""

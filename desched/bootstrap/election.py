@@ -49,12 +49,12 @@ def contends(settings: Settings, mode: Mode, *, in_cluster: bool) -> bool:
 
 
 @contextmanager
-def contended(leadership: Leadership | None) -> Iterator[None]:
+def contend(leadership: Leadership | None) -> Iterator[None]:
     """Contend for the lease during the context; nothing without leader election."""
     if leadership is None:
         yield
         return
-    with leadership.contended():
+    with leadership.contend():
         yield
 
 

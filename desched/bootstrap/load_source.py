@@ -36,7 +36,6 @@ class LoadSource:
         self._kubernetes = kubernetes
         self._clock = clock
         self._url = ""
-        self._named_by = ""
         self._service: InClusterService | None = None  # if it is reached through the API server
         self._reader: PrometheusLoadReader | None = None
 
@@ -48,26 +47,21 @@ class LoadSource:
             ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
         """
         reader = self._reader_for(self._settings.prometheus_url or policy.metrics.address)
-        self._named_by = (
-            "--prometheus-url (DESCHED_PROMETHEUS_URL)"
-            if self._settings.prometheus_url
-            else f"metrics.address in {policy.source}"
-        )
         try:
             return reader.read_load(cluster, policy)
         except ObservationError as error:
             if self._service is None:
                 raise
-            raise ObservationError(error.source, self._why_not_proxied(error)) from error
+            text = self._why_not_proxied(self._service, str(error), policy)
+            raise ObservationError(error.source, text) from error
 
-    def _why_not_proxied(self, error: ObservationError) -> str:
-        service, text = self._service, str(error)
-        if service is None:
-            return text
+    def _why_not_proxied(self, service: InClusterService, text: str, policy: Policy) -> str:
         if f'services "{service.name}" not found' in text:  # the API server's own words
+            flag = "--prometheus-url (DESCHED_PROMETHEUS_URL)"
+            by_flag = self._settings.prometheus_url
             return (
                 f"There is no Service {service.name} in namespace {service.namespace}; correct "
-                f"{self._named_by}."
+                f"{flag if by_flag else f'metrics.address in {policy.source}'}."
             )
         hint = port_forward_hint(self._url)
         if "HTTP 403" in text:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple, TextIO, TypeVar
+from typing import NamedTuple, TextIO
 
 from desched.errors import (
     ConfigurationError,
@@ -13,12 +13,12 @@ from desched.errors import (
     StateRefused,
     StopActing,
 )
-from desched.model.interventions import Resumption, Scope, all_resumed, resumed, with_pause
+from desched.model.interventions import Resumption, Scope, resume, resume_all, with_pause
 from desched.model.state import Pause, PauseScope, State
 from desched.model.stored_state import pruned
 from desched.policy.durations import duration_seconds
 from desched.ports import StateStore
-from desched.service.reports.formatting import clock_time, count, plain, span
+from desched.service.reports.formatting import clock_time, first_names, plain, span
 from desched.service.reports.status import pause_line, pause_origin
 
 ATTEMPTS = 5
@@ -29,8 +29,6 @@ LONGEST_PAUSE = timedelta(days=366)
 LONGEST_REASON = 200  # characters
 _NAME = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 _WORKLOAD = re.compile(rf"([A-Za-z]+\s+)?(?P<name>{_NAME}/{_NAME})")
-
-T = TypeVar("T")
 
 
 class OperatorContext(NamedTuple):
@@ -48,11 +46,12 @@ class OperatorContext(NamedTuple):
     stderr: TextIO
 
 
-PauseCommand = Callable[[OperatorContext], None]
+Change = Callable[[State, datetime, str], tuple[State, list[str]]]
+"""From a state, the time and the person to the new state and the lines to print."""
 
 
-def pausing(flags: Mapping[str, str]) -> PauseCommand:
-    """The command that pauses what the flags name.
+def pausing(flags: Mapping[str, str]) -> Change:
+    """The change that pauses what the flags name.
 
     Raises:
         ConfigurationError: a flag is invalid.
@@ -61,26 +60,20 @@ def pausing(flags: Mapping[str, str]) -> PauseCommand:
     length = _length(flags["for"]) if "for" in flags else None
     why = plain(flags.get("because", ""))[:LONGEST_REASON]
 
-    def command(context: OperatorContext) -> None:
-        def change(state: State, now: datetime) -> tuple[State, Pause]:
-            until = now + length if length else None
-            pause = Pause(scope.kind, now, until, scope.subject, why, context.by)
-            return with_pause(state, pause), pause
-
-        pause, now = _apply(context, change)
-        if pause.until is None:
-            until = f"until it is resumed (`desched resume{_flag(scope)}`)"
+    def change(state: State, now: datetime, by: str) -> tuple[State, list[str]]:
+        if length is None:
+            flag = f" --{scope.kind.value} {scope.subject}" if scope.subject else ""
+            end, until = None, f"until it is resumed (`desched resume{flag}`)"
         else:
-            until = f"until {clock_time(pause.until, now)} ({span(pause.until - now)})"
-        context.stdout.write(
-            f"Paused {scope} {until}. Evictions in flight are followed; no new one starts.\n"
-        )
+            end, until = now + length, f"until {clock_time(now + length, now)} ({span(length)})"
+        line = f"Paused {scope} {until}. Evictions in flight are followed; no new one starts."
+        return with_pause(state, Pause(scope.kind, now, end, scope.subject, why, by)), [line]
 
-    return command
+    return change
 
 
-def resuming(flags: Mapping[str, str]) -> PauseCommand:
-    """The command that resumes what the flags name.
+def resuming(flags: Mapping[str, str]) -> Change:
+    """The change that resumes what the flags name.
 
     Raises:
         ConfigurationError: a flag is invalid.
@@ -89,43 +82,18 @@ def resuming(flags: Mapping[str, str]) -> PauseCommand:
         raise ConfigurationError("--all ends every pause; omit --workload and --pool.")
     scope = None if "all" in flags else _scope(flags)
 
-    def command(context: OperatorContext) -> None:
-        def change(state: State, _now: datetime) -> tuple[State, Resumption]:
-            resumption = resumed(state, scope) if scope else all_resumed(state)
-            return resumption.state if resumption.changed else state, resumption
+    def change(state: State, now: datetime, _by: str) -> tuple[State, list[str]]:
+        resumption = resume(state, scope) if scope else resume_all(state)
+        after = resumption.state if resumption.changed else state
+        return after, [plain(line) for line in _summary(resumption, scope, now)]
 
-        resumption, now = _apply(context, change)
-        for line in _summary(resumption, scope, now):
-            context.stdout.write(f"{plain(line)}\n")
-
-    return command
+    return change
 
 
-def _summary(resumption: Resumption, scope: Scope | None, now: datetime) -> list[str]:
-    lines = [f"Ended the pause of {p}, {pause_origin(p, now)}." for p in resumption.pauses]
-    if resumption.cool_downs:
-        workloads = sorted(cool_down.workload for cool_down in resumption.cool_downs)
-        lines.append(f"Ended the cool-down of {_names(workloads)}.")
-    if resumption.nodes:
-        nodes = sorted(node.node for node in resumption.nodes)
-        lines.append(f"Reset the rounds of {_names(nodes)}.")
-    if not resumption.changed:
-        lines.append(f"There was no pause of {scope}." if scope else "There was no pause.")
-    lines += [f"Still paused: {pause_line(p, now)}." for p in resumption.state.pauses]
-    return lines
-
-
-def _names(names: list[str], most: int = 10) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {count(more, 'other')}" if more > 0 else "")
-
-
-def _apply(
-    context: OperatorContext, change: Callable[[State, datetime], tuple[State, T]]
-) -> tuple[T, datetime]:
+def apply(change: Change, context: OperatorContext) -> None:
     """Load, change and save the state, again if somebody else changed it meanwhile.
 
-    A state that stays the same is not saved. Returns the result and the time of the change.
+    A state that stays the same is not saved.
 
     Raises:
         ConfigurationError: the state must not be written.
@@ -140,7 +108,7 @@ def _apply(
             context.stderr.write(f"desched: {plain(stored.problem)}\n")
         # Without a state it is unknown what was evicted before.
         before = stored.state or State(since=now)
-        after, result = change(before, now)
+        after, lines = change(before, now, context.by)
         try:
             if after != before:
                 context.store.save(pruned(after, now))
@@ -151,12 +119,27 @@ def _apply(
         except StopActing as error:
             message = f"{error} Run `desched status` to find out."
             raise ObservationError(ObservationSource.CLUSTER, message) from error
-        return result, now
+        context.stdout.writelines(f"{line}\n" for line in lines)
+        return
     raise ObservationError(
         ObservationSource.CLUSTER,
         f"Others changed the state during each of {ATTEMPTS} attempts, so nothing was written; "
         "run the command again.",
     )
+
+
+def _summary(resumption: Resumption, scope: Scope | None, now: datetime) -> list[str]:
+    lines = [f"Ended the pause of {p}, {pause_origin(p, now)}." for p in resumption.pauses]
+    if resumption.cool_downs:
+        workloads = sorted(cool_down.workload for cool_down in resumption.cool_downs)
+        lines.append(f"Ended the cool-down of {first_names(workloads)}.")
+    if resumption.nodes:
+        nodes = sorted(node.node for node in resumption.nodes)
+        lines.append(f"Reset the rounds of {first_names(nodes)}.")
+    if not resumption.changed:
+        lines.append(f"There was no pause of {scope}." if scope else "There was no pause.")
+    lines += [f"Still paused: {pause_line(p, now)}." for p in resumption.state.pauses]
+    return lines
 
 
 def _scope(flags: Mapping[str, str]) -> Scope:
@@ -191,7 +174,3 @@ def _length(text: str) -> timedelta:
             "until you resume."
         )
     return timedelta(seconds=seconds)
-
-
-def _flag(scope: Scope) -> str:
-    return f" --{scope.kind.value} {scope.subject}" if scope.subject else ""

@@ -70,8 +70,8 @@ class Process(NamedTuple):
     def state(self) -> StateKeeper:
         """The state in the cluster.
 
-        If there is none, a service does not know what was evicted before; with --once, the person
-        who runs desched knows.
+        If there is none, earlier evictions are unknown to a service. With --once, the person who
+        runs desched is responsible for them.
         """
         store = state_store(self.settings, self.kubernetes, self.seconds_left)
         afresh = State(since=self.clock.now() if self.settings.loops else None)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.events import EventWriter
-from desched.bootstrap.election import contended, contender, wait_for_lease
+from desched.bootstrap.election import contend, contender, wait_for_lease
 from desched.bootstrap.process import Intent, Process
 from desched.cycle import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
@@ -24,9 +24,9 @@ from desched.service.election.leadership import own_identity
 from desched.service.inputs.policy_file import PolicyFile, log_policy
 from desched.service.process.clock import SystemClock
 from desched.service.process.health import Health
-from desched.service.process.http_endpoints import listen_address, served
+from desched.service.process.http_endpoints import listen_address, serve
 from desched.service.process.logs import configure_logs
-from desched.service.process.signals import stopped_by_signals
+from desched.service.process.signals import stop_on_signals
 from desched.service.reports.cycle_table import print_report
 from desched.service.reports.rendering import render_report
 from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
@@ -87,7 +87,7 @@ def run(settings: Settings, stdout: TextIO, stderr: TextIO) -> Ending:
             with suppress(RuntimeError):  # the signal interrupted another write
                 stderr.write(STOPPING)
 
-    with stopped_by_signals(stop) as stop_request:
+    with stop_on_signals(stop) as stop_request:
         try:
             return _run(settings, policy_file, clock, stdout, stderr)
         except ObservationError:
@@ -126,7 +126,7 @@ def _run(
     if settings.loops:
         _serve(runner, process)
         return Ending()
-    with contended(process.leadership):
+    with contend(process.leadership):
         if process.leadership is not None:
             wait_for_lease(process.leadership, settings, clock)
         report = runner.run()
@@ -200,12 +200,12 @@ def _serve(runner: CycleRunner, process: Process) -> None:
 
         show(leading=False)
         leadership.on_change(lambda change: show(leading=change.leading))
-    with served(address, health, metrics.exposition, status.document) as bound:
+    with serve(address, health, metrics.exposition, status.document) as bound:
         notice = {"notice": process.intent.notice} if process.intent.notice else {}
         _log.info(
             "service.started", **notice, mode=mode.value, schedule=schedule.text, port=bound.port
         )
-        with contended(leadership):
+        with contend(leadership):
             ServiceLoop(runner.run, schedule, clock, health, metrics, leadership).run()
     _log.info("service.stopped")
 

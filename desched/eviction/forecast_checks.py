@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from desched.model.state import SUCCESSES, EvictionRecord, ForecastCheck, MoveResult
-from desched.model.stored_state import LONGEST_REMEMBERED, MOST_FORECASTS
+from desched.model.stored_state import LONGEST_KEPT, MOST_FORECASTS
 from desched.planning.placement.forecast_trust import foreseen, foreseen_probability
 
 _BAD = frozenset({MoveResult.LANDED_OVERLOADED, MoveResult.BACK_ON_SOURCE})
@@ -18,7 +18,7 @@ def with_forecast_checks(
 
     A landing on a node whose load is not known tells nothing, nor does one without a forecast.
     """
-    recent = [check for check in checks if now - check.at < LONGEST_REMEMBERED]
+    recent = [check for check in checks if now - check.at < LONGEST_KEPT]
     landed = (record for record in settled if record.result in _TOLD and record.landing)
     return (*recent, *(_check(record, now) for record in landed))[-MOST_FORECASTS:]
 

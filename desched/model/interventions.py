@@ -1,4 +1,4 @@
-"""What a person does to the state: pause, and resume."""
+"""Changes of the state by people: pause and resume."""
 
 from typing import NamedTuple
 
@@ -8,17 +8,17 @@ from desched.model.state import CoolDown, NodeRounds, Pause, PauseScope, State
 
 
 class Scope(NamedTuple):
-    """What is to rest or to go on: a workload as `namespace/name`, a pool, or everything."""
+    """What to pause or resume: a workload as `namespace/name`, a pool, or everything."""
 
     kind: PauseScope = PauseScope.EVERYTHING
     subject: str = ""
 
     def is_of(self, pause: Pause) -> bool:
-        """Whether the pause is as wide as this, no wider and no narrower."""
+        """Whether the pause has exactly this scope."""
         return pause.scope is self.kind and self._names(pause.subject)
 
     def is_workload(self, workload: str) -> bool:
-        """Whether it is this workload, written as `Kind namespace/name` or without the kind."""
+        """Whether the scope is this workload, with or without its kind."""
         return self.kind is PauseScope.WORKLOAD and self._names(workload)
 
     def _names(self, subject: str) -> bool:
@@ -30,7 +30,7 @@ class Scope(NamedTuple):
 
 
 class Resumption(NamedTuple):
-    """The state after a resume, and what has been ended by it."""
+    """The state after a resume, and what the resume ended."""
 
     state: State
     pauses: tuple[Pause, ...] = ()
@@ -39,24 +39,24 @@ class Resumption(NamedTuple):
 
     @property
     def changed(self) -> bool:
-        """Whether anything has been ended."""
+        """Whether the resume ended anything."""
         return bool(self.pauses or self.cool_downs or self.nodes)
 
 
 def with_pause(state: State, pause: Pause) -> State:
-    """The state with a person's pause, in place of an earlier one of the same scope.
+    """The state with a person's pause, which replaces an earlier one of the same scope.
 
-    One that began by itself stays beside it, and still wants its probe afterwards.
+    An automatic pause stays beside it, and still needs its probe afterwards.
     """
     scope = Scope(pause.scope, pause.subject)
     others = tuple(each for each in state.pauses if not (each.by and scope.is_of(each)))
     return replace(state, pauses=(*others, pause))
 
 
-def resumed(state: State, scope: Scope) -> Resumption:
-    """The state without the pauses of this scope, whoever began them, and without their causes.
+def resume(state: State, scope: Scope) -> Resumption:
+    """The state without all pauses of this scope and their causes.
 
-    A workload's cool-down ends too, for that is how a workload rests by itself.
+    Resuming a workload also ends its cool-down.
     """
     ended = tuple(pause for pause in state.pauses if scope.is_of(pause))
     cool_downs = tuple(
@@ -77,8 +77,8 @@ def resumed(state: State, scope: Scope) -> Resumption:
     )
 
 
-def all_resumed(state: State) -> Resumption:
-    """The state without any pause, cool-down or node that cools down, and without their causes."""
+def resume_all(state: State) -> Resumption:
+    """The state without any pause or cool-down, and without their causes."""
     return Resumption(
         replace(state, pauses=(), cool_downs=(), nodes=(), failures=()),
         state.pauses,

@@ -1,7 +1,7 @@
-"""State as text that outlives the process: `{"version": 1, "state": {…}}`, bounded and checked.
+"""State as stored text: `{"version": 1, "state": {…}}`, bounded and checked.
 
-Within a version, fields that are not known are ignored, so that an older desched reads what a newer
-one wrote. Anything else that is not understood is told as a problem, never raised.
+Within a version, unknown fields are ignored, so that an older desched can read what a newer one
+wrote. Everything else that is invalid becomes a problem, never an exception.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,20 +16,20 @@ from desched.model.state import NodeRounds, Pause, State
 VERSION = 1
 
 LONGEST_BYTES = 512 * 1024
-"""Half of what a ConfigMap can hold; the rest is for a state that was set aside."""
+"""Half of the limit of a ConfigMap; the other half is for a state that was set aside."""
 
 LONGEST_SET_ASIDE_BYTES = 256 * 1024
-LONGEST_REMEMBERED = timedelta(hours=24)
-"""How long after its end anything can still matter: no delay of a policy is longer."""
+LONGEST_KEPT = timedelta(hours=24)
+"""How long anything matters after its end; no delay in a policy is longer."""
 
 MOST_FORECASTS = 200
-_YEARS = range(2000, 9000)  # so that adding a delay to any time of them stays within the calendar
+_YEARS = range(2000, 9000)  # a time plus a delay stays within the calendar
 
 
 class StoredState(NamedTuple):
-    """What is remembered: None without a problem if there is none yet.
+    """The stored state, None if there is none yet.
 
-    None with a problem is a state that cannot be used; the next save puts it aside.
+    With a problem, the state cannot be used, and the next save sets it aside.
     """
 
     state: State | None = None
@@ -41,13 +41,13 @@ class _Envelope(msgspec.Struct, gc=False):
     state: msgspec.Raw = msgspec.Raw()
 
 
-def decoded(text: str | bytes) -> StoredState:
-    """The state in the text; whatever is wrong with it becomes the problem."""
+def decode_state(text: str | bytes) -> StoredState:
+    """The state from the text; anything invalid becomes the problem."""
     try:
         envelope = msgspec.json.decode(text, type=_Envelope)
         if envelope.version > VERSION:
             return StoredState(
-                problem=f"it has version {envelope.version}, and this desched knows version "
+                problem=f"it has version {envelope.version}, but this desched supports version "
                 f"{VERSION} only; run the newer desched that wrote it"
             )
         if envelope.version != VERSION:
@@ -58,18 +58,18 @@ def decoded(text: str | bytes) -> StoredState:
     if not all(map(_is_usable, _times(state))):
         return StoredState(problem="it has a time without a time zone, or far from now")
     if any(min(record.cpu_millicores, record.memory_bytes) < 0 for record in state.evictions):
-        return StoredState(problem="it has an eviction by which its node got more load")
+        return StoredState(problem="it has an eviction with negative usage")
     return StoredState(state)
 
 
-def encoded(state: State) -> bytes:
-    """The state as JSON, at most LONGEST_BYTES; what does not fit is left out, oldest first.
+def encode_state(state: State) -> bytes:
+    """The state as JSON of at most LONGEST_BYTES; what does not fit is omitted, oldest first.
 
-    First go forecast checks, then what became of evictions, cool-downs, rounds of nodes, failures,
-    and the last cycle. Evictions in flight and pauses are never left out.
+    Forecast checks are omitted first, then settled evictions, cool-downs, rounds of nodes, failures
+    and the last cycle. Evictions in flight and pauses are never omitted.
 
     Raises:
-        StateRefused: these alone are too large.
+        StateRefused: evictions in flight and pauses alone are too large.
     """
     text = _text(state)
     for part in _LESS_IMPORTANT:
@@ -82,20 +82,20 @@ def encoded(state: State) -> bytes:
     if len(text) > LONGEST_BYTES:
         raise StateRefused(
             f"{len(state.in_flight)} evictions in flight and {len(state.pauses)} pauses are more "
-            f"than {LONGEST_BYTES >> 10} KiB of memory can hold, so nothing more is evicted; lower "
+            f"than {LONGEST_BYTES >> 10} KiB of state can hold, so evictions stop; lower "
             "evictionLimits.inFlight in the policy, or end pauses with `desched resume`."
         )
     return text
 
 
 def set_aside(text: str) -> str:
-    """A state that cannot be used, as it is kept for people; its end is cut off if it is long."""
+    """An unusable state as kept for people, cut off if it is long."""
     return text.encode(errors="replace")[:LONGEST_SET_ASIDE_BYTES].decode(errors="ignore")
 
 
 def pruned(state: State, now: datetime) -> State:
-    """The state without what can no longer matter."""
-    earliest = now - LONGEST_REMEMBERED
+    """The state without what no longer matters."""
+    earliest = now - LONGEST_KEPT
     return msgspec.structs.replace(
         state,
         cool_downs=tuple(
@@ -113,21 +113,21 @@ def pruned(state: State, now: datetime) -> State:
 
 
 def is_done(pause: Pause, now: datetime) -> bool:
-    """Whether it is a person's and its time is over; others wait for their probe."""
+    """Whether a person's pause is over; automatic pauses wait for their probe."""
     return bool(pause.by) and not pause.lasts(now)
 
 
 def _is_over(node: NodeRounds, now: datetime) -> bool:
-    cooling_nodes = node.cooling_down_until is not None and now < node.cooling_down_until
-    return not cooling_nodes and node.last_eviction_at <= now - LONGEST_REMEMBERED
+    cooling = node.cooling_down_until is not None and now < node.cooling_down_until
+    return not cooling and node.last_eviction_at <= now - LONGEST_KEPT
 
 
 class _Part(NamedTuple):
-    """A field of Memory whose items may be left out, those with the earliest time first."""
+    """A field of State whose items may be omitted, those with the earliest time first."""
 
     field: str
     time_of: Callable[[Any], datetime]
-    may_go: Callable[[Any], bool] = lambda _: True
+    may_omit: Callable[[Any], bool] = lambda _: True
 
     def shortened(self, state: State, excess_bytes: int) -> State:
         items = getattr(state, self.field)
@@ -135,7 +135,7 @@ class _Part(NamedTuple):
         for index in sorted(range(len(items)), key=lambda index: self.time_of(items[index])):
             if excess_bytes <= 0:
                 break
-            if self.may_go(items[index]):
+            if self.may_omit(items[index]):
                 excess_bytes -= len(msgspec.json.encode(items[index])) + len(",")
                 gone.add(index)
         kept = tuple(item for index, item in enumerate(items) if index not in gone)

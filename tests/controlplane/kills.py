@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from desched.adapters.kubernetes.state_store import CONFIG_MAP, STATE_KEY
 from desched.model.state import EvictionRecord, State
-from desched.model.stored_state import decoded
+from desched.model.stored_state import decode_state
 from tests.controlplane.installation import ALONE, QUICK_LEASE
 from tests.controlplane.manifests import Object
 from tests.controlplane.mortal_runs import KILLED, UNHARMED, Death, run, steps_in
@@ -221,7 +221,7 @@ class Story:
         found = self._found("api/v1", f"configmaps/{CONFIG_MAP}")
         if found is None:
             return State()
-        recollection = decoded(found["data"][STATE_KEY])
+        recollection = decode_state(found["data"][STATE_KEY])
         assert recollection.state is not None, recollection.problem
         return recollection.state
 

@@ -9,7 +9,7 @@ import pytest
 
 from desched.adapters.kubernetes.state_store import STATE_KEY
 from desched.model.state import SUCCESSES
-from desched.model.stored_state import decoded
+from desched.model.stored_state import decode_state
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_table import FaultTable
 from tests.controlplane.installation import LEASE_SECONDS
@@ -126,7 +126,7 @@ def noted_before(eviction: Object, requests: Sequence[Object]) -> set[str]:
         and ended(request) <= received(eviction)
     ]
     text = max(written, key=ended)["requestObject"]["data"][STATE_KEY]
-    state = decoded(text).state
+    state = decode_state(text).state
     assert state is not None
     return {record.pod.name for record in state.in_flight}
 

@@ -193,7 +193,7 @@ def test_of_replicas_that_start_at_once_without_a_lease_one_leads(lab: RealLab) 
     start = starter(lab)
     a, b = start("a"), start("b")
     began_at = seconds_since_boot()
-    with a.leadership.contended(), b.leadership.contended():
+    with a.leadership.contend(), b.leadership.contend():
         wait_for("one leads", lambda: acting(a, b))
         assert seconds_since_boot() - began_at >= QUICK.duration_seconds
         one, other = a.leadership, b.leadership
@@ -202,9 +202,9 @@ def test_of_replicas_that_start_at_once_without_a_lease_one_leads(lab: RealLab) 
 
 def test_a_released_lease_is_taken_long_before_it_would_expire(replica: Start) -> None:
     a, b = replica("a", LASTING), replica("b", LASTING)
-    with a.leadership.contended():
+    with a.leadership.contend():
         wait_for("a leads", a.leadership.may_act)
-        with b.leadership.contended():
+        with b.leadership.contend():
             wait_for("b follows", lambda: b.leadership.holder == "a")
             a.leadership.stop()
             wait_for("b leads", b.leadership.may_act)
@@ -216,7 +216,7 @@ def test_a_holder_that_dies_is_followed_once_its_lease_has_expired(replica: Star
     a, b = replica("a"), replica("b")
     a.leadership.step()
     died_at = seconds_since_boot()  # it takes no further step
-    with b.leadership.contended():
+    with b.leadership.contend():
         wait_for("b leads", b.leadership.may_act)
     assert seconds_since_boot() - died_at >= QUICK.duration_seconds
     assert not a.leadership.may_act()
@@ -224,9 +224,9 @@ def test_a_holder_that_dies_is_followed_once_its_lease_has_expired(replica: Star
 
 def test_a_holder_whose_calls_are_refused_stops_before_the_other_starts(replica: Start) -> None:
     a, b = replica("a"), replica("b")
-    with a.leadership.contended():
+    with a.leadership.contend():
         wait_for("a leads", a.leadership.may_act)
-        with b.leadership.contended():
+        with b.leadership.contend():
             wait_for("b follows", lambda: b.leadership.holder == "a")
             a.cable.cut.set()
 
@@ -243,7 +243,7 @@ def test_a_holder_whose_calls_are_refused_stops_before_the_other_starts(replica:
 
 def test_an_api_server_that_answers_again_has_a_holder_again(replica: Start) -> None:
     a, b = replica("a"), replica("b")
-    with a.leadership.contended(), b.leadership.contended():
+    with a.leadership.contend(), b.leadership.contend():
         wait_for("one leads", lambda: acting(a, b))
         for each in (a, b):
             each.cable.cut.set()

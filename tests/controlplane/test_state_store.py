@@ -173,4 +173,4 @@ def test_a_person_pauses_looks_and_resumes(lab: RealLab, mocker: MockerFixture) 
     assert state is not None
     assert [pause.subject for pause in state.pauses] == ["shop/web"]
     assert "Ended the pause of workload shop/web" in says("resume", all="")
-    assert "Nothing was paused" in says("resume")
+    assert "There was no pause" in says("resume")

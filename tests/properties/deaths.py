@@ -11,7 +11,7 @@ from desched.model.cluster import PodRef, SchedulingClass
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
-from desched.model.stored_state import StoredState, decoded
+from desched.model.stored_state import StoredState, decode_state
 from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import EvictionLimits, Policy, Share, Steering, SteeringRules, count_of
 from desched.ports import EvictionAnswer
@@ -101,7 +101,7 @@ class Witness(SimulatedConfigMap):
                 assert sum(at <= t < at + minute for t, _, _ in self.evicted) <= most
 
     def _remembered(self) -> State:
-        found = StoredState(State()) if self.text is None else decoded(self.text)
+        found = StoredState(State()) if self.text is None else decode_state(self.text)
         assert found.state is not None, found.problem
         return found.state
 

@@ -24,7 +24,7 @@ from desched.model.state import (
     PauseScope,
     State,
 )
-from desched.model.stored_state import decoded, encoded, pruned
+from desched.model.stored_state import decode_state, encode_state, pruned
 from desched.service.reports.status import Status, render_status
 from tests.builders import NOW, policy
 from tests.properties.hostile_cluster import HostileCluster, documents
@@ -75,7 +75,7 @@ MEMORY = State(
     forecasts=(ForecastCheck(NOW - MINUTE, "", 0.1, bad=False, probability=0.8, hit=True),),
     last_cycle=LastCycle(NOW - MINUTE, "desched-0", "evict", "evicted", ("te1",), 1, "why"),
 )
-DOCUMENT: Any = json.loads(encoded(MEMORY))
+DOCUMENT: Any = json.loads(encode_state(MEMORY))
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def edited(path: str, value: object) -> Any:
 def test_any_edit_of_the_memory_leads_to_a_report_or_a_careful_start(
     cluster: HostileCluster, document: Any
 ) -> None:
-    found = decoded(json.dumps(document))
+    found = decode_state(json.dumps(document))
     assert (found.state is None) == bool(found.problem)
     standing = Status(NOW, "here", "ConfigMap", found.state, found.problem)
     for form in ("table", "json", "yaml"):
@@ -119,4 +119,4 @@ def test_any_edit_of_the_memory_leads_to_a_report_or_a_careful_start(
     cluster.holds(documents())
     report = cluster.cycle(policy(), Mode.EVICT, found.state)
     every_output(report)
-    assert decoded(encoded(pruned(report.state, NOW))).state is not None
+    assert decode_state(encode_state(pruned(report.state, NOW))).state is not None

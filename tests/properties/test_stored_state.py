@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from desched.errors import StopActing
 from desched.model.state import State
-from desched.model.stored_state import LONGEST_BYTES, decoded, encoded, pruned
+from desched.model.stored_state import LONGEST_BYTES, decode_state, encode_state, pruned
 from tests.builders import NOW
 
 times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  (bounds are naive by contract)
@@ -48,7 +48,7 @@ states = values_of(msgspec.inspect.type_info(State))
 @settings(deadline=None)
 @given(states)
 def test_any_memory_is_read_as_it_was_written(state: State) -> None:
-    assert decoded(encoded(state)) == (state, "")
+    assert decode_state(encode_state(state)) == (state, "")
 
 
 @settings(max_examples=40, deadline=None)  # each is large
@@ -62,12 +62,12 @@ def test_any_memory_fits_or_says_that_it_does_not(state: State, times_over: int)
         },
     )
     try:
-        text = encoded(grown)
+        text = encode_state(grown)
     except StopActing:
         essential = State(evictions=grown.in_flight, since=grown.since, pauses=grown.pauses)
         assert len(msgspec.json.encode(essential)) > LONGEST_BYTES - 100
         return
-    kept = decoded(text).state
+    kept = decode_state(text).state
     assert len(text) <= LONGEST_BYTES
     assert kept is not None
     assert kept.in_flight == grown.in_flight
@@ -88,7 +88,7 @@ def test_pruning_twice_is_pruning_once_and_lets_nothing_go_that_lasts(
 
 @given(st.binary() | st.text().map(lambda text: text.encode(errors="surrogatepass")))
 def test_any_bytes_are_a_problem_and_no_error(data: bytes) -> None:
-    found = decoded(data)
+    found = decode_state(data)
     assert found.state is None
     assert found.problem
 
@@ -112,11 +112,11 @@ json_values = st.recursive(
 def test_any_edit_of_a_memory_is_read_or_a_problem(
     state: State, changes: dict[str, Any], more: dict[str, Any]
 ) -> None:
-    document = json.loads(encoded(state))
+    document = json.loads(encode_state(state))
     document["state"] |= more
-    assert decoded(json.dumps(document)) == (state, "")
+    assert decode_state(json.dumps(document)) == (state, "")
     document["state"] |= changes
-    found = decoded(json.dumps(document))
+    found = decode_state(json.dumps(document))
     assert (found.state is None) == bool(found.problem)
     if found.state is not None:
         pruned(found.state, NOW)

@@ -215,7 +215,7 @@ def test_dry_run_and_evict_contradict_each_other(run, capsys):
     run.assert_not_called()
 
 
-def test_without_a_policy_it_says_which_flag_names_one(capsys):
+def test_without_a_policy_it_names_the_flag(capsys):
     assert main(["--dry-run"]) == 2
     error = capsys.readouterr().err
     assert "--policy FILE (DESCHED_POLICY)" in error

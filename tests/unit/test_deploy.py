@@ -30,7 +30,7 @@ from desched.bootstrap.election import contends
 from desched.model.report import Mode
 from desched.policy.loading import load_policy
 from desched.service.process.health import Health
-from desched.service.process.http_endpoints import ListenAddress, listen_address, served
+from desched.service.process.http_endpoints import ListenAddress, listen_address, serve
 from desched.settings import Settings, load_settings, variable_of
 from tests.repository import ROOT
 
@@ -411,7 +411,7 @@ def test_the_probes_and_the_scraper_ask_for_paths_that_are_answered() -> None:
     asked = [container()[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")]
     asked.append(manifest("Service")["metadata"]["annotations"]["prometheus.io/path"])
 
-    with served(ListenAddress("127.0.0.1", 0), health, lambda: b"") as (host, port):
+    with serve(ListenAddress("127.0.0.1", 0), health, lambda: b"") as (host, port):
         for path in asked:
             with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as answer:
                 assert answer.status == 200

@@ -126,7 +126,7 @@ def test_a_duration_of_nothing_is_refused_with_the_least_that_is_allowed(text):
         load_settings({"cycle_deadline": text})
 
 
-def test_a_switch_that_is_neither_true_nor_false_is_told_so():
+def test_a_switch_that_is_neither_true_nor_false_is_refused():
     with pytest.raises(ConfigurationError, match='"maybe" is neither true nor false'):
         load_settings({"dry_run": "maybe"})
 

@@ -25,7 +25,7 @@ from desched.errors import (
     StopActing,
 )
 from desched.model.state import State
-from desched.model.stored_state import StoredState, decoded, encoded, set_aside
+from desched.model.stored_state import StoredState, decode_state, encode_state, set_aside
 
 CONFIG_MAP = "desched-state"
 STATE_KEY = "state.json"
@@ -82,7 +82,7 @@ class KubernetesStateStore:
             return StoredState()
         found = self._read(answer)
         text = (found.data or {}).get(STATE_KEY)
-        stored = StoredState() if text is None else decoded(text)
+        stored = StoredState() if text is None else decode_state(text)
         self._version = found.metadata.resource_version
         self._unusable = text or "" if stored.problem else ""
         if not stored.problem:
@@ -97,7 +97,7 @@ class KubernetesStateStore:
 
     def save(self, state: State) -> None:
         """Replace what this store loaded or saved last; create it if there was nothing."""
-        data = {STATE_KEY: encoded(state).decode()}
+        data = {STATE_KEY: encode_state(state).decode()}
         if self._unusable:
             data[SET_ASIDE_KEY] = set_aside(self._unusable)
         try:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from desched.model.state import EvictionRecord, ForecastCheck, State
-from desched.model.stored_state import LONGEST_REMEMBERED
+from desched.model.stored_state import LONGEST_KEPT
 
 PRIOR_LANDINGS = 10
 """So many landings are taken to have gone as forecast, so that the first bad one proves little."""
@@ -65,7 +65,7 @@ class ForecastQuality(NamedTuple):
 
 def forecast_quality(state: State, now: datetime) -> ForecastQuality | None:
     """How well landings were forecast, None if there was no landing."""
-    checks = [check for check in state.forecasts if now - check.at < LONGEST_REMEMBERED]
+    checks = [check for check in state.forecasts if now - check.at < LONGEST_KEPT]
     return _quality(checks) if checks else None
 
 

@@ -142,7 +142,7 @@ class Leadership:
         self._listeners += listeners
 
     @contextmanager
-    def contended(self) -> Iterator[None]:
+    def contend(self) -> Iterator[None]:
         """Contend in a separate thread during the context, then release the lease.
 
         Everything that acts must end within the context.

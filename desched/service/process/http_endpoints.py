@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -58,7 +58,7 @@ def listen_address(text: str) -> ListenAddress:
 
 
 @contextmanager
-def served(
+def serve(
     address: ListenAddress,
     health: Health,
     exposition: Callable[[], bytes],
@@ -125,8 +125,10 @@ class _Server(ThreadingHTTPServer):
 
     def answer(self, path: str) -> Answer:
         """The response for the path."""
-        answer = self._answers.get(path)
-        return answer() if answer is not None else _not_found(self._answers)
+        if path in self._answers:
+            return self._answers[path]()
+        text = f"there are {', '.join(self._answers)}\n"
+        return Answer(HTTPStatus.NOT_FOUND, _TEXT, text.encode())
 
     def server_bind(self) -> None:
         if self.address_family == socket.AF_INET6:
@@ -154,26 +156,18 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        self._send(with_body=True)
-
-    def do_HEAD(self) -> None:
-        self._send(with_body=False)
-
-    def _send(self, *, with_body: bool) -> None:
         answer = self.server.answer(self.path.partition("?")[0])
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
-        if with_body:
+        if self.command != "HEAD":
             self.wfile.write(answer.body)
+
+    do_HEAD = do_GET  # noqa: N815  (the library's name)
 
     def version_string(self) -> str:
         return "desched"
 
     def log_message(self, *_: Any) -> None:
         """Nothing: probes and scrapes would flood the log."""
-
-
-def _not_found(there: Iterable[str]) -> Answer:
-    return Answer(HTTPStatus.NOT_FOUND, _TEXT, f"there are {', '.join(there)}\n".encode())

@@ -14,7 +14,7 @@ class StopRequest:
 
 
 @contextmanager
-def stopped_by_signals(stop: Callable[[], None]) -> Iterator[StopRequest]:
+def stop_on_signals(stop: Callable[[], None]) -> Iterator[StopRequest]:
     """Call `stop` at the first signal, in the main thread."""
     request = StopRequest()
 

@@ -41,18 +41,12 @@ def print_report(report: CycleReport, console: Console, *, single: bool = False)
         console.print(Text(plain(line), style="bold"))
 
 
-# --- header -----------------------------------------------------------------------------------
-
-
 def _print_header(report: CycleReport, console: Console) -> None:
     seen = report.observed
-    console.print(
-        Text(f"desched · {MODE_NAMES[report.mode]} · {plain(report.target)}", style="bold")
-    )
-    console.print(
-        Text(f"cycle {report.cycle} at {report.started_at:%Y-%m-%d %H:%M:%S} UTC"),
-        Text(f"· policy {plain(report.policy)}"),
-    )
+    title = f"desched · {MODE_NAMES[report.mode]} · {plain(report.target)}"
+    console.print(Text(title, style="bold"))
+    started_at = f"{report.started_at:%Y-%m-%d %H:%M:%S} UTC"
+    console.print(Text(f"cycle {report.cycle} at {started_at} · policy {plain(report.policy)}"))
     unresolved = (
         f", {seen.unresolved_series} series that match no known node"
         if seen.unresolved_series
@@ -67,23 +61,15 @@ def _print_header(report: CycleReport, console: Console) -> None:
     console.print()
 
 
-# --- node reasons ------------------------------------------------------------------------------
-
-
 def _print_node_reasons(verdicts: Iterable[NodeVerdict], console: Console) -> None:
     by_reason: dict[tuple[type, NodeReason | UnknownReason], list[Member]] = defaultdict(list)
     for verdict in verdicts:
-        if verdict.reason is not None:
-            by_reason[type(verdict.reason), verdict.reason].append(
-                Member(verdict.node, verdict.detail)
-            )
+        if (reason := verdict.reason) is not None:
+            by_reason[type(reason), reason].append(Member(verdict.node, verdict.detail))
     if by_reason:
         console.print(Text("\nNodes that are left alone:", style="bold"))
         console.print(groups([(reason, nodes) for (_, reason), nodes in by_reason.items()]))
     console.print()
-
-
-# --- evictions --------------------------------------------------------------------------------
 
 
 def _print_evictions(report: CycleReport, console: Console) -> None:
@@ -124,14 +110,11 @@ def _move_lines(eviction: PlannedEviction) -> Iterable[str]:
 def _outcome_lines(outcome: Outcome | None) -> Iterable[str]:
     if outcome is None:
         return
-    yield f"{outcome.verdict}: {sentence_of(outcome.verdict)}"
-    if outcome.refusal is not None:
-        yield f"{outcome.refusal}: {sentence_of(outcome.refusal)}"
+    for reason in (outcome.verdict, outcome.refusal):
+        if reason is not None:
+            yield f"{reason}: {sentence_of(reason)}"
     if outcome.detail:
         yield outcome.detail
-
-
-# --- soft taints ------------------------------------------------------------------------------
 
 
 def _print_soft_taints(report: CycleReport, console: Console) -> None:
@@ -156,9 +139,6 @@ def _taint_line(change: TaintChange) -> str:
     return f"{change.node} did not {verb} it ({change.why}): {change.detail}"
 
 
-# --- refusals ---------------------------------------------------------------------------------
-
-
 def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
     if not refusals:
         return
@@ -169,9 +149,6 @@ def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
         by_reason[refusal.reason].append(Member(str(refusal.pod), refusal.detail))
     console.print(groups(sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))))
     console.print()
-
-
-# --- warnings ---------------------------------------------------------------------------------
 
 
 def _print_warnings(report: CycleReport, console: Console) -> None:

@@ -1,5 +1,6 @@
 """How names, counts, shares and times are written for people."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from desched.model.text import on_one_line
@@ -17,6 +18,12 @@ def plain(text: str) -> str:
 def count(number: int, singular: str, plural: str = "") -> str:
     """A number with its noun, as `1 pod` or `2 pods`."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def first_names(names: Sequence[str], most: int = 10) -> str:
+    """The names as `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def percent(ratio: float) -> str:

@@ -51,9 +51,8 @@ def print_nodes(report: CycleReport, console: Console) -> None:
     console.print(table)
     if left:
         kinds = Counter(verdict.node_class.replace("_", " ") for verdict in left)
-        console.print(
-            Text("… and " + ", ".join(f"{n} more {kind}" for kind, n in sorted(kinds.items())))
-        )
+        counts = ", ".join(f"{number} more {kind}" for kind, number in sorted(kinds.items()))
+        console.print(Text(f"… and {counts}"))
 
 
 def _choose_nodes(report: CycleReport) -> tuple[Sequence[NodeVerdict], Sequence[NodeVerdict]]:
@@ -62,12 +61,9 @@ def _choose_nodes(report: CycleReport) -> tuple[Sequence[NodeVerdict], Sequence[
     if len(ranked) <= MOST_NODES:
         return ranked, ()
     goals = {eviction.expected_node for eviction in report.plan.evictions}
-    interesting = [
-        verdict
-        for verdict in ranked
-        if verdict.node_class is NodeClass.OVERLOADED or verdict.node in goals
-    ]
-    shown = interesting[:MOST_NODES] or ranked[:MOST_NODES]
+    overloaded = NodeClass.OVERLOADED
+    chosen = [v for v in ranked if v.node_class is overloaded or v.node in goals]
+    shown = (chosen or ranked)[:MOST_NODES]
     names = {verdict.node for verdict in shown}
     return shown, [verdict for verdict in ranked if verdict.node not in names]
 
@@ -90,11 +86,9 @@ def _pressure(verdict: NodeVerdict, resource: Resource) -> ResourcePressure | No
 
 def _windows(verdicts: Iterable[NodeVerdict], resource: Resource) -> str:
     """The windows of the levels in a cell, as `5m/15m`."""
-    for verdict in verdicts:
-        pressure = _pressure(verdict, resource)
-        if pressure and pressure.measured:
-            return "/".join(duration_text(window) for window, _ in pressure.measured)
-    return ""
+    pressures = (_pressure(verdict, resource) for verdict in verdicts)
+    measured = next((p.measured for p in pressures if p and p.measured), ())
+    return "/".join(duration_text(window) for window, _ in measured)
 
 
 def _cells(pressure: ResourcePressure | None) -> tuple[Text, Text, Text]:

@@ -12,7 +12,7 @@ from rich.text import Text
 from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
 from desched.planning.placement.forecast_trust import forecast_quality
 from desched.ports import LeaseRecord
-from desched.service.reports.formatting import count, moment, percent, plain
+from desched.service.reports.formatting import count, first_names, moment, percent, plain
 from desched.service.reports.rendering import ReportFormat, rendered
 
 STATUS_VERSION = "desched.io/status/v1"
@@ -114,11 +114,10 @@ def pause_origin(pause: Pause, now: datetime) -> str:
 def _end(pause: Pause, now: datetime) -> str:
     if pause.until is None:
         return "until it is resumed"
-    if pause.lasts(now):
-        return f"ends {moment(pause.until, now)}"
-    if pause.by:
-        return f"ended {moment(pause.until, now)}"
-    return f"ended {moment(pause.until, now)}; one careful move must succeed before others follow"
+    end = f"{'ends' if pause.lasts(now) else 'ended'} {moment(pause.until, now)}"
+    if pause.by or pause.lasts(now):
+        return end
+    return f"{end}; one careful move must succeed before others follow"
 
 
 def _leader(status: Status) -> str:
@@ -148,10 +147,8 @@ def _last_cycle(cycle: LastCycle | None, now: datetime) -> Iterator[str]:
     if cycle.not_acting:
         yield f"not acting: {cycle.not_acting}"
     if cycle.overloaded:
-        names = ", ".join(cycle.overloaded[:MOST_LINES])
-        more = len(cycle.overloaded) - MOST_LINES
-        further = f" and {more} more" if more > 0 else ""
-        yield f"{count(len(cycle.overloaded), 'node is', 'nodes are')} overloaded: {names}{further}"
+        overloaded = count(len(cycle.overloaded), "node is", "nodes are")
+        yield f"{overloaded} overloaded: {first_names(cycle.overloaded)}"
     else:
         yield "no node is overloaded"
 
@@ -202,7 +199,7 @@ def _forecasts(state: State, now: datetime) -> str:
 
 
 def _listed(lines: Iterable[str], nothing: str) -> list[str]:
-    found = list(lines)
-    more = len(found) - MOST_LINES
-    further = [f"… and {more} more; --output json has all"] if more > 0 else []
-    return [*found[:MOST_LINES], *further] or [nothing]
+    found = list(lines) or [nothing]
+    if len(found) > MOST_LINES:
+        found[MOST_LINES:] = [f"… and {len(found) - MOST_LINES} more; --output json has all"]
+    return found

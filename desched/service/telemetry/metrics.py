@@ -24,7 +24,7 @@ from desched.service.telemetry.new_results import NewResults
 
 CYCLE_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 
-# Creation times would double the series of each counter, and nobody uses them.
+# Creation times would double the series of each counter, and they are not used.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no annotation for it
 
 

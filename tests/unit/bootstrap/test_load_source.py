@@ -73,7 +73,7 @@ def addresses(reader):
     return [call.args[0].address for call in reader.call_args_list]
 
 
-def test_the_policy_says_where_prometheus_is(kubernetes, reader):
+def test_the_policy_names_prometheus(kubernetes, reader):
     source(kubernetes).read_load(CLUSTER, policy_with(EXTERNAL))
     assert addresses(reader) == [EXTERNAL]
 
@@ -135,7 +135,7 @@ def test_where_the_proxy_does_not_help_the_port_forward_line_is_shown(kubernetes
         ({"prometheus_url": IN_CLUSTER}, "--prometheus-url (DESCHED_PROMETHEUS_URL)"),
     ],
 )
-def test_a_service_that_does_not_exist_is_named_with_where_it_was_said(
+def test_a_service_that_does_not_exist_is_reported_with_its_setting(
     kubernetes, reader, flags, where
 ):
     reader.return_value.read_load.side_effect = ObservationError(
@@ -170,7 +170,7 @@ def test_credentials_for_prometheus_do_not_go_through_the_api_server(kubernetes,
     assert "s3cr3t" not in str(caught.value)
 
 
-def test_all_that_the_settings_say_of_prometheus_arrives(tmp_path):
+def test_all_settings_for_prometheus_arrive(tmp_path):
     for name in ("token", "cert", "key", "ca", "headers"):
         (tmp_path / name).write_text("X-Scope-OrgID=team-a\n")
     settings = load_settings(

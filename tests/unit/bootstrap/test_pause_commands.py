@@ -7,7 +7,14 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from desched.bootstrap.pause_commands import ATTEMPTS, OperatorContext, pausing, resuming
+from desched.bootstrap.pause_commands import (
+    ATTEMPTS,
+    Change,
+    OperatorContext,
+    apply,
+    pausing,
+    resuming,
+)
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.state import CoolDown, NodeRounds, Pause, PauseScope, State
 from desched.simulation.clock import VirtualClock
@@ -44,13 +51,14 @@ class Office:
     def store(self) -> SimulatedStateStore:
         return SimulatedStateStore(self.place)
 
-    def run(self, command: Callable[[OperatorContext], None]) -> str:
-        """Run the command; returns what it printed."""
+    def run(self, change: Change) -> str:
+        """Apply the change; returns what it printed."""
         self.stdout.truncate(0)
         self.stdout.seek(0)
         clock = self.clock
         store = self.store()
-        command(OperatorContext(store, clock.now, clock.wait, "alice", self.stdout, self.stderr))
+        context = OperatorContext(store, clock.now, clock.wait, "alice", self.stdout, self.stderr)
+        apply(change, context)
         return self.stdout.getvalue()
 
     @property
@@ -100,7 +108,7 @@ def test_a_pool_is_paused_by_its_name():
     assert office.state.pauses == (pause(PauseScope.POOL, "gpu"),)
 
 
-def test_a_pause_may_come_before_the_first_cycle_and_remembers_since_when():
+def test_a_pause_before_the_first_cycle_starts_the_state():
     office = Office(state=None)
     office.run(pausing({}))
     assert office.state == State(since=NOW, pauses=(pause(PauseScope.EVERYTHING),))

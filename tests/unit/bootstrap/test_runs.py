@@ -37,19 +37,17 @@ OUTSIDE = 'context "kind" (https://127.0.0.1:6443)'
         ({"dry_run": "true"}, False, Mode.DRY_RUN),
     ],
 )
-def test_it_evicts_in_a_cluster_unless_told_not_to_and_outside_only_if_told_to(
-    flags, in_cluster, mode
-):
+def test_it_evicts_by_default_in_a_cluster_and_only_on_demand_outside(flags, in_cluster, mode):
     intent = intent_of(load_settings(flags), in_cluster=in_cluster, target=OUTSIDE)
     assert intent.mode is mode
     assert OUTSIDE in intent.notice
 
 
-def test_an_unasked_dry_run_says_which_flag_would_evict():
+def test_a_dry_run_by_default_names_the_flag_that_would_evict():
     assert "--evict" in intent_of(load_settings({}), in_cluster=False, target=OUTSIDE).notice
 
 
-def test_the_schedule_is_every_five_minutes_unless_said_otherwise():
+def test_the_schedule_is_every_five_minutes_by_default():
     assert schedule_of(load_settings({})).text == "every 5m"
     assert schedule_of(load_settings({"interval": "90s"})).text == "every 1m30s"
     by_cron = load_settings({"cron": "0 2 * * 0", "timezone": "Europe/Berlin"})
@@ -124,7 +122,7 @@ def test_a_dry_run_prints_one_report_and_evicts_nothing(simulation, policy):
 
 
 @pytest.mark.usefixtures("simulation")
-def test_once_outside_a_cluster_does_not_evict_unless_told_to(policy):
+def test_once_outside_a_cluster_evicts_only_on_demand(policy):
     output, _ = started(policy, once="true", output="json")
     assert json.loads(output)["mode"] == "dry_run"
     output, messages = started(policy, once="true", evict="true", output="json")
@@ -133,20 +131,20 @@ def test_once_outside_a_cluster_does_not_evict_unless_told_to(policy):
 
 
 @pytest.mark.usefixtures("simulation")
-def test_a_table_is_what_a_single_run_prints_if_nothing_is_said(policy):
+def test_a_single_run_prints_a_table_by_default(policy):
     output, _ = started(policy, dry_run="true")
     assert "te3" in output
     assert not output.startswith("{")
 
 
-def test_a_bad_policy_is_refused_before_any_cluster_is_asked(kubernetes, policy):
+def test_a_bad_policy_is_refused_before_any_request(kubernetes, policy):
     policy.write_text(BAD)
     with pytest.raises(ConfigurationError, match="targetTresholds"):
         started(policy, dry_run="true")
     kubernetes.get.assert_not_called()
 
 
-def test_a_single_cycle_that_cannot_observe_says_so(simulation, policy, mocker):
+def test_a_single_cycle_that_cannot_observe_raises(simulation, policy, mocker):
     mocker.patch.object(
         simulation.cluster,
         "read_cluster",
@@ -200,9 +198,7 @@ def test_a_single_cycle_with_an_eviction_of_unknown_outcome_is_inconclusive(
         ({"listen_address": "99999"}, "--listen-address (DESCHED_LISTEN_ADDRESS)"),
     ],
 )
-def test_settings_of_no_use_are_refused_by_name_before_any_cluster_is_asked(
-    mocker, policy, flags, names
-):
+def test_invalid_settings_are_refused_by_name_before_any_request(mocker, policy, flags, names):
     connect = mocker.patch("desched.bootstrap.runs.connect", autospec=True)
     with pytest.raises(ConfigurationError) as caught:
         started(policy, **flags)
@@ -267,7 +263,7 @@ def test_a_service_logs_each_cycle_and_ends_with_sigterm(simulation, policy, moc
     assert len(lines) == len(messages.splitlines())
 
 
-def test_a_service_prints_reports_only_if_asked(simulation, policy, mocker):
+def test_a_service_prints_reports_only_on_demand(simulation, policy, mocker):
     stop_after(simulation, mocker, looks=2)
     output, _ = started(policy, output="yaml", **SERVICE)
     assert [report["cycle"] for report in yaml.safe_load_all(output)] == [1, 2]

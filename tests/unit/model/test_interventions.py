@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from desched.model.cluster import PodRef
-from desched.model.interventions import Scope, all_resumed, resumed, with_pause
+from desched.model.interventions import Scope, resume, resume_all, with_pause
 from desched.model.state import (
     CoolDown,
     EvictionRecord,
@@ -63,7 +63,7 @@ def test_a_pause_changes_nothing_else():
 def test_a_resume_ends_the_pauses_of_its_scope_whoever_began_them_and_no_other(scope):
     pauses = {s: (by_alice(s), by_itself(s)) for s in (EVERYTHING, WEB, GPU)}
     state = State(pauses=sum(pauses.values(), ()))
-    after = resumed(state, scope)
+    after = resume(state, scope)
     assert after.pauses == pauses[scope]
     assert set(after.state.pauses) == {p for s in pauses if s != scope for p in pauses[s]}
     assert after.changed
@@ -81,19 +81,19 @@ def test_a_resume_ends_the_pauses_of_its_scope_whoever_began_them_and_no_other(s
     ],
 )
 def test_a_workload_is_matched_with_and_without_its_kind(subject, matches):
-    after = resumed(State(pauses=(by_itself(WEB, subject),)), WEB)
+    after = resume(State(pauses=(by_itself(WEB, subject),)), WEB)
     assert bool(after.pauses) is matches
 
 
 def test_a_pool_with_a_blank_in_its_name_is_not_taken_for_a_kind():
     pool = Pause(PauseScope.POOL, NOW, None, "big gpu", by="alice")
-    assert not resumed(State(pauses=(pool,)), GPU).changed
-    assert resumed(State(pauses=(pool,)), Scope(PauseScope.POOL, "big gpu")).changed
+    assert not resume(State(pauses=(pool,)), GPU).changed
+    assert resume(State(pauses=(pool,)), Scope(PauseScope.POOL, "big gpu")).changed
 
 
 def test_the_failures_behind_an_automatic_pause_are_forgotten_with_it():
     state = State(pauses=(by_itself(GPU),), failures=(failure("a", "gpu"), failure("b", "general")))
-    assert resumed(state, GPU).state.failures == (failure("b", "general"),)
+    assert resume(state, GPU).state.failures == (failure("b", "general"),)
 
 
 def test_a_workload_that_is_resumed_is_free_of_its_cool_down_and_its_failures():
@@ -101,11 +101,11 @@ def test_a_workload_that_is_resumed_is_free_of_its_cool_down_and_its_failures():
     state = State(
         cool_downs=(cool_down(mine), cool_down(other)), failures=(failure(mine), failure(other))
     )
-    after = resumed(state, WEB)
+    after = resume(state, WEB)
     assert after.cool_downs == (cool_down(mine),)
     assert after.state.cool_downs == (cool_down(other),)
     assert after.state.failures == (failure(other),)
-    assert resumed(state, EVERYTHING).state == state
+    assert resume(state, EVERYTHING).state == state
 
 
 def test_resuming_all_ends_every_rest_and_leaves_the_evictions():
@@ -119,7 +119,7 @@ def test_resuming_all_ends_every_rest_and_leaves_the_evictions():
         nodes=(cooling_nodes,),
         failures=(failure("a"),),
     )
-    after = all_resumed(state)
+    after = resume_all(state)
     assert after.state == State(evictions=(record,), since=NOW)
     assert (after.pauses, after.cool_downs, after.nodes) == (
         state.pauses,
@@ -128,6 +128,6 @@ def test_resuming_all_ends_every_rest_and_leaves_the_evictions():
     )
 
 
-def test_where_nothing_rests_a_resume_changes_nothing():
-    assert not resumed(State(), EVERYTHING).changed
-    assert not all_resumed(State(since=NOW)).changed
+def test_without_a_pause_a_resume_changes_nothing():
+    assert not resume(State(), EVERYTHING).changed
+    assert not resume_all(State(since=NOW)).changed

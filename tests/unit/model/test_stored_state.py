@@ -23,8 +23,8 @@ from desched.model.stored_state import (
     LONGEST_BYTES,
     LONGEST_SET_ASIDE_BYTES,
     MOST_FORECASTS,
-    decoded,
-    encoded,
+    decode_state,
+    encode_state,
     pruned,
     set_aside,
 )
@@ -79,7 +79,7 @@ def wordy_pauses(count: int) -> tuple[Pause, ...]:
     ],
 )
 def test_a_text_that_cannot_be_used_is_a_problem(text, problem):
-    found = decoded(text)
+    found = decode_state(text)
     assert found.state is None
     assert found.problem
     with pytest.raises(AssertionError, match=problem):
@@ -88,11 +88,11 @@ def test_a_text_that_cannot_be_used_is_a_problem(text, problem):
 
 def test_times_are_looked_at_wherever_they_are():
     paused = State(pauses=(Pause(PauseScope.EVERYTHING, datetime(2026, 5, 1), None),))  # noqa: DTZ001  (the case)
-    assert "time zone" in decoded(encoded(paused)).problem
+    assert "time zone" in decode_state(encode_state(paused)).problem
 
 
-def test_the_text_says_its_version():
-    assert json.loads(encoded(State(since=NOW))) == {
+def test_the_text_has_its_version():
+    assert json.loads(encode_state(State(since=NOW))) == {
         "version": 1,
         "state": {"since": "2026-05-01T12:00:00Z"},
     }
@@ -108,9 +108,9 @@ def test_what_informs_people_goes_before_what_steers_decisions():
         forecasts=forecasts,
         pauses=wordy_pauses(470),
     )
-    size = len(encoded(State(pauses=state.pauses)))
+    size = len(encode_state(State(pauses=state.pauses)))
     assert LONGEST_BYTES - 20_000 < size < LONGEST_BYTES - 2000  # or the test shows nothing
-    kept = decoded(encoded(state)).state
+    kept = decode_state(encode_state(state)).state
     assert kept is not None
     assert kept.evictions == state.evictions
     assert kept.pauses == state.pauses
@@ -125,7 +125,7 @@ def test_the_oldest_settled_evictions_go_and_those_in_flight_stay():
         cool_downs=(CoolDown("uid", "w", NOW + HOUR, level=1),),
         forecasts=tuple(check(i) for i in range(50)),
     )
-    kept = decoded(encoded(state)).state
+    kept = decode_state(encode_state(state)).state
     assert kept is not None
     assert kept.in_flight == state.in_flight
     assert kept.forecasts == ()
@@ -142,7 +142,7 @@ def test_the_cool_downs_that_end_first_go_first():
             for i in range(3001)
         )
     )
-    kept = decoded(encoded(state)).state
+    kept = decode_state(encode_state(state)).state
     assert kept is not None
     gone = set(state.cool_downs) - set(kept.cool_downs)
     assert gone
@@ -153,12 +153,12 @@ def test_the_cool_downs_that_end_first_go_first():
 
 def test_the_last_cycle_is_left_out_if_it_alone_is_too_large():
     cycle = LastCycle(NOW, "desched-1", "evict", "held", overloaded=("n" * LONGEST_BYTES,))
-    assert decoded(encoded(State(since=NOW, last_cycle=cycle))).state == State(since=NOW)
+    assert decode_state(encode_state(State(since=NOW, last_cycle=cycle))).state == State(since=NOW)
 
 
 def test_more_pauses_than_fit_stop_acting_and_none_is_left_out_in_silence():
     with pytest.raises(StopActing, match=r"600 pauses.*desched resume"):
-        encoded(State(pauses=wordy_pauses(600)))
+        encode_state(State(pauses=wordy_pauses(600)))
 
 
 def test_what_is_set_aside_is_bounded_in_bytes_and_stays_text():

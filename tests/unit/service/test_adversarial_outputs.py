@@ -95,7 +95,7 @@ def test_every_output_of_a_report_is_harmless(mode: Mode, result: CycleResult) -
         every_output(poisoned(msgspec.structs.replace(report, mode=mode, result=result)))
 
 
-def test_json_says_what_was_there() -> None:
+def test_json_has_the_original_text() -> None:
     report = poisoned(with_all(REPORT))
     assert json.loads(render_report(report, "json"))["target"] == report.target
 
@@ -109,7 +109,7 @@ def test_details_do_not_pass_for_lines_of_the_summary() -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_how_things_stand_is_told_harmlessly(form: Any) -> None:
+def test_the_status_is_harmless(form: Any) -> None:
     lease = LeaseRecord("desched-0", 15, 1, STARTED_AT, STARTED_AT, "7")
     status = Status(
         STARTED_AT, "here", "ConfigMap", FOLLOWED_UP.state, "a problem", lease, "another"
@@ -129,7 +129,7 @@ def test_a_note_on_a_move_names_the_pod() -> None:
     assert BACK.pod.name in move_note(BACK)
 
 
-def test_unknown_nodes_tell_why_without_their_details_markup() -> None:
+def test_reasons_of_unknown_nodes_have_no_markup() -> None:
     table = render_report(poisoned(with_all(REPORT)), "table")
     assert UnknownReason.STALE in table
     assert "[bold]" in table

@@ -71,7 +71,7 @@ def test_a_report_goes_to_every_sink_and_cycles_are_numbered(simulation, editor)
     assert {report.target for report in reports} == {"simulated"}
 
 
-def test_what_a_cycle_did_is_remembered_by_the_next_one(simulation, editor):
+def test_the_next_cycle_gets_the_state_of_the_last_one(simulation, editor):
     runner = runner_for(simulation, editor)
     assert runner.run().result is CycleResult.EVICTED
     simulation.clock.advance(60)
@@ -101,7 +101,7 @@ class Blind:
         raise ObservationError(ObservationSource.CLUSTER, "The API server is away.")
 
 
-def test_a_bad_edit_is_told_also_in_a_cycle_that_cannot_observe(simulation, editor):
+def test_a_bad_edit_is_published_also_in_a_cycle_that_cannot_observe(simulation, editor):
     told: list[Any] = []
     world = simulation.world(acting=False)._replace(cluster=Blind())
     state = StateKeeper(SimulatedStateStore(SimulatedConfigMap()), world.clock, State(), None)
@@ -130,7 +130,7 @@ class ServerThatTellsItsTime:
         return self._cluster.read_around(ref)
 
 
-def test_by_a_clock_that_is_off_nothing_that_is_remembered_is_forgotten(simulation, editor):
+def test_with_a_wrong_clock_no_state_is_dropped(simulation, editor):
     now = simulation.clock.now()
     pause = Pause(PauseScope.EVERYTHING, now, now + timedelta(hours=1), by="jane")
     store = SimulatedStateStore(SimulatedConfigMap())

@@ -322,7 +322,7 @@ def test_who_cannot_release_acts_no_more_all_the_same(replica, lease):
 # Telling
 
 
-def test_gaining_and_losing_are_logged_and_told_once_each(replica, lease, clock):
+def test_gaining_and_losing_are_logged_and_published_once_each(replica, lease, clock):
     a = replica("a")
     told: list[LeadershipChange] = []
     a.on_change(told.append)
@@ -393,7 +393,7 @@ def threaded(lease, retry_period_seconds=0.005, random=lambda: 0.0):
 def test_the_thread_leads_meanwhile_and_releases_at_the_end(lease):
     a, leads = threaded(lease), threading.Event()
     a.on_change(lambda change: leads.set() if change.leading else None)
-    with a.contended():
+    with a.contend():
         assert leads.wait(PATIENCE_SECONDS)
         assert lease.stored.holder == "a"
         assert a.may_act()
@@ -415,13 +415,13 @@ def test_the_thread_survives_errors_of_every_kind(lease):
     shaky.stored = lease.stored
     a = threaded(shaky)
     a.on_change(lambda change: leads.set() if change.leading else None)
-    with a.contended():
+    with a.contend():
         assert leads.wait(PATIENCE_SECONDS)
 
 
 def test_a_stop_does_not_wait_for_the_retry_period(lease):
     a = threaded(lease, retry_period_seconds=9)
-    with a.contended():
+    with a.contend():
         pass
     assert lease.stored.holder == ""
 

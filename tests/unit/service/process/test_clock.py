@@ -11,13 +11,13 @@ def test_the_time_is_in_utc_and_the_monotonic_clock_does_not_run_backwards():
     assert clock.monotonic() >= first
 
 
-def test_waiting_ends_with_the_time_if_nobody_asks_to_stop():
+def test_waiting_ends_with_the_time_without_a_stop():
     clock = SystemClock()
     assert clock.wait(0.001) is False
     assert clock.stopping() is False
 
 
-def test_everyone_who_waits_wakes_up_when_asked_to_stop():
+def test_a_stop_wakes_every_waiting_thread():
     clock = SystemClock()
     woken = []
     waiters = [threading.Thread(target=lambda: woken.append(clock.wait(60))) for _ in range(3)]

@@ -10,7 +10,7 @@ from desched.service.process.http_endpoints import (
     MOST_REQUESTS_AT_ONCE,
     ListenAddress,
     listen_address,
-    served,
+    serve,
 )
 from desched.simulation.clock import VirtualClock
 
@@ -29,7 +29,7 @@ def health(clock):
 
 @pytest.fixture
 def port(health):
-    with served(LOOPBACK, health, lambda: b"desched_build_info 1\n") as bound:
+    with serve(LOOPBACK, health, lambda: b"desched_build_info 1\n") as bound:
         yield bound.port
 
 
@@ -63,7 +63,7 @@ def test_metrics_are_served(port):
 
 
 def test_the_status_is_served_as_json(health):
-    with served(LOOPBACK, health, bytes, lambda: b'{"leading": true}') as bound:
+    with serve(LOOPBACK, health, bytes, lambda: b'{"leading": true}') as bound:
         connection = http.client.HTTPConnection("127.0.0.1", bound.port, timeout=10)
         with contextlib.closing(connection):
             connection.request("GET", "/status")
@@ -94,9 +94,9 @@ def test_too_many_requests_at_once_are_turned_away_and_the_others_answered(port)
 
 
 def test_the_port_is_free_again_afterwards(health):
-    with served(LOOPBACK, health, bytes) as bound:
+    with serve(LOOPBACK, health, bytes) as bound:
         pass
-    with served(ListenAddress("127.0.0.1", bound.port), health, bytes) as again:
+    with serve(ListenAddress("127.0.0.1", bound.port), health, bytes) as again:
         assert again.port == bound.port
 
 
@@ -104,13 +104,13 @@ def test_a_port_in_use_is_a_sentence_with_a_way_out(port, health):
     taken = ListenAddress("127.0.0.1", port)
     with (
         pytest.raises(ConfigurationError, match="choose another address or port"),
-        served(taken, health, bytes),
+        serve(taken, health, bytes),
     ):
         pass
 
 
 def test_an_empty_host_listens_on_every_address(health):
-    with served(ListenAddress("", 0), health, bytes) as bound:
+    with serve(ListenAddress("", 0), health, bytes) as bound:
         assert ask(bound.port, "/healthz")[0] == 200
 
 

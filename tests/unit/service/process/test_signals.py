@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from desched.service.process.signals import stopped_by_signals
+from desched.service.process.signals import stop_on_signals
 
 SERVICE = """
 import sys
@@ -14,7 +14,7 @@ from desched.service.process.health import Health
 from desched.service.cycles.loop import ServiceLoop
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.service.cycles.schedule import every
-from desched.service.process.signals import stopped_by_signals
+from desched.service.process.signals import stop_on_signals
 
 clock = SystemClock()
 
@@ -27,16 +27,16 @@ def cycle():
         clock.wait(60)
         print("ended", eviction, flush=True)
 
-with stopped_by_signals(clock.stop):
+with stop_on_signals(clock.stop):
     health = Health(clock.monotonic, 600)
     ServiceLoop(cycle, every(3600), clock, health, ServiceMetrics(Mode.EVICT)).run()
 """
 
 STUBBORN = """
 import time
-from desched.service.process.signals import stopped_by_signals
+from desched.service.process.signals import stop_on_signals
 
-with stopped_by_signals(lambda: print("asked", flush=True)):
+with stop_on_signals(lambda: print("asked", flush=True)):
     print("ready", flush=True)
     while True:
         time.sleep(60)
@@ -70,6 +70,6 @@ def test_a_second_signal_ends_the_process_at_once():
 
 def test_the_handlers_of_before_are_back_afterwards():
     before = signal.getsignal(signal.SIGTERM)
-    with stopped_by_signals(lambda: None):
+    with stop_on_signals(lambda: None):
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before

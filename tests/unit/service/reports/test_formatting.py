@@ -22,21 +22,21 @@ from tests.builders import NOW
         (timedelta(days=400), "400 d"),
     ],
 )
-def test_a_length_of_time_is_told_in_units_that_matter(length, text):
+def test_a_length_of_time_has_suitable_units(length, text):
     assert span(length) == text
 
 
-def test_a_moment_is_told_from_now_and_by_the_clock():
+def test_a_moment_is_relative_and_absolute():
     assert moment(NOW + timedelta(minutes=12), NOW) == "in 12 min (12:12 UTC)"
     assert moment(NOW - timedelta(minutes=19), NOW) == "19 min ago (11:41 UTC)"
     assert moment(NOW, NOW) == "0 s ago (12:00 UTC)"
 
 
-def test_another_day_is_told_with_its_date():
+def test_another_day_has_its_date():
     assert clock_time(NOW + timedelta(hours=12), NOW) == "2026-05-02 00:00 UTC"
     assert moment(NOW - timedelta(days=3), NOW) == "3 d ago (2026-04-28 12:00 UTC)"
 
 
-def test_all_times_are_told_in_utc():
+def test_all_times_are_in_utc():
     berlin = timezone(timedelta(hours=2))
     assert clock_time(NOW.astimezone(berlin), NOW.astimezone(berlin)) == "12:00 UTC"

@@ -276,7 +276,7 @@ def test_a_detail_that_several_share_is_shown_once() -> None:
     assert "  d3 (900 s) " in output
 
 
-def test_an_outcome_is_shown_with_what_the_api_server_said() -> None:
+def test_an_outcome_is_shown_with_the_api_servers_message() -> None:
     planned = eviction()
     outcome = Outcome(planned.pod, "a", EvictionVerdict.BLOCKED_BY_BUDGET, AT, "needs 2, has 2")
     cycle = report(node("a", 0.9), evictions=(planned,), result=CycleResult.NOT_EVICTED)
@@ -365,7 +365,7 @@ def test_nothing_to_do_counts_the_nodes_that_were_not_judged() -> None:
 @pytest.mark.parametrize(
     ("reason", "asks"), [(UnknownReason.ABSENT, True), (UnknownReason.STALE, False)]
 )
-def test_where_no_node_has_data_the_matchers_are_asked_about(
+def test_where_no_node_has_data_the_matchers_are_mentioned(
     reason: UnknownReason,
     asks: bool,  # noqa: FBT001  (pytest passes parameters by name)
 ) -> None:
@@ -477,7 +477,7 @@ def test_no_line_of_earlier_moves_is_wider_than_the_terminal(width: int) -> None
     assert max(map(len, shown(FOLLOWED_UP, width).splitlines())) <= width
 
 
-def test_each_field_of_what_is_remembered_is_there_also_where_it_is_the_default() -> None:
+def test_each_field_of_the_state_is_there_also_with_its_default() -> None:
     record = json.loads(render_report(FOLLOWED_UP, "json"))["state"]["evictions"][2]
     assert record["result"] is None
     assert record["probe"] is False

@@ -51,19 +51,19 @@ def changed(record: EvictionRecord, **fields) -> EvictionRecord:
 # --- sections --------------------------------------------------------------------------------
 
 
-def test_before_the_first_cycle_it_says_that_there_is_no_memory():
+def test_before_the_first_cycle_there_is_no_state():
     titles = [title for title, _ in sections(status(None))]
     assert titles == ["leader", "state"]
     assert "none yet" in said("state", None)[0]
 
 
-def test_a_memory_that_cannot_be_used_comes_first_and_is_not_called_absent():
+def test_a_state_that_cannot_be_used_comes_first_and_is_not_called_absent():
     found = list(sections(status(None, problem="It is damaged.")))
     assert found[0] == ("PROBLEM", ["It is damaged."])
     assert [title for title, _ in found] == ["PROBLEM", "leader"]
 
 
-def test_where_nothing_rests_each_section_says_so():
+def test_empty_sections_are_marked_as_empty():
     lines = dict(sections(status(State())))
     assert lines["last cycle"] == ["none yet"]
     for title in ("pauses", "cool-downs", "cooling nodes"):
@@ -72,7 +72,7 @@ def test_where_nothing_rests_each_section_says_so():
     assert lines["forecasts"] == ["no landing in the last 24 h"]
 
 
-def test_the_last_cycle_says_when_who_what_and_why_it_does_not_act():
+def test_the_last_cycle_has_time_replica_result_and_reason():
     cycle = LastCycle(
         NOW - 4 * MINUTE,
         "desched-7f9-x",
@@ -115,7 +115,7 @@ def test_the_last_cycle_says_when_who_what_and_why_it_does_not_act():
         ),
     ],
 )
-def test_a_pause_says_until_when_by_whom_and_why(pause, line):
+def test_a_pause_has_end_person_and_reason(pause, line):
     assert said("pauses", State(pauses=(pause,))) == [line]
 
 
@@ -152,7 +152,7 @@ def test_a_pause_says_until_when_by_whom_and_why(pause, line):
         ),
     ],
 )
-def test_an_eviction_in_flight_says_where_it_is(record, line):
+def test_an_eviction_in_flight_has_its_nodes(record, line):
     settled = changed(WEB, result=MoveResult.LANDED_AS_FORECAST)
     lines = said("in flight", State(evictions=(settled, record)))
     assert lines == [f"shop/web-1 of Deployment shop/web {line}"]
@@ -181,7 +181,7 @@ def test_only_nodes_that_cool_down_now_are_listed():
     ]
 
 
-def test_forecasts_are_told_beside_what_came_of_them():
+def test_forecasts_are_shown_beside_landings():
     checks = tuple(
         ForecastCheck(NOW - MINUTE, "", 0.1, bad=i == 0, probability=0.8, hit=i < 3)
         for i in range(4)
@@ -277,6 +277,6 @@ def test_json_and_yaml_have_the_same_content_with_every_field():
     assert document["forecast_quality"] is None
 
 
-def test_without_a_memory_json_says_null_and_why():
+def test_without_a_state_json_has_null_and_the_problem():
     document = json.loads(render_status(status(None, problem="It is damaged."), "json"))
     assert (document["state"], document["problem"]) == (None, "It is damaged.")

@@ -9,7 +9,7 @@ def page():
     return StatusEndpoint("desched-0", Mode.EVICT)
 
 
-def test_before_the_first_cycle_it_says_who_it_is():
+def test_before_the_first_cycle_it_names_the_replica():
     assert json.loads(page().document()) == {
         "version": "desched.io/replica-status/v1",
         "instance": "desched-0",
@@ -20,7 +20,7 @@ def test_before_the_first_cycle_it_says_who_it_is():
     }
 
 
-def test_it_says_whether_this_replica_may_act():
+def test_it_shows_whether_this_replica_leads():
     status = page()
     status.leadership_changed(leading=False)
     assert json.loads(status.document())["leading"] is False
@@ -28,7 +28,7 @@ def test_it_says_whether_this_replica_may_act():
     assert json.loads(status.document())["leading"] is True
 
 
-def test_it_shows_the_newest_cycle_and_what_is_remembered():
+def test_it_shows_the_newest_cycle_and_the_state():
     status = page()
     status.cycle_completed(REPORT)
     status.cycle_completed(FOLLOWED_UP)
