@@ -18,9 +18,8 @@ from desched.policy.document.values import (
     lasting,
     optional,
     refusal,
-    text_reader,
+    text_form,
 )
-from desched.policy.durations import duration_text
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import EvictionLimits, Share
 from desched.policy.wording import quoted
@@ -93,7 +92,7 @@ class EvictionLimitsSection(Section):
     per_minute: _UpTo1000 | None = optional(_LIMITS.per_minute, example=5)
     """The most evictions in a minute, at most 1000."""
     deadline: Annotated[int, lasting(10, 3600)] | None = optional(
-        duration_text(_LIMITS.deadline_seconds), example="2m"
+        seconds=_LIMITS.deadline_seconds, example="2m"
     )
     """For how long one cycle acts. It leaves what it has not begun by then to the next cycle. From
     10s to 1h."""
@@ -105,31 +104,22 @@ def _start(text: str) -> CronFields:
     return cron_fields(text)
 
 
+Start = Annotated[
+    CronFields, text_form(_start, 'a cron expression such as "0 22 * * *" is allowed')
+]
+Zone = Annotated[tzinfo, text_form(zone_of, 'a name such as "Europe/Berlin" is allowed')]
+
+
 class ActingWindowSection(Section):
     """A recurring time."""
 
-    start: Annotated[
-        CronFields,
-        Form(
-            text_reader(_start, 'a cron expression such as "0 22 * * *" is allowed'),
-            {"type": "string"},
-        ),
-    ] = Field(examples=["0 22 * * mon-fri"])
+    start: Start = Field(examples=["0 22 * * mon-fri"])
     """Cron expression of the times at which it opens: minute, hour, day of month, month, day of
     week; or a macro such as `@daily`. If a clock change skips a start, the window opens at the end
     of the gap; a start that occurs twice counts once."""
     duration: Annotated[int, lasting(60, WEEK_SECONDS)] = Field(examples=["4h"])
     """For how long it is open, in elapsed time; from 1m to 168h."""
-    time_zone: (
-        Annotated[
-            tzinfo,
-            Form(
-                text_reader(zone_of, 'a name such as "Europe/Berlin" is allowed'),
-                {"type": "string"},
-            ),
-        ]
-        | None
-    ) = optional("UTC", example="Europe/Berlin")
+    time_zone: Zone | None = optional("UTC", example="Europe/Berlin")
     """The time zone of `start`."""
 
     def window(self) -> ActingWindow:
@@ -144,11 +134,9 @@ Span = Annotated[int, lasting(10, WEEK_SECONDS)]
 class CoolDownSection(Section):
     """For how long a workload is left alone after one of its pods is evicted."""
 
-    first: Span | None = optional(duration_text(_FOLLOW_UP.cool_down_first_seconds), example="30m")
+    first: Span | None = optional(seconds=_FOLLOW_UP.cool_down_first_seconds, example="30m")
     """After an eviction that went well; each failure doubles the time."""
-    longest: Span | None = optional(
-        duration_text(_FOLLOW_UP.cool_down_longest_seconds), example="12h"
-    )
+    longest: Span | None = optional(seconds=_FOLLOW_UP.cool_down_longest_seconds, example="12h")
     """The most; at least `first`."""
 
 
@@ -159,12 +147,10 @@ class NodeCoolDownSection(Section):
         _FOLLOW_UP.node_cool_down_rounds, example=3
     )
     """After this number of rounds of evictions in a row that left it overloaded."""
-    first: Span | None = optional(
-        duration_text(_FOLLOW_UP.node_cool_down_first_seconds), example="1h"
-    )
+    first: Span | None = optional(seconds=_FOLLOW_UP.node_cool_down_first_seconds, example="1h")
     """The first time; each further time in a row takes twice as long."""
     longest: Span | None = optional(
-        duration_text(_FOLLOW_UP.node_cool_down_longest_seconds), example="12h"
+        seconds=_FOLLOW_UP.node_cool_down_longest_seconds, example="12h"
     )
     """The most; at least `first`."""
 
@@ -176,18 +162,18 @@ class PauseSection(Section):
         _FOLLOW_UP.pause_workloads, example=5
     )
     """After evictions of this number of workloads failed …"""
-    within: Span | None = optional(duration_text(_FOLLOW_UP.pause_within_seconds), example="2h")
+    within: Span | None = optional(seconds=_FOLLOW_UP.pause_within_seconds, example="2h")
     """… within this time."""
-    first: Span | None = optional(duration_text(_FOLLOW_UP.pause_first_seconds), example="1h")
+    first: Span | None = optional(seconds=_FOLLOW_UP.pause_first_seconds, example="1h")
     """The first time; each further time in a row takes twice as long."""
-    longest: Span | None = optional(duration_text(_FOLLOW_UP.pause_longest_seconds), example="12h")
+    longest: Span | None = optional(seconds=_FOLLOW_UP.pause_longest_seconds, example="12h")
     """The most; at least `first`."""
 
 
 class FollowUpSection(Section):
     """What happens after an eviction. Durations are from 10s to 168h."""
 
-    patience: Span | None = optional(duration_text(_FOLLOW_UP.patience_seconds), example="20m")
+    patience: Span | None = optional(seconds=_FOLLOW_UP.patience_seconds, example="20m")
     """How long after the evicted pod's grace period its replacement may take to be Ready; after
     that the eviction has failed."""
     cool_down: CoolDownSection | None = optional(example={"first": "30m"})

@@ -32,7 +32,6 @@ from desched.policy.document.values import (
     SelectorText,
     optional,
 )
-from desched.policy.durations import duration_text
 from desched.policy.policy import MOST_STEERED_NODES, Steering
 
 DEFAULT_WINDOW_SECONDS = 300
@@ -89,7 +88,7 @@ class LoadAwareArgs(PluginArgs):
     """Whether the only replica of a workload may move. The workload is then unavailable until the
     replacement is Ready."""
     max_grace_period: Seconds | None = optional(
-        duration_text(EXTENDED.max_grace_period_seconds), example="30m"
+        seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )
     """Pods with a longer `terminationGracePeriodSeconds` stay."""
     understood_owner_kinds: tuple[OwnerKind, ...] | None = optional(example=["argoproj.io/Rollout"])
@@ -97,13 +96,11 @@ class LoadAwareArgs(PluginArgs):
     elsewhere. Their pods move only within a PodDisruptionBudget."""
     metrics: Metrics
     """Where load comes from."""
-    duration: Seconds | None = optional(duration_text(DEFAULT_WINDOW_SECONDS))
+    duration: Seconds | None = optional(seconds=DEFAULT_WINDOW_SECONDS)
     """One window for CPU and memory, unless `windows` sets others."""
     windows: Windows | None = optional(example={"cpu": ["5m", "15m"]})
     """The times over which load is measured, by resource."""
-    sustained_for: Seconds | None = optional(
-        duration_text(EXTENDED.sustained_seconds), example="15m"
-    )
+    sustained_for: Seconds | None = optional(seconds=EXTENDED.sustained_seconds, example="15m")
     """For how long a node must have been above a target, at 80 % of the points of Prometheus'
     history, before its pods move; `0s` turns this off."""
     destination_windows: DestinationWindows | None = optional(

@@ -1,6 +1,5 @@
 """The policy document as people write it: DeschedulerPolicy of descheduler/v1alpha2."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
@@ -107,15 +106,9 @@ class UpstreamPluginConfig(Section):
     """Not read."""
 
 
-_SECTIONS: Mapping[str, type[Section]] = {
-    LOAD_AWARE: LoadAwareConfig,
-    DEFAULT_EVICTOR: DefaultEvictorConfig,
-}
-
-
 def _config_section(value: Any) -> str:
     name = value.get("name") if isinstance(value, dict) else None
-    return _SECTIONS.get(str(name), UpstreamPluginConfig).__name__
+    return f"{name}Config" if name in {LOAD_AWARE, DEFAULT_EVICTOR} else "UpstreamPluginConfig"
 
 
 PluginConfig = Annotated[

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.policy.document.label_syntax import check_label_key, check_label_value, parse_selector
-from desched.policy.durations import duration_seconds, duration_text
+from desched.policy.durations import LONGEST_SECONDS, duration_seconds, duration_text
 from desched.policy.wording import quoted
 
 LARGEST_COUNT = 2**31 - 1
@@ -46,16 +46,23 @@ class Section(BaseModel):
     key_noun: ClassVar[str] = "key"
 
 
-def optional(default: Any = None, *, example: Any = None, alias: str | None = None) -> Any:
-    """A key that may be missing or null; `default` is what holds then.
+def optional(
+    default: Any = None,
+    *,
+    seconds: int | None = None,
+    example: Any = None,
+    alias: str | None = None,
+) -> Any:
+    """A key that may be missing or null; `default`, or a duration of `seconds`, is what holds then.
 
     The value is None in both cases, because the default may depend on `compatibility`, and because
     it can matter whether a key is written.
     """
+    shown = default if seconds is None else duration_text(seconds)
     return Field(
         default=None,
         alias=alias,
-        json_schema_extra=None if default is None else {"default": default},
+        json_schema_extra=None if shown is None else {"default": shown},
         examples=None if example is None else [example],
     )
 
@@ -80,10 +87,10 @@ class Form(msgspec.Struct, frozen=True, eq=False):
         return self.schema
 
 
-def text_reader(
-    parse: Callable[[str], object], allowed: str, but: str = ""
-) -> Callable[[object], object]:
-    """Reads a text with `parse`, whose errors are the end of a sentence; `but` precedes them."""
+def text_form(
+    parse: Callable[[str], object], allowed: str, but: str = "", **schema: object
+) -> Form:
+    """A text for `parse`, whose errors are the end of a sentence; `but` precedes them."""
 
     def read(value: object) -> object:
         if not isinstance(value, str):
@@ -93,7 +100,7 @@ def text_reader(
         except ValueError as error:
             raise refusal(f"{quoted(value)} {but}{error}") from error
 
-    return read
+    return Form(read, {"type": "string", **schema})
 
 
 def matching(pattern: str, allowed: str) -> Form:
@@ -114,14 +121,14 @@ DURATION_SCHEMA = {
 }
 
 
-def lasting(least: int = 0, most: int | None = None) -> Form:
+def lasting(least: int = 0, most: int = LONGEST_SECONDS) -> Form:
     """A Go duration in the document, whole seconds here, within bounds that include both ends."""
 
     def read(value: object) -> object:
         hint = f'; write "{value}s" for seconds' if type(value) in {int, float} else ""
-        allowed = f'a duration is a text such as "5m"{hint}'
-        seconds: Any = text_reader(duration_seconds, allowed)(value)
-        if most is not None and not least <= seconds <= most:
+        text = text_form(duration_seconds, f'a duration is a text such as "5m"{hint}')
+        seconds: Any = text.read(value)
+        if not least <= seconds <= most:
             raise refusal(
                 f'found {quoted(value)}, allowed is from "{duration_text(least)}" to '
                 f'"{duration_text(most)}"'
@@ -135,13 +142,11 @@ Seconds = Annotated[int, lasting()]
 
 SelectorText = Annotated[
     LabelSelector,
-    Form(
-        text_reader(
-            parse_selector,
-            'a selector text such as "pool=web" is allowed',
-            but="is not a label selector: ",
-        ),
-        {"type": "string", "examples": ["pool=web,zone in (a, b),!spot"]},
+    text_form(
+        parse_selector,
+        'a selector text such as "pool=web" is allowed',
+        but="is not a label selector: ",
+        examples=["pool=web,zone in (a, b),!spot"],
     ),
 ]
 """A label selector written as one text."""

@@ -71,7 +71,8 @@ def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenPro
     for index, profile in enumerate(document.profiles):
         at = notes.below("profiles", index)
         _check_plugins(profile, at)
-        if LOAD_AWARE in _enabled_at(profile.plugins, "balance"):
+        balance = profile.plugins and profile.plugins.balance
+        if balance and LOAD_AWARE in (balance.enabled or ()):
             chosen += _configured(profile, at)
         elif any(isinstance(config, LoadAwareConfig) for config in profile.plugin_config or ()):
             at.refuse(
@@ -93,10 +94,6 @@ def _sets(plugins: Plugins | None) -> Iterator[tuple[str, PluginSet]]:
         found = getattr(plugins, name, None)
         if found is not None:
             yield key, found
-
-
-def _enabled_at(plugins: Plugins | None, wanted: str) -> tuple[str, ...]:
-    return next((found.enabled or () for key, found in _sets(plugins) if key == wanted), ())
 
 
 def _check_plugins(profile: Profile, notes: Notes) -> None:
