@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 from pydantic import ValidationError
 
 from desched.errors import ConfigurationError
@@ -62,7 +61,7 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
     """
     document, base = find_policy(text, source)
     locator = Locator(document, base)
-    value, notes, settings = document.value, Notes(), Notes()
+    value, notes, settings = document.value, Notes(locator), Notes(Locator(document))
     if base and isinstance(value, dict):
         value = _unwrapped(value, settings)
     canonical = json.dumps(value, sort_keys=True)
@@ -74,10 +73,7 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
     policy = resolve(parsed, source, digest, notes)
     if policy is None:
         raise locator.refuse(notes.problems)
-    path = policy.protections.priority_threshold.path
-    if path:
-        policy = msgspec.structs.replace(policy, threshold_place=locator.place(path))
-    beside = Locator(document).lines(settings.warnings)
+    beside = settings.locator.lines(settings.warnings)
     return LoadedPolicy(policy, (*beside, *locator.lines(notes.warnings)))
 
 

@@ -77,13 +77,13 @@ class MetricsSource(msgspec.Struct, frozen=True):
 class PriorityThreshold(msgspec.Struct, frozen=True):
     """Pods of this priority and above stay; at most one of value and PriorityClass is set.
 
-    Neither: no threshold below the system-critical priorities. `path` is where in the document the
-    PriorityClass is named.
+    Neither: no threshold below the system-critical priorities. `place` is where the class is named,
+    as `FILE:LINE: key.path`.
     """
 
     value: int | None = None
     class_name: str | None = None
-    path: tuple[str | int, ...] = ()
+    place: str = ""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -204,8 +204,7 @@ class SteeringRules(msgspec.Struct, frozen=True):
 class Policy(msgspec.Struct, frozen=True):
     """All that a user decides about what may be disturbed.
 
-    `source` names the file for reports; `digest` differs between policies; `threshold_place` is
-    where a PriorityClass is named, as `FILE:LINE: key.path`. `node_selector` scopes
+    `source` names the file for reports; `digest` differs between policies. `node_selector` scopes
     the nodes that are looked at; `destination_selector` further narrows where pods may go.
     With `min_underloaded_nodes` above 0, nothing is evicted unless more nodes are underloaded.
     A node is relieved once its load has lasted for `sustained_seconds` (0: at once). With
@@ -236,7 +235,6 @@ class Policy(msgspec.Struct, frozen=True):
     only_pools: bool = False
     max_landing_risk: float = EXTENDED.max_landing_risk
     scheduler: SchedulerRules = SchedulerRules()
-    threshold_place: str = ""
     maintenance_windows: tuple[ActingWindow, ...] = ()
     blackout_windows: tuple[ActingWindow, ...] = ()
     follow_up: FollowUpRules = FollowUpRules()

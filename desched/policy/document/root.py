@@ -108,7 +108,8 @@ class UpstreamPluginConfig(Section):
 
 def _config_section(value: Any) -> str:
     name = value.get("name") if isinstance(value, dict) else None
-    return f"{name}Config" if name in {LOAD_AWARE, DEFAULT_EVICTOR} else "UpstreamPluginConfig"
+    known = (LOAD_AWARE, DEFAULT_EVICTOR)  # no set: a mapping may be in place of the name
+    return f"{name}Config" if name in known else UpstreamPluginConfig.__name__
 
 
 PluginConfig = Annotated[

@@ -27,26 +27,6 @@ class Problem(msgspec.Struct, frozen=True):
     text: str
 
 
-class Notes(msgspec.Struct, frozen=True):
-    """Collects what is wrong and what is worth knowing while the policy at `path` is resolved."""
-
-    path: KeyPath = ()
-    problems: list[Problem] = []
-    warnings: list[Problem] = []
-
-    def below(self, *keys: str | int) -> "Notes":
-        """The same notes, for what is at these keys below the path."""
-        return Notes((*self.path, *keys), self.problems, self.warnings)
-
-    def refuse(self, text: str, *keys: str | int) -> None:
-        """Note a problem at these keys; the policy is refused when all have been collected."""
-        self.problems.append(Problem((*self.path, *keys), text))
-
-    def warn(self, text: str, *keys: str | int) -> None:
-        """Note something that the policy's author may not expect."""
-        self.warnings.append(Problem((*self.path, *keys), text))
-
-
 def key_path(path: KeyPath) -> str:
     """A path as people write it: `profiles[0].pluginConfig[1].args.duration`."""
     text = ""
@@ -86,6 +66,31 @@ class Locator(msgspec.Struct, frozen=True):
         more = len(lines) - MOST_SHOWN
         rest = (f"… and {more} more problems.",) if more > 0 else ()
         return ConfigurationError("\n".join((*lines[:MOST_SHOWN], *rest)))
+
+
+class Notes(msgspec.Struct, frozen=True):
+    """Collects what is wrong and what is worth knowing while the policy at `path` is resolved."""
+
+    locator: Locator
+    path: KeyPath = ()
+    problems: list[Problem] = []
+    warnings: list[Problem] = []
+
+    def below(self, *keys: str | int) -> "Notes":
+        """The same notes, for what is at these keys below the path."""
+        return msgspec.structs.replace(self, path=(*self.path, *keys))
+
+    def refuse(self, text: str, *keys: str | int) -> None:
+        """Note a problem at these keys; the policy is refused when all have been collected."""
+        self.problems.append(Problem((*self.path, *keys), text))
+
+    def warn(self, text: str, *keys: str | int) -> None:
+        """Note something that the policy's author may not expect."""
+        self.warnings.append(Problem((*self.path, *keys), text))
+
+    def place(self, *keys: str | int) -> str:
+        """The place of a key, as `FILE:LINE: key.path`."""
+        return self.locator.place((*self.path, *keys))
 
 
 def schema_problems(error: ValidationError, value: object) -> tuple[Problem, ...]:

@@ -20,7 +20,7 @@ def resolve_threshold(policy: Policy, priority_classes: Mapping[str, int]) -> in
         return threshold.value
     name = threshold.class_name
     value = priority_classes.get(name)
-    where = policy.threshold_place or f"{policy.source}: priorityThreshold.name"
+    where = threshold.place or f"{policy.source}: priorityThreshold.name"
     if value is None:
         raise ConfigurationError(
             f"{where}: there is no PriorityClass {quoted(name)} in the cluster, so it is not known "

@@ -146,7 +146,7 @@ def _priority_threshold(profile: ChosenProfile) -> PriorityThreshold:
         if given.value is not None and given.name:
             at.refuse(f'has a value ({given.value}) and a name ("{given.name}"); give one of them.')
         elif given.name:
-            found.append(PriorityThreshold(None, given.name, (*at.path, "name")))
+            found.append(PriorityThreshold(class_name=given.name, place=at.place("name")))
         elif given.value is not None:
             found.append(PriorityThreshold(given.value))
     named = [threshold for threshold in found if threshold.class_name]

@@ -384,6 +384,10 @@ PROFILE_CASES = {
             "LoadAware and of the args of DefaultEvictor."
         ),
     ),
+    "a list in place of a plugin's name": (
+        profile(pluginConfig=[{"name": []}]),
+        "profiles[0].pluginConfig[0].name: found an empty list, which is no plugin",
+    ),
     "a setting in the policy": (
         {**PUBLISHED, "dryRun": True},
         "dryRun: is a setting, not part of the policy; start desched with --dry-run.",

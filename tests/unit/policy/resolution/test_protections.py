@@ -94,7 +94,7 @@ def test_the_lower_priority_threshold_holds(load_aware, evictor, threshold):
     found = protections(
         load_aware={"priorityThreshold": load_aware}, evictor={"priorityThreshold": evictor}
     )
-    assert msgspec.structs.replace(found.priority_threshold, path=()) == threshold
+    assert msgspec.structs.replace(found.priority_threshold, place="") == threshold
 
 
 def test_evicting_system_critical_pods_leaves_the_priority_threshold_alone():
