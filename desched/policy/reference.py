@@ -62,10 +62,11 @@ has there. It changes these defaults; a key that the policy sets keeps its value
 {table}
 
 It changes nothing else. These stay in particular: trust in data and `cluster_saturated`; pods that
-never move, such as those of DaemonSets; fit; PodDisruptionBudgets, or replicas without them; system
-namespaces; volumes that are bound to a node; the pace of acting (`inFlight`, `perMinute`,
-`deadline`) and `followUp`. Other deschedulers evict only while some node is below all of
-`thresholds`; desched does so only with `numberOfNodes`. Such a policy loads with a warning.
+never move, such as those of DaemonSets; fit; PodDisruptionBudgets, and the number of Ready replicas
+for workloads without one; system namespaces; volumes that are bound to a node; the pace of acting
+(`inFlight`, `perMinute`, `deadline`) and `followUp`. Other deschedulers evict only while some node
+is below all of `thresholds`; desched does so only with `numberOfNodes`. Such a policy loads with a
+warning.
 """
 
 

@@ -143,7 +143,7 @@ class LoadAwareArgs(PluginArgs):
     max_landing_risk: Annotated[float, Field(ge=0, le=1)] | None = optional(
         EXTENDED.max_landing_risk, example=0.3
     )
-    """The highest bearable probability, from 0 to 1, that a pod's replacement lands badly: on the
+    """The highest accepted probability, from 0 to 1, that a pod's replacement lands badly: on the
     same node, on one that it would overload, or on one whose load is not known. Above it the pod
     stays."""
     scheduler: SchedulerSection | None = optional(example={"strategy": "MostAllocated"})
