@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
-from benchmarks.hot_clusters import CAPACITY, RESOURCES, Instance
+from benchmarks.overloaded_clusters import CAPACITY, RESOURCES, Instance
 from desched.planning.placement.destinations import Destination
 from desched.planning.selection.excess import Candidate, Excess
 from desched.planning.selection.one_node import LEAST_RELIEF_SHARE, Move, OverloadedNode, Trial

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import scipy
 
-from benchmarks.hot_clusters import SMALL, UNLIMITED, Floats, Instance, Shape, instance
 from benchmarks.optimum import Optimum, may_go, optimum, replayed
+from benchmarks.overloaded_clusters import SMALL, UNLIMITED, Floats, Instance, Shape, instance
 from benchmarks.trace import DEFAULT, read_trace
 from desched import __version__
 from desched.model.plan import Finding

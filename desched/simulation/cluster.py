@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -22,13 +22,11 @@ from desched.model.snapshot import FreshLook
 from desched.simulation.budgets import BudgetStatus, SimulatedBudget
 from desched.simulation.clock import VirtualClock
 from desched.simulation.history import IDLE, LoadHistory, Usage, UsageSeries
-from desched.simulation.scheduler import choose_node
+from desched.simulation.scheduler.choice import choose_node
+from desched.simulation.scheduler.view import ClusterView
 from desched.simulation.template import PodTemplate, ReplicaSet
 
 GIB = 1024**3
-
-Scheduler = Callable[[Pod, ClusterState], str | None]
-"""Tells the node that a pending pod is bound to, None if it fits nowhere for now."""
 
 
 class SimulatedCluster:
@@ -45,10 +43,8 @@ class SimulatedCluster:
         *,
         grace_seconds: float = 30.0,
         startup_seconds: float = 5.0,
-        scheduler: Scheduler = choose_node,
     ) -> None:
         self.clock = clock
-        self._scheduler = scheduler
         self.history = LoadHistory()
         self.outage: ObservationError | None = None
         self._grace_seconds = grace_seconds
@@ -121,6 +117,10 @@ class SimulatedCluster:
         """The pod of this namespace and name, None if there is none."""
         return self._pods.get((ref.namespace, ref.name))
 
+    def newest_pod(self) -> Pod:
+        """The pod that was created last."""
+        return next(reversed(self._pods.values()))
+
     def budgets_of(self, pod: Pod) -> list[SimulatedBudget]:
         """The budgets that an eviction of the pod is charged to."""
         return [budget for budget in self._budgets.values() if budget.covers(pod)]
@@ -159,12 +159,12 @@ class SimulatedCluster:
             taints=taints,
         )
         self.history.begin(f"host of {name}", name, host_usage, self.clock.monotonic())
-        self._reconcile()
+        self._schedule()
 
     def change_node(self, name: str, **changes: object) -> None:
         """A node's fields change: `unschedulable=True` cordons it."""
         self._nodes[name] = replace(self._nodes[name], **changes)
-        self._reconcile()
+        self._schedule()
 
     def add_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """A namespace."""
@@ -201,12 +201,13 @@ class SimulatedCluster:
         self._replica_sets[owner.uid] = ReplicaSet(owner, workload, template)
         for node in nodes:
             self._create_pod(namespace, self._new_name(name), template, owner, node)
-        self._reconcile()
+        self._scale(owner)
+        self._schedule()
 
     def add_pod(self, namespace: str, name: str, template: PodTemplate, node: str = "") -> None:
         """A bare pod, bound to `node` if that is given."""
         self._create_pod(namespace, name, template.scored(), None, node)
-        self._reconcile()
+        self._schedule()
 
     def delete_pod(self, namespace: str, name: str) -> None:
         """A pod begins to terminate."""
@@ -214,22 +215,26 @@ class SimulatedCluster:
         if not pod.deleting:
             self._pods[namespace, name] = replace(pod, deleting=True)
             self.clock.call_later(self._grace_seconds, lambda: self._remove(pod.ref))
-        self._reconcile()
+        if pod.owner is not None:
+            self._scale(pod.owner)
+        self._schedule()
 
     # --- what controllers, kubelets and the scheduler do --------------------------------------
 
-    def _reconcile(self) -> None:
-        present = Counter(p.owner.uid for p in self._pods.values() if p.owner and not p.deleting)
-        for replica_set in self._replica_sets.values():
-            workload = replica_set.workload
-            for _ in range(workload.desired_replicas - present[replica_set.owner.uid]):
-                name = self._new_name(workload.name)
-                self._create_pod(
-                    workload.namespace, name, replica_set.template, replica_set.owner, ""
-                )
+    def _scale(self, owner: Owner) -> None:
+        """Create the pods that a ReplicaSet lacks."""
+        replica_set = self._replica_sets[owner.uid]
+        workload = replica_set.workload
+        pods = (pod.owner for pod in self._pods.values() if pod.owner and not pod.deleting)
+        present = sum(other.uid == owner.uid for other in pods)
+        for _ in range(workload.desired_replicas - present):
+            name = self._new_name(workload.name)
+            self._create_pod(workload.namespace, name, replica_set.template, owner, "")
+
+    def _schedule(self) -> None:
         pending = [pod for pod in self._pods.values() if not pod.node and not pod.deleting]
         for pod in sorted(pending, key=lambda pod: (-pod.priority, pod.created_at, pod.name)):
-            node = self._scheduler(pod, self._state())
+            node = choose_node(pod, ClusterView(self._state()))
             if node is not None:
                 self._bind(pod, node)
 
@@ -284,7 +289,7 @@ class SimulatedCluster:
     def _remove(self, ref: PodRef) -> None:
         del self._pods[ref.namespace, ref.name]
         self.history.end(ref.uid, self.clock.monotonic())
-        self._reconcile()
+        self._schedule()
 
     def _new_uid(self, kind: str) -> str:
         return f"{kind}-{next(self._numbers)}"

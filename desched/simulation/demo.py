@@ -7,14 +7,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from desched.cycle import CycleInfo, run_cycle
 from desched.model.cluster import Pod, PodRef
 from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure
-from desched.model.report import CycleReport, EvictionVerdict, Mode
+from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Resource
-from desched.model.state import State
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
+from desched.simulation.closed_loop import Descheduler
 from desched.simulation.scenarios import guarded_scenario
 from desched.simulation.world import Simulation
 
@@ -36,15 +35,14 @@ def run_demo(console: Console, print_report: ReportPrinter) -> int:
     simulated. `print_report` shows the report of each cycle that acts.
     """
     simulation, policy = guarded_scenario(), demo_policy()
-    world, state = simulation.world(acting=True), State()
+    world, desched = simulation.world(acting=True), Descheduler(policy, TARGET)
     console.print(Text(f"A {TARGET}, policy {POLICY_FILE}, in virtual time.\n"))
     moved = quiet = number = 0
     verdicts: tuple[NodeVerdict, ...] = ()
     while quiet < QUIET_CYCLES and number < MOST_CYCLES:
         number += 1
-        info = CycleInfo(number, Mode.EVICT, TARGET)
         pods_before = world.cluster.read_cluster().pods
-        report, state = run_cycle(world, policy, state, info)
+        report = desched.cycle(world)
         verdicts = report.plan.nodes
         if number == 1:
             _print_load("Before", verdicts, console)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from desched.errors import ObservationError
-from desched.model.cluster import ClusterState, Node, Pod
+from desched.model.cluster import ClusterState, Node
 from desched.model.load import (
     ClusterLoad,
     Level,
@@ -55,14 +55,9 @@ class SimulatedLoad:
             node.name: {r.resource: self._node(node, r.resource, r.windows_seconds) for r in rules}
             for node in cluster.nodes
         }
-        pods = {
-            (pod.namespace, pod.name): self._pod(pod, policy)
-            for pod in cluster.pods
-            if pod.node and pod.node not in self._silent_since
-        }
         return ClusterLoad(
             nodes=nodes,
-            pods=pods,
+            pods=self._pods(cluster, policy),
             problems=self.problems,
             history=self._history(cluster, rules, policy.sustained_seconds),
             destination_ratios=self._destination_ratios(cluster, rules),
@@ -122,7 +117,7 @@ class SimulatedLoad:
         )
 
     def _ratio(self, node: Node, resource: Resource, begin: float, end: float) -> float:
-        usage = self._cluster.history.node_mean(node.name, begin, end)
+        usage = self._cluster.history.node_means(begin, end)[node.name]
         return min(1.0, _amount(usage, resource) / _size(node, resource))
 
     def _node(
@@ -148,22 +143,29 @@ class SimulatedLoad:
         )
         return Measured(levels, age_seconds=now - newest)
 
-    def _pod(self, pod: Pod, policy: Policy) -> PodUsage:
+    def _pods(self, cluster: ClusterState, policy: Policy) -> dict[tuple[str, str], PodUsage]:
         history, now = self._cluster.history, self._cluster.clock.monotonic()
-        began = history.began(pod.uid)
-        if began is None or began == now:
-            return PodUsage()
-        # A rate knows nothing of the time before the pod; a mean of samples leaves it out.
-        return PodUsage(
-            cpu_millicores=tuple(
-                history.user_mean(pod.uid, now - window, now).cpu_millicores
-                for window in policy.windows(Resource.CPU)
-            ),
-            memory_bytes=tuple(
-                history.user_mean(pod.uid, max(began, now - window), now).memory_bytes
-                for window in policy.windows(Resource.MEMORY)
-            ),
+        cpu, memory = (
+            [(window, history.user_means(now - window, now)) for window in policy.windows(resource)]
+            for resource in MEASURED
         )
+        found = {}
+        for pod in cluster.pods:
+            if not pod.node or pod.node in self._silent_since:
+                continue
+            began = history.began(pod.uid)
+            usage = PodUsage()
+            if began is not None and began < now:
+                # A rate counts the time before the pod as no usage; a mean of samples omits it.
+                usage = PodUsage(
+                    tuple(means[pod.uid].cpu_millicores for _, means in cpu),
+                    tuple(
+                        means[pod.uid].memory_bytes * max(1.0, window / (now - began))
+                        for window, means in memory
+                    ),
+                )
+            found[pod.namespace, pod.name] = usage
+        return found
 
 
 def _amount(usage: Usage, resource: Resource) -> float:

@@ -4,10 +4,9 @@ from dataclasses import dataclass, field
 
 from desched.ports import World
 from desched.simulation.clock import VirtualClock
-from desched.simulation.cluster import Scheduler, SimulatedCluster
+from desched.simulation.cluster import SimulatedCluster
 from desched.simulation.eviction import SimulatedEvictor
 from desched.simulation.load import SimulatedLoad
-from desched.simulation.scheduler import choose_node
 from desched.simulation.steering import SimulatedSteerer
 
 
@@ -16,10 +15,9 @@ class Simulation:
     """A simulated cluster with its measurements and its Eviction API, in one virtual time."""
 
     clock: VirtualClock = field(default_factory=VirtualClock)
-    scheduler: Scheduler = choose_node
 
     def __post_init__(self) -> None:
-        self.cluster = SimulatedCluster(self.clock, scheduler=self.scheduler)
+        self.cluster = SimulatedCluster(self.clock)
         self.load = SimulatedLoad(self.cluster)
         self.evictor = SimulatedEvictor(self.cluster)
         self.steerer = SimulatedSteerer(self.cluster)

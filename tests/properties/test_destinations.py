@@ -16,7 +16,8 @@ from desched.model.plan import Plan
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
-from desched.simulation.scheduler_filters import feasible_nodes
+from desched.simulation.scheduler.choice import score_nodes
+from desched.simulation.scheduler.view import ClusterView
 from tests.builders import amounts, load, node, planned, pod, policy, snapshot, workload
 from tests.properties.test_feasibility import APPS, HOST, constraints, terms
 
@@ -84,7 +85,7 @@ def in_turn(seen: Snapshot, plan: Plan) -> Iterator[tuple[str, set[str]]]:
     for eviction in plan.evictions:
         new = msgspec.structs.replace(pods.pop(eviction.pod.uid), node="", uid="")
         others = msgspec.structs.replace(seen.cluster, pods=tuple(pods.values()))
-        yield eviction.expected_node, {found.name for found in feasible_nodes(new, others)}
+        yield eviction.expected_node, set(score_nodes(new, ClusterView(others)))
         landed = msgspec.structs.replace(new, node=eviction.expected_node)
         pods[f"new {eviction.pod.uid}"] = landed
 

@@ -1,139 +1,174 @@
-"""A short form of `benchmarks.closed_loop`, on a made-up morning instead of the trace."""
+"""A made-up morning: pods with a steady load, too many of them on one node."""
 
-from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
-import pytest
-from msgspec.structs import replace as replaced
+from msgspec.structs import replace
 
-from benchmarks.closed_loop import (
-    DESCHED,
-    DESCHED_STEERING,
-    NOBODY,
-    default_policy,
-    quiet_day,
-    run_day,
-)
-from benchmarks.day import MINUTES, Day, Floats, Regime, Workload, a_day
-from benchmarks.placement import Placement
-from benchmarks.trace import SAMPLES, SECONDS_PER_SAMPLE
-from desched.model.cluster import STEERING_TAINT, Effect, Taint
+from desched.model.cluster import SchedulingClass
+from desched.model.plan import NodeClass
+from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Amounts
-from desched.simulation.scheduler import choose_node
+from desched.policy.policy import Policy, Steering, SteeringRules
+from desched.ports import World
+from desched.simulation.closed_loop import (
+    INTERVAL_SECONDS,
+    Day,
+    Deployment,
+    Descheduler,
+    LoopResult,
+    Move,
+    run,
+)
+from desched.simulation.demo import demo_policy
+from desched.simulation.history import Usage, UsageSeries
+from desched.simulation.template import PodTemplate
 
-NODES = 8
-PODS = NODES * 16
-HOT_CYCLES = 14
-MOVED_TO_THE_HOT_NODE = 7
-OTHER_TAINT = Taint("batch", Effect.PREFER_NO_SCHEDULE)
-SOFT_TAINTS = {"n001": (STEERING_TAINT,), "n004": (OTHER_TAINT, STEERING_TAINT)}
+NODE = Amounts(cpu_millicores=32_000, memory_bytes=128 * 2**30)
+NODES = tuple(f"n{i:03}" for i in range(8))
+SHARE = 0.0375
+"""What a pod uses of a node: 16 pods use 60 % of it, 23 pods 86 %."""
+CYCLES = 14
+MINUTES = (CYCLES + 1) * 5
+EVEN, HEAVY, LIGHT = (Amounts(cpu, 2**30, pods=1) for cpu in (500, 1_500, 10))
 
 
-def flat(seed: int) -> Floats:
-    """Machines with a steady load, each of its own level."""
-    levels = np.random.default_rng(seed).uniform(0.05, 0.35, size=(PODS, 1, 2))
-    return np.broadcast_to(levels, (PODS, SAMPLES, 2)).copy()
+def policy(**changes: object) -> Policy:
+    return replace(demo_policy(), **changes)
 
 
-def a_morning(moved: int = MOVED_TO_THE_HOT_NODE) -> Day:
-    """Each pod takes 3.75 % of a node; n000 has 23 of them, n001 only 9, unless told otherwise."""
-    even = np.full((PODS, SAMPLES, 2), 0.2)
-    day = a_day(even, 3, Regime.LOW, nodes=NODES)
-    places = [name for name in (f"n{i:03}" for i in range(NODES)) for _ in range(16)]
-    for i in range(16, 16 + moved):
-        places[i] = "n000"
-    chance = np.random.default_rng(3)
-    chance.shuffle(places)
-    dealt = iter(places)
-    requests = Amounts(500, 2**30, pods=1)
-    workloads = tuple(
-        replace(w, requests=requests, nodes=tuple(next(dealt) for _ in w.usage))
-        for w in day.workloads
+STEERING = policy(steering=SteeringRules(Steering.WHEN_NEEDED))
+
+
+def deployment(name: str, requests: Amounts, *nodes: str) -> Deployment:
+    """A pod on each of the nodes."""
+    usage = Usage(NODE.cpu_millicores * SHARE, NODE.memory_bytes * SHARE)
+    template = PodTemplate(
+        scheduling=SchedulingClass(requests),
+        usage_by_replica=tuple(UsageSeries(INTERVAL_SECONDS, [usage]) for _ in nodes),
+        labels={"app": name},
     )
-    return replace(day, workloads=workloads)
+    return Deployment(name, template, nodes, "shop")  # the policy excludes default
+
+
+def a_day(deployments: list[Deployment]) -> Day:
+    return Day(dict.fromkeys(NODES, NODE), tuple(deployments))
+
+
+def a_morning(on_n000: int = 23) -> Day:
+    """In workloads of eight; what n000 has above 16 pods is missing on n001."""
+    others = [name for name in NODES[2:] for _ in range(16)]
+    places = ["n000"] * on_n000 + ["n001"] * (32 - on_n000) + others
+    dealt = np.random.default_rng(3).permutation(places).tolist()
+    return a_day([deployment(f"w{i:02}", EVEN, *dealt[8 * i : 8 * i + 8]) for i in range(16)])
 
 
 def a_trap() -> Day:
-    """The same, with pods in pairs; those on n000 request hardly anything, so it looks empty."""
-    day = a_morning()
-    others = [f"n{i:03}" for i in range(2, NODES)]
-    light = [("n000", others[i % len(others)]) for i in range(16 + MOVED_TO_THE_HOT_NODE)]
-    full = ["n001"] * (16 - MOVED_TO_THE_HOT_NODE) + others * 16
-    for _, name in light:
+    """Pods in pairs; those on n000 request hardly anything, so that it looks empty."""
+    others = [NODES[2 + i % 6] for i in range(23)]
+    full = ["n001"] * 9 + list(NODES[2:]) * 16
+    for name in others:
         full.remove(name)
+    light = [deployment(f"a{i:02}", LIGHT, "n000", name) for i, name in enumerate(others)]
     half = len(full) // 2
-    heavy = list(zip(full[:half], full[half:], strict=True))
-    usage = iter([series for workload in day.workloads for series in workload.usage])
-    requests = {True: Amounts(10, 2**20, pods=1), False: Amounts(1_500, 2**30, pods=1)}
-    workloads = tuple(
-        Workload(f"pair{i:02}", requests[nodes in light], (next(usage), next(usage)), nodes)
-        for i, nodes in enumerate([*light, *heavy])
-    )
-    return replace(day, workloads=workloads)
+    pairs = zip(full[:half], full[half:], strict=True)
+    return a_day(light + [deployment(f"b{i:02}", HEAVY, *pair) for i, pair in enumerate(pairs)])
 
 
-def test_a_day_on_which_nothing_is_above_its_target_sees_no_eviction() -> None:
-    quiet = quiet_day(flat(3), 3, Regime.LOW, NODES)
-    outcome = run_day(quiet, DESCHED, default_policy(), cycles=HOT_CYCLES)
-    assert outcome.evictions == []
-    assert outcome.load.max() > 0.7
+def desched(day: Day, by: Policy) -> tuple[LoopResult, list[CycleReport]]:
+    reports: list[CycleReport] = []
+    itself = Descheduler(by, "test")
+    return run(day.begin(), lambda world: reports.append(itself.cycle(world)), by, CYCLES), reports
 
 
-def test_a_hot_hour_ends_with_less_overload_and_no_pod_is_evicted_twice() -> None:
-    day = a_morning()
-    without = run_day(day, NOBODY, default_policy(), cycles=HOT_CYCLES)
-    outcome = run_day(day, DESCHED, default_policy(), cycles=HOT_CYCLES)
-    assert without.overload_minutes == MINUTES
-    assert outcome.overload_minutes < 60
-    assert 0 < len(outcome.evictions) <= 4
-    assert (outcome.came_back, outcome.pod_repeats) == (0, 0)
-    assert outcome.tally.results.total() == len(outcome.evictions)
-    assert outcome.tally.stays["evicted from"] > 0
+def nobody(day: Day, cycles: int = CYCLES) -> LoopResult:
+    return run(day.begin(), lambda _: None, policy(), cycles)
+
+
+def test_load_is_what_pods_use_where_they_are() -> None:
+    result = nobody(a_morning())
+    assert result.load.shape == (len(NODES), MINUTES, 2)
+    assert np.allclose(result.load[:, :, 0].T, np.array([23, 9, *[16] * 6]) * SHARE)
+    assert (result.overload_minutes, result.moves) == (MINUTES, [])
+
+
+def test_a_morning_on_which_nothing_is_above_its_target_sees_no_eviction() -> None:
+    result, _ = desched(a_morning(on_n000=21), policy())
+    assert result.moves == []
+    assert 0.7 < result.load.max() < result.targets.min()
+
+
+def test_an_overloaded_hour_ends_with_less_overload_and_no_pod_is_evicted_twice() -> None:
+    result, reports = desched(a_morning(), policy())
+    assert result.overload_minutes < 60
+    assert 0 < len(result.moves) <= 4
+    assert (result.came_back, result.pod_repeats, result.pending_minutes) == (0, 0, 0)
+    accepted = [o for r in reports for o in r.outcomes if o.verdict is EvictionVerdict.EVICTED]
+    assert [outcome.pod.uid for outcome in accepted] == [move.pod for move in result.moves]
+    assert not [v for v in reports[-1].plan.nodes if v.node_class is NodeClass.OVERLOADED]
 
 
 def test_cycles_begin_on_their_ticks_although_acting_takes_time() -> None:
-    policy = default_policy()
-    slow = replaced(policy, limits=replaced(policy.limits, per_minute=1))
-    outcome = run_day(a_morning(moved=9), DESCHED, slow, cycles=HOT_CYCLES)
-    first, second, third, *_ = (evicted.at for evicted in outcome.evictions)
-    assert (first % SECONDS_PER_SAMPLE, second - first) == (0, 60)
-    assert third % SECONDS_PER_SAMPLE == 0
-    assert outcome.tally.acting_seconds == 60
+    slow = policy(limits=replace(policy().limits, per_minute=1))
+    result, reports = desched(a_morning(on_n000=25), slow)
+    first, second, third, *_ = (move.at for move in result.moves)
+    assert (first % INTERVAL_SECONDS, second - first) == (0, 60)
+    assert third % INTERVAL_SECONDS == 0
+    assert max(report.duration_seconds for report in reports) == 60
 
 
 def test_soft_taints_let_pods_leave_a_node_that_the_scheduler_likes_best() -> None:
+    without, _ = desched(a_trap(), policy())
+    result, reports = desched(a_trap(), STEERING)
+    assert without.moves == []
+    assert result.overload_minutes < 60
+    assert 0 < len(result.moves) <= 4
+    assert (result.came_back, result.pod_repeats) == (0, 0)
+    assert any(report.taints for report in reports)
+
+
+def test_what_is_evicted_without_a_forecast_may_come_back() -> None:
     day = a_trap()
-    without = run_day(day, DESCHED, default_policy(), cycles=HOT_CYCLES)
-    outcome = run_day(day, DESCHED_STEERING, default_policy(), cycles=HOT_CYCLES)
-    assert (without.evictions, without.tally.taints) == ([], 0)
-    assert outcome.overload_minutes < 60
-    assert 0 < len(outcome.evictions) <= 4
-    assert (outcome.came_back, outcome.pod_repeats) == (0, 0)
-    assert 0 < outcome.tally.most_tainted <= outcome.tally.taints
+
+    def evict_one(world: World) -> None:
+        assert world.evictor is not None
+        pods = world.cluster.read_cluster().pods_by_node["n000"]
+        world.evictor.evict(next(pod.ref for pod in reversed(pods) if not pod.deleting), "test")
+
+    result = run(day.begin(), evict_one, policy(), CYCLES)
+    assert result.came_back == len(result.moves) == CYCLES
+    assert result.landed_overloaded == 0  # it was before
+    assert result.pod_repeats == result.workload_repeats == CYCLES - 1
+    assert all(new.pod == old.replacement for old, new in pairwise(result.moves))
 
 
-@pytest.mark.parametrize("regime", list(Regime))
-def test_the_fast_placement_is_that_of_the_simulated_scheduler(regime: Regime) -> None:
-    day = a_day(flat(5), 5, regime, nodes=NODES)
-    simulation = day.begin()
-    for name, taints in SOFT_TAINTS.items():
-        simulation.cluster.change_node(name, taints=taints)
-    for pod in simulation.cluster.read_cluster().pods[:12]:
-        simulation.cluster.delete_pod(pod.namespace, pod.name)
-    state = simulation.cluster.read_cluster()
-    placement = Placement(state)
-    for pod in state.pods[::5]:
-        others = tuple(replaced(p, deleting=True) if p.uid == pod.uid else p for p in state.pods)
-        leaving = replaced(state, pods=others)
-        assert placement.of(pod) == choose_node(replaced(pod, node="", uid="new"), leaving)
+def moves(*found: Move) -> LoopResult:
+    return LoopResult(np.zeros((1, 1, 2)), np.ones(2), found, seconds=600.0)
+
+
+def test_a_repeat_is_less_than_an_hour_after_the_eviction_before() -> None:
+    first = Move(0.0, "w", "a", "n1", "b")
+    assert moves(first, Move(3599.0, "w", "b", "n1", "c")).pod_repeats == 1
+    assert moves(first, Move(3600.0, "w", "b", "n1", "c")).pod_repeats == 0
+    other = Move(60.0, "w", "x", "n1", "y")
+    assert (moves(first, other).pod_repeats, moves(first, other).workload_repeats) == (0, 1)
+
+
+def test_a_replacement_without_a_node_waits_until_the_end() -> None:
+    landed = Move(60.0, "w", "a", "n1", "b", landed_at=120.0, landed_on="n2", overloaded=True)
+    result = moves(landed, Move(300.0, "w", "c", "n1", "d"))
+    assert (result.pending_minutes, result.landed_overloaded, result.came_back) == (6, 1, 0)
 
 
 def test_a_replacement_takes_over_the_load_of_the_pod_that_it_replaces() -> None:
-    simulation = a_morning().begin()
-    cluster = simulation.cluster
+    cluster = a_morning().begin().cluster
     evicted = cluster.read_cluster().pods[5]
-    before = next(cluster.history.stays_of(evicted.uid)).usage
+    before = cluster.history.stays_of(evicted.uid)[0].usage
     cluster.delete_pod(evicted.namespace, evicted.name)
-    replacement = cluster.read_cluster().pods[-1]
-    assert replacement.owner == evicted.owner
-    assert next(cluster.history.stays_of(replacement.uid)).usage is before
+    assert cluster.newest_pod().owner == evicted.owner
+    assert cluster.history.stays_of(cluster.newest_pod().uid)[0].usage is before
+
+
+def test_every_run_of_a_day_begins_alike() -> None:
+    day = a_morning()
+    assert np.array_equal(nobody(day).load, nobody(day).load)

@@ -26,7 +26,8 @@ from desched.model.cluster import (
 )
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from desched.simulation.scheduler import choose_node, score_nodes
+from desched.simulation.scheduler.choice import choose_node, score_nodes
+from desched.simulation.scheduler.view import ClusterView
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 GIB = 1024**3
@@ -60,11 +61,11 @@ def pod(name: str = "new", on: str = "", **fields: Any) -> Pod:
     return Pod(namespace="n", name=name, uid=name, created_at=BEGIN, node=on, **fields)
 
 
-def cluster(*nodes: Node, pods: tuple[Pod, ...] = (), **fields: Any) -> ClusterState:
-    return ClusterState(nodes=nodes, pods=pods, **fields)
+def cluster(*nodes: Node, pods: tuple[Pod, ...] = (), **fields: Any) -> ClusterView:
+    return ClusterView(ClusterState(nodes=nodes, pods=pods, **fields))
 
 
-def fits(candidate: Pod, place: Node, state: ClusterState) -> bool:
+def fits(candidate: Pod, place: Node, state: ClusterView) -> bool:
     return place.name in score_nodes(candidate, state)
 
 
@@ -122,6 +123,28 @@ def test_soft_taints_are_weighed_against_the_node_with_most() -> None:
     scores = score_nodes(pod(), state)
     assert scores["a"] - scores["b"] == 3 * 50
     assert scores["a"] - scores["c"] == 3 * 100
+
+
+def test_a_node_to_avoid_counts_as_one_with_a_soft_taint() -> None:
+    soft = Taint("x", Effect.PREFER_NO_SCHEDULE)
+    tainted = cluster(node("a", taints=(soft,)), node("b"), node("c"))
+    plain = cluster(node("a"), node("b"), node("c"))
+    assert score_nodes(pod(), plain, avoided={"a"}) == score_nodes(pod(), tainted)
+    assert choose_node(pod(), plain, avoided={"a"}) == "b"
+    assert score_nodes(pod(), tainted, avoided={"a", "b"}) == {
+        "a": score_nodes(pod(), plain)["a"] - 3 * 100,
+        "b": score_nodes(pod(), plain)["b"] - 3 * 50,
+        "c": score_nodes(pod(), plain)["c"],
+    }
+
+
+def test_a_bound_pod_is_scored_as_its_replacement_while_it_terminates() -> None:
+    bound, other = (pod(name, on="a", owner=WEB, labels=APP) for name in ("old", "other"))
+    leaving = structs.replace(bound, deleting=True)
+    before = cluster(node("a"), node("b"), pods=(bound, other), controller_selectors=SELECTORS)
+    after = cluster(node("a"), node("b"), pods=(leaving, other), controller_selectors=SELECTORS)
+    assert score_nodes(bound, before) == score_nodes(pod(owner=WEB, labels=APP), after)
+    assert score_nodes(bound, before) != score_nodes(pod(owner=WEB, labels=APP), before)
 
 
 def test_equal_nodes_are_decided_by_name() -> None:

@@ -1,0 +1,71 @@
+"""What desched itself reports of a day: why nodes stayed overloaded, and what its moves came to."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from desched.model.plan import NodeClass, NodeVerdict, Plan
+from desched.model.report import CycleReport, EvictionVerdict, TaintChange
+
+
+@dataclass
+class Tally:
+    """Counts over all cycles of a day.
+
+    `stays` counts what desched did about each node that it measured above a target, in every cycle;
+    `results` counts what follow-up found of its evictions; `acting_seconds` is the longest virtual
+    time of a cycle, which only acting takes. `taints` counts how often a node got the soft taint,
+    `most_tainted` is the most nodes that had it at a time.
+    """
+
+    stays: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
+    acting_seconds: float = 0.0
+    taints: int = 0
+    most_tainted: int = 0
+    _tainted: set[str] = field(default_factory=set)
+
+    def add(self, report: CycleReport) -> None:
+        """Count one cycle."""
+        self._count_stays(report)
+        self.results.update(r.result for r in report.settled if r.result is not None)
+        self.acting_seconds = max(self.acting_seconds, report.duration_seconds)
+        self._count_taints(report.taints)
+
+    def _count_taints(self, changes: Iterable[TaintChange]) -> None:
+        for change in changes:
+            if change.done and change.tainted:
+                self.taints += change.node not in self._tainted
+                self._tainted.add(change.node)
+            elif change.done:
+                self._tainted.discard(change.node)
+            self.most_tainted = max(self.most_tainted, len(self._tainted))
+
+    def _count_stays(self, report: CycleReport) -> None:
+        refused: dict[str, Counter[str]] = {}
+        for refusal in report.plan.refusals:
+            refused.setdefault(refusal.node, Counter())[refusal.reason] += 1
+        for verdict in report.plan.nodes:
+            if any(level > p.target_ratio for p in verdict.pressures for _, level in p.measured):
+                why = _acted_on(verdict.node, report) or _left(verdict, report.plan)
+                self.stays[why or _most_of(refused.get(verdict.node))] += 1
+
+
+def _acted_on(node: str, report: CycleReport) -> str:
+    if any(o.node == node and o.verdict is EvictionVerdict.EVICTED for o in report.outcomes):
+        return "evicted from"
+    if any(eviction.node == node for eviction in report.plan.evictions):
+        return f"planned, but not done ({report.not_acting or 'not confirmed'})"
+    return ""
+
+
+def _left(verdict: NodeVerdict, plan: Plan) -> str:
+    if verdict.node_class is not NodeClass.OVERLOADED:
+        return f"not overloaded in this cycle's eyes ({verdict.reason or 'corrected'})"
+    if plan.hold is not None:
+        return f"cycle held: {plan.hold}"
+    return f"node: {verdict.reason}" if verdict.reason is not None else ""
+
+
+def _most_of(reasons: Counter[str] | None) -> str:
+    return f"pods: mostly {reasons.most_common(1)[0][0]}" if reasons else "no pods"

@@ -1,0 +1,220 @@
+"""Load over hours in virtual time, cycles that act on it, and what became of both.
+
+The same beginning can be run with several policies, or with other ways to choose pods.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desched.cycle import CycleInfo, run_cycle
+from desched.model.cluster import Node, PodRef
+from desched.model.plan import PlannedEviction
+from desched.model.report import CycleReport, EvictionVerdict, Mode
+from desched.model.resources import Amounts
+from desched.model.state import State
+from desched.policy.policy import Policy
+from desched.ports import EvictionAnswer, World
+from desched.simulation.history import Floats, LoadHistory
+from desched.simulation.load import MEASURED
+from desched.simulation.template import PodTemplate
+from desched.simulation.world import Simulation
+
+INTERVAL_SECONDS = 300.0
+REPEAT_SECONDS = 3600.0
+"""A workload or pod that is evicted again within this time is a repeat."""
+LANDED_MINUTES = 3
+"""How long after a landing the load of the node is judged."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A Deployment with a replica for each of its template's series; `nodes` has its first pods."""
+
+    name: str
+    template: PodTemplate
+    nodes: tuple[str, ...] = ()
+    namespace: str = "default"
+
+
+@dataclass(frozen=True)
+class Day:
+    """A cluster at second 0 with the load that its pods will cause; every run begins alike."""
+
+    nodes: Mapping[str, Amounts]
+    deployments: tuple[Deployment, ...]
+
+    def begin(self) -> Simulation:
+        """A new simulation of this day."""
+        simulation = Simulation()
+        for name, size in self.nodes.items():
+            simulation.cluster.add_node(
+                name, cpu_millicores=size.cpu_millicores, memory_bytes=size.memory_bytes
+            )
+        for each in self.deployments:
+            replicas = len(each.template.usage_by_replica)
+            simulation.cluster.add_deployment(
+                each.namespace, each.name, replicas, each.template, nodes=each.nodes
+            )
+        return simulation
+
+
+class Move(NamedTuple):
+    """An accepted eviction and where the replacement landed; `landed_at` is None while it waits.
+
+    Pods and the workload (its ReplicaSet) have their uids. `overloaded` is whether `landed_on` was
+    above a target LANDED_MINUTES after the landing.
+    """
+
+    at: float
+    workload: str
+    pod: str
+    node: str
+    replacement: str
+    landed_at: float | None = None
+    landed_on: str = ""
+    overloaded: bool = False
+
+
+@dataclass(frozen=True)
+class LoopResult:
+    """What a run came to; `load` is node x minute x (CPU, memory) as shares of the capacity."""
+
+    load: Floats
+    targets: Floats
+    moves: Sequence[Move]
+    seconds: float
+
+    @property
+    def overload_minutes(self) -> int:
+        """Node-minutes with CPU or memory above its target."""
+        return int(np.any(self.load > self.targets, axis=2).sum())
+
+    @property
+    def workload_repeats(self) -> int:
+        """Evictions from a workload that had lost a pod less than an hour before."""
+        return _repeats((move.at, move.workload, move.workload) for move in self.moves)
+
+    @property
+    def pod_repeats(self) -> int:
+        """Evictions of the replacement of a pod that was evicted less than an hour before."""
+        return _repeats((move.at, move.pod, move.replacement) for move in self.moves)
+
+    @property
+    def came_back(self) -> int:
+        """Replacements that landed on the node that the pod had left."""
+        return sum(move.landed_on == move.node for move in self.moves)
+
+    @property
+    def landed_overloaded(self) -> int:
+        """Replacements that landed on another node, which became or stayed overloaded."""
+        return sum(move.overloaded and move.landed_on != move.node for move in self.moves)
+
+    @property
+    def pending_minutes(self) -> float:
+        """How long replacements waited for a node, summed."""
+        ends = [self.seconds if m.landed_at is None else m.landed_at for m in self.moves]
+        return (sum(ends) - sum(move.at for move in self.moves)) / 60
+
+
+class Descheduler:
+    """desched itself: real cycles, each with the state that the last one left."""
+
+    def __init__(self, policy: Policy, target: str) -> None:
+        self._policy = policy
+        self._target = target
+        self._state = State()
+        self._cycles = 0
+
+    def cycle(self, world: World) -> CycleReport:
+        """Run the next cycle."""
+        self._cycles += 1
+        info = CycleInfo(self._cycles, Mode.EVICT, self._target)
+        report, self._state = run_cycle(world, self._policy, self._state, info)
+        return report
+
+
+def run(
+    simulation: Simulation,
+    act: Callable[[World], object],
+    policy: Policy,
+    cycles: int,
+    interval_seconds: float = INTERVAL_SECONDS,
+) -> LoopResult:
+    """Let `act` see and change the simulated world in so many cycles, and one more interval pass.
+
+    Overload is judged by the targets of the policy.
+    """
+    evictor = _RecordingEvictor(simulation)
+    world = simulation.world(acting=True)._replace(evictor=evictor)
+    clock = simulation.clock
+    for tick in range(1, cycles + 2):
+        # Acting takes time too; the next cycle begins on its tick all the same.
+        clock.advance(tick * interval_seconds - clock.monotonic())
+        if tick <= cycles:
+            act(world)
+    targets = targets_of(policy)
+    nodes = simulation.cluster.read_cluster().nodes
+    load = _load_by_minute(simulation, nodes)
+    judged: NDArray[np.bool_] = np.any(load > targets, axis=2)
+    overloaded = dict(zip((node.name for node in nodes), judged, strict=True))
+    moves = [_landed(move, simulation.cluster.history, overloaded) for move in evictor.moves]
+    return LoopResult(load, targets, moves, clock.monotonic())
+
+
+def targets_of(policy: Policy) -> Floats:
+    """The targets of CPU and memory as ratios; a resource without one is never overloaded."""
+    ratios = {rule.resource: rule.target_ratio for rule in policy.rules}
+    return np.array([ratios.get(resource, np.inf) for resource in MEASURED])
+
+
+def _load_by_minute(simulation: Simulation, nodes: Sequence[Node]) -> Floats:
+    minutes = int(simulation.clock.monotonic() // 60)
+    used = simulation.cluster.history.by_step([node.name for node in nodes], minutes, 60.0)
+    sizes = [(node.capacity.cpu_millicores, node.capacity.memory_bytes) for node in nodes]
+    load: Floats = used / np.array(sizes, dtype=float)[:, None]
+    return load
+
+
+class _RecordingEvictor:
+    """The Evictor port of a simulation, which records the evictions that are accepted."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self.moves: list[Move] = []
+
+    def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
+        cluster = self._simulation.cluster
+        found = cluster.pod(pod)
+        answer = self._simulation.evictor.evict(pod, reason)
+        if answer.verdict is EvictionVerdict.EVICTED and found and found.owner:
+            now = self._simulation.clock.monotonic()
+            new = cluster.newest_pod().uid  # the ReplicaSet replaces a deleted pod at once
+            self.moves.append(Move(now, found.owner.uid, found.uid, found.node, new))
+        return answer
+
+    def announce(self, eviction: PlannedEviction, note: str) -> None:
+        self._simulation.evictor.announce(eviction, note)
+
+
+def _landed(move: Move, history: LoadHistory, overloaded: Mapping[str, NDArray[np.bool_]]) -> Move:
+    stays = history.stays_of(move.replacement)
+    if not stays:
+        return move
+    stay = stays[0]
+    minutes = overloaded[stay.node]
+    judged = minutes[min(int(stay.began // 60) + LANDED_MINUTES, len(minutes) - 1)]
+    return move._replace(landed_at=stay.began, landed_on=stay.node, overloaded=bool(judged))
+
+
+def _repeats(events: Iterable[tuple[float, str, str]]) -> int:
+    """Count the events whose subject was the object of another less than an hour before."""
+    last: dict[str, float] = {}
+    found = 0
+    for at, subject, affected in events:
+        found += subject in last and at - last[subject] < REPEAT_SECONDS
+        last[affected] = at
+    return found

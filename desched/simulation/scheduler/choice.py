@@ -1,0 +1,98 @@
+"""A scheduler for simulated pods: kube-scheduler's filters and scores, as far as the model goes.
+
+Source: k8s.io/kubernetes/pkg/scheduler at v1.36, default profile. Left out, because small clusters
+do not show them: image locality, preemption, and the sampling of nodes above one hundred. Ties go
+to the node whose name comes first.
+"""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from desched.model.cluster import Effect, Pod
+from desched.simulation.scheduler.affinity import affinity_scores
+from desched.simulation.scheduler.filters import feasible, tolerates, usable
+from desched.simulation.scheduler.spread import spread_scores
+from desched.simulation.scheduler.view import BEST, ClusterView, Integers, Mask
+
+TAINT_WEIGHT = 3
+NODE_AFFINITY_WEIGHT = 2
+SPREAD_WEIGHT = 2
+POD_AFFINITY_WEIGHT = 2
+FIT_WEIGHT = 1
+BALANCE_WEIGHT = 1
+
+
+def choose_node(pod: Pod, view: ClusterView, avoided: Collection[str] = ()) -> str | None:
+    """The node to which a pod is bound, None if it fits nowhere for now.
+
+    A pod that is already bound counts as about to leave: the result is the node of its replacement.
+    `avoided` nodes count as if they had one more soft taint.
+    """
+    scores = score_nodes(pod, view, avoided)
+    return max(scores, key=scores.__getitem__, default=None)
+
+
+def score_nodes(pod: Pod, view: ClusterView, avoided: Collection[str] = ()) -> Mapping[str, int]:
+    """The weighted score of each node where the pod fits, in the order of their names."""
+    usable_nodes = usable(pod, view)
+    fits = feasible(pod, view, usable_nodes)
+    if not fits.any():
+        return {}
+    total = (
+        TAINT_WEIGHT * _taint_scores(pod, fits, view, avoided)
+        + NODE_AFFINITY_WEIGHT * _node_affinity_scores(pod, fits, view)
+        + SPREAD_WEIGHT * spread_scores(pod, fits, view, usable_nodes)
+        + POD_AFFINITY_WEIGHT * affinity_scores(pod, fits, view)
+        + FIT_WEIGHT * _least_allocated(pod, view)
+        + BALANCE_WEIGHT * _balanced_allocation(pod, view)
+    )
+    return {view.nodes[i].name: int(total[i]) for i in np.flatnonzero(fits)}
+
+
+def _taint_scores(pod: Pod, fits: Mask, view: ClusterView, avoided: Collection[str]) -> Integers:
+    """TaintToleration: fewer soft taints that the pod does not tolerate are better."""
+    disliked = np.zeros(len(view.nodes), dtype=np.int64)
+    for node, taint in view.taints:
+        disliked[node] += taint.effect == Effect.PREFER_NO_SCHEDULE and not tolerates(pod, taint)
+    disliked[[view.index[name] for name in avoided]] += 1
+    most = max(1, int(disliked[fits].max()))
+    return BEST - BEST * disliked // most
+
+
+def _node_affinity_scores(pod: Pod, fits: Mask, view: ClusterView) -> Integers:
+    """NodeAffinity: the more weight of preferred terms a node has, the better."""
+    weights = np.zeros(len(view.nodes), dtype=np.int64)
+    for weight, term in pod.scheduling.preferred_node_affinity:
+        weights += weight * np.array([term.matches(node.name, node.labels) for node in view.nodes])
+    most = max(1, int(weights[fits].max()))
+    return BEST * weights // most
+
+
+def _least_allocated(pod: Pod, view: ClusterView) -> Integers:
+    """NodeResourcesFit: the more is left of what pods may request, the better."""
+    own = pod.scheduling
+    after = view.scored + np.array([own.scored_cpu_millicores, own.scored_memory_bytes])
+    size = view.allocatable[:, :2]
+    free: Integers = np.maximum(0, size - after) * BEST // np.maximum(1, size)
+    score: Integers = free.sum(axis=1) // free.shape[1]
+    return score
+
+
+def _balanced_allocation(pod: Pod, view: ClusterView) -> Integers:
+    """NodeResourcesBalancedAllocation, 1.36: how much the pod evens out CPU and memory."""
+    requests = pod.scheduling.requests
+    own = np.array([requests.cpu_millicores, requests.memory_bytes])
+    if not own.any():
+        return np.zeros(len(view.nodes), dtype=np.int64)
+    before, size = view.requested[:, :2], view.allocatable[:, :2]
+    change = _balance(before + own, size) - _balance(before, size)
+    score: Integers = 50 + ((50 + change) / 2).astype(np.int64)
+    return score
+
+
+def _balance(requested: Integers, allocatable: Integers) -> Integers:
+    shares = np.minimum(1.0, requested / np.maximum(1, allocatable))
+    # The standard deviation of two values is half of their distance.
+    balance: Integers = ((1 - np.abs(shares[:, 0] - shares[:, 1]) / 2) * BEST).astype(np.int64)
+    return balance

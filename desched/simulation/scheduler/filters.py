@@ -1,0 +1,93 @@
+"""On which nodes the simulated scheduler may place a pod: kube-scheduler's filters.
+
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins at v1.36. Left out: attach limits,
+volume zones, claims for one pod only, preemption.
+"""
+
+import numpy as np
+
+from desched.model.cluster import Effect, HostPort, Node, Pod, Taint
+from desched.simulation.scheduler.affinity import affinity_mask
+from desched.simulation.scheduler.spread import Usable, spread_mask
+from desched.simulation.scheduler.view import ClusterView, Mask, counted
+
+HARD_EFFECTS = {Effect.NO_SCHEDULE, Effect.NO_EXECUTE}
+
+
+def usable(pod: Pod, view: ClusterView) -> Usable:
+    """The nodes that the pod's node affinity selects, and those whose hard taints it tolerates."""
+    selected = tolerated = view.everywhere
+    if pod.scheduling.node_selector or pod.scheduling.required_node_affinity is not None:
+        selected = view.where(lambda node: _selects(pod, node))
+    for node, taint in view.taints:
+        if taint.effect in HARD_EFFECTS and not tolerates(pod, taint):
+            tolerated = tolerated & (np.arange(len(view.nodes)) != node)
+    return Usable(selected, tolerated)
+
+
+def feasible(pod: Pod, view: ClusterView, usable_nodes: Usable) -> Mask:
+    """The nodes that no filter excludes."""
+    if pod.gated:
+        return ~view.everywhere
+    return (
+        view.ready
+        & usable_nodes.selected
+        & usable_nodes.tolerated
+        & _has_room(pod, view)
+        & _has_ports(pod, view)
+        & _reaches_volumes(pod, view)
+        & spread_mask(pod, view, usable_nodes)
+        & affinity_mask(pod, view)
+    )
+
+
+def tolerates(pod: Pod, taint: Taint) -> bool:
+    """Whether one of the pod's tolerations is for the taint."""
+    return any(toleration.tolerates(taint) for toleration in pod.scheduling.tolerations)
+
+
+def _selects(pod: Pod, node: Node) -> bool:
+    """Whether the pod's node selector and required node affinity allow the node."""
+    if any(node.labels.get(key) != value for key, value in pod.scheduling.node_selector):
+        return False
+    terms = pod.scheduling.required_node_affinity
+    return terms is None or any(term.matches(node.name, node.labels) for term in terms)
+
+
+def _has_room(pod: Pod, view: ClusterView) -> Mask:
+    wanted = np.array(counted(pod.scheduling.requests))
+    enough = (view.requested + wanted <= view.allocatable) | (wanted == 0)
+    fits: Mask = enough.all(axis=1)
+    for name, amount in pod.scheduling.requests.extended:
+        each = [dict(other.scheduling.requests.extended).get(name, 0) for other in view.kinds]
+        room = [dict(node.allocatable.extended).get(name, 0) for node in view.nodes]
+        fits &= (np.array(each, dtype=np.int64) @ view.placed + amount <= room) | (amount == 0)
+    return fits
+
+
+def _has_ports(pod: Pod, view: ClusterView) -> Mask:
+    free = view.everywhere
+    if pod.scheduling.host_ports:
+        for other, count in zip(view.kinds, view.placed, strict=True):
+            taken = other.scheduling.host_ports
+            if any(_conflict(mine, port) for mine in pod.scheduling.host_ports for port in taken):
+                free = free & (count == 0)
+    return free
+
+
+def _conflict(one: HostPort, other: HostPort) -> bool:
+    if (one.port, one.protocol) != (other.port, other.protocol):
+        return False
+    return not one.address or not other.address or one.address == other.address
+
+
+def _reaches_volumes(pod: Pod, view: ClusterView) -> Mask:
+    reached = view.everywhere
+    for volume in pod.volumes:
+        claim = view.cluster.claims.get((pod.namespace, volume.claim))
+        bound = view.cluster.volumes.get(claim.volume) if claim else None
+        terms = bound.node_affinity if bound else None
+        if terms is not None:
+            matches = [any(t.matches(n.name, n.labels) for t in terms) for n in view.nodes]
+            reached = reached & np.array(matches, dtype=bool)
+    return reached

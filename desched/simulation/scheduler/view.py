@@ -1,0 +1,126 @@
+"""A cluster as the simulated scheduler sees it: which kinds of pods are on which nodes, as arrays.
+
+All arrays over nodes are in the order of the nodes' names.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desched.model.cluster import ClusterState, Effect, Node, Pod, Taint
+from desched.model.resources import Amounts
+
+CORDON = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
+
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+BEST = 100
+"""The highest score of a plugin."""
+
+
+def counted(amounts: Amounts) -> tuple[int, int, int, int]:
+    """The amounts that every node has: CPU, memory, ephemeral storage, pods."""
+    return (
+        amounts.cpu_millicores,
+        amounts.memory_bytes,
+        amounts.ephemeral_storage_bytes,
+        amounts.pods,
+    )
+
+
+class ClusterView:
+    """One state of the cluster, for any number of decisions.
+
+    Pods of one namespace, labels and scheduling class are of one kind. `kinds` has a pod of each;
+    `placed` (kind x node) counts all of them, `staying` only those that do not terminate.
+    """
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self.cluster = cluster
+        self.nodes = sorted(cluster.nodes, key=lambda node: node.name)
+        self.index = {node.name: i for i, node in enumerate(self.nodes)}
+        self._domains: dict[str, Integers] = {}
+        # Pods of one template share their labels and class: identity is found faster than equality.
+        kinds: dict[tuple[str, int, int], tuple[int, Pod]] = {}
+        rows = []
+        for pod in cluster.pods:
+            if pod.node in self.index and not pod.finished:
+                key = (pod.namespace, id(pod.labels), id(pod.scheduling))
+                kind, _ = kinds.setdefault(key, (len(kinds), pod))
+                rows.append((kind, self.index[pod.node], not pod.deleting))
+        self.kinds = [pod for _, pod in kinds.values()]
+        self.placed = np.zeros((len(kinds), len(self.nodes)), dtype=np.int64)
+        self.staying = self.placed.copy()
+        kind_of, node_of, stays = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        np.add.at(self.placed, (kind_of, node_of), 1)
+        np.add.at(self.staying, (kind_of, node_of), stays)
+
+    def where(self, allows: Callable[[Node], bool]) -> Mask:
+        """The nodes for which the predicate holds."""
+        return np.array([allows(node) for node in self.nodes], dtype=bool)
+
+    @cached_property
+    def everywhere(self) -> Mask:
+        """All nodes."""
+        return np.ones(len(self.nodes), dtype=bool)
+
+    @cached_property
+    def ready(self) -> Mask:
+        """Nodes that are Ready."""
+        return self.where(lambda node: node.ready)
+
+    @cached_property
+    def taints(self) -> list[tuple[int, Taint]]:
+        """All taints with the position of their node; a cordon is one, too."""
+        cordons = [(i, CORDON) for i, node in enumerate(self.nodes) if node.unschedulable]
+        return [(i, taint) for i, node in enumerate(self.nodes) for taint in node.taints] + cordons
+
+    @cached_property
+    def attracting(self) -> list[tuple[Pod, Integers]]:
+        """The kinds of pods with affinity terms, and how many are on each node."""
+        return [
+            (pod, count)
+            for pod, count in zip(self.kinds, self.placed, strict=True)
+            if pod.scheduling.pod_affinity
+            or pod.scheduling.pod_anti_affinity
+            or pod.scheduling.preferred_pod_affinity
+        ]
+
+    @cached_property
+    def allocatable(self) -> Integers:
+        """What the pods of each node may request in all, as `counted` has it."""
+        rows = [counted(node.allocatable) for node in self.nodes]
+        return np.array(rows, dtype=np.int64).reshape(-1, 4)
+
+    @cached_property
+    def requested(self) -> Integers:
+        """What the pods of each node request, as `counted` has it."""
+        rows = [counted(pod.scheduling.requests) for pod in self.kinds]
+        return self.placed.T @ np.array(rows, dtype=np.int64).reshape(-1, 4)
+
+    @cached_property
+    def scored(self) -> Integers:
+        """CPU and memory that the pods of each node request, with defaults where they do not."""
+        found = [pod.scheduling for pod in self.kinds]
+        rows = [(each.scored_cpu_millicores, each.scored_memory_bytes) for each in found]
+        return self.placed.T @ np.array(rows, dtype=np.int64).reshape(-1, 2)
+
+    def domain(self, key: str) -> Integers:
+        """A number for each value of a node label, -1 for nodes without the label."""
+        if key not in self._domains:
+            numbers: dict[str | None, int] = {None: -1}
+            values = [node.labels.get(key) for node in self.nodes]
+            found = [numbers.setdefault(value, len(numbers) - 1) for value in values]
+            self._domains[key] = np.array(found, dtype=np.int64)
+        return self._domains[key]
+
+    def in_domain(self, key: str, amount: Integers) -> Integers:
+        """An amount summed over the nodes that share a label's value, 0 where there is no label."""
+        domain = self.domain(key)
+        totals = np.zeros(len(domain) + 1, dtype=np.int64)
+        np.add.at(totals, domain, amount)
+        totals[-1] = 0  # the place of nodes without the label
+        return totals[domain]
