@@ -88,3 +88,7 @@ def test_a_node_receives_only_if_every_destination_window_is_known(
     found = measured(hour, further=further)
     assert isinstance(found, NodeLoad)
     assert found.receives is receives
+
+
+def test_memory_that_no_pod_is_measured_with_counts_on_the_whole_node() -> None:
+    assert highest(rule(Resource.MEMORY)) == 0.5
