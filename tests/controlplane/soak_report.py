@@ -25,18 +25,20 @@ This page is for people who judge reliability: the last run of `make soak`.
 """
 
 
-def write_report(outcome: Outcome, directory: Path) -> Path:
+def write_report(outcome: Outcome, directory: Path) -> None:
     """Write `soak.md` and its plots into the directory."""
     directory.mkdir(parents=True, exist_ok=True)
-    for name, drawing in _plots(outcome):
-        (directory / f"{name}.svg").write_text(drawing)
-    path = directory / "soak.md"
-    text = _INTRODUCTION + "\n".join(_lines(outcome)) + "\n"
-    path.write_text(text, encoding="utf-8")
-    return path
+    _plot(outcome, directory)
+    text = _INTRODUCTION + figures(outcome)
+    (directory / "soak.md").write_text(text, encoding="utf-8")
 
 
-def _plots(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def figures(outcome: Outcome) -> str:
+    """What happened, as Markdown."""
+    return "\n".join(_lines(outcome)) + "\n"
+
+
+def _plot(outcome: Outcome, directory: Path) -> None:
     samples = outcome.samples
     marks = [event.seconds for event in outcome.journal.events if event.sort == "fault"]
     target = [(s.seconds, 100 * CPU_TARGET) for s in (samples[:1] + samples[-1:])]
@@ -45,12 +47,12 @@ def _plots(outcome: Outcome) -> Iterator[tuple[str, str]]:
         Line("mean", _BLUE, [(s.seconds, 100 * s.mean_cpu_ratio) for s in samples]),
         Line("target", _GREY, target, dashed=True),
     ]
-    yield "load", plot("CPU demand, share of capacity", " %", load, marks)
-    hot = [
+    plot(directory / "load.svg", "CPU demand, % of capacity (red ticks: faults)", load, marks)
+    nodes = [
         Line("overloaded", _RED, [(s.seconds, s.overloaded) for s in samples]),
         Line("with the soft taint", _GREEN, [(s.seconds, s.tainted) for s in samples]),
     ]
-    yield "nodes", plot("Nodes (red ticks: faults)", "", hot, marks)
+    plot(directory / "nodes.svg", "Nodes (red ticks: faults)", nodes, marks)
     used = [
         Line(
             life.name,
@@ -59,9 +61,9 @@ def _plots(outcome: Outcome) -> Iterator[tuple[str, str]]:
         )
         for number, life in enumerate(outcome.lives)
     ]
-    yield "memory", plot("Memory of the processes", " MiB", used, marks)
+    plot(directory / "memory.svg", "Memory of the processes, MiB", used, marks)
     evictions = [Line("evictions", _BLUE, [(s.seconds, s.evictions) for s in samples])]
-    yield "evictions", plot("Evictions so far (red ticks: faults)", "", evictions, marks)
+    plot(directory / "evictions.svg", "Evictions so far (red ticks: faults)", evictions, marks)
 
 
 def _lines(outcome: Outcome) -> Iterator[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.controlplane.soak import soak
 from tests.controlplane.soak_form import MINUTES
-from tests.controlplane.soak_report import write_report
+from tests.controlplane.soak_report import figures
 
 SEED = 74
 """Leads to faults of every sort, and to a killed replica early enough to see its successor age."""
@@ -12,4 +12,4 @@ SEED = 74
 
 def test_churn_and_faults_lead_to_no_harm(binaries: dict[str, Path], tmp_path: Path) -> None:
     outcome = soak(MINUTES, SEED, binaries, tmp_path)
-    assert not outcome.problems, write_report(outcome, tmp_path).read_text()
+    assert not outcome.problems, figures(outcome)

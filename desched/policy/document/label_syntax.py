@@ -104,8 +104,6 @@ class _Reader:
             self._take()
             values.append(check_label_value(self._take()))
         self._expect(")")
-        if "" in values:
-            raise ValueError("a set of values holds an empty one")
         return tuple(values)
 
     def _value(self, operator: str) -> str:

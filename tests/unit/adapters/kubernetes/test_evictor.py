@@ -192,10 +192,13 @@ def test_a_broken_connection_leaves_it_unknown_and_is_not_tried_again(
     assert len(server.requests) == 1
 
 
-def test_an_eviction_without_an_answer_in_time_leaves_it_unknown(server: FakeApiServer) -> None:
+@pytest.mark.parametrize("limit", [{"deadline_seconds": 0.2}, {"seconds_left": lambda: 0.2}])
+def test_an_eviction_without_an_answer_in_time_leaves_it_unknown(
+    server: FakeApiServer, limit: dict[str, Any]
+) -> None:
     gate = Event()
     server.answer = lambda _: Reply(201, chunks=(b" ",) * 100, drip=lambda: gate.wait(0.02))
     with pytest.raises(StopActing, match="the deadline passed"):
-        evictor_of(server, deadline_seconds=0.2).evict(WEB, "te3 is hot")
+        evictor_of(server, **limit).evict(WEB, "te3 is hot")
     gate.set()
     assert len(server.requests) == 1

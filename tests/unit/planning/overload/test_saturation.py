@@ -50,6 +50,11 @@ def test_room_for_half_of_the_excess_is_enough_to_act() -> None:
     assert plan.evictions
 
 
+def test_a_mean_on_the_stop_line_and_room_for_exactly_half_are_enough() -> None:
+    exact = rule(Resource.CPU, target_ratio=0.75, stop_margin_ratio=0.25, ceiling_margin_ratio=0.5)
+    assert planned(cluster(n1=1.0, n2=0.0), policy(exact)).hold is None
+
+
 def test_nodes_where_no_pod_may_go_have_no_room() -> None:
     elsewhere = policy(rule(Resource.CPU), destination_selector=selector(pool="none"))
     assert planned(cluster(n1=0.9, n2=0.1), elsewhere).hold is HoldReason.CLUSTER_SATURATED

@@ -39,7 +39,7 @@ REFUSED = {
     "a in x": 'found "x" where "(" is expected',
     "a in (x": 'found "the end" where ")" is expected',
     "a in ()": '")" can never be the value of a label',
-    "a in (x,": "a set of values holds an empty one|the end",
+    "a in (x,": 'found "the end" where ")" is expected',
     "a in (x,)": "can never be the value",
     "a>b": '">" compares whole numbers',
     "!": "is not a label key",

@@ -1,0 +1,94 @@
+"""The load of a node: what is not known, and what has come and is not seen yet."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from desched.model.cluster import Pod
+from desched.model.load import Unknown, UnknownReason
+from desched.model.resources import Amounts, Resource
+from desched.model.state import State
+from desched.planning.overload.departed_load import DepartedLoad
+from desched.planning.overload.measurement import measure
+from desched.planning.overload.node_load import NodeLoad
+from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.policy import DestinationWindow, ResourceRule
+from tests.builders import NOW, amounts, load, node, pod, policy, rule, snapshot
+
+ALL = Amounts(cpu_millicores=4000, memory_bytes=2**34, pods=4)
+
+
+def measured(
+    one: ResourceRule, *pods: Pod, further: tuple[float | None, ...] = (), **fields: Any
+) -> NodeLoad | Unknown:
+    """A node at half its load by this rule."""
+    seen = node("n", **({"capacity": ALL, "allocatable": ALL} | fields))
+    of_load = msgspec.structs.replace(
+        load({"n": (0.5, 0.5)}, {}), destination_ratios={"n": {one.resource: further}}
+    )
+    book = UsageBook(snapshot([seen], pods, of_load), policy(one), NOW)
+    found = measure(seen, (one,), book, DepartedLoad(State(), book))
+    return found if isinstance(found, Unknown) else found[0]
+
+
+def highest(*args: Any, **fields: Any) -> float:
+    found = measured(*args, **fields)
+    assert isinstance(found, NodeLoad)
+    return found.highest
+
+
+@pytest.mark.parametrize(
+    ("resource", "none"),
+    [
+        (Resource.CPU, {"capacity": Amounts(memory_bytes=1, pods=1)}),
+        (Resource.MEMORY, {"capacity": Amounts(cpu_millicores=1, pods=1)}),
+        (Resource.MEMORY, {"allocatable": Amounts(cpu_millicores=1, pods=1)}),
+        (Resource.PODS, {"allocatable": Amounts(cpu_millicores=1, memory_bytes=1)}),
+    ],
+)
+def test_a_node_that_states_none_of_a_resource_has_no_known_load(
+    resource: Resource, none: dict[str, Any]
+) -> None:
+    found = measured(rule(resource), **none)
+    assert isinstance(found, Unknown)
+    assert found.reason is UnknownReason.ABSENT
+
+
+def test_pods_count_until_they_are_deleted() -> None:
+    three = [pod(name, on="n") for name in "abc"]
+    assert highest(rule(Resource.PODS), *three, pod("d", on="n", deleting=True)) == 0.75
+
+
+@pytest.mark.parametrize(("age_seconds", "expected"), [(0, 0.75), (150, 0.625), (300, 0.5)])
+def test_a_pod_that_has_come_counts_as_far_as_no_window_shows_it(
+    age_seconds: int, expected: float
+) -> None:
+    new = pod("p", on="n", request=amounts(1), started_at=NOW - timedelta(seconds=age_seconds))
+    assert highest(rule(Resource.CPU), new) == expected
+    leaving = msgspec.structs.replace(new, deleting=True)
+    assert highest(rule(Resource.CPU), leaving) == 0.5
+
+
+@pytest.mark.parametrize(("quantile", "expected"), [(1, 0.75), (0.95, 0.875)])
+def test_a_maximum_has_seen_a_pod_as_soon_as_the_shortest_window_has(
+    quantile: float, expected: float
+) -> None:
+    hour = rule(Resource.CPU, destination_windows=(DestinationWindow(3600, quantile),))
+    half_seen = pod("p", on="n", request=amounts(1), started_at=NOW - timedelta(minutes=30))
+    assert highest(hour, half_seen, further=(0.75,)) == expected
+
+
+@pytest.mark.parametrize(("further", "receives"), [((0.5,), True), ((None,), False), ((), False)])
+def test_a_node_receives_only_if_every_destination_window_is_known(
+    further: tuple[float | None, ...], *, receives: bool
+) -> None:
+    hour = rule(Resource.CPU, destination_windows=(DestinationWindow(3600, 1),))
+    found = measured(hour, further=further)
+    assert isinstance(found, NodeLoad)
+    assert found.receives is receives
+
+
+def test_memory_that_no_pod_is_measured_with_counts_on_the_whole_node() -> None:
+    assert highest(rule(Resource.MEMORY)) == 0.5

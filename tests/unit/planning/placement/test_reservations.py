@@ -1,0 +1,52 @@
+"""Who has a place before a plan gives any away."""
+
+from datetime import timedelta
+
+from desched.model.cluster import Pod, PodRef
+from desched.model.resources import Resource
+from desched.model.state import EvictionRecord, State
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.reservations import room_left
+from tests.builders import NOW, load, node, pod, policy, snapshot
+
+MINUTE = timedelta(minutes=1)
+
+
+def awaited(name: str, destination: str) -> EvictionRecord:
+    """Of a pod that used one core."""
+    ref = PodRef("apps", name, f"uid-{name}")
+    left = NOW - 10 * MINUTE
+    return EvictionRecord(ref, "a", "uid-web", left, destination, cpu_millicores=1000, left_at=left)
+
+
+def charged(*created: Pod) -> dict[str, float]:
+    """CPU of the nodes where two replacements are awaited, with these pods of theirs there."""
+    nodes = ("a", "b", "c")
+    seen = snapshot(
+        map(node, nodes),
+        [pod("old", on="a"), *created],
+        load(dict.fromkeys(nodes, (0.25, 0.1)), {"old": (1.0, 0.1)}),
+    )
+    state = State((awaited("x", "b"), awaited("y", "c")))
+    context = EligibilityContext.of(UsageBook(seen, policy(), NOW), state)
+    free = room_left(context, classify(context.book, state))
+    return {name: free.load_ratio(name, Resource.CPU) for name in ("b", "c")}
+
+
+def replacement(name: str) -> Pod:
+    """Created after the evictions, and seen by every window."""
+    return pod(name, on="a", created_at=NOW - 9 * MINUTE, started_at=NOW - 9 * MINUTE)
+
+
+def test_replacements_that_are_not_there_yet_have_their_places() -> None:
+    assert charged() == {"b": 0.5, "c": 0.5}
+
+
+def test_a_replacement_that_is_there_stands_for_one_eviction_only() -> None:
+    assert charged(replacement("new")) == {"b": 0.25, "c": 0.5}
+
+
+def test_as_many_replacements_as_evictions_leave_no_place_reserved() -> None:
+    assert charged(replacement("new"), replacement("newer")) == {"b": 0.25, "c": 0.25}
