@@ -122,7 +122,8 @@ def _print_soft_taints(report: CycleReport, console: Console) -> None:
         reasons: dict[str, str] = {}
         for taint in report.plan.taints:
             reasons.setdefault(taint.node, taint.why)  # several moves may need the same taint
-        lines = [f"{node} would get it: {why}" for node, why in reasons.items()]
+        lines = [f"{each.node} would lose it: {each.why}" for each in report.plan.removed_taints]
+        lines += [f"{node} would get it: {why}" for node, why in reasons.items()]
     else:
         lines = [_taint_line(change) for change in report.taints]
     if lines:

@@ -4,7 +4,7 @@ import msgspec
 from rich.console import Console
 
 from desched.model.cluster import PodRef
-from desched.model.plan import PlannedTaint
+from desched.model.plan import PlannedTaint, TaintRemoval
 from desched.model.report import Mode, TaintChange
 from desched.service.reports.cycle_table import print_report
 from tests.unit.service.example_reports import EVICTION, REPORT
@@ -32,6 +32,14 @@ def test_a_dry_run_lists_each_node_that_would_get_the_taint_once_with_the_reason
     text = printed(steering(Mode.DRY_RUN))
     assert text.count("te1 would get it: the replacement of shop/web-1 …") == 1
     assert "kept off te1, te3 by soft taints" in text
+
+
+def test_a_dry_run_lists_the_nodes_that_would_lose_it_first():
+    report = steering(Mode.DRY_RUN)
+    removed = (TaintRemoval("te9", "its time is over"),)
+    plan = msgspec.structs.replace(report.plan, removed_taints=removed)
+    text = printed(msgspec.structs.replace(report, plan=plan))
+    assert text.index("te9 would lose it: its time is over") < text.index("te1 would get it")
 
 
 def test_a_run_lists_taints_that_were_set_or_removed_or_could_not_be():
