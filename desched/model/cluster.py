@@ -8,7 +8,7 @@ from functools import cached_property
 import msgspec
 
 from desched.model.resources import Amounts
-from desched.model.selectors import LabelSelector, NodeSelectorTerm
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 """Priorities from here on belong to system-cluster-critical and system-node-critical."""
@@ -142,10 +142,7 @@ class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False):
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
-    """How evenly pods are to be spread over topology domains.
-
-    `hard` is DoNotSchedule. `match_label_keys` add the carrying pod's own values to the selector.
-    """
+    """How evenly pods must be spread over topology domains; `hard` means DoNotSchedule."""
 
     topology_key: str
     max_skew: int
@@ -155,6 +152,14 @@ class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
     honors_affinity: bool = True
     honors_taints: bool = False
     match_label_keys: tuple[str, ...] = ()
+
+    def selector_of(self, labels: Mapping[str, str]) -> LabelSelector | None:
+        """The selector for a pod with these labels: `match_label_keys` add the pod's own values."""
+        keys = [key for key in self.match_label_keys if key in labels]
+        if self.selector is None or not keys:
+            return self.selector
+        own = (Requirement(key, Operator.IN, (labels[key],)) for key in keys)
+        return LabelSelector((*self.selector.requirements, *own))
 
 
 class HostPort(msgspec.Struct, frozen=True, gc=False):
@@ -435,7 +440,8 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         found: dict[tuple[str, tuple[str, str] | None], list[int]] = {}
         for position, budget in enumerate(self.budgets):
             if budget.selector is not None:
-                for label in budget.selector.labels_of_one_demand() or (None,):
+                labels = budget.selector.one_of_labels()
+                for label in (None,) if labels is None else labels:
                     found.setdefault((budget.namespace, label), []).append(position)
         return found
 
