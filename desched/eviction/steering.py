@@ -41,7 +41,7 @@ class Steering:
     def steer(self, eviction: PlannedEviction) -> str:
         """Set the taints that the landing needs; return the error, empty if all are set."""
         for node in eviction.steered:
-            failed = self._taint(node, f"keeps the replacement of {eviction.pod} away")
+            failed = self._taint(node, f"it must not receive the replacement of {eviction.pod}")
             if failed:
                 return f"{node}: {failed}"
         return ""

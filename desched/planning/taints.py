@@ -76,7 +76,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
             *(
                 PlannedTaint(
                     node,
-                    f"keeps the replacement of {eviction.pod} away",
+                    f"it must not receive the replacement of {eviction.pod}",
                     eviction.pod,
                 )
                 for eviction in evictions

@@ -64,7 +64,7 @@ def test_an_eviction_whose_taint_fails_is_told_why():
     assert taints.steer(eviction("hot", "warm")) == "warm: it changed"
     (_, failed) = taints.changes
     assert (failed.node, failed.done, failed.detail) == ("warm", False, "it changed")
-    assert failed.why == "keeps the replacement of apps/a away"
+    assert failed.why == "it must not receive the replacement of apps/a"
 
 
 def test_one_that_needs_no_taint_sets_none():
