@@ -1,4 +1,4 @@
-"""The interfaces of a cycle to the outside; the adapters and the simulation implement them."""
+"""The protocols that a cycle needs; adapters and the simulation implement them."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -20,19 +20,19 @@ class ClusterReader(Protocol):
     """Reads the state of the cluster."""
 
     def read_cluster(self) -> ClusterState:
-        """Read all objects that planning needs, with a bounded number of requests.
+        """Everything that planning needs, in a bounded number of requests.
 
         Raises:
-            ObservationError: an object could not be read in time.
+            ObservationError: something could not be read in time.
         """
 
     def read_around(self, ref: PodRef) -> FreshLook | None:
-        """Read the pod of this name and its related objects, with a few requests.
+        """The current pod of this namespace and name with everything that decides on it.
 
-        Returns None if there is no pod of this name.
+        None if there is no such pod. Takes a few requests about single objects and one namespace.
 
         Raises:
-            ObservationError: an object could not be read in time.
+            ObservationError: something could not be read in time.
         """
 
 
@@ -40,15 +40,15 @@ class LoadReader(Protocol):
     """Reads measured load."""
 
     def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
-        """Read the load of nodes and pods over the policy's windows, which end now.
+        """The load of nodes and pods over the policy's windows, ending now.
 
         Raises:
-            ObservationError: the source did not respond, or responded with an error.
+            ObservationError: the source did not answer, or answered with an error.
         """
 
 
 class EvictionAnswer(msgspec.Struct, frozen=True):
-    """The response to an eviction request; `retry_after_seconds` only if throttled."""
+    """The answer to an eviction request; `retry_after_seconds` is set only if throttled."""
 
     verdict: EvictionVerdict
     detail: str = ""
@@ -56,38 +56,41 @@ class EvictionAnswer(msgspec.Struct, frozen=True):
 
 
 class Evictor(Protocol):
-    """Requests evictions; a dry run has none."""
+    """Evicts through the Eviction API; a dry run has none."""
 
     def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
-        """Request the eviction of exactly this pod (uid precondition) once.
+        """Request the eviction of exactly this pod (uid precondition), once.
 
         Raises:
-            StopActing: the response is missing or not understood.
+            StopActing: the answer is missing or unclear.
         """
 
     def announce(self, eviction: PlannedEviction, note: str) -> None:
-        """Publish an Event for the pod and its node; errors are logged and never raised."""
+        """Write an Event on the pod and its node; a failure is logged, never raised."""
 
 
 class SteeringAnswer(msgspec.Struct, frozen=True):
-    """Whether a taint was set or removed; `detail` is the error if not."""
+    """Whether the change succeeded; `detail` is the reason if not."""
 
     done: bool
     detail: str = ""
 
 
 class Steerer(Protocol):
-    """Sets soft taints on nodes; a dry run has none.
+    """Gives nodes a soft taint that the scheduler avoids; a dry run has none.
 
-    It never raises. A write with an unknown result counts as failed: if the taint exists after all,
-    it expires, and no pod has moved because of it.
+    The methods never raise. A change of unknown result counts as failed: a taint that exists anyway
+    expires, and no pod has moved because of it.
     """
 
     def taint(self, node: str, until: datetime) -> SteeringAnswer:
-        """Set desched's taint with this expiry, unless somebody else set the same taint."""
+        """Make the scheduler avoid the node, at least until this time.
+
+        A node that has the same taint from somebody else stays unchanged.
+        """
 
     def untaint(self, node: str) -> SteeringAnswer:
-        """Remove desched's own taint; a taint that somebody else set remains."""
+        """Remove desched's own taint from the node; the taint of somebody else stays."""
 
 
 class Clock(Protocol):
@@ -100,17 +103,17 @@ class Clock(Protocol):
         """Seconds that never decrease."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait; return true at once if the process has to stop."""
+        """Wait, and return true early if the process must stop."""
 
     def stopping(self) -> bool:
-        """Whether the process has to stop."""
+        """Whether the process must stop."""
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):
-    """The stored record of the replica that may act; an empty `holder` means released.
+    """The stored record of which replica may act.
 
-    `transitions` counts the changes of holder. The times are the holder's wall clock, for people
-    only. `version` changes with every write.
+    An empty `holder` means released. `transitions` counts the changes of holder. The times are the
+    holder's wall clock, for people only. `version` changes with every write.
     """
 
     holder: str
@@ -122,26 +125,26 @@ class LeaseRecord(msgspec.Struct, frozen=True):
 
 
 class Lease(Protocol):
-    """The stored LeaseRecord of all replicas; every call ends within seconds."""
+    """One stored LeaseRecord that replicas contend for; every call ends within seconds."""
 
     def read(self) -> LeaseRecord | None:
-        """Read the record, None if there is none.
+        """The current record; None if there is none.
 
         Raises:
-            LeaseError: it could not be read in time, or is not understood.
+            LeaseError: it could not be read in time, or is invalid.
         """
 
     def create(self, record: LeaseRecord) -> LeaseRecord | None:
-        """Store the first record and return it as stored; None if another replica was first.
+        """Store the first record and return it as stored; None if another was first.
 
         Raises:
             LeaseError: it was refused, or may not have been stored.
         """
 
     def replace(self, record: LeaseRecord) -> LeaseRecord | None:
-        """Replace the record with the same version, and return it as stored.
+        """Store it in place of the record with the same version and return it as stored.
 
-        Returns None and changes nothing if the stored record has another version.
+        None, without a change, if the stored record has another version.
 
         Raises:
             LeaseError: it was refused, or may not have been stored.
@@ -149,34 +152,34 @@ class Lease(Protocol):
 
 
 class StateStore(Protocol):
-    """Stores the state outside the process; people and other replicas also write it."""
+    """Stores the state outside the process; people and other replicas write it, too."""
 
     def load(self) -> StoredState:
-        """Read the stored state; a problem if it cannot be used.
+        """The stored state; none, with a problem, if it cannot be used.
 
         Raises:
             ObservationError: it could not be read in time.
         """
 
     def save(self, state: State) -> None:
-        """Replace the state that this store loaded or saved last, or store the first one.
+        """Store it in place of the state that this store loaded or saved last, if there is one.
 
         Raises:
-            StateConflict: somebody else wrote in the meantime; nothing is stored.
-            StateRefused: nothing is stored until a person grants or creates something.
-            StopActing: the result is unknown until the next load.
+            StateConflict: somebody else wrote meanwhile; nothing is stored.
+            StateRefused: nothing can be stored until a person grants or creates something.
+            StopActing: it may not have been stored; the next load returns the truth.
         """
 
 
 Fence = Callable[[], bool]
-"""Whether this process may act now; it is called before each write and returns at once."""
+"""Whether this process may act now; called before each write, so it must be fast."""
 
 
 class World(NamedTuple):
-    """Everything outside that a cycle uses.
+    """Everything outside of desched that a cycle uses; without an evictor it cannot act.
 
-    Without an evictor it cannot evict, without a steerer it sets no soft taints. `may_act` is
-    called before each write; `why_not` returns why the process may not act.
+    `may_act` is called before each write; `why_not` returns the reason if it must not act. Without
+    a steerer, no node gets a soft taint.
     """
 
     cluster: ClusterReader

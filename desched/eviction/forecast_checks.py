@@ -18,7 +18,7 @@ def with_forecast_checks(
 
     Landings on nodes with unknown load, and landings without a forecast, are not checked.
     """
-    recent = [check for check in checks if now - check.at < LONGEST_REMEMBERED]
+    recent = [check for check in checks if now - check.at < LONGEST_KEPT]
     landed = (record for record in settled if record.result in _CONCLUSIVE and record.landing)
     return (*recent, *(_check(record, now) for record in landed))[-MOST_FORECASTS:]
 

@@ -1,4 +1,4 @@
-"""Interventions by a person: pause and resume."""
+"""Changes of the state by people: pause and resume."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from desched.model.state import CoolDown, NodeRounds, Pause, PauseScope, State
 
 
 class Scope(NamedTuple):
-    """What to pause or to resume: a workload as `namespace/name`, a pool, or everything."""
+    """What to pause or resume: a workload as `namespace/name`, a pool, or everything."""
 
     kind: PauseScope = PauseScope.EVERYTHING
     subject: str = ""
@@ -18,7 +18,7 @@ class Scope(NamedTuple):
         return pause.scope is self.kind and self._names(pause.subject)
 
     def is_workload(self, workload: str) -> bool:
-        """Whether it is this workload, with or without its kind."""
+        """Whether the scope is this workload, with or without its kind."""
         return self.kind is PauseScope.WORKLOAD and self._names(workload)
 
     def _names(self, subject: str) -> bool:
@@ -30,7 +30,7 @@ class Scope(NamedTuple):
 
 
 class Resumption(NamedTuple):
-    """The state after a resume, and the pauses and cool-downs that it ended."""
+    """The state after a resume, and what the resume ended."""
 
     state: State
     pauses: tuple[Pause, ...] = ()
@@ -39,22 +39,25 @@ class Resumption(NamedTuple):
 
     @property
     def changed(self) -> bool:
-        """Whether it ended anything."""
+        """Whether the resume ended anything."""
         return bool(self.pauses or self.cool_downs or self.nodes)
 
 
 def with_pause(state: State, pause: Pause) -> State:
-    """Add a person's pause; it replaces an earlier one by a person with the same scope.
+    """The state with a person's pause, which replaces an earlier one of the same scope.
 
-    An automatic pause of this scope remains, and still needs its probe afterwards.
+    An automatic pause stays beside it, and still needs its probe afterwards.
     """
     scope = Scope(pause.scope, pause.subject)
     others = tuple(each for each in state.pauses if not (each.by and scope.is_of(each)))
     return replace(state, pauses=(*others, pause))
 
 
-def resumed(state: State, scope: Scope) -> Resumption:
-    """End all pauses of this scope and remove their causes; a workload's cool-down ends as well."""
+def resume(state: State, scope: Scope) -> Resumption:
+    """The state without all pauses of this scope and their causes.
+
+    Resuming a workload also ends its cool-down.
+    """
     ended = tuple(pause for pause in state.pauses if scope.is_of(pause))
     cool_downs = tuple(
         cool_down for cool_down in state.cool_downs if scope.is_workload(cool_down.workload)
@@ -74,8 +77,8 @@ def resumed(state: State, scope: Scope) -> Resumption:
     )
 
 
-def all_resumed(state: State) -> Resumption:
-    """End all pauses and cool-downs, and remove their causes."""
+def resume_all(state: State) -> Resumption:
+    """The state without any pause or cool-down, and without their causes."""
     return Resumption(
         replace(state, pauses=(), cool_downs=(), nodes=(), failures=()),
         state.pauses,

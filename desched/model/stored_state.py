@@ -1,7 +1,7 @@
-"""The stored form of the state: `{"version": 1, "state": {…}}`, with a bounded size.
+"""State as stored text: `{"version": 1, "state": {…}}`, bounded and checked.
 
-Unknown fields are ignored, so that an older desched can read the state of a newer one with the same
-version. All other errors are returned as a problem and never raised.
+Within a version, unknown fields are ignored, so that an older desched can read what a newer one
+wrote. Everything else that is invalid becomes a problem, never an exception.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,20 +16,20 @@ from desched.model.state import NodeRounds, Pause, State
 VERSION = 1
 
 LONGEST_BYTES = 512 * 1024
-"""Half of the maximum of a ConfigMap; the rest is for a state that was set aside."""
+"""Half of the limit of a ConfigMap; the other half is for a state that was set aside."""
 
 LONGEST_SET_ASIDE_BYTES = 256 * 1024
-LONGEST_REMEMBERED = timedelta(hours=24)
-"""How long an entry can matter after its end; no duration in a policy is longer."""
+LONGEST_KEPT = timedelta(hours=24)
+"""How long anything matters after its end; no delay in a policy is longer."""
 
 MOST_FORECASTS = 200
-_YEARS = range(2000, 9000)  # a duration added to these times stays within the calendar
+_YEARS = range(2000, 9000)  # a time plus a delay stays within the calendar
 
 
 class StoredState(NamedTuple):
-    """The stored state; None without a problem if there is none yet.
+    """The stored state, None if there is none yet.
 
-    With a problem, the stored state cannot be used; the next save sets it aside.
+    With a problem, the state cannot be used, and the next save sets it aside.
     """
 
     state: State | None = None
@@ -41,13 +41,13 @@ class _Envelope(msgspec.Struct, gc=False):
     state: msgspec.Raw = msgspec.Raw()
 
 
-def decoded(text: str | bytes) -> StoredState:
-    """Decode the text; any error becomes the problem."""
+def decode_state(text: str | bytes) -> StoredState:
+    """The state from the text; anything invalid becomes the problem."""
     try:
         envelope = msgspec.json.decode(text, type=_Envelope)
         if envelope.version > VERSION:
             return StoredState(
-                problem=f"it has version {envelope.version}, and this desched supports version "
+                problem=f"it has version {envelope.version}, but this desched supports version "
                 f"{VERSION} only; run the newer desched that wrote it"
             )
         if envelope.version != VERSION:
@@ -62,15 +62,14 @@ def decoded(text: str | bytes) -> StoredState:
     return StoredState(state)
 
 
-def encoded(state: State) -> bytes:
-    """Encode the state as JSON of at most LONGEST_BYTES.
+def encode_state(state: State) -> bytes:
+    """The state as JSON of at most LONGEST_BYTES; what does not fit is omitted, oldest first.
 
-    If it is too long, the oldest entries are removed: forecast checks first, then settled
-    evictions, cool-downs, rounds of nodes, failures, and the last cycle. Evictions in flight and
-    pauses always remain.
+    Forecast checks are omitted first, then settled evictions, cool-downs, rounds of nodes, failures
+    and the last cycle. Evictions in flight and pauses are never omitted.
 
     Raises:
-        StateRefused: evictions in flight and pauses alone are too long.
+        StateRefused: evictions in flight and pauses alone are too large.
     """
     text = _text(state)
     for part in _LESS_IMPORTANT:
@@ -83,20 +82,20 @@ def encoded(state: State) -> bytes:
     if len(text) > LONGEST_BYTES:
         raise StateRefused(
             f"{len(state.in_flight)} evictions in flight and {len(state.pauses)} pauses are more "
-            f"than {LONGEST_BYTES >> 10} KiB of state can hold, so nothing more is evicted; lower "
+            f"than {LONGEST_BYTES >> 10} KiB of state can hold, so evictions stop; lower "
             "evictionLimits.inFlight in the policy, or end pauses with `desched resume`."
         )
     return text
 
 
 def set_aside(text: str) -> str:
-    """Truncate a state that cannot be used, to keep it for people."""
+    """An unusable state as kept for people, cut off if it is long."""
     return text.encode(errors="replace")[:LONGEST_SET_ASIDE_BYTES].decode(errors="ignore")
 
 
 def pruned(state: State, now: datetime) -> State:
-    """Remove entries that cannot matter any more."""
-    earliest = now - LONGEST_REMEMBERED
+    """The state without what no longer matters."""
+    earliest = now - LONGEST_KEPT
     return msgspec.structs.replace(
         state,
         cool_downs=tuple(
@@ -114,16 +113,16 @@ def pruned(state: State, now: datetime) -> State:
 
 
 def is_done(pause: Pause, now: datetime) -> bool:
-    """Whether a person's pause has ended; automatic pauses wait for their probe."""
+    """Whether a person's pause is over; automatic pauses wait for their probe."""
     return bool(pause.by) and not pause.lasts(now)
 
 
 def _is_over(node: NodeRounds, now: datetime) -> bool:
-    return not node.is_cooling_down(now) and node.last_eviction_at <= now - LONGEST_REMEMBERED
+    return not node.is_cooling_down(now) and node.last_eviction_at <= now - LONGEST_KEPT
 
 
 class _Part(NamedTuple):
-    """A field of the state whose items may be removed, earliest time first."""
+    """A field of State whose items may be omitted, those with the earliest time first."""
 
     field: str
     time_of: Callable[[Any], datetime]
@@ -160,7 +159,7 @@ def _is_usable(time: datetime) -> bool:
 
 
 def _times(value: object) -> Iterator[datetime]:
-    """All times in a state or a part of it."""
+    """All times in a state, or in a part of it."""
     if isinstance(value, datetime):
         yield value
     elif isinstance(value, msgspec.Struct):

@@ -64,7 +64,7 @@ class ForecastQuality(NamedTuple):
 
 def forecast_quality(state: State, now: datetime) -> ForecastQuality | None:
     """The quality of the forecasts, None without a landing."""
-    checks = [check for check in state.forecasts if now - check.at < LONGEST_REMEMBERED]
+    checks = [check for check in state.forecasts if now - check.at < LONGEST_KEPT]
     count = len(checks)
     if not count:
         return None
