@@ -1,4 +1,4 @@
-"""One pass through the five words: observe, plan, confirm, evict, report."""
+"""One cycle: observe, plan, confirm, evict, report."""
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
@@ -38,19 +38,19 @@ from desched.policy.policy import Policy
 from desched.ports import World
 
 ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN})
-"""After these the pod may be gone: the next cycle must count it as leaving."""
+"""After these verdicts the pod may be gone: the next cycle must count it as leaving."""
 
 REFUSED = frozenset({EvictionVerdict.FORBIDDEN, EvictionVerdict.SEVERAL_BUDGETS})
-"""After these asking again soon is of no use."""
+"""After these verdicts another request soon is useless."""
 
 MOST_NAMES = 20
-"""The state names this many overloaded nodes of the last cycle."""
+"""The maximum number of overloaded nodes of the last cycle in the state."""
 
 
 class CycleInfo(NamedTuple):
-    """What a report names of the cycle beside what it found; `instance` is who runs it.
+    """Data of a cycle for its report; `instance` is the replica that runs it.
 
-    A soft taint that nobody renews goes after `taints_last_seconds`.
+    Soft taints expire after `taints_last_seconds` unless they are renewed.
     """
 
     number: int
@@ -61,7 +61,7 @@ class CycleInfo(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A plan, what it was made on, and the earlier evictions whose result became known."""
+    """A plan with its context, and the earlier evictions whose result became known."""
 
     context: EligibilityContext
     plan: Plan
@@ -69,7 +69,7 @@ class Decision(NamedTuple):
 
 
 class _Acted(NamedTuple):
-    """What became of the plan's evictions, the state after them, and why none may be made."""
+    """The outcomes of the plan's evictions, the state after them, and why none is allowed."""
 
     state: State
     outcomes: tuple[Outcome, ...] = ()
@@ -77,7 +77,7 @@ class _Acted(NamedTuple):
 
 
 class _Times(NamedTuple):
-    """When the cycle began, and readings of the monotonic clock."""
+    """The start of the cycle, and readings of the monotonic clock."""
 
     started_at: datetime
     began: float
@@ -92,10 +92,10 @@ def run_cycle(
     info: CycleInfo,
     keep: Callable[[State], None] = lambda _: None,
 ) -> tuple[CycleReport, State]:
-    """Observe, plan, act as far as the mode allows, and report.
+    """Observe, plan, evict if the mode allows it, and report.
 
-    The only thing it changes is the cluster, and that only with an evictor and in evict mode.
-    `keep` stores the state before each eviction; where it raises StopActing, none follows.
+    It changes only the cluster, and only with an evictor in evict mode. `keep` stores the state
+    before each eviction; if it raises StopActing, no further eviction begins.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
@@ -126,9 +126,9 @@ def run_cycle(
 
 
 def observe(world: World, policy: Policy, steering: Steering | None = None) -> Snapshot:
-    """The cluster, its load, when they were read, and how the clocks differ.
+    """Read the cluster and its load, and compare the clocks.
 
-    While the load cannot be read, soft taints go all the same when their time is over.
+    If the load cannot be read, expired soft taints are removed nevertheless.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
@@ -154,7 +154,7 @@ def observe(world: World, policy: Policy, steering: Steering | None = None) -> S
 
 
 def decide(snapshot: Snapshot, policy: Policy, state: State) -> Decision:
-    """Judge earlier evictions, and plan; usage and node classes are worked out once for both."""
+    """Judge earlier evictions and plan; usage and node classes are computed once for both."""
     now = snapshot.taken_at
     trusted = not clocks_differ(snapshot)
     if trusted:
@@ -174,8 +174,8 @@ def decide(snapshot: Snapshot, policy: Policy, state: State) -> Decision:
 def _without_garbage_collection() -> Iterator[None]:
     """Pause garbage collection.
 
-    Planning makes no cycles, and each collection would visit hundreds of thousands of values that
-    are all in use, for an eighth of the time.
+    Planning creates no reference cycles. Collections would visit hundreds of thousands of values
+    that are all in use, and take an eighth of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -187,7 +187,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def _barred(world: World, decision: Decision) -> Finding[NotActing] | None:
-    """Why no eviction may be made now, whatever is planned."""
+    """Why no eviction is allowed now, whatever is planned."""
     context = decision.context
     policy, now = context.policy, context.now
     if not world.may_act():
@@ -201,7 +201,7 @@ def _barred(world: World, decision: Decision) -> Finding[NotActing] | None:
 
 
 def _change_taints(steering: Steering, plan: Plan) -> str:
-    """Remove and set the soft taints that no eviction waits for; return what stayed."""
+    """Remove and set the soft taints that no eviction waits for; return the errors of removals."""
     stayed = steering.remove(plan.removed_taints)
     planned_pods = {eviction.pod for eviction in plan.evictions}
     steering.set_standing(t for t in plan.taints if t.until_landed_of not in planned_pods)
@@ -211,7 +211,7 @@ def _change_taints(steering: Steering, plan: Plan) -> str:
 def _act(
     world: World, decision: Decision, steering: Steering, keep: Callable[[State], None]
 ) -> _Acted:
-    """Carry the plan out."""
+    """Execute the plan."""
     context, plan = decision.context, decision.plan
     rules = context.policy.follow_up
     journal = StateJournal(context.state, keep, rules, world.clock)
@@ -231,7 +231,7 @@ def _not_begun(plan: Plan, why: str, now: datetime) -> tuple[Outcome, ...]:
 
 
 def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -> CycleReport:
-    """The report but for what ends with the cycle: its duration, and the taints."""
+    """The report without the duration and the taints, which are known only at the end."""
     plan, snapshot = decision.plan, decision.context.book.snapshot
     result = _result(plan, acted, info.mode)
     why = acted.barred.detail if acted.barred else ""

@@ -1,1 +1,1 @@
-"""Carrying a plan out: one eviction at a time, and only what is still right."""
+"""Executes a plan, one confirmed eviction at a time, and follows up the results."""

@@ -1,12 +1,31 @@
-"""How long a workload is left alone after a move: longer after each that did not go well."""
+"""Cool-downs of workloads after moves: longer after each failure."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from desched.eviction.backoff import Backoff
 from desched.model.plan import PlannedEviction
 from desched.model.state import FAILURES, SUCCESSES, CoolDown, EvictionRecord, MoveResult
 from desched.policy.follow_up import FollowUpRules
+
+_HIGHEST_LEVEL = 32  # a longer wait than any policy allows, however short the first one is
+
+
+class Backoff(NamedTuple):
+    """Waits that double from level to level, up to a maximum."""
+
+    first_seconds: int
+    longest_seconds: int
+
+    def wait(self, level: int) -> timedelta:
+        """The wait at a level; 0 is the first level."""
+        doubled_seconds = self.first_seconds * 2 ** max(0, min(level, _HIGHEST_LEVEL))
+        return timedelta(seconds=min(doubled_seconds, self.longest_seconds))
+
+    def raised(self, level: int) -> int:
+        """The next level; the longest wait has only one, so that a few successes lower it."""
+        longest = self.wait(level).total_seconds() >= self.longest_seconds
+        return level if longest else level + 1
 
 
 def with_cool_downs(
@@ -17,7 +36,7 @@ def with_cool_downs(
 ) -> tuple[CoolDown, ...]:
     """Add the cool-downs of the workloads of these evictions; sorted by the workload's uid.
 
-    A level is forgotten once its cool-down has been over for the longest one.
+    A level is removed once its cool-down has been over for the longest cool-down.
     """
     backoff = Backoff(rules.cool_down_first_seconds, rules.cool_down_longest_seconds)
     by_workload = {cool_down.workload_uid: cool_down for cool_down in cool_downs}

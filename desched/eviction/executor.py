@@ -1,9 +1,8 @@
-"""Carries out the evictions of a plan at a measured pace, each after a fresh look.
+"""Executes the evictions of a plan at a limited rate, each after a fresh look.
 
-An eviction that finds no room for the moment, in its budget or among the replicas of its workload,
-waits, and others go first. Those of the same node or the same workload never do: their places were
-chosen one after the other, so they keep the order of the plan. The room at a destination is kept
-for all of them, whichever comes first. Throttling is about desched itself: all requests wait.
+An eviction waits if its budget or its workload cannot spare a replica at the moment, and others go
+first. Evictions from one node or of one workload keep the order of the plan, because each forecast
+assumes the moves before it. If the API server throttles desched, all requests wait.
 """
 
 import math
@@ -23,13 +22,13 @@ from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.ports import EvictionAnswer, World
 
 MOST_TRIES = 6
-"""So often an eviction is tried in one cycle; each try is at most one request."""
+"""The maximum number of tries for an eviction in one cycle; each try is at most one request."""
 
 MOST_THROTTLED = 3
-"""After so many throttled requests in a row acting ends in this cycle."""
+"""After this number of throttled requests in a row, the cycle stops evicting."""
 
-UNNAMED_PAUSE_SECONDS = 1.0
-"""The pause after throttling that does not say how long."""
+DEFAULT_RETRY_SECONDS = 1.0
+"""The wait after throttling if the API server does not set one."""
 
 MAY_PASS = frozenset(
     {
@@ -39,7 +38,7 @@ MAY_PASS = frozenset(
         RefusalReason.ROLLOUT_UNDER_WAY,
     }
 )
-"""What a fresh look may find for a moment only: the workload is short of a replica."""
+"""Refusals that may pass soon: the workload cannot spare a replica at the moment."""
 
 STOPPED = "desched was asked to stop"
 LEADERSHIP_LOST = "leadership was lost"
@@ -47,10 +46,10 @@ TIME_OVER = "the cycle's time for acting is over"
 
 
 class Acting(NamedTuple):
-    """What carrying out a plan needs.
+    """The dependencies of the executor.
 
-    `context` is what the plan was made on. `steer` sets the soft taints that a landing counts on,
-    and returns why it could not.
+    `context` is the context of the plan. `steer` sets the soft taints that a landing needs, and
+    returns an error or an empty text.
     """
 
     world: World
@@ -60,11 +59,11 @@ class Acting(NamedTuple):
 
 
 def carry_out(plan: Plan, acting: Acting) -> tuple[Outcome, ...]:
-    """Ask for each eviction when its time has come; what became of them, in the plan's order.
+    """Execute the evictions; return their outcomes in the order of the plan.
 
-    No further eviction begins after an answer that is missing or not understood, once the process
-    may not act any more, and when the cycle's time for acting is over; the rest is reported with
-    the last answer that it got, else as not begun.
+    No further eviction begins after a response that is missing or not understood, once the process
+    may not act any more, and after the cycle's deadline. The others are reported with their last
+    response, or as not begun.
     """
     attempts = [_Attempt(eviction) for eviction in plan.evictions]
     executor = _Executor(acting)
@@ -82,9 +81,9 @@ def carry_out(plan: Plan, acting: Acting) -> tuple[Outcome, ...]:
 
 
 class _Attempt(msgspec.Struct):
-    """A planned eviction and how it stands; `waits_for` is the budget or workload it needs room in.
+    """The progress of a planned eviction; `waits_for` names the budget or workload that limits it.
 
-    While it is open, `outcome` is the last answer to it, if there was one.
+    While it is open, `outcome` is the last response, if there was one.
     """
 
     eviction: PlannedEviction
@@ -94,17 +93,17 @@ class _Attempt(msgspec.Struct):
     outcome: Outcome | None = None
 
     def close(self, outcome: Outcome) -> None:
-        """It is decided."""
+        """Set the final outcome."""
         self.outcome, self.open = outcome, False
 
     def try_again(self, outcome: Outcome) -> None:
-        """Perhaps later; after many tries this is what became of it."""
+        """Set the outcome, which is final after the last try."""
         self.tries += 1
         self.outcome, self.open = outcome, self.tries < MOST_TRIES
 
 
 def _foremost(attempts: Sequence[_Attempt]) -> Iterator[_Attempt]:
-    """Open ones that no earlier one of their node or workload holds back."""
+    """The open attempts that do not wait for an earlier one of their node or workload."""
     nodes, workloads = set(), set()
     for attempt in attempts:
         if attempt.open:
@@ -116,7 +115,7 @@ def _foremost(attempts: Sequence[_Attempt]) -> Iterator[_Attempt]:
 
 
 class _Executor:
-    """One step at a time: each returns why acting ends, or an empty text."""
+    """Executes one step at a time; each step returns why the cycle stops evicting, or nothing."""
 
     def __init__(self, acting: Acting) -> None:
         if acting.world.evictor is None:
@@ -157,7 +156,7 @@ class _Executor:
         return max(self._resume_at, self._rate.next_at, self._patience.due(attempt.waits_for))
 
     def _try(self, attempt: _Attempt) -> str:
-        """Look again, and ask if the eviction is still right."""
+        """Confirm the eviction, and request it."""
         try:
             look = self._acting.world.cluster.read_around(attempt.eviction.pod)
         except ObservationError as error:
@@ -168,8 +167,8 @@ class _Executor:
             return ""
         attempt.waits_for = _bottleneck(attempt.eviction, look)
         if is_ahead(self._patience.due(attempt.waits_for), self._clock.monotonic()):
-            return ""  # another eviction was refused for the same budget a moment ago
-        return self._ask(attempt)
+            return ""  # the same budget refused another eviction a moment ago
+        return self._request(attempt)
 
     def _not_confirmed(self, attempt: _Attempt, look: FreshLook | None, finding: Refused) -> None:
         reason, detail = (finding.reason, finding.detail) if finding else (None, "")
@@ -180,10 +179,10 @@ class _Executor:
             return
         attempt.waits_for = _bottleneck(attempt.eviction, look)
         self._patience.refused(attempt.waits_for, self._clock.monotonic())
-        attempt.try_again(attempt.outcome or outcome)  # what the API answered says more
+        attempt.try_again(attempt.outcome or outcome)  # a response of the API has more details
 
-    def _ask(self, attempt: _Attempt) -> str:
-        """Write it down, ask, and do what the answer asks for."""
+    def _request(self, attempt: _Attempt) -> str:
+        """Record the eviction, request it, and handle the response."""
         acting, eviction = self._acting, attempt.eviction
         unsteered = acting.steer(eviction)
         if unsteered:
@@ -234,7 +233,7 @@ class _Executor:
         if answer.verdict is EvictionVerdict.THROTTLED:
             attempt.try_again(outcome)
             self._throttled += 1
-            self._resume_at = now + (answer.retry_after_seconds or UNNAMED_PAUSE_SECONDS)
+            self._resume_at = now + (answer.retry_after_seconds or DEFAULT_RETRY_SECONDS)
             lasting = self._throttled >= MOST_THROTTLED
             return f"the API server keeps throttling: {answer.detail}" if lasting else ""
         self._throttled = 0
@@ -261,7 +260,7 @@ class _Executor:
 
 
 def _rate(acting: Acting) -> Rate:
-    """The pace of earlier evictions goes on: neither a further cycle nor a restart begins anew."""
+    """The rate limiter, with the evictions of earlier cycles counted."""
     context, clock = acting.context, acting.world.clock
     rate = Rate(context.policy.limits.per_minute)
     now, monotonic = clock.now(), clock.monotonic()
@@ -271,7 +270,7 @@ def _rate(acting: Acting) -> Rate:
 
 
 def _bottleneck(eviction: PlannedEviction, look: FreshLook) -> str:
-    """What has to have room: the budget of the pod, else its workload."""
+    """The budget of the pod, or its workload without one."""
     charged = look.charged
     return f"budget {charged[0]}" if charged else f"workload {eviction.workload_uid}"
 
@@ -279,6 +278,6 @@ def _bottleneck(eviction: PlannedEviction, look: FreshLook) -> str:
 def _story(eviction: PlannedEviction) -> str:
     relief = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in eviction.relief)
     return (
-        f"Evicted {eviction.pod} from {eviction.node}: {eviction.reason}; takes {relief} off it; "
+        f"Evicted {eviction.pod} from {eviction.node}: {eviction.reason}; relieves it of {relief}; "
         f"replacement expected on {eviction.expected_node}"
     )

@@ -1,4 +1,4 @@
-"""What became of evictions, and what is left alone because of it."""
+"""Follow-up: finds the results of evictions, and updates cool-downs and pauses."""
 
 from typing import NamedTuple
 
@@ -23,10 +23,10 @@ class FollowUp(NamedTuple):
 
 
 def follow_up(context: EligibilityContext, pressure: Pressure) -> FollowUp:
-    """Judge the evictions in flight; pure, and the same for any order of the snapshot's objects.
+    """Judge the evictions in flight; the order of the snapshot's objects does not matter.
 
     Args:
-        context: what was seen, with the state as of then (`State.observed`).
+        context: the snapshot, with the state as of then (`State.observed`).
         pressure: the class of every node.
     """
     state, policy, now = context.state, context.policy, context.now

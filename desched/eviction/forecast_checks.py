@@ -1,4 +1,4 @@
-"""Landing forecasts beside the landings, as far as these are known."""
+"""Compares landing forecasts with landings."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -8,18 +8,18 @@ from desched.model.stored_state import LONGEST_KEPT, MOST_FORECASTS
 from desched.planning.placement.forecast_trust import foreseen, foreseen_probability
 
 _BAD = frozenset({MoveResult.LANDED_OVERLOADED, MoveResult.BACK_ON_SOURCE})
-_TOLD = SUCCESSES | _BAD
+_CONCLUSIVE = SUCCESSES | _BAD
 
 
 def with_forecast_checks(
     checks: Iterable[ForecastCheck], settled: Iterable[EvictionRecord], now: datetime
 ) -> tuple[ForecastCheck, ...]:
-    """The checks of the last 24 hours with those of these evictions, the newest 200, oldest first.
+    """Add the checks of these evictions to those of the last 24 hours; the newest 200 remain.
 
-    A landing on a node whose load is not known tells nothing, nor does one without a forecast.
+    Landings on nodes with unknown load, and landings without a forecast, are not checked.
     """
     recent = [check for check in checks if now - check.at < LONGEST_KEPT]
-    landed = (record for record in settled if record.result in _TOLD and record.landing)
+    landed = (record for record in settled if record.result in _CONCLUSIVE and record.landing)
     return (*recent, *(_check(record, now) for record in landed))[-MOST_FORECASTS:]
 
 

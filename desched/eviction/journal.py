@@ -1,4 +1,4 @@
-"""The state while a plan is carried out: each eviction is recorded before it is requested."""
+"""The journal: it records each eviction in the state before the request."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ class Journal(Protocol):
     """Records evictions as they begin."""
 
     def remember(self, eviction: PlannedEviction) -> None:
-        """Record the eviction as under way.
+        """Record the eviction as in flight.
 
         Raises:
             StopActing: it could not be recorded.
@@ -24,7 +24,7 @@ class Journal(Protocol):
         ...
 
     def forget(self, eviction: PlannedEviction) -> None:
-        """Drop an eviction that did not begin; the next write stores that."""
+        """Remove an eviction that did not begin; the next write stores the removal."""
         ...
 
     def hand_over(self, eviction: PlannedEviction) -> None:
@@ -37,7 +37,7 @@ class Journal(Protocol):
 
 
 class StateJournal:
-    """The journal that writes the state; `state` is the latest one."""
+    """A journal that stores the state; `state` is the latest one."""
 
     def __init__(
         self, state: State, keep: Callable[[State], None], rules: FollowUpRules, clock: Clock
@@ -48,13 +48,13 @@ class StateJournal:
         self._clock = clock
 
     def remember(self, eviction: PlannedEviction) -> None:
-        """Record the eviction as under way."""
+        """Record the eviction as in flight."""
         state = self.state.with_eviction(_record(eviction, self._clock.now(), self._patience))
         self._keep(state)
         self.state = state
 
     def forget(self, eviction: PlannedEviction) -> None:
-        """Drop an eviction that did not begin."""
+        """Remove an eviction that did not begin."""
         self.state = self.state.without_eviction(eviction.pod)
 
     def hand_over(self, eviction: PlannedEviction) -> None:

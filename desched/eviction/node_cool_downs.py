@@ -1,24 +1,24 @@
-"""Cool-downs of nodes that several rounds of moves in a row did not relieve."""
+"""Cool-downs of nodes after several rounds of moves without progress."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 
 from msgspec.structs import replace
 
-from desched.eviction.backoff import Backoff
+from desched.eviction.cool_downs import Backoff
 from desched.eviction.present_load import PresentLoad
 from desched.model.plan import NodeClass
 from desched.model.state import EvictionRecord, NodeRounds, State
 
 PROGRESS_SHARE = 0.1
-"""A round that takes less than this share of a node's excess off it has not got it any nearer."""
+"""A round made progress if it removed at least this share of the node's excess."""
 
 
 def rounds_of_nodes(state: State, load: PresentLoad) -> tuple[NodeRounds, ...]:
-    """The rounds of all nodes by name, with those counted that the shortest window has seen.
+    """Count the rounds that the shortest window shows completely; return all nodes by name.
 
-    A round is all evictions from a node until the last of its pods has been gone for that long. A
-    node that was relieved starts anew; one whose load is not known waits.
+    A round is all evictions from a node until the last of these pods has been gone for the shortest
+    window. A relieved node starts again; a node with unknown load waits.
     """
     earlier = {each.node: each for each in state.nodes}
     records: dict[str, list[EvictionRecord]] = {}
@@ -51,7 +51,7 @@ def _followed(
 def _with_departures(
     node: str, each: NodeRounds | None, records: Sequence[EvictionRecord]
 ) -> NodeRounds | None:
-    """The node with the evictions that are new belonging to the round that is to be counted."""
+    """Add new evictions to the round that is not counted yet."""
     counted = each.last_eviction_at if each else None
     new = [r for r in records if counted is None or r.evicted_at > counted]
     if not new:
@@ -81,8 +81,8 @@ def _counted(each: NodeRounds, load: PresentLoad) -> NodeRounds:
 
 
 def _relieved_by_itself(each: NodeRounds, load: PresentLoad) -> NodeRounds:
-    """Between rounds a node may cool as well; one that cools down serves its time."""
-    if not each.rounds or _is_cooling_down(each, load):
+    """A node may also be relieved between rounds; a cool-down always lasts until its end."""
+    if not each.rounds or each.is_cooling_down(load.context.now):
         return each
     loaded = load.loaded(each.node)
     if loaded is None or loaded.verdict.node_class is NodeClass.OVERLOADED:
@@ -94,15 +94,10 @@ def _relieved(each: NodeRounds) -> NodeRounds:
     return replace(each, rounds=0, left_at=None, cooling_down_until=None)
 
 
-def _is_cooling_down(each: NodeRounds, load: PresentLoad) -> bool:
-    return each.cooling_down_until is not None and load.context.now < each.cooling_down_until
-
-
 def _is_over(each: NodeRounds, load: PresentLoad) -> bool:
-    """Whether nothing of it matters any more, once none of its evictions is remembered."""
+    """Whether a node without recorded evictions can be removed."""
     if not each.rounds and each.left_at is None:
         return True
     last = max(each.last_eviction_at, each.cooling_down_until or each.last_eviction_at)
-    return (
-        load.context.now - last
-    ).total_seconds() >= load.context.policy.follow_up.node_cool_down_longest_seconds
+    longest_seconds = load.context.policy.follow_up.node_cool_down_longest_seconds
+    return (load.context.now - last).total_seconds() >= longest_seconds

@@ -1,12 +1,9 @@
-"""How fast evictions may follow one another, and how long what was refused is left alone.
-
-All times are seconds of the monotonic clock.
-"""
+"""The rate of evictions, and the waits after refusals, in seconds of the monotonic clock."""
 
 import math
 
 BURST = 5
-"""So many may begin at once before the rate holds; fewer where less are allowed in a minute."""
+"""The number of evictions that may begin at once; fewer if the policy allows fewer in a minute."""
 
 FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 60.0
@@ -15,15 +12,14 @@ SOON_SECONDS = 0.001
 
 
 def is_ahead(due: float, now: float) -> bool:
-    """Whether a time is far enough ahead to be waited for."""
+    """Whether a time is far enough in the future to wait for it."""
     return due - now > SOON_SECONDS
 
 
 class Rate:
-    """At most so many requests a minute, evenly, after a first few at once; None is no limit.
+    """A token bucket: at most `per_minute` plus the burst begin in any minute; None is no limit.
 
-    A token bucket: in any minute begin at most `per_minute` and the burst. It is kept as the time
-    at which the bucket would be full again.
+    The bucket is stored as the time when it will be full again.
     """
 
     def __init__(self, per_minute: int | None) -> None:
@@ -33,7 +29,7 @@ class Rate:
 
     @property
     def next_at(self) -> float:
-        """When the next request may begin; a time in the past is at once."""
+        """When the next request may begin; a time in the past means at once."""
         return self._full_at - self._tolerance
 
     def take(self, now: float) -> None:
@@ -42,18 +38,18 @@ class Rate:
 
 
 class Patience:
-    """Waits for what has no room now, each twice as long as the one before, up to a minute."""
+    """Waits after refusals, by budget or workload; each is twice as long, up to a minute."""
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
         self._next_wait: dict[str, float] = {}
 
     def due(self, key: str) -> float:
-        """When to try again; a time in the past is at once."""
+        """When to try again; a time in the past means at once."""
         return self._due.get(key, -math.inf)
 
     def refused(self, key: str, now: float) -> None:
-        """Wait before the next try; a further refusal while waiting changes nothing."""
+        """Wait before the next try; further refusals during the wait change nothing."""
         if is_ahead(self.due(key), now):
             return
         seconds = self._next_wait.get(key, FIRST_WAIT_SECONDS)
@@ -61,5 +57,5 @@ class Patience:
         self._next_wait[key] = min(2 * seconds, LONGEST_WAIT_SECONDS)
 
     def accepted(self, key: str) -> None:
-        """There was room: the next refusal is the first again."""
+        """Start again with the first wait."""
         self._next_wait.pop(key, None)

@@ -1,7 +1,7 @@
-"""Pauses that begin by themselves: no wider than the failures that they rest on.
+"""Automatic pauses after failures.
 
-One workload that fails only cools down. Several from one pool pause that pool, and enough of them
-pause everything. Once its time is over, a single move tries a pause out: it ends or renews it.
+A single workload with failures only cools down. Several workloads from one pool pause that pool,
+and enough of them pause everything. After the time of a pause, a probe ends or renews it.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from desched.eviction.backoff import Backoff
+from desched.eviction.cool_downs import Backoff
 from desched.model.state import (
     FAILURES,
     SUCCESSES,
@@ -24,7 +24,7 @@ from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import Policy
 
 POOL_WORKLOADS = 2
-"""So many workloads that failed on their way from one pool pause it."""
+"""A pool is paused after failed moves of this number of its workloads."""
 
 MOST_NAMED = 5
 MOST_FAILURES = 200
@@ -33,10 +33,7 @@ MOST_FAILURES = 200
 def with_pauses(
     state: State, settled: Iterable[EvictionRecord], policy: Policy, now: datetime
 ) -> State:
-    """The state with the failures among these evictions, and with the pauses that follow.
-
-    A person's pause ends with its time.
-    """
+    """Add the failures among these evictions, and update the pauses; a person's pause may end."""
     rules = policy.follow_up
     within = timedelta(seconds=rules.pause_within_seconds)
     state = replace(
@@ -49,14 +46,14 @@ def with_pauses(
             failure = Failure(record.workload, record.pool, now, record.result)
             state = replace(state, failures=(*state.failures, failure)[-MOST_FAILURES:])
         if record.probe:
-            state = _tried_out(state, record, rules, now)
+            state = _probed(state, record, rules, now)
     return _widened(state, policy, now)
 
 
-def _tried_out(state: State, probe: EvictionRecord, rules: FollowUpRules, now: datetime) -> State:
-    """The state once the probe of the pauses that were due for one has been judged."""
+def _probed(state: State, probe: EvictionRecord, rules: FollowUpRules, now: datetime) -> State:
+    """End or renew the pauses that waited for this probe."""
     for pause in state.pauses:
-        if not _is_tried_by(probe, pause):
+        if pause.lasts(probe.evicted_at) or not pause.covers(probe.workload, probe.pool):
             continue
         if probe.result in SUCCESSES:
             state = state.without_pause(pause)
@@ -67,21 +64,16 @@ def _tried_out(state: State, probe: EvictionRecord, rules: FollowUpRules, now: d
     return state
 
 
-def _is_tried_by(probe: EvictionRecord, pause: Pause) -> bool:
-    was_due = not pause.lasts(probe.evicted_at)
-    return was_due and pause.covers(probe.workload, probe.pool)
-
-
 def _renewed(pause: Pause, probe: EvictionRecord, rules: FollowUpRules, now: datetime) -> Pause:
     backoff = Backoff(rules.pause_first_seconds, rules.pause_longest_seconds)
     level = backoff.raised(pause.level)
     result = probe.result.value if probe.result else ""
-    why = f"the move that tried it out failed: {probe.workload} ({result})"
+    why = f"the probe failed: {probe.workload} ({result})"
     return replace(pause, until=now + backoff.wait(level), level=level, why=why)
 
 
 def _widened(state: State, policy: Policy, now: datetime) -> State:
-    """The state with the pauses that the failures ask for and that have not begun yet."""
+    """Add the pauses that the failures require, unless they exist."""
     began = {(p.scope, p.subject) for p in state.pauses if not p.by}
     if (PauseScope.EVERYTHING, "") in began:
         return state

@@ -1,4 +1,4 @@
-"""The load of the nodes at the time of the follow-up."""
+"""The load of nodes at the time of the follow-up."""
 
 import msgspec
 
@@ -10,22 +10,22 @@ from desched.planning.overload.node_load import LoadedNode
 
 
 class PresentLoad(msgspec.Struct, frozen=True):
-    """The class of every node beside what it was worked out from."""
+    """The class of every node, and the context of the follow-up."""
 
     context: EligibilityContext
     pressure: Pressure
 
     def loaded(self, node: str) -> LoadedNode | None:
-        """A node and its load; None if that is not known or the node is out of scope."""
+        """The node with its load, None if the load is unknown or the node is out of scope."""
         if self.context.book.snapshot.load.problems:
             return None
         return self.pressure.known.get(node)
 
     def bears(self, record: EvictionRecord, replacement: Pod) -> bool | None:
-        """Whether the replacement's node is not overloaded with it, None if its load is not known.
+        """Whether the replacement's node is not overloaded with it, None if its load is unknown.
 
-        What the windows have not seen of the replacement is added, as much as the evicted pod used;
-        other pods that have come meanwhile count as far as they were measured.
+        The replacement counts with the usage of the evicted pod, as far as the windows do not show
+        it yet. Other new pods count only as measured.
         """
         loaded = self.loaded(replacement.node)
         if loaded is None:

@@ -1,4 +1,4 @@
-"""Which pod replaces which evicted one: one to one, and for as long as the replacement lives."""
+"""Assigns each evicted pod its replacement, for as long as the replacement lives."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,21 +10,21 @@ from desched.planning.clocks import SEEMS_EARLIER
 
 
 class Replicas(msgspec.Struct, frozen=True):
-    """The workloads with an eviction in flight, and their living pods, oldest first.
+    """The workloads with an eviction in flight and their pods, oldest first, by the workload's uid.
 
-    Pods that have finished or are being deleted are left out. Both are keyed by the workload's uid.
+    Pods that have finished or are being deleted are excluded.
     """
 
     workloads: Mapping[str, Workload]
     pods: Mapping[str, Sequence[Pod]]
 
     def ready(self, workload_uid: str) -> int:
-        """How many living pods of a workload are Ready."""
+        """The number of Ready pods of a workload."""
         return sum(pod.ready for pod in self.pods.get(workload_uid, ()))
 
 
 def replicas_of(records: Iterable[EvictionRecord], cluster: ClusterState) -> Replicas:
-    """The replicas of the workloads of these evictions, in one pass over all pods."""
+    """Collect the replicas of the workloads of these evictions, in one pass over all pods."""
     awaited = {record.workload_uid for record in records}
     workloads = {w.uid: w for w in cluster.workloads.values() if w.uid in awaited}
     pods: dict[str, list[Pod]] = {}
@@ -40,10 +40,10 @@ def replicas_of(records: Iterable[EvictionRecord], cluster: ClusterState) -> Rep
 def replacements(
     records: Sequence[EvictionRecord], replicas: Replicas
 ) -> Mapping[PodRef, Pod | None]:
-    """The replacement of each evicted pod in flight, None where there is none.
+    """Find the replacement of each eviction in flight, None without one.
 
-    The earliest eviction gets the earliest pod that was created after it. A replacement stays with
-    its eviction as long as it lives, and with a settled one for good.
+    The earliest eviction gets the earliest pod that was created after it. An assignment remains as
+    long as the replacement lives; that of a settled eviction remains forever.
     """
     taken = {record.pod.uid for record in records}
     taken |= {r.replacement.uid for r in records if r.replacement and not r.in_flight}

@@ -1,7 +1,7 @@
-"""What became of an eviction: judged once, by where its replacement is and what that made of it.
+"""The results of evictions: each is judged once, by its replacement and the load of that node.
 
-A landing is judged at the first look at which the replacement is Ready and its node's load is
-known. So a move is not blamed for what other pods do to its node later on.
+A landing is judged in the first cycle in which the replacement is Ready and the load of its node is
+known. Later changes by other pods do not count against the move.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from desched.planning.placement.forecast_trust import foreseen
 def settle_evictions(
     records: Sequence[EvictionRecord], load: PresentLoad
 ) -> tuple[EvictionRecord, ...]:
-    """The records with their replacements, and with the results that are known by now.
+    """Add replacements, and results as far as they are known now.
 
     Args:
-        records: as of the snapshot; those with a result stay as they are.
-        load: the snapshot with the policy, and its load.
+        records: the evictions as of the snapshot; those with a result do not change.
+        load: the context and the class of every node.
     """
     in_flight = [record for record in records if record.in_flight]
     if not in_flight:
@@ -67,7 +67,7 @@ def _missed(
     """The result without a replacement."""
     workload = replicas.workloads.get(record.workload_uid)
     if workload is None:
-        # A workload of a declared kind is only known by its pods: it may have none for a while.
+        # A workload of a declared kind exists only through its pods: it may have none for a while.
         may_return = bool(load.context.policy.protections.understood_owner_kinds)
         return MoveResult.NOT_WANTED if overdue or not may_return else None
     if workload.sized and workload.desired_replicas < record.replicas:

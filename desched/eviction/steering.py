@@ -1,4 +1,4 @@
-"""Sets the soft taints that a plan needs, and takes away those that nothing needs any more."""
+"""Sets the soft taints that a plan needs, and removes those that nothing needs any more."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -9,10 +9,10 @@ from desched.ports import Clock, Fence, Steerer
 
 
 class Steering:
-    """The soft taints of one cycle; `changes` is what was tried, in its order.
+    """The soft taints of one cycle; `changes` has all attempts in order.
 
-    Each taint names the time `lasting` from now by which it is to go, so that whichever instance
-    runs then removes what a dead one has left. Nothing is written once `may_act` says no.
+    Each taint expires after `lasting`, so that any later instance can remove the taints of one that
+    died. Nothing is written once `may_act` returns false.
     """
 
     def __init__(
@@ -26,23 +26,22 @@ class Steering:
         self.changes: tuple[TaintChange, ...] = ()
 
     def remove(self, removals: Iterable[TaintRemoval]) -> str:
-        """Take the taint off these nodes, and return what went wrong.
+        """Remove the taint from these nodes; return the errors, empty without any.
 
-        A plan counts them as gone: it holds only if nothing went wrong.
+        The plan is valid only without errors, because it assumes that these taints are gone.
         """
         failed = {each.node: self._change(each.node, each.why, tainted=False) for each in removals}
         return "; ".join(f"{node}: {detail}" for node, detail in failed.items() if detail)
 
     def set_standing(self, taints: Iterable[PlannedTaint]) -> None:
-        """Set or prolong those that do not wait for an eviction of this cycle."""
+        """Set or renew taints that do not wait for an eviction of this cycle."""
         for taint in taints:
             self._taint(taint.node, taint.why)
 
     def steer(self, eviction: PlannedEviction) -> str:
-        """Set what the landing of a replacement counts on; why that failed, empty if it did not."""
+        """Set the taints that the landing needs; return the error, empty if all are set."""
         for node in eviction.steered:
-            why = f"the replacement of {eviction.pod} would do harm there, or crowd it"
-            failed = self._taint(node, why)
+            failed = self._taint(node, f"it must not receive the replacement of {eviction.pod}")
             if failed:
                 return f"{node}: {failed}"
         return ""
@@ -60,6 +59,6 @@ class Steering:
             return "leadership was lost" if self._steerer else "this run sets no taints"
         until: datetime = self._clock.now() + self._lasting
         answer = self._steerer.taint(node, until) if tainted else self._steerer.untaint(node)
-        detail = "" if answer.done else answer.detail or "the answer is not understood"
+        detail = "" if answer.done else answer.detail or "the response is not understood"
         self.changes += (TaintChange(node, tainted, why, answer.done, detail),)
         return detail

@@ -1,4 +1,4 @@
-"""What desched knows of the objects in a cluster: only the fields that deciding uses."""
+"""The objects of a cluster, with only the fields that planning uses."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -8,14 +8,14 @@ from functools import cached_property
 import msgspec
 
 from desched.model.resources import Amounts
-from desched.model.selectors import LabelSelector, NodeSelectorTerm
+from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 """Priorities from here on belong to system-cluster-critical and system-node-critical."""
 
 
 class Effect(StrEnum):
-    """What a taint does to pods that do not tolerate it."""
+    """The effect of a taint on pods that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -31,7 +31,7 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False):
-    """A toleration of a pod; empty key or effect stands for all of them."""
+    """A toleration of a pod; an empty key or effect matches all."""
 
     key: str = ""
     operator: str = "Equal"
@@ -39,7 +39,7 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether the taint does not keep the pod away; other operators than these tolerate none.
+        """Whether it tolerates the taint; an unknown operator tolerates none.
 
         Source: k8s.io/api/core/v1 Toleration.ToleratesTaint.
         """
@@ -53,14 +53,14 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
 
 
 STEERING_TAINT = Taint("desched.io/overloaded", Effect.PREFER_NO_SCHEDULE)
-"""The soft taint by which desched keeps the scheduler from putting more onto a node."""
+"""The soft taint with which desched keeps pods away from a node."""
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
-    """A node: `capacity` is the machine, `allocatable` what pods may request of it.
+    """A node; `capacity` is the whole machine, `allocatable` is available for requests of pods.
 
-    `images` are those that it has already, by each of their names, in bytes. `steered_until` is set
-    on a node that desched itself has given STEERING_TAINT, and tells when that is to go at last.
+    `images` has the size in bytes of each image on the node, by each of its names. `steered_until`
+    is the expiry of desched's own STEERING_TAINT, None without it.
     """
 
     name: str
@@ -80,13 +80,13 @@ class Node(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def avoided(self) -> bool:
-        """Whether it has STEERING_TAINT, whoever has put it there."""
+        """Whether the node has STEERING_TAINT, whoever set it."""
         taints = ((taint.key, taint.effect) for taint in self.taints)
         return (STEERING_TAINT.key, STEERING_TAINT.effect) in taints
 
 
 class PodRef(msgspec.Struct, frozen=True, gc=False, order=True):
-    """Which pod: the uid tells it from a later one of the same name."""
+    """The identity of a pod; a later pod with the same name has another uid."""
 
     namespace: str
     name: str
@@ -106,7 +106,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 class VolumeKind(StrEnum):
-    """Kinds of volumes that tie a pod to a place or lose data with it; others are dropped."""
+    """Volumes that may bind a pod to a node, or whose data is lost with the pod; no others."""
 
     CLAIM = "persistentVolumeClaim"
     EPHEMERAL_CLAIM = "ephemeral"
@@ -115,10 +115,7 @@ class VolumeKind(StrEnum):
 
 
 class PodVolume(msgspec.Struct, frozen=True, gc=False):
-    """A volume of a pod; `claim` names the PersistentVolumeClaim if it is one.
-
-    `in_memory` is an emptyDir without a disk, `path` the directory of a hostPath.
-    """
+    """A volume of a pod: the name of a claim, an emptyDir (perhaps in memory), or a hostPath."""
 
     kind: VolumeKind
     claim: str = ""
@@ -127,10 +124,10 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False):
-    """Pods to be near to (or away from) within a topology domain.
+    """The pods that another pod should be near to, or away from, in a topology domain.
 
-    `selector` None selects no pod. Without `namespaces` and `namespace_selector` the term looks at
-    the namespace of the pod that carries it. `weight` is 0 for required terms, and negative for
+    A `selector` of None matches no pod. Without `namespaces` and `namespace_selector`, the term
+    applies to the carrying pod's namespace. `weight` is 0 for required terms, and negative for
     preferred anti-affinity.
     """
 
@@ -142,10 +139,7 @@ class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False):
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
-    """How evenly pods are to be spread over topology domains.
-
-    `hard` is DoNotSchedule. `match_label_keys` add the carrying pod's own values to the selector.
-    """
+    """How evenly pods must be spread over topology domains; `hard` means DoNotSchedule."""
 
     topology_key: str
     max_skew: int
@@ -156,9 +150,17 @@ class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
     honors_taints: bool = False
     match_label_keys: tuple[str, ...] = ()
 
+    def selector_of(self, labels: Mapping[str, str]) -> LabelSelector | None:
+        """The selector for a pod with these labels: `match_label_keys` add the pod's own values."""
+        keys = [key for key in self.match_label_keys if key in labels]
+        if self.selector is None or not keys:
+            return self.selector
+        own = (Requirement(key, Operator.IN, (labels[key],)) for key in keys)
+        return LabelSelector((*self.selector.requirements, *own))
+
 
 class HostPort(msgspec.Struct, frozen=True, gc=False):
-    """A port of the node that a pod takes; an empty address stands for all of them."""
+    """A port of the node that a pod uses; an empty address means all addresses."""
 
     port: int
     protocol: str = "TCP"
@@ -166,12 +168,11 @@ class HostPort(msgspec.Struct, frozen=True, gc=False):
 
 
 class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
-    """Everything that decides on which nodes a pod fits; pods of a workload share one.
+    """Everything that decides on which nodes a pod fits; pods of a workload share one object.
 
-    `required_node_affinity` is None when there is none; an empty tuple selects no node.
-    `scored_*` are the requests as the resource scores count them: with the scheduler's defaults for
-    each container that states none. `unevaluated` names hard constraints that the planner does not
-    evaluate: such a pod stays.
+    `required_node_affinity` is None without one; an empty tuple matches no node. `scored_*` are the
+    requests for the resource scores, with the scheduler's defaults for containers without requests.
+    `unevaluated` names hard constraints that the planner does not evaluate; such a pod is refused.
     """
 
     requests: Amounts
@@ -191,7 +192,7 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    """A pod; `annotations` holds only those that desched reads."""
+    """A pod; `annotations` has only those that desched reads."""
 
     namespace: str
     name: str
@@ -223,15 +224,15 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended and holds no resources any more."""
+        """Whether the pod has ended and holds no resources any more."""
         return self.phase in {"Succeeded", "Failed"}
 
 
 class Autoscaler(msgspec.Struct, frozen=True, gc=False):
-    """What a HorizontalPodAutoscaler says of the workload that it scales.
+    """The status of a HorizontalPodAutoscaler.
 
-    `last_scaled_at` is when it last changed the number of replicas, either way; `above_target` is
-    whether a metric stands above its target.
+    `last_scaled_at` is the last change of the number of replicas; `above_target` is true if a
+    metric is above its target.
     """
 
     current_replicas: int
@@ -244,11 +245,10 @@ class Autoscaler(msgspec.Struct, frozen=True, gc=False):
 class Workload(msgspec.Struct, frozen=True, gc=False):
     """The controller that owns pods and replaces an evicted one.
 
-    `ready_replicas` is None where the controller does not tell. `rolling_out` is true while its
-    newest revision has not reached all replicas; `scaling` while an autoscaler wants another number
-    of replicas than there are. `survives_disruption` is false where an eviction counts as a failure
-    of the workload itself (a Job without a policy for it). Unless `sized`, `desired_replicas` is
-    only the number of pods that there are.
+    `ready_replicas` is None if the controller does not report it. `rolling_out` is true until all
+    replicas have the newest revision, `scaling` while an autoscaler changes the number of replicas.
+    `survives_disruption` is false if an eviction counts as a failure of the workload (a Job without
+    a policy for it). Unless `sized`, `desired_replicas` is only the number of existing pods.
     """
 
     kind: str
@@ -271,8 +271,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
 class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     """A PodDisruptionBudget; `up_to_date` is false until its controller has seen the last edit.
 
-    `selector` is None when it selects nothing. `always_allows_unhealthy` is its policy for pods
-    that are not Ready.
+    A `selector` of None matches no pod. `always_allows_unhealthy` is its policy for pods that are
+    not Ready.
     """
 
     namespace: str
@@ -295,10 +295,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
 
 
 class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False):
-    """A claim; `volume` is empty while it is not bound.
-
-    `for_one_pod` is the access mode ReadWriteOncePod.
-    """
+    """A claim; `volume` is empty while unbound, `for_one_pod` is access mode ReadWriteOncePod."""
 
     namespace: str
     name: str
@@ -308,7 +305,7 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False):
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
-    """A volume; `node_affinity` is None when every node can reach it."""
+    """A volume; `node_affinity` is None if every node can reach it."""
 
     name: str
     storage_class: str = ""
@@ -320,7 +317,7 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
 
 
 class StorageClass(msgspec.Struct, frozen=True, gc=False):
-    """How volumes of a class come about; `topologies` is None where that may be anywhere."""
+    """How volumes of a class are provisioned; `topologies` is None without a restriction."""
 
     name: str
     provisioner: str
@@ -329,14 +326,14 @@ class StorageClass(msgspec.Struct, frozen=True, gc=False):
 
 
 class CSINode(msgspec.Struct, frozen=True, gc=False):
-    """How many volumes of each CSI driver can be attached to a node; no entry, no limit."""
+    """The maximum number of attached volumes for each CSI driver; without an entry, no limit."""
 
     name: str
     attach_limits: Mapping[str, int] = {}
 
 
 class Service(msgspec.Struct, frozen=True, gc=False):
-    """A Service; the scheduler spreads the pods that it selects."""
+    """A Service; the scheduler spreads its pods."""
 
     namespace: str
     name: str
@@ -344,15 +341,16 @@ class Service(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClusterState(msgspec.Struct, frozen=True, dict=True):
-    """Everything of the cluster that one cycle decides on.
+    """All objects of the cluster that planning uses.
 
-    `workloads` is keyed by the uid of a pod's controller: a ReplicaSet's uid leads to its
-    Deployment; `controller_selectors` is keyed alike and holds the controller's own selector (the
-    ReplicaSet's). `controller_owners` names, by the uid of a pod's controller, that controller's
-    own owner where it is of a kind that is not understood (the Rollout of a ReplicaSet).
-    `namespaces` holds their labels, `priority_classes` their values. `own_pod` is the pod that
-    desched itself runs in, None outside the cluster. `server_times` are the API server's clock, in
-    whole seconds, at its earliest and its latest answer; None where there is but one clock.
+    Three mappings have the uid of a pod's controller as key. `workloads` has its workload: the uid
+    of a ReplicaSet leads to the Deployment. `controller_selectors` has the controller's own
+    selector. `controller_owners` has the controller's owner if its kind is not understood, such as
+    the Rollout of a ReplicaSet.
+
+    `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
+    None outside the cluster. `server_times` is the API server's clock, in whole seconds, at its
+    earliest and its latest response; None if it is desched's clock.
     """
 
     nodes: tuple[Node, ...]
@@ -374,7 +372,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def own_workload_uid(self) -> str:
-        """The uid of the workload that desched itself is part of, empty if it is not known."""
+        """The uid of desched's own workload, empty if not known."""
         if self.own_pod is None:
             return ""
         where = (self.own_pod.namespace, self.own_pod.name)
@@ -389,7 +387,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
-        """Pods that hold resources, by the node that they are bound to."""
+        """The pods that hold resources, by the name of their node."""
         found: dict[str, list[Pod]] = {node.name: [] for node in self.nodes}
         for pod in self.pods:
             if pod.node and not pod.finished:
@@ -405,15 +403,15 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         return {name: tuple(budgets) for name, budgets in found.items()}
 
     def workload_of(self, pod: Pod) -> Workload | None:
-        """The workload that owns the pod, None if it has no owner or one that is not understood.
+        """The workload of the pod, None if it has no owner or one that is not understood.
 
-        Whoever may create pods may claim any owner by its uid; one of another namespace owns none.
+        Only owners in the pod's namespace count, because tenants can set any uid as the owner.
         """
         found = self.workloads.get(pod.owner.uid) if pod.owner else None
         return found if found is not None and found.namespace == pod.namespace else None
 
     def budgets_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
-        """The budgets that an eviction of the pod is charged to."""
+        """The budgets that cover the pod."""
         if pod.namespace not in self.budgets_by_namespace:
             return ()
         key = (pod.namespace, frozenset(pod.labels.items()))
@@ -425,17 +423,18 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         return found
 
     def _budgets_that_may_cover(self, pod: Pod) -> Iterator[int]:
-        """Positions of few budgets: thousands in one namespace are not compared with each pod."""
+        """The positions of candidates: a namespace may have too many budgets to compare all."""
         for label in (None, *pod.labels.items()):
             yield from self._budgets_by_demand.get((pod.namespace, label), ())
 
     @cached_property
     def _budgets_by_demand(self) -> Mapping[tuple[str, tuple[str, str] | None], list[int]]:
-        """Positions by namespace and a label that each pod must have, None if that is not told."""
+        """The positions of budgets by namespace and a label that their pods have, else None."""
         found: dict[tuple[str, tuple[str, str] | None], list[int]] = {}
         for position, budget in enumerate(self.budgets):
             if budget.selector is not None:
-                for label in budget.selector.labels_of_one_demand() or (None,):
+                labels = budget.selector.one_of_labels()
+                for label in (None,) if labels is None else labels:
                     found.setdefault((budget.namespace, label), []).append(position)
         return found
 
@@ -443,5 +442,5 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     def _budgets_by_labels(
         self,
     ) -> dict[tuple[str, frozenset[tuple[str, str]]], tuple[PodDisruptionBudget, ...]]:
-        """What was found before; pods of a workload share their labels."""
+        """The cache of `budgets_of`; pods of a workload share their labels."""
         return {}

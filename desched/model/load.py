@@ -1,4 +1,4 @@
-"""Measured load of nodes and pods, and what could not be known of it."""
+"""Measured load of nodes and pods, and reasons why it is unknown."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +10,7 @@ from desched.model.resources import Resource
 
 
 class UnknownReason(StrEnum):
-    """Why a node's load cannot be trusted; such a node is neither source nor destination."""
+    """Why a node's load is not trusted; such a node is neither source nor destination."""
 
     ABSENT = "absent"
     STALE = "stale"
@@ -28,24 +28,21 @@ class Level(msgspec.Struct, frozen=True, gc=False):
 
 
 class Measured(msgspec.Struct, frozen=True, gc=False):
-    """A load that can be trusted, one level for each window of the policy, shortest first."""
+    """A trusted load: one level for each window of the policy, shortest first."""
 
     levels: tuple[Level, ...]
     age_seconds: float = 0.0
 
 
 class Unknown(msgspec.Struct, frozen=True, gc=False):
-    """A load that cannot be trusted."""
+    """A load that is not trusted."""
 
     reason: UnknownReason
     detail: str = ""
 
 
 class PodUsage(msgspec.Struct, frozen=True, gc=False):
-    """Mean usage of a pod, one value for each window of the resource, shortest first.
-
-    An empty tuple means not measured; never zero instead.
-    """
+    """Mean usage of a pod in each window, shortest first; an empty tuple if not measured."""
 
     cpu_millicores: tuple[float, ...] = ()
     memory_bytes: tuple[float, ...] = ()
@@ -54,8 +51,7 @@ class PodUsage(msgspec.Struct, frozen=True, gc=False):
 class LoadHistory(msgspec.Struct, frozen=True, gc=False):
     """Load at regular points of the recent past, oldest first; the last point is now.
 
-    Each is the mean over the shortest window that ends there, as a share of capacity, or None
-    where nothing is known of it.
+    Each ratio is the mean over the shortest window that ends there, None if unknown.
     """
 
     step_seconds: int
@@ -63,7 +59,7 @@ class LoadHistory(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoadProblem(StrEnum):
-    """Why Prometheus' answer as a whole cannot be acted on."""
+    """Why the data as a whole is not trusted."""
 
     PARTIAL_DATA = "partial_data"
     SEVERAL_CLUSTERS = "several_clusters"
@@ -72,14 +68,14 @@ class LoadProblem(StrEnum):
 class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     """The load of the whole cluster.
 
-    `nodes` has an entry for each node and each of CPU and memory that the policy watches.
-    `pods` is keyed by (namespace, name). `problems` forbid any eviction. `unresolved_series`
-    counts series that belong to no known node.
+    `nodes` has an entry for each node and for CPU and memory, if the policy watches them. `pods`
+    has (namespace, name) as keys. `problems` forbid all evictions. `unresolved_series` counts
+    series that belong to no known node.
 
-    `history` covers the time for which load must last, and has no node of which nothing is known.
-    `destination_ratios` has a value for each of the rule's destination windows, None where it is
-    not known. `throttled` pods want more CPU than their limit lets them use. `server_times` are
-    the source's clock at its earliest and its latest evaluation, None if it evaluated nothing.
+    `history` covers `sustainedFor`; nodes without any data have no entry. `destination_ratios` has
+    a value for each of the rule's destination windows, None if unknown. `throttled` pods need more
+    CPU than their limit allows. `server_times` is the source's clock at its earliest and its latest
+    evaluation, None without any.
     """
 
     nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]

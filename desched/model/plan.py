@@ -1,4 +1,4 @@
-"""A decision as a value: what to evict, and why everything else stays."""
+"""A plan as a value: the evictions, and the reasons for everything else."""
 
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -11,7 +11,7 @@ from desched.model.resources import Resource
 
 
 class NodeClass(StrEnum):
-    """What the load of a node makes of it."""
+    """The class of a node by its load."""
 
     OVERLOADED = "overloaded"
     BALANCED = "balanced"
@@ -21,7 +21,7 @@ class NodeClass(StrEnum):
 
 
 class NodeReason(StrEnum):
-    """Why a node is out of scope, or is overloaded and yet not relieved (or not fully)."""
+    """Why a node is out of scope, or is overloaded and not relieved (or not fully)."""
 
     NOT_SELECTED = "not_selected"
     NOT_READY = "not_ready"
@@ -129,19 +129,19 @@ Reason = TypeVar("Reason", bound=StrEnum)
 
 
 class Finding(msgspec.Struct, Generic[Reason], frozen=True, gc=False):
-    """A reason, with what was found in this case."""
+    """A reason with the details of this case."""
 
     reason: Reason
     detail: str = ""
 
 
 class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
-    """The load of one resource of one node beside the lines that it is judged by.
+    """The load of one resource of one node, with its thresholds; ratios are shares of capacity.
 
-    Ratios are shares of capacity. `lowest_ratio` and `highest_ratio` are over the policy's windows,
-    corrected for what the windows have not seen: a source is judged by the lowest, a destination
-    by the highest. `measured` are the uncorrected levels as (window in seconds, ratio).
-    `after_ratio` is the projected highest once the plan is carried out.
+    `lowest_ratio` and `highest_ratio` are those of the lowest and the highest window, corrected for
+    changes that the windows do not show yet. The lowest judges a source, the highest a destination.
+    `measured` has the uncorrected levels as (window in seconds, ratio). `after_ratio` is the
+    projected highest ratio after the plan.
     """
 
     resource: Resource
@@ -157,7 +157,7 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
-    """How a node is classed, with the numbers behind it; `pool` is empty outside every pool."""
+    """The class of a node and its numbers; `pool` is empty outside every pool."""
 
     node: str
     node_class: NodeClass
@@ -168,14 +168,14 @@ class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResourceRelief(msgspec.Struct, frozen=True, gc=False):
-    """What a move takes from its source, as a share of the source's capacity."""
+    """The relief of a source by a move, as a share of the source's capacity."""
 
     resource: Resource
     ratio: float
 
 
 class LandingChance(msgspec.Struct, frozen=True, gc=False):
-    """How likely a replacement lands on a node, 0 to 1."""
+    """The probability of a node to receive a replacement, from 0 to 1."""
 
     node: str
     probability: float
@@ -184,12 +184,12 @@ class LandingChance(msgspec.Struct, frozen=True, gc=False):
 class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     """A move: which pod leaves which node, why, and where its replacement is expected.
 
-    `destinations` counts the nodes where it fits under the ceiling. `landing` names the likeliest,
-    `landing_risk` is the probability of a landing that does not help. `cost` is what the eviction
-    costs: 1 for the disruption, and bounded surcharges. `replicas` is what the workload wants; a
-    `probe` is the careful first move after a pause. `steered` names the nodes that must have their
-    soft taint before the eviction, or the forecast does not hold. `scheduler` is that of the pod
-    where it is not the default one: then all nodes where it fits are equally likely.
+    `destinations` counts the nodes where it fits under the ceiling. `landing` has the likeliest
+    nodes; `landing_risk` is the probability of a harmful landing. `cost` is 1 for the disruption
+    plus bounded surcharges. `replicas` is the number that the workload desires. A `probe` is the
+    first move after a pause. `steered` names the nodes that must have their soft taint before the
+    eviction; the forecast depends on it. `scheduler` is the pod's scheduler if it is not the
+    default one: then all feasible nodes are equally likely.
     """
 
     pod: PodRef
@@ -215,9 +215,9 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
 
 
 class PlannedTaint(msgspec.Struct, frozen=True, gc=False):
-    """A node that is to have a soft taint, new or for longer, so that replacements land elsewhere.
+    """A node that needs a soft taint, new or renewed, so that replacements land elsewhere.
 
-    `until_landed_of` is the pod whose replacement it steers; None while the node is overloaded.
+    `until_landed_of` is the pod whose replacement it steers; None if the node is overloaded.
     """
 
     node: str
@@ -226,14 +226,14 @@ class PlannedTaint(msgspec.Struct, frozen=True, gc=False):
 
 
 class TaintRemoval(msgspec.Struct, frozen=True, gc=False):
-    """A node that loses its soft taint before the plan is carried out."""
+    """A node that loses its soft taint before the first eviction."""
 
     node: str
     why: str
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """A pod on an overloaded node that stays, and why."""
+    """A pod on an overloaded node that is not evicted, and the reason."""
 
     pod: PodRef
     node: str
@@ -244,10 +244,10 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 class Plan(msgspec.Struct, frozen=True, gc=False):
     """All decisions of one cycle.
 
-    Each pod on an overloaded node is in `evictions` or in `refusals`; `hold` says why the cycle as
-    a whole evicts nothing. Any prefix of `evictions` is safe to carry out alone. `taints` are in
-    the order of need, those for a move in the order of moves; a node that several moves need is
-    there for each of them. `removed_taints` go before the first eviction.
+    Each pod on an overloaded node is in `evictions` or in `refusals`. `hold` is the reason why the
+    whole cycle evicts nothing. Each prefix of `evictions` is safe to execute alone. `taints` are in
+    the order of need; a node that several moves need occurs for each of them. `removed_taints` are
+    removed before the first eviction.
     """
 
     nodes: tuple[NodeVerdict, ...]

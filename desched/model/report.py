@@ -1,4 +1,4 @@
-"""What one cycle did, as one value from which every output is made."""
+"""The report of a cycle; all outputs are made from this value."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -20,7 +20,7 @@ class Mode(StrEnum):
 
 
 class EvictionVerdict(StrEnum):
-    """What became of the request to evict a pod."""
+    """The result of the request to evict a pod."""
 
     EVICTED = "evicted"
     TAKEN_OVER = "taken_over"  # an admission webhook moves the workload itself
@@ -30,14 +30,14 @@ class EvictionVerdict(StrEnum):
     FORBIDDEN = "forbidden"
     GONE = "gone"
     REPLACED = "replaced"  # another pod has the name now
-    NOT_CONFIRMED = "not_confirmed"  # the fresh look found a reason to leave it
-    NOT_BEGUN = "not_begun"  # stopped before its turn
-    UNREADABLE = "unreadable"  # the fresh look failed; it was not asked for
-    UNKNOWN = "unknown"  # the answer was not understood; it may or may not be evicted
+    NOT_CONFIRMED = "not_confirmed"  # the fresh look found a reason to refuse it
+    NOT_BEGUN = "not_begun"  # the cycle ended before it
+    UNREADABLE = "unreadable"  # the fresh look failed; no request was sent
+    UNKNOWN = "unknown"  # the response was not understood; the pod may or may not be evicted
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one planned eviction; `at` is when that was known."""
+    """What happened to one planned eviction, and when."""
 
     pod: PodRef
     node: str
@@ -51,13 +51,13 @@ class NotActing(StrEnum):
     """Why nothing is evicted now although evictions may be planned."""
 
     PAUSED = "paused"
-    OUTSIDE_WINDOW = "outside_window"  # of maintenance, or in one in which nothing may be moved
+    OUTSIDE_WINDOW = "outside_window"  # outside maintenance windows, or in a blackout window
     NOT_LEADING = "not_leading"  # another instance acts
-    TAINT_STAYED = "taint_stayed"  # a soft taint that the plan counts as gone is still there
+    TAINT_STAYED = "taint_stayed"  # a soft taint that the plan assumes to be gone remains
 
 
 class TaintChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A soft taint that a node got (or kept for longer), or lost; `detail` says why it did not."""
+    """A soft taint that was set, renewed or removed; `detail` is the error if not `done`."""
 
     node: str
     tainted: bool
@@ -76,11 +76,11 @@ class CycleResult(StrEnum):
     EVICTED = "evicted"  # at least one eviction was accepted
     NOT_EVICTED = "not_evicted"  # evictions were planned, none was accepted
     NOT_ACTING = "not_acting"  # evictions are planned, but none may be made now
-    STOPPED = "stopped"  # an answer was not understood
+    STOPPED = "stopped"  # a response was not understood
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """How much was looked at."""
+    """The size of the snapshot."""
 
     nodes: int
     pods: int
@@ -91,11 +91,10 @@ class Observed(msgspec.Struct, frozen=True):
 class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     """One pass through observe, plan, confirm, evict and report.
 
-    Durations are in seconds; `policy` is the file that was in force. `settled` are evictions of
-    this or earlier cycles of which it became known now what became of them; `state` is what the
-    next cycle starts from. `taints` are the soft taints that were set and taken away. `not_acting`
-    says why no eviction may be made now, whatever is planned.
-    `other_deschedulers` are those of other makers in the cluster, by maker and namespace.
+    `policy` is the file that was in force. `settled` are the earlier evictions whose result became
+    known in this cycle. `state` is the start of the next cycle. `taints` are the soft taints that
+    were set and removed. `not_acting` is the reason why no eviction is allowed now.
+    `other_deschedulers` names them by product and namespace.
     """
 
     version: str = REPORT_VERSION

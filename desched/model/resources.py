@@ -9,7 +9,7 @@ import msgspec
 
 
 class Resource(StrEnum):
-    """A resource whose load can make a node overloaded; the order is the order of relief."""
+    """A resource that can be overloaded, in the order of relief."""
 
     MEMORY = "memory"
     CPU = "cpu"
@@ -17,10 +17,10 @@ class Resource(StrEnum):
 
 
 class Amounts(msgspec.Struct, frozen=True, gc=False):
-    """How much of each resource, requested or allocatable; never negative.
+    """Amounts of resources, requested or allocatable; never negative.
 
-    `extended` holds every other countable resource (nvidia.com/gpu, hugepages-2Mi in bytes, …),
-    sorted by name.
+    `extended` has all other countable resources (nvidia.com/gpu, hugepages-2Mi in bytes, …), sorted
+    by name.
     """
 
     cpu_millicores: int = 0
@@ -49,15 +49,15 @@ _SUFFIXES = {
     "Ei": Decimal(2) ** 60,
 }
 
-_LONGEST_QUANTITY = 64  # characters; the API server accepts no longer ones that mean anything
+_LONGEST_QUANTITY = 64  # characters; no meaningful quantity is longer
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
     r"(?P<suffix>[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,3})"
 )
-"""The API's grammar; to write a number with a longer exponent out would take minutes."""
+"""The API's grammar, with a limit for exponents: to expand a longer one would take minutes."""
 
 LARGEST_AMOUNT = 2**62
-"""Amounts are capped here, so that a sum of a few cannot overflow 64 bits."""
+"""The maximum amount; with it, small sums do not overflow 64 bits."""
 
 
 def _parse(text: str) -> Decimal:
@@ -75,9 +75,9 @@ def quantity(text: str, *, per_unit: int = 1, round_up: bool = True) -> int:
     """The integer value of a Kubernetes quantity such as `250m`, `1.5Gi` or `1e3`.
 
     Args:
-        text: as the API server prints it.
-        per_unit: 1000 turns cores into millicores.
-        round_up: requests round up and free space rounds down.
+        text: the quantity in the API's format.
+        per_unit: 1000 converts cores to millicores.
+        round_up: true for requests, false for free space.
 
     Raises:
         ValueError: the text is not a quantity.

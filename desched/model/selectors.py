@@ -56,11 +56,14 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
         """Whether the labels satisfy every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
-    def labels_of_one_demand(self) -> tuple[tuple[str, str], ...]:
-        """Labels of which what is selected has one, empty if none of them is demanded."""
-        demands = (r for r in self.requirements if r.operator is Operator.IN)
-        demand = next(demands, None)
-        return tuple((demand.key, value) for value in demand.values) if demand else ()
+    def one_of_labels(self) -> tuple[tuple[str, str], ...] | None:
+        """Labels of which each selected object has one, for an index; None if there are none."""
+        for requirement in self.requirements:
+            if requirement.operator is Operator.IN:
+                return tuple(
+                    (requirement.key, value) for value in dict.fromkeys(requirement.values)
+                )
+        return None
 
 
 class NodeSelectorTerm(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""What one cycle saw."""
+"""The snapshot of the cluster and its load, and the fresh look at one pod."""
 
 from datetime import datetime
 
@@ -16,10 +16,10 @@ from desched.model.load import ClusterLoad
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
-    """The cluster and its load at one time; all that planning knows of the world.
+    """The cluster and its load at one time; planning has no other data.
 
-    The leads say by how many seconds, as far as that is certain, desched's clock is ahead of the
-    API server's and of Prometheus'; they are negative if it is behind.
+    The leads are the seconds by which desched's clock is at least ahead of the API server's and of
+    Prometheus' clock, negative if it is behind.
     """
 
     cluster: ClusterState
@@ -30,11 +30,11 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
 
 
 class FreshLook(msgspec.Struct, frozen=True):
-    """A pod as it is just before its eviction, with what decides on it.
+    """A pod just before its eviction, with its related objects.
 
-    `node` is None if the pod has none or it is gone. `workload` is None if there is none, or its
-    kind is not understood; then `controller_owner` may name the owner of the pod's controller, as
-    `ClusterState.controller_owners` does. `budgets` are all those of its namespace.
+    `node` is None if the pod has none, or if it is gone. `workload` is None if there is none, or if
+    its kind is not understood; then `controller_owner` may name the owner of the pod's controller
+    (see `ClusterState`). `budgets` are all budgets of the namespace.
     """
 
     pod: Pod
@@ -45,5 +45,5 @@ class FreshLook(msgspec.Struct, frozen=True):
 
     @property
     def charged(self) -> tuple[PodDisruptionBudget, ...]:
-        """The budgets that an eviction of the pod is charged to."""
+        """The budgets that cover the pod."""
         return tuple(budget for budget in self.budgets if budget.covers(self.pod))

@@ -1,6 +1,6 @@
-"""What a cycle hands to the next one: evictions and what became of them, and what is to rest.
+"""The state that a cycle hands to the next: evictions, results, cool-downs and pauses.
 
-It survives a restart in the cluster, so every part of it is bounded and pruned.
+It is stored in the cluster and survives a restart, so every part of it has a bounded size.
 """
 
 from collections.abc import Iterable
@@ -14,23 +14,23 @@ from desched.model.plan import LandingChance
 from desched.model.resources import Resource
 
 TAKEN_OVER_PATIENCE = timedelta(minutes=10)
-"""How long a webhook may take to move a workload before its pod counts as staying."""
+"""How long a webhook may take to move a workload before the eviction counts as failed."""
 
 
 class MoveResult(StrEnum):
-    """What became of an accepted eviction."""
+    """The result of a move."""
 
     LANDED_AS_FORECAST = "landed_as_forecast"
-    LANDED_ELSEWHERE = "landed_elsewhere"  # not where expected, but on a node that bears it
+    LANDED_ELSEWHERE = "landed_elsewhere"  # not where expected, but the node is not overloaded
     LANDED_OVERLOADED = "landed_overloaded"  # on a node that is overloaded
     BACK_ON_SOURCE = "back_on_source"
-    STILL_PENDING = "still_pending"  # no node has accepted the replacement in time
-    NOT_READY = "not_ready"  # the replacement has a node, and was not Ready in time
+    STILL_PENDING = "still_pending"  # the replacement was not scheduled in time
+    NOT_READY = "not_ready"  # the replacement was scheduled, but not Ready in time
     NEVER_CAME = "never_came"  # no replacement was created in time
-    NOT_WANTED = "not_wanted"  # the workload wants fewer replicas than before
-    STAYED = "stayed"  # the eviction was accepted, or may have been, and the pod is still there
-    REFUSED = "refused"  # the API server or an admission webhook would not evict it
-    LOAD_UNKNOWN = "load_unknown"  # it landed, and its node's load was never known in time
+    NOT_WANTED = "not_wanted"  # the workload desires fewer replicas than before
+    STAYED = "stayed"  # the eviction was accepted, or may have been, but the pod still exists
+    REFUSED = "refused"  # the API server or an admission webhook refused it
+    LOAD_UNKNOWN = "load_unknown"  # the replacement landed; its node's load is unknown
 
 
 SUCCESSES = frozenset({MoveResult.LANDED_AS_FORECAST, MoveResult.LANDED_ELSEWHERE})
@@ -43,20 +43,17 @@ FAILURES = frozenset(
         MoveResult.NEVER_CAME,
     }
 )
-"""Results that speak against moving this workload again soon; what is in neither is neutral."""
+"""Results after which the workload cools down for longer; results in neither set are neutral."""
 
 
 class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An eviction that was asked for and may have begun, with the usage that leaves the node.
+    """An eviction that was requested and may have begun, with the usage that leaves the node.
 
-    `left_at` is the first look at which the pod was gone (its end may lie a little before, so that
-    an error leads to waiting), None while it is still there. `taken_over` is an eviction that an
-    admission webhook carries out in its own way and time. `expected_node` is where the plan
-    expects the replacement, `landing` the likeliest nodes and `landing_risk` the probability of a
-    landing that does not help. `replicas` is what the workload wanted then, `pool` the pool of the
-    source. The replacement is awaited until `judged_by`; `result` is None until it is known.
-    `probe` is the careful first move after a pause. `steered` names the nodes whose soft taints the
-    landing counts on.
+    `left_at` is the time of the first snapshot without the pod, None while the pod exists. (The
+    real time is a little earlier; the error only leads to longer waits.) `taken_over` means that an
+    admission webhook performs the eviction in its own way. `replicas` is the number that the
+    workload desired, `pool` the pool of the source. The replacement is awaited until `judged_by`;
+    `result` is None until it is known. See `PlannedEviction` for the other fields.
     """
 
     pod: PodRef
@@ -82,7 +79,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     steered: tuple[str, ...] = ()
 
     def usage(self, resource: Resource) -> float:
-        """The usage that leaves the node: millicores, bytes, or 1 for a pod."""
+        """The usage that leaves the node, in millicores, bytes, or 1 for a pod."""
         match resource:
             case Resource.CPU:
                 return self.cpu_millicores
@@ -93,12 +90,12 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def in_flight(self) -> bool:
-        """Whether what became of it is not known yet."""
+        """Whether it has no result yet."""
         return self.result is None
 
 
 class CoolDown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A workload that is left alone for a while; each level doubles how long."""
+    """A workload that is cooling down; the time doubles with each level."""
 
     workload_uid: str
     workload: str
@@ -108,12 +105,12 @@ class CoolDown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class NodeRounds(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A node that was relieved and is still overloaded: how often in a row without progress.
+    """A node that is still overloaded after moves: the number of rounds in a row without progress.
 
-    `excess_ratio` is what it was above its targets after the last round, as a share of capacity.
-    `last_eviction_at` is the newest eviction from it, each of which counts in one round. `left_at`
-    is when the last pod of a round left that is not counted yet. `cooling_down_until` is None while
-    there have been too few rounds for a cool-down.
+    A round is all evictions from the node until its windows show the last departure. `excess_ratio`
+    is the excess after the last round, as a share of capacity. `last_eviction_at` is the newest
+    eviction from the node. `left_at` is the last departure of a round that is not counted yet.
+    `cooling_down_until` is None before the first cool-down.
     """
 
     node: str
@@ -123,9 +120,13 @@ class NodeRounds(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     left_at: datetime | None = None
     excess_ratio: float = 0.0
 
+    def is_cooling_down(self, now: datetime) -> bool:
+        """Whether the node is cooling down."""
+        return self.cooling_down_until is not None and now < self.cooling_down_until
+
 
 class PauseScope(StrEnum):
-    """How wide a pause is."""
+    """The scope of a pause."""
 
     WORKLOAD = "workload"
     POOL = "pool"
@@ -133,11 +134,11 @@ class PauseScope(StrEnum):
 
 
 class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Something that is not moved for a while, by itself or because a person (`by`) said so.
+    """A pause, automatic or by a person (`by`).
 
-    `subject` is the workload as `Kind namespace/name` or the pool, empty for everything. `until`
-    is None where only a person ends it. A pause that began by itself stays until a probe, a single
-    careful move once its time is over, has gone well; `level` counts the probes that did not.
+    `subject` is the workload as `Kind namespace/name`, or the pool, or empty for everything.
+    `until` is None if only a person ends it. After its time, an automatic pause lasts until a
+    probe, a single careful move, succeeds; `level` counts the probes that failed.
     """
 
     scope: PauseScope
@@ -153,7 +154,7 @@ class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return self.until is None or now < self.until
 
     def covers(self, workload: str, pool: str) -> bool:
-        """Whether it is about a move of this workload (`Kind namespace/name`) from this pool."""
+        """Whether it applies to moves of this workload (`Kind namespace/name`) from this pool."""
         match self.scope:
             case PauseScope.WORKLOAD:
                 return self.subject in {workload, workload.partition(" ")[2]}
@@ -166,7 +167,7 @@ class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return f"{self.scope.value} {self.subject}".strip()
 
     def describe(self) -> str:
-        """The pause in one phrase."""
+        """The pause as a phrase for reports."""
         until = f"until {self.until:%Y-%m-%d %H:%M} UTC" if self.until else "until it is resumed"
         by = f" by {self.by}" if self.by else ""
         why = f": {self.why}" if self.why else ""
@@ -174,7 +175,7 @@ class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A move that did not go well, kept as long as it counts towards a pause."""
+    """A failed move, as long as it may lead to a pause."""
 
     workload: str
     pool: str
@@ -183,10 +184,10 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ForecastCheck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A landing forecast beside the landing.
+    """A landing forecast and the landing.
 
-    `risk` and `bad` are the forecast probability of a landing that does not help, and whether it
-    was one; `probability` and `hit` are those of the likeliest nodes together.
+    `risk` is the forecast probability of a bad landing, `bad` whether it was one. `probability` is
+    that of the likeliest nodes together, `hit` whether it landed on one of them.
     """
 
     at: datetime
@@ -198,7 +199,7 @@ class ForecastCheck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The newest cycle in a few words, for a person who asks how things stand."""
+    """A summary of the newest cycle, for `desched status`."""
 
     at: datetime
     instance: str
@@ -210,10 +211,10 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Everything that is remembered; `evictions` are oldest first.
+    """The whole state; `evictions` are oldest first.
 
-    `since` is when remembering began, None if nothing before it can matter: what was evicted
-    shortly before a start is not known.
+    `since` is the time of a start without a stored state, after which earlier evictions are not
+    known; None if there are none.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()
@@ -227,43 +228,45 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def in_flight(self) -> tuple[EvictionRecord, ...]:
-        """Evictions of which it is not known yet what became of them."""
+        """The evictions without a result."""
         return tuple(record for record in self.evictions if record.in_flight)
 
     def with_eviction(self, record: EvictionRecord) -> "State":
-        """This state with a further eviction, in place of an earlier record of the same pod."""
+        """Add an eviction; it replaces an earlier record of the same pod."""
         others = (r for r in self.evictions if r.pod != record.pod)
         return msgspec.structs.replace(self, evictions=(*others, record))
 
     def without_eviction(self, pod: PodRef) -> "State":
-        """This state without an eviction that did not begin."""
+        """Remove an eviction that did not begin."""
         kept = tuple(record for record in self.evictions if record.pod != pod)
         return msgspec.structs.replace(self, evictions=kept)
 
     def without_pause(self, pause: Pause) -> "State":
-        """This state without a pause, and without the failures that would begin it again."""
+        """Remove a pause, and the failures that would start it again."""
         pauses = tuple(each for each in self.pauses if each != pause)
         failures = tuple(
             f for f in self.failures if pause.by or not pause.covers(f.workload, f.pool)
         )
         return msgspec.structs.replace(self, pauses=pauses, failures=failures)
 
-    def pausing(self, now: datetime) -> Pause | None:
-        """The pause of everything, if one lasts."""
-        paused = (p for p in self.pauses if p.scope is PauseScope.EVERYTHING and p.lasts(now))
-        return next(paused, None)
+    def pausing(
+        self, now: datetime, scope: PauseScope = PauseScope.EVERYTHING, pool: str = ""
+    ) -> Pause | None:
+        """The active pause of everything, or of this pool, None without one."""
+        found = (p for p in self.pauses if p.scope is scope and p.lasts(now))
+        return next((pause for pause in found if pause.covers("", pool)), None)
 
     def observed(self, pods: Iterable[Pod], now: datetime, horizon: timedelta) -> "State":
-        """This state after a look at all pods.
+        """Update the evictions with the pods of a snapshot.
 
-        A pod that is there without a deletion timestamp is not being evicted after all. A record
-        is forgotten once what became of it is known and its pod has been gone for the horizon, so
-        that every window has seen it.
+        If a pod exists without a deletion timestamp, its eviction did not happen. A record is
+        removed once it has a result and its pod has been gone for the horizon, because then no
+        window includes the pod any more.
         """
         awaited = {record.pod.uid for record in self.evictions}
         present = {pod.uid: pod for pod in pods if pod.uid in awaited and not pod.finished}
         looked = (
-            # As it was before this look: a pod's end has to be seen before it is forgotten.
+            # `_is_past` uses the record before this update: an end must first be recorded.
             _after_look(record, present.get(record.pod.uid), now)
             for record in self.evictions
             if not _is_past(record, now, horizon)

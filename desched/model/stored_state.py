@@ -118,8 +118,7 @@ def is_done(pause: Pause, now: datetime) -> bool:
 
 
 def _is_over(node: NodeRounds, now: datetime) -> bool:
-    cooling = node.cooling_down_until is not None and now < node.cooling_down_until
-    return not cooling and node.last_eviction_at <= now - LONGEST_KEPT
+    return not node.is_cooling_down(now) and node.last_eviction_at <= now - LONGEST_KEPT
 
 
 class _Part(NamedTuple):

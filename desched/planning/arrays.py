@@ -1,13 +1,13 @@
-"""The arrays that planning computes with, one value for each node or pod."""
+"""The types of the arrays in planning."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 Mask = NDArray[np.bool_]
-"""Which of them something is true of."""
+"""The nodes or pods that have a property."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 Positions = NDArray[np.intp]
-"""Where they are in another array."""
+"""Indexes into another array."""

@@ -1,7 +1,7 @@
-"""How far desched's clock may be from those of the servers that it compares times with.
+"""The allowed difference between desched's clock and the clocks of the servers.
 
-Pods and nodes are as old as the API server says, and evictions as old as desched says: what is
-younger than what cannot be told by clocks that differ.
+Times of pods and nodes come from the API server, times of evictions from desched. If the clocks
+differ, these times cannot be compared.
 """
 
 from datetime import datetime, timedelta
@@ -9,38 +9,38 @@ from datetime import datetime, timedelta
 from desched.model.snapshot import Snapshot
 
 STAMP_SECONDS = 1.0
-"""The API server's times are whole seconds, cut off."""
+"""The API server truncates its times to whole seconds."""
 
 CLUSTER_TOLERANCE_SECONDS = 5.0
-"""Clocks that are set over the network differ by far less than that."""
+"""Clocks that are synchronized over the network differ by far less."""
 
 LOAD_TOLERANCE_SECONDS = 60.0
-"""Of the clock by which load is evaluated: a minute in windows of several does little harm."""
+"""The tolerance for Prometheus: windows are several minutes long, so a minute does little harm."""
 
 SEEMS_EARLIER = timedelta(seconds=CLUSTER_TOLERANCE_SECONDS + 2 * STAMP_SECONDS)
-"""What comes later by the API server's clock may seem this much earlier by desched's."""
+"""A later event of the API server may seem this much earlier than an event of desched."""
 
 
 def lead_seconds(
-    told: tuple[datetime, datetime] | None, asked_at: datetime, answered_at: datetime
+    server_times: tuple[datetime, datetime] | None, requested_at: datetime, answered_at: datetime
 ) -> float:
-    """By how much our clock is certainly ahead of a server's, negative if it is behind.
+    """By how much desched's clock is at least ahead of a server's, negative if it is behind.
 
     Args:
-        told: the server's clock at its earliest and its latest answer, None if that is not known.
-        asked_at: our clock before the first question.
-        answered_at: our clock after the last answer.
+        server_times: the server's clock at its earliest and its latest answer, None if not known.
+        requested_at: desched's clock before the first request.
+        answered_at: desched's clock after the last answer.
     """
-    if told is None:
+    if server_times is None:
         return 0.0
-    earliest, latest = told
-    ahead = (asked_at - earliest).total_seconds() - STAMP_SECONDS
+    earliest, latest = server_times
+    ahead = (requested_at - earliest).total_seconds() - STAMP_SECONDS
     behind = (latest - answered_at).total_seconds()
     return max(ahead, 0.0) or min(-behind, 0.0)
 
 
 def clocks_differ(snapshot: Snapshot) -> str:
-    """Which clocks differ by too much, in words; empty if none do."""
+    """Describe the first clock that differs by too much; empty if none does."""
     for lead, tolerance, whose in (
         (snapshot.cluster_lead_seconds, CLUSTER_TOLERANCE_SECONDS, "the API server's"),
         (snapshot.load_lead_seconds, LOAD_TOLERANCE_SECONDS, "Prometheus'"),

@@ -1,4 +1,4 @@
-"""The second look, just before acting: the same rules on freshly read state."""
+"""Confirmation, just before an eviction: the same rules on freshly read objects."""
 
 from datetime import datetime, timedelta
 
@@ -9,19 +9,19 @@ from desched.planning.eligibility.rules import refuse
 from desched.planning.overload.scope import out_of_scope
 
 LONGEST_LOAD_AGE = timedelta(minutes=5)
-"""Of long windows; a short one is over sooner, and then says nothing about the present."""
+"""The maximum age of measurements; if the shortest window is shorter, it is the maximum."""
 
 
 def reconsider(
     eviction: PlannedEviction, look: FreshLook | None, context: EligibilityContext, now: datetime
 ) -> Refused:
-    """Why the eviction is no longer right, None if it still is.
+    """Return why the eviction is refused now, None if it is confirmed.
 
     Args:
-        eviction: as planned.
-        look: the pod of that name with its surroundings as read just now, None if it is gone.
-        context: what the plan was made on.
-        now: the time of the look.
+        eviction: the planned eviction.
+        look: the pod of this name and its related objects as read just now, None if it is gone.
+        context: the context of the plan.
+        now: the time of the fresh look.
     """
     if look is None:
         return Finding(RefusalReason.CONFIRMATION_FAILED, "the pod is gone")
@@ -31,31 +31,29 @@ def reconsider(
         return Finding(RefusalReason.CONFIRMATION_FAILED, f"it is on node {look.pod.node!r} now")
     return (
         _load_too_old(context, now)
-        or _node_left_alone(look, context, now)
+        or _node_out_of_scope(look, context, now)
         or refuse(look.pod, context.with_fresh(look, now))
     )
 
 
 def _load_too_old(context: EligibilityContext, now: datetime) -> Refused:
-    """A load is believed for as long as its shortest window, and for five minutes at most."""
     shortest = timedelta(seconds=context.policy.shortest_window_seconds) or LONGEST_LOAD_AGE
     longest = min(shortest, LONGEST_LOAD_AGE)
-    age = abs(now - context.now)  # a clock that was set back tells no age at all
+    age = abs(now - context.now)  # a clock that was set back makes the age negative
     if age <= longest:
         return None
     detail = f"{age.total_seconds():.0f} s old, at most {longest.total_seconds():.0f} s"
     return Finding(RefusalReason.LOAD_TOO_OLD, detail)
 
 
-def _node_left_alone(look: FreshLook, context: EligibilityContext, now: datetime) -> Refused:
-    """The node is gone, is being removed, is under the kubelet's own pressure, or the like."""
+def _node_out_of_scope(look: FreshLook, context: EligibilityContext, now: datetime) -> Refused:
     if look.node is None:
         return Finding(RefusalReason.CONFIRMATION_FAILED, f"node {look.pod.node} is gone")
     finding = out_of_scope(look.node, context.policy, now)
     if finding is None:
         return None
-    said = f" ({finding.detail})" if finding.detail else ""
+    detail = f" ({finding.detail})" if finding.detail else ""
     return Finding(
         RefusalReason.CONFIRMATION_FAILED,
-        f"node {look.node.name} is {finding.reason.value} now{said}",
+        f"node {look.node.name} is {finding.reason.value} now{detail}",
     )

@@ -1,4 +1,4 @@
-"""Why a whole cycle evicts nothing, whatever is overloaded."""
+"""Reasons why a whole cycle evicts nothing."""
 
 from datetime import datetime
 
@@ -13,8 +13,7 @@ from desched.policy.policy import Policy
 
 UNKNOWN_NODES_FLOOR = 1
 UNKNOWN_NODES_SHARE = 0.1
-"""More unknown nodes than either of these, and the measurements as a whole are not trusted."""
-
+"""If more nodes are unknown than both of these, the measurements as a whole are not trusted."""
 
 _HOLD_OF_PROBLEM = {
     LoadProblem.PARTIAL_DATA: HoldReason.PARTIAL_DATA,
@@ -23,9 +22,9 @@ _HOLD_OF_PROBLEM = {
 
 
 def hold_of(pressure: Pressure, context: EligibilityContext) -> Finding[HoldReason] | None:
-    """Why this cycle evicts nothing, with what was found; None if it may evict.
+    """Return why this cycle evicts nothing, None if it may evict.
 
-    What concerns overloaded nodes only is not asked where there are none.
+    Without overloaded nodes, only the clocks and the data are checked.
     """
     snapshot, policy = context.book.snapshot, context.policy
     hold = _clock_hold(snapshot) or _data_hold(snapshot, pressure)
@@ -60,13 +59,13 @@ def _policy_hold(policy: Policy, pressure: Pressure) -> Finding[HoldReason] | No
     least = policy.min_underloaded_nodes
     underloaded = len(pressure.of_class(NodeClass.UNDERLOADED))
     if least and underloaded <= least:
-        detail = f"{underloaded} underloaded, numberOfNodes asks for more than {least}"
+        detail = f"{underloaded} underloaded, numberOfNodes requires more than {least}"
         return Finding(HoldReason.TOO_FEW_UNDERLOADED_NODES, detail)
     return None
 
 
 def _start_hold(policy: Policy, state: State, now: datetime) -> Finding[HoldReason] | None:
-    """A predecessor's evictions are not known, and the shortest window may show their load."""
+    """After a start without state, evictions of a predecessor may still distort the windows."""
     if state.since is None:
         return None
     age_seconds = (now - state.since).total_seconds()

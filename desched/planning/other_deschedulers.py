@@ -1,4 +1,4 @@
-"""Deschedulers of other makers in the same cluster: each would undo what the other does."""
+"""Other deschedulers in the same cluster: they and desched could undo each other's work."""
 
 from collections.abc import Iterable
 
@@ -13,19 +13,18 @@ MAKERS = {
     "vc-descheduler": "Volcano descheduler",
     "volcano-descheduler": "Volcano descheduler",
 }
-"""Whose it is, by the last part of an image's name, or by the name that a label gives."""
+"""Products by the last part of the image name, or by the value of a name label."""
 
 NAME_LABELS = ("app.kubernetes.io/name", "app", "k8s-app", "koord-app")
 
 
 def other_deschedulers(cluster: ClusterState) -> tuple[str, ...]:
-    """Who else evicts for balance, as `Volcano descheduler in volcano-system`, sorted.
+    """List other deschedulers, such as `Volcano descheduler in volcano-system`, sorted.
 
-    The pods of a CronJob run for moments only, so the finished ones count as long as their Job
-    is kept. Where an image tells the maker, labels are not asked. A dry run of another
-    descheduler cannot be told from one that evicts.
+    Finished pods of Jobs count, because the pods of a CronJob run only for moments. Labels count
+    only if no image matches. Dry runs of other deschedulers count, because they look the same.
     """
-    # Pods of a workload share these very objects, so few of them have to be looked at.
+    # Pods of a workload share these objects, so each distinct object is checked only once.
     classes = {id(pod.scheduling): pod.scheduling for pod in cluster.pods}
     labels = {id(pod.labels): pod.labels for pod in cluster.pods}
     by_image = {key: _maker_by_image(each.images) for key, each in classes.items()}
@@ -59,7 +58,7 @@ def _is_at_work(pod: Pod) -> bool:
 
 
 def _is_desched(pod: Pod, cluster: ClusterState) -> bool:
-    """Whether it is this very program, whatever its image was renamed to."""
+    """Whether the pod runs desched itself, whatever the name of its image."""
     own = cluster.own_pod
     if own is not None and (pod.namespace, pod.name) == (own.namespace, own.name):
         return True

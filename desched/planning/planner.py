@@ -1,4 +1,4 @@
-"""The recipe: what to evict, where it should land, and why everything else stays."""
+"""The recipe of a plan: which pods to evict, where they should land, why all others stay."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.forecast_trust import risk_surcharge
 from desched.planning.placement.free_capacity import usage_of
-from desched.planning.placement.landing_feedback import LandingFeedback
+from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.projection import planned_eviction, with_projected_load
 from desched.planning.selection.all_nodes import Selection, select_moves
@@ -44,12 +44,12 @@ from desched.policy.policy import Policy
 
 
 def make_plan(snapshot: Snapshot, policy: Policy, state: State, now: datetime) -> Plan:
-    """Decide; pure, and the same for any order of the snapshot's objects.
+    """Make the plan for a snapshot; the order of the snapshot's objects does not matter.
 
     Args:
-        snapshot: what was seen.
+        snapshot: the cluster and its load.
         policy: what may be disturbed.
-        state: as of the snapshot (`State.observed`).
+        state: the state as of the snapshot (`State.observed`).
         now: the time of the decision.
 
     Raises:
@@ -60,10 +60,10 @@ def make_plan(snapshot: Snapshot, policy: Policy, state: State, now: datetime) -
 
 
 def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
-    """The plan of a cycle in which usage and node classes are known already.
+    """Make the plan from usage and node classes that are computed already.
 
     Args:
-        context: the snapshot, the policy, and the state after earlier evictions were judged.
+        context: the snapshot, the policy, and the state after the follow-up.
         pressure: the class of every node by its load alone.
     """
     pressure = restrain(pressure, context.state, context.now)
@@ -95,7 +95,7 @@ def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
 def _sift(
     overloaded: Iterable[LoadedNode], context: EligibilityContext
 ) -> tuple[list[OverloadedNode], list[Refusal]]:
-    """The nodes with the pods that may move, and the pods that must stay."""
+    """Split the pods of each node into candidates and refusals."""
     nodes: list[OverloadedNode] = []
     refusals: list[Refusal] = []
     for loaded in overloaded:
@@ -126,7 +126,7 @@ def _select(
     pressure: Pressure,
     context: EligibilityContext,
 ) -> Selection:
-    """The moves of the nodes that may be relieved now, hottest first."""
+    """Select the moves of the nodes that may be relieved now."""
     policy = context.policy
     free = room_left(context, pressure)
     destinations = Destinations(
@@ -149,7 +149,6 @@ def _select(
 
 
 def _feedback(context: EligibilityContext, pressure: Pressure) -> LandingFeedback:
-    """What came of earlier moves, for where further pods may go."""
     state = context.state
     pools = {name: loaded.verdict.pool for name, loaded in pressure.known.items()}
     by_pool = {pool: risk_surcharge(state, pool, context.now) for pool in set(pools.values())}
@@ -159,7 +158,7 @@ def _feedback(context: EligibilityContext, pressure: Pressure) -> LandingFeedbac
 
 
 def _spare(pod: Pod, context: EligibilityContext) -> int:
-    """How many replicas the pod's workload can do without, by its budget where it has one."""
+    """How many replicas the pod's workload can spare, by its budget if it has one."""
     budgets = context.cluster.budgets_of(pod)
     if budgets:
         return min(budget.disruptions_allowed for budget in budgets)
@@ -169,12 +168,12 @@ def _spare(pod: Pod, context: EligibilityContext) -> int:
 def _left_in_place(
     nodes: Iterable[OverloadedNode], selection: Selection, pressure: Pressure
 ) -> Iterable[Refusal]:
-    """The movable pods that stay, with why."""
+    """The refusals of candidates that do not move."""
     for node in nodes:
         waits = pressure.waiting.get(node.name)
-        stay = selection.by_node[node.name].stay if waits is None else {}
+        refusals = selection.by_node[node.name].refusals if waits is None else {}
         for candidate in node.candidates:
-            finding = waits or stay.get(candidate.pod.uid)
+            finding = waits or refusals.get(candidate.pod.uid)
             if finding is not None:
                 yield _refusal(candidate.pod, finding)
 

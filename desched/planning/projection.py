@@ -1,4 +1,4 @@
-"""How the plan's moves look from outside: projected load of nodes, and evictions with reasons."""
+"""The plan's moves as values of the report: projected loads, and evictions with reasons."""
 
 from collections.abc import Iterable, Mapping
 
@@ -18,12 +18,12 @@ def with_projected_load(
     moves: Iterable[tuple[OverloadedNode, Move]],
     selection: Selection,
 ) -> tuple[NodeVerdict, ...]:
-    """The verdicts with the load projected for nodes that the plan touches.
+    """Add the projected load to the verdicts of nodes that lose or receive a pod.
 
     Args:
-        verdicts: of all nodes.
-        moves: those of the selection that the plan makes.
-        selection: what was chosen for each overloaded node.
+        verdicts: the verdicts of all nodes.
+        moves: the moves of the plan; probing may leave out some moves of the selection.
+        selection: the selected moves of each overloaded node.
     """
     leaving: dict[str, tuple[LoadedNode, list[Candidate]]] = {}
     receiving = set()
@@ -68,7 +68,7 @@ def _projected(verdict: NodeVerdict, after: Mapping[Resource, float], stuck: str
 def planned_eviction(
     move: Move, loaded: LoadedNode, context: EligibilityContext, *, probe: bool
 ) -> PlannedEviction:
-    """The move as the plan states it, with the numbers behind it."""
+    """The move with its reasons and numbers, for the plan."""
     pod = move.candidate.pod
     workload = context.cluster.workload_of(pod)
     overloaded = [p for p in loaded.verdict.pressures if p.overloaded]

@@ -1,4 +1,4 @@
-"""Which nodes get, keep and lose the soft taint of desched."""
+"""Decides which nodes get, keep and lose desched's soft taint."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -22,15 +22,15 @@ from desched.planning.placement.steering import Steerable
 from desched.policy.policy import Steering, count_of
 
 REMOVED_SHARE = 0.1
-"""This share of the tainted nodes loses its taint in one cycle, so that pods do not crowd there."""
+"""At most this share of tainted nodes loses the taint in one cycle: pods should not rush there."""
 
 
 class SoftTaints(msgspec.Struct, frozen=True):
     """The soft taints of one cycle.
 
-    `standing` are needed whatever moves. `due` lose theirs before the plan is carried out, unless
-    it needs them; `kept` names the nodes that have desched's own taint and are not due. At most
-    `most` nodes may have it at a time, none where steering is off.
+    `standing` taints do not depend on the moves of this cycle. Nodes in `due` lose their taint
+    before the first eviction, unless the plan needs it. `kept` names the other nodes with desched's
+    taint. At most `most` nodes may have it at a time; 0 if steering is off.
     """
 
     context: EligibilityContext
@@ -41,17 +41,17 @@ class SoftTaints(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, context: EligibilityContext, pressure: Pressure) -> "SoftTaints":
-        """What moves under way and overloaded nodes need."""
+        """The taints that overloaded nodes and evictions in flight need."""
         cluster, now = context.cluster, context.now
         due = _due(context, pressure.verdicts)
         leaving = {removal.node for removal in due}
-        # A plan that counted on those that are due would be wrong about where replacements go.
+        # The due taints do not count: forecasts that relied on them would be wrong.
         kept = frozenset(n.name for n in cluster.nodes if _is_kept(n, now)) - leaving
         most = _most_nodes(context)
         return cls(context, _standing(context, pressure, kept, most), due, kept, most)
 
     def steerable(self, arrays: NodeArrays) -> Steerable:
-        """The nodes that a plan may keep replacements away from, in the order of the arrays."""
+        """The nodes that a plan may keep replacements away from, as masks."""
         if not self.most:
             return Steerable(arrays.none(), arrays.none())
         first = {taint.node for taint in self.standing} | self.kept
@@ -62,7 +62,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
             arrays.where(
                 lambda node: (
                     policy.looks_at(node.labels)
-                    and not _is_of_others(node)
+                    and not _is_foreign(node)
                     and node.name not in awaiting
                 )
             ),
@@ -70,13 +70,13 @@ class SoftTaints(msgspec.Struct, frozen=True):
         )
 
     def planned(self, evictions: Iterable[PlannedEviction]) -> tuple[PlannedTaint, ...]:
-        """The standing ones, and what is tainted before each of these evictions, in their order."""
+        """The standing taints, then those that each eviction needs, in the order of evictions."""
         return (
             *self.standing,
             *(
                 PlannedTaint(
                     node,
-                    f"the replacement of {eviction.pod} would do harm there, or crowd it",
+                    f"it must not receive the replacement of {eviction.pod}",
                     eviction.pod,
                 )
                 for eviction in evictions
@@ -87,10 +87,10 @@ class SoftTaints(msgspec.Struct, frozen=True):
     def removed(
         self, evictions: Sequence[PlannedEviction], *, held: bool = False
     ) -> tuple[TaintRemoval, ...]:
-        """The nodes that lose the taint before the plan is carried out.
+        """The nodes that lose the taint before the first eviction.
 
-        What the plan needs from the start stays. What only a later move needs goes until then: the
-        forecasts of the earlier ones count it as gone.
+        Taints that the first eviction needs stay. A taint that only a later eviction needs is
+        removed and set again, because the forecasts of the earlier ones assume its absence.
         """
         planned = () if held else self.planned(evictions[:1])
         needed = {taint.node for taint in planned}
@@ -98,9 +98,9 @@ class SoftTaints(msgspec.Struct, frozen=True):
 
 
 def expired_taints(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
-    """Nodes whose taint of desched nobody has prolonged in time."""
+    """The nodes whose taint by desched has expired."""
     expired = (n for n in _ours(cluster) if not _is_kept(n, now))
-    return tuple(TaintRemoval(node.name, "its time is over") for node in expired)
+    return tuple(TaintRemoval(node.name, "it has expired") for node in expired)
 
 
 def _most_nodes(context: EligibilityContext) -> int:
@@ -122,7 +122,7 @@ def _standing(
     nodes, chosen = context.cluster.node_by_name, dict[str, PlannedTaint]()
     for taint in wanted:
         node = nodes.get(taint.node)
-        if node is None or node.name in chosen or _is_of_others(node) or len(chosen) >= most:
+        if node is None or node.name in chosen or _is_foreign(node) or len(chosen) >= most:
             continue
         if node.name in has_taint or len(has_taint) < most:
             has_taint.add(node.name)
@@ -137,7 +137,7 @@ def _for_moves_under_way(state: State) -> Iterable[PlannedTaint]:
 
 
 def _for_overload(loaded_nodes: Iterable[LoadedNode]) -> Iterable[PlannedTaint]:
-    """Nodes that keep it until they are below their stop lines, then overloaded ones."""
+    """Tainted nodes until they are below their stop lines, then overloaded nodes."""
     found = []
     for loaded in loaded_nodes:
         above = [p for p in loaded.verdict.pressures if p.lowest_ratio > p.stop_ratio]
@@ -153,7 +153,7 @@ def _for_overload(loaded_nodes: Iterable[LoadedNode]) -> Iterable[PlannedTaint]:
 
 
 def _awaiting(state: State) -> frozenset[str]:
-    """Nodes on which replacements are expected that no node has yet: they are not kept away."""
+    """The nodes that await the replacements of evictions in flight; they get no taint."""
     pending = [record for record in state.in_flight if not record.landed_on]
     return frozenset(
         name for r in pending for name in (r.expected_node, *(c.node for c in r.landing))
@@ -161,12 +161,12 @@ def _awaiting(state: State) -> frozenset[str]:
 
 
 def _is_kept(node: Node, now: datetime) -> bool:
-    """Whether it has desched's own taint, and for longer than until now."""
+    """Whether the node has desched's own taint, not expired."""
     return node.avoided and node.steered_until is not None and node.steered_until > now
 
 
-def _is_of_others(node: Node) -> bool:
-    """Whether somebody else has put the taint there: desched leaves it to them."""
+def _is_foreign(node: Node) -> bool:
+    """Whether somebody else set the taint; desched does not touch it."""
     return node.avoided and node.steered_until is None
 
 
@@ -179,11 +179,11 @@ def _ours(cluster: ClusterState) -> list[Node]:
 
 
 def _due(context: EligibilityContext, verdicts: Iterable[NodeVerdict]) -> tuple[TaintRemoval, ...]:
-    """Nodes that lose the taint in this cycle, unless its plan needs them.
+    """The nodes that lose the taint in this cycle, unless its plan needs it.
 
-    At once where steering is off or the time of a taint is over; else a few nodes in a cycle. A
-    node outside the policy's selector may belong to another installation: it keeps its taint for
-    its time.
+    All at once if steering is off or their taint has expired; else only a few nodes in each cycle.
+    A node outside the policy's selector may belong to another installation, so its taint only
+    expires.
     """
     cluster, policy, now = context.cluster, context.policy, context.now
     expired = expired_taints(cluster, now)
@@ -202,9 +202,9 @@ def _due(context: EligibilityContext, verdicts: Iterable[NodeVerdict]) -> tuple[
 
 
 def _no_longer_needed(mode: Steering, verdict: NodeVerdict | None) -> str:
-    """Why no move needs the taint, empty if the node's load may."""
+    """Why the node does not need the taint any more, empty if its load is too high."""
     if mode is Steering.WHEN_NEEDED:
-        return "the moves that it was set for have settled"
+        return "the moves that needed it have settled"
     pressures = verdict.pressures if verdict else ()
     if pressures and all(p.lowest_ratio <= p.stop_ratio for p in pressures):
         return "its load is below its stop lines"

@@ -93,7 +93,7 @@ def test_each_candidate_moves_or_has_a_reason_to_stay(arguments: Arguments) -> N
     made = select_moves(*arguments)
     moved = set(uids(made))
     for each in made.nodes:
-        assert {*each.pods} - moved == made.by_node[each.name].stay.keys()
+        assert {*each.pods} - moved == made.by_node[each.name].refusals.keys()
 
 
 @settings(deadline=None)

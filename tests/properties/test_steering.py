@@ -22,8 +22,8 @@ from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destinations import Destination, Destinations
 from desched.planning.placement.free_capacity import FreeCapacity
-from desched.planning.placement.landing_feedback import LandingFeedback
 from desched.planning.placement.landing_forecast import forecast
+from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.taints import SoftTaints
 from desched.policy.policy import Policy, SchedulerRules, Share, Steering, SteeringRules

@@ -1,9 +1,9 @@
-"""What annotations on a pod and its workload say about moving it, and which of them wins.
+"""Eviction annotations on a pod and its workload, and their precedence.
 
-1. `desched.io/evict` decides alone where it stands: "true" asks for a move, all else forbids it.
-2. Of the field's annotations, one that forbids wins over one that asks.
-3. What stands on a workload holds for all of its pods; where pod and workload disagree, the one
-   that forbids wins. A value that cannot be understood forbids.
+1. `desched.io/evict` overrides all others: "true" requests a move, any other value forbids it.
+2. Among the annotations of other projects, one that forbids wins over one that requests.
+3. An annotation on a workload applies to all of its pods. If pod and workload differ, the one that
+   forbids wins. A value that is not understood forbids.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT_ANNOTATION = "karpenter.sh/do-not-disrupt"
 EVICTION_COST_ANNOTATION = "scheduling.koordinator.sh/eviction-cost"
 PREEMPTABLE = "volcano.sh/preemptable"
-"""Volcano reads the annotation and, where a pod has none, the label of the same name."""
+"""Volcano reads this annotation and, if a pod has none, the label of the same name."""
 
 FORBIDDING_COST = 2**31 - 1
 _TRUE = frozenset({"true", "t", "1"})
@@ -44,44 +44,44 @@ _FORBIDS: Mapping[str, Callable[[str], bool]] = {
 
 
 class EvictionAnnotations(msgspec.Struct, frozen=True, gc=False):
-    """What was said, and where; with neither flag nothing was.
+    """Whether annotations request or forbid the eviction of a pod; `detail` names the one.
 
-    `overrides` is set by desched's own annotation, which lifts what others only prefer.
+    `overrides` is set by desched's own annotation, which lifts mere preferences.
     """
 
-    asks: bool = False
+    requests: bool = False
     forbids: bool = False
     overrides: bool = False
     detail: str = ""
 
 
-_NOTHING_SAID = EvictionAnnotations()
+_NONE = EvictionAnnotations()
 
 
 def eviction_annotations(pod: Pod, workload: Workload | None) -> EvictionAnnotations:
-    """What the annotations of both say together."""
+    """Combine the annotations of the pod and its workload."""
     if (
         not pod.annotations
         and not (workload and workload.annotations)
         and (PREEMPTABLE not in pod.labels)
     ):
-        return _NOTHING_SAID  # by far the most pods
-    said = {}
-    for key, value, where in _words(pod, workload):
+        return _NONE  # most pods
+    found = {}
+    for key, value, where in _all_of(pod, workload):
         forbids = _FORBIDS[key](value.strip().lower())
-        if key not in said or forbids:
+        if key not in found or forbids:
             own = key == OWN_ANNOTATION
-            said[key] = EvictionAnnotations(
+            found[key] = EvictionAnnotations(
                 not forbids, forbids, own, f'{key}: "{value}" on {where}'
             )
-    if OWN_ANNOTATION in said:
-        return said[OWN_ANNOTATION]
-    forbidding = (consent for consent in said.values() if consent.forbids)
-    return next(forbidding, said.get(EVICT_ANNOTATION, _NOTHING_SAID))
+    if OWN_ANNOTATION in found:
+        return found[OWN_ANNOTATION]
+    forbidding = (each for each in found.values() if each.forbids)
+    return next(forbidding, found.get(EVICT_ANNOTATION, _NONE))
 
 
-def _words(pod: Pod, workload: Workload | None) -> Iterator[tuple[str, str, str]]:
-    """Key, value and place of everything that is said, the pod's own first."""
+def _all_of(pod: Pod, workload: Workload | None) -> Iterator[tuple[str, str, str]]:
+    """The key, value and object of each annotation, those of the pod first."""
     on_pod: Mapping[str, str] = pod.annotations
     if PREEMPTABLE in pod.labels:
         on_pod = {PREEMPTABLE: pod.labels[PREEMPTABLE], **on_pod}

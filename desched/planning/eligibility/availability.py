@@ -1,4 +1,4 @@
-"""What a workload can bear, by its budget, its replicas, its rollout and its autoscaler."""
+"""Rules about a workload's availability: its budget, replicas, rollout and autoscaler."""
 
 from datetime import timedelta
 
@@ -7,40 +7,40 @@ from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext, Refused
 
 SETTLING = timedelta(minutes=5)
-"""After an autoscaler changed the number of replicas, their load takes this long to settle."""
+"""How long load takes to settle after an autoscaler changed the number of replicas."""
 
 _ENDING_KINDS = frozenset({"Job"})
-"""Kinds whose pods run to an end and are not waited for to become Ready."""
+"""Kinds whose pods run to completion; they need no Ready replicas."""
 
 
 def replicas_to_spare(pod: Pod, context: EligibilityContext) -> int | None:
-    """How many Ready replicas the workload of the pod can do without at one time.
+    """How many Ready replicas the pod's workload can spare at a time.
 
-    Half of the desired ones stay, at least one, and as many as the policy's minReplicas. None where
-    something else decides: a PodDisruptionBudget, or the kind of the workload.
+    It keeps half of its desired replicas, at least one, and at least the policy's minReplicas. None
+    if a PodDisruptionBudget or the kind of the workload decides instead.
     """
     workload = context.cluster.workload_of(pod)
     if workload is None or not _needs_replicas(workload) or context.cluster.budgets_of(pod):
         return None
     if workload.desired_replicas <= 1:
         return 1 if _may_be_away(pod, context) else 0
-    asked_for = context.eviction_annotations(pod).asks
-    least = 1 if asked_for else max(1, context.protections.min_replicas)
+    requested = context.eviction_annotations(pod).requests
+    least = 1 if requested else max(1, context.protections.min_replicas)
     kept = max(least, workload.desired_replicas // 2)
     return max(0, _ready(workload, context) - kept)
 
 
 def min_replicas(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads that are smaller than the policy asks for."""
+    """Workloads with fewer replicas than the policy requires."""
     workload, least = context.cluster.workload_of(pod), context.protections.min_replicas
     if workload is not None and workload.desired_replicas < least:
-        detail = f"{workload} wants {workload.desired_replicas}, the policy asks for {least}"
+        detail = f"{workload} wants {workload.desired_replicas}, the policy requires {least}"
         return Finding(RefusalReason.TOO_FEW_REPLICAS, detail)
     return None
 
 
 def job(pod: Pod, context: EligibilityContext) -> Refused:
-    """Jobs that would count the eviction as a failure of their own."""
+    """Jobs that count an eviction as a failure."""
     workload = context.cluster.workload_of(pod)
     if workload is not None and not workload.survives_disruption:
         return Finding(RefusalReason.JOB_COUNTS_EVICTION, str(workload))
@@ -48,7 +48,7 @@ def job(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def rollout(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads that are replacing their pods by themselves."""
+    """Workloads that are replacing their pods."""
     workload = context.cluster.workload_of(pod)
     if workload is not None and workload.rolling_out:
         return Finding(RefusalReason.ROLLOUT_UNDER_WAY, str(workload))
@@ -56,7 +56,7 @@ def rollout(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def scaling(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads whose autoscaler is at work or has just been."""
+    """Workloads whose autoscaler changes the number of replicas, or did so recently."""
     workload = context.cluster.workload_of(pod)
     if workload is None:
         return None
@@ -65,7 +65,7 @@ def scaling(pod: Pod, context: EligibilityContext) -> Refused:
     scaler = workload.autoscaler
     if scaler is None:
         return None
-    # Zero desired replicas are an autoscaler that has not measured yet.
+    # An autoscaler that has not measured yet reports 0 desired replicas.
     if scaler.desired_replicas not in {0, scaler.current_replicas}:
         change = f"from {scaler.current_replicas} to {scaler.desired_replicas} replicas"
         return Finding(RefusalReason.SCALING_UNDER_WAY, f"{workload}, {change}")
@@ -78,7 +78,7 @@ def scaling(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def autoscaler_at_maximum(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads that need more replicas than they may have."""
+    """Workloads that need more replicas than their autoscaler allows."""
     workload = context.cluster.workload_of(pod)
     scaler = workload.autoscaler if workload else None
     if scaler and scaler.above_target and scaler.current_replicas >= scaler.max_replicas:
@@ -88,7 +88,7 @@ def autoscaler_at_maximum(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def recently_evicted(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads with an eviction that the measurements have not fully seen."""
+    """Workloads with an eviction that measurements do not fully show."""
     workload = context.cluster.workload_of(pod)
     evicted_at = context.recently_evicted.get(workload.uid) if workload else None
     if evicted_at is not None:
@@ -98,7 +98,7 @@ def recently_evicted(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def missing_budget(pod: Pod, context: EligibilityContext) -> Refused:
-    """Pods without a PodDisruptionBudget, where the policy or the kind of workload needs one."""
+    """Pods without a PodDisruptionBudget, if the policy or the kind of workload requires one."""
     if context.cluster.budgets_of(pod):
         return None
     workload = context.cluster.workload_of(pod)
@@ -111,7 +111,7 @@ def missing_budget(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def budgets(pod: Pod, context: EligibilityContext) -> Refused:
-    """PodDisruptionBudgets: head-room, known for sure, in the only one that covers the pod."""
+    """Pods with several budgets, or one that is not current or allows no disruption."""
     found = context.cluster.budgets_of(pod)
     if not found:
         return None
@@ -126,7 +126,7 @@ def budgets(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def single_replica(pod: Pod, context: EligibilityContext) -> Refused:
-    """The only replica of a workload; a budget does not make a second one of it."""
+    """The only replica of a workload, even if a budget allows a disruption."""
     workload = context.cluster.workload_of(pod)
     if workload is None or not _needs_replicas(workload) or workload.desired_replicas > 1:
         return None
@@ -136,7 +136,7 @@ def single_replica(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def availability(pod: Pod, context: EligibilityContext) -> Refused:
-    """Without a budget all desired replicas are Ready before a move, and enough after it."""
+    """Workloads without a budget that are not fully Ready, or would have too few Ready replicas."""
     spare = replicas_to_spare(pod, context)
     workload = context.cluster.workload_of(pod)
     if workload is None or spare is None:
@@ -148,7 +148,7 @@ def availability(pod: Pod, context: EligibilityContext) -> Refused:
         )
     if not spare:
         least = context.protections.min_replicas
-        detail = f"{workload} would have {ready - 1} Ready, the policy asks for {least}"
+        detail = f"{workload} would have {ready - 1} Ready, the policy requires {least}"
         return Finding(RefusalReason.TOO_FEW_REPLICAS, detail)
     return None
 
@@ -158,7 +158,7 @@ def _needs_replicas(workload: Workload) -> bool:
 
 
 def _may_be_away(pod: Pod, context: EligibilityContext) -> bool:
-    return not context.protections.single_replicas or context.eviction_annotations(pod).asks
+    return not context.protections.single_replicas or context.eviction_annotations(pod).requests
 
 
 def _ready(workload: Workload, context: EligibilityContext) -> int:

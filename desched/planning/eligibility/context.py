@@ -22,10 +22,7 @@ T = TypeVar("T")
 
 
 class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
-    """What the rules need to judge a pod.
-
-    `priority_threshold` is the policy's, resolved against the cluster's PriorityClasses.
-    """
+    """The data that the rules need; `priority_threshold` is resolved by the PriorityClasses."""
 
     cluster: ClusterState
     policy: Policy
@@ -47,23 +44,23 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         return cls(cluster, policy, state, book, threshold, book.now)
 
     def with_state(self, state: State) -> "EligibilityContext":
-        """The same context after earlier evictions were judged."""
+        """The same context after the follow-up."""
         return msgspec.structs.replace(self, state=state)
 
     @property
     def protections(self) -> Protections:
-        """What the policy protects."""
+        """The policy's protections."""
         return self.policy.protections
 
     def eviction_annotations(self, pod: Pod) -> EvictionAnnotations:
-        """What the annotations of the pod and its workload say."""
+        """The eviction annotations of the pod and its workload."""
         return eviction_annotations(pod, self.cluster.workload_of(pod))
 
     def with_fresh(self, look: FreshLook, now: datetime) -> "EligibilityContext":
-        """The same for this one pod, by its objects as they are now.
+        """The same context for this pod, with its related objects as read just now.
 
-        Of other pods only desched's own are kept: how many replicas are Ready is for the workload's
-        status to say. Budgets count what earlier evictions of the plan have taken by themselves.
+        Of the other pods only desched's own remain; the number of Ready replicas comes from the
+        workload's status. Fresh budgets include earlier evictions of the plan.
         """
         seen, owner = self.cluster, look.pod.owner
         workloads, owners = dict(seen.workloads), dict(seen.controller_owners)
@@ -83,9 +80,9 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         return msgspec.structs.replace(self, cluster=cluster, now=now)
 
     def _declared(self, look: FreshLook) -> Workload | None:
-        """The workload that the policy declares the pod's controller to be, if it still is one.
+        """The declared workload of the pod, if its controller is still the same.
 
-        Nothing of it can be read, so its size is that of the plan.
+        The API has no status of it that desched understands, so its size is that of the plan.
         """
         owner = look.controller_owner or look.pod.owner
         known = self.cluster.workload_of(look.pod)
@@ -101,22 +98,22 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def recently_evicted(self) -> Mapping[str, datetime]:
-        """Workloads with an eviction that the windows have not fully seen, and when it was."""
+        """The times of evictions that the windows do not fully show, by the workload's uid."""
         return {r.workload_uid: r.evicted_at for r in self.state.evictions}
 
     @cached_property
     def in_flight(self) -> Counter[str]:
-        """How many evictions of each workload are under way."""
+        """The number of evictions in flight, by the workload's uid."""
         return Counter(record.workload_uid for record in self.state.in_flight)
 
     @cached_property
     def cool_downs(self) -> Mapping[str, CoolDown]:
-        """Cool-downs by the workload's uid, also those that are over."""
+        """Cool-downs by the workload's uid, including those that are over."""
         return {cool_down.workload_uid: cool_down for cool_down in self.state.cool_downs}
 
     @cached_property
     def ready_pods(self) -> Mapping[str, int]:
-        """How many Ready pods each workload has, for those whose controller does not tell."""
+        """The number of Ready pods by the workload's uid, if its controller does not report it."""
         return Counter(
             workload.uid
             for pod in self.cluster.pods
@@ -126,7 +123,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def nodes_by_label(self) -> Mapping[tuple[str, str], int]:
-        """How many nodes carry each label with each value."""
+        """The number of nodes with each label and value."""
         return Counter(label for node in self.cluster.nodes for label in node.labels.items())
 
 
@@ -139,6 +136,6 @@ def _put(values: dict[str, T], key: str, value: T | None) -> None:
 
 
 Refused = Finding[RefusalReason] | None
-"""Why a pod must stay; None if the rule has nothing against a move."""
+"""Why a pod must not move; None if the rule allows it."""
 
 Rule = Callable[[Pod, EligibilityContext], Refused]

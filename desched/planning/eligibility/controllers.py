@@ -1,31 +1,31 @@
-"""Controllers of further kinds that a policy declares to replace an evicted pod by a new one."""
+"""Controllers of other kinds; the policy declares that they replace evicted pods."""
 
 from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState, Owner, Pod, Workload
 
 LONGEST_NAME = 253
-"""Characters; a reference to a longer name or uid is to nothing that exists."""
+"""Kubernetes allows no longer names, so no object with a longer name or uid exists."""
 
 
 def kind_of(owner: Owner) -> str:
-    """Its group and kind as policies write them: `argoproj.io/Rollout`, or `Kind` of the core."""
+    """The group and kind as in policies, such as `argoproj.io/Rollout`; core has no group."""
     group, slash, _ = owner.api_version.rpartition("/")
     return f"{group}{slash}{owner.kind}"
 
 
 def top_owner(pod: Pod, cluster: ClusterState) -> Owner | None:
-    """The controller of the pod, or that controller's own where it is of another kind."""
+    """The controller of the pod, or the owner of that controller if its kind is not understood."""
     if pod.owner is None:
         return None
     return cluster.controller_owners.get(pod.owner.uid, pod.owner)
 
 
 def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> ClusterState:
-    """The cluster with a workload for each controller of these kinds.
+    """Add a workload to the cluster for each controller of these kinds.
 
-    How many replicas such a workload wants is not known, so that it is not `sized`. A Job is left
-    out: what the eviction of one of its pods does to the whole cannot be declared away.
+    The desired number of replicas is not known, so the workload is not `sized`. Pods of Jobs are
+    excluded: an eviction may fail the whole Job, whatever the policy declares.
     """
     if not kinds:
         return cluster

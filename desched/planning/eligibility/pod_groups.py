@@ -1,7 +1,7 @@
-"""Pods that are placed, work or end together: the loss of one may stop all of its group.
+"""Pod groups, whose pods start, work or end together: the loss of one pod may stop all of them.
 
-How many pods a group needs, and how near to each other, stands in objects that desched does not
-read; so none of them is moved.
+The size and the topology of a group are in objects that desched does not read, so it moves no pod
+of a group.
 """
 
 from desched.model.cluster import Pod
@@ -16,18 +16,18 @@ GROUP_MARKS = (
     "scheduling.x-k8s.io/pod-group",
     "volcano.sh/network-topology-mode",
 )
-"""Labels or annotations of pods in a group, whatever their value."""
+"""Labels or annotations of pods in a group, with any value."""
 
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 GENERATED_PREFIX = "podgroup-"
-"""So Volcano names the groups that it makes for pods without one; each pod can run alone."""
+"""Volcano generates groups with this prefix for pods without one; these pods can run alone."""
 
 LEAST_MEMBERS = "scheduling.volcano.sh/group-min-member"
-"""On a workload: how many pods of such a group have to run, 1 unless this says otherwise."""
+"""The minimum number of running pods in a generated group; the default is 1."""
 
 
 def grouped(pod: Pod, context: EligibilityContext) -> Refused:
-    """Members of a group, by what their labels, annotations or specification say."""
+    """Pods of a group, by their labels, annotations or specification."""
     if pod.has_scheduling_group:
         return Finding(RefusalReason.POD_GROUP, "by its specification")
     for key in GROUP_MARKS:

@@ -1,17 +1,14 @@
-"""What is left alone for a while: because of earlier moves, or because a person said so.
+"""Rules about earlier moves, pauses by a person, and desched's own pods."""
 
-The rules are part of the list in `eligibility`.
-"""
-
-from desched.model.cluster import Pod, Workload
+from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.state import Pause, PauseScope
+from desched.model.state import PauseScope
 from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.policy.policy import count_of
 
 
 def desched_itself(pod: Pod, context: EligibilityContext) -> Refused:
-    """Pods of the workload that desched itself runs in: its own, and its peers that stand by."""
+    """The pods of desched's own workload: its own pod and those of standby replicas."""
     own = context.cluster.own_pod
     workload = context.cluster.workload_of(pod)
     peer = workload is not None and workload.uid == context.cluster.own_workload_uid
@@ -21,7 +18,7 @@ def desched_itself(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def paused(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads that a person has paused."""
+    """Workloads that a person paused."""
     workload = context.cluster.workload_of(pod)
     if workload is None:
         return None
@@ -29,14 +26,14 @@ def paused(pod: Pod, context: EligibilityContext) -> Refused:
         if (
             pause.scope is PauseScope.WORKLOAD
             and pause.lasts(context.now)
-            and names(pause, workload)
+            and pause.covers(str(workload), "")
         ):
             return Finding(RefusalReason.PAUSED, pause.describe())
     return None
 
 
 def in_flight(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads with as many evictions under way as the policy allows."""
+    """Workloads with as many evictions in flight as the policy allows."""
     workload = context.cluster.workload_of(pod)
     if workload is None:
         return None
@@ -50,7 +47,7 @@ def in_flight(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def cooling_down(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads that were moved not long ago, or whose moves did not go well."""
+    """Workloads in a cool-down after a move."""
     workload = context.cluster.workload_of(pod)
     cool_down = context.cool_downs.get(workload.uid) if workload else None
     if cool_down is None or context.now >= cool_down.until:
@@ -60,8 +57,3 @@ def cooling_down(pod: Pod, context: EligibilityContext) -> Refused:
         RefusalReason.COOLING_DOWN,
         f"{workload} until {cool_down.until:%Y-%m-%d %H:%M} UTC{after}",
     )
-
-
-def names(pause: Pause, workload: Workload) -> bool:
-    """Whether the pause's subject, with or without a kind, is this workload."""
-    return pause.subject in {str(workload), f"{workload.namespace}/{workload.name}"}

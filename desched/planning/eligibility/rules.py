@@ -1,7 +1,7 @@
-"""Which pods may be moved at all: ordered rules, the first refusal wins.
+"""The ordered rules of eligibility; the first refusal wins.
 
-What is never evicted comes first, then what the policy protects, then what has to wait. The rules
-marked with `_lifted` do not hold for a pod whose annotations ask for a move (`consent`).
+First come pods that are never evicted, then pods that the policy protects, then pods that must
+wait. Rules marked with `_lifted` do not apply to a pod whose annotations request a move.
 """
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod
@@ -15,11 +15,11 @@ MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
 
 SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease", "desched-system"})
-"""The cluster's own machinery and desched itself; a policy has to include them by name."""
+"""The namespaces of the cluster itself and of desched; a policy must include them by name."""
 
 
 def refuse(pod: Pod, context: EligibilityContext) -> Refused:
-    """Why the pod must stay, None if it may be moved."""
+    """Return why the pod must not move, None if it may."""
     for rule in RULES:
         finding = rule(pod, context)
         if finding is not None:
@@ -28,11 +28,11 @@ def refuse(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def _lifted(rule: Rule) -> Rule:
-    """The rule, unless annotations ask for a move."""
+    """The same rule, unless annotations request a move."""
 
     def lifted(pod: Pod, context: EligibilityContext) -> Refused:
         finding = rule(pod, context)
-        return None if finding is None or context.eviction_annotations(pod).asks else finding
+        return None if finding is None or context.eviction_annotations(pod).requests else finding
 
     return lifted
 
@@ -54,7 +54,7 @@ def _daemonset(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG00
     return None
 
 
-def _state(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
+def _phase(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
     if pod.deleting:
         return Finding(RefusalReason.TERMINATING)
     if pod.phase != "Running":
@@ -65,8 +65,8 @@ def _state(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a
 
 
 def _opted_out(pod: Pod, context: EligibilityContext) -> Refused:
-    consent = context.eviction_annotations(pod)
-    return Finding(RefusalReason.OPTED_OUT, consent.detail) if consent.forbids else None
+    found = context.eviction_annotations(pod)
+    return Finding(RefusalReason.OPTED_OUT, found.detail) if found.forbids else None
 
 
 def _owner(pod: Pod, context: EligibilityContext) -> Refused:
@@ -118,7 +118,7 @@ def _labels(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def _resource_claims(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
-    # Whether another node has such a device free is not evaluated.
+    # The planner does not evaluate whether another node has a free device.
     return Finding(RefusalReason.RESOURCE_CLAIMS) if pod.has_resource_claims else None
 
 
@@ -181,7 +181,7 @@ RULES: tuple[Rule, ...] = (
     _kubelet_owned,
     _daemonset,
     recent_moves.desched_itself,
-    _state,
+    _phase,
     _opted_out,
     _owner,
     _critical,

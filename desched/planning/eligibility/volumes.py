@@ -1,10 +1,10 @@
-"""Volumes that keep a pod where it is: claims, node-bound volumes, and storage of the node itself.
+"""Rules about volumes: claims, volumes that are bound to a node, and storage of the node itself.
 
-Storage of a node comes in four classes. An emptyDir in memory holds nothing that outlives the
-process, and is ignored. A hostPath to what every Linux node has, or to device drivers where the pod
-also requests a device (so that it only fits where the driver is), does not tie it down. Any other
-hostPath may hold data of this node, and only an annotation lets it go. An emptyDir on disk is lost
-with the pod, which the policy may accept.
+Storage of a node comes in four kinds. An emptyDir in memory is ignored: its content does not
+outlive the process. A hostPath is ignored if every Linux node has it, or if it belongs to a device
+driver and the pod requests a device, because the pod then fits only on nodes with the driver. Any
+other hostPath may have data of this node; only an annotation lifts this rule. An emptyDir on disk
+is lost with the pod; the policy may accept that.
 """
 
 import posixpath
@@ -19,7 +19,7 @@ CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
 HOSTNAME_KEYS = frozenset({"kubernetes.io/hostname", "metadata.name"})
 
 SAME_ON_EVERY_NODE = ("/sys", "/proc", "/etc/localtime", "/usr/share/zoneinfo")
-"""Directories and files, with all under them, that every Linux node has alike."""
+"""Directories, with their content, and files that are the same on every Linux node."""
 
 DRIVER_PATHS = (
     "/dev/accel*",
@@ -36,11 +36,11 @@ DRIVER_PATHS = (
     "/usr/local/nvidia*",
     "/var/run/nvidia*",
 )
-"""Devices, their drivers and their runtimes, as patterns; `*` stands for slashes too."""
+"""Patterns of devices, their drivers and their runtimes; `*` also matches slashes."""
 
 
 def claims(pod: Pod, context: EligibilityContext) -> Refused:
-    """PersistentVolumeClaims that the policy protects, all of them or those of some classes."""
+    """PersistentVolumeClaims that the policy protects: all, or those of some storage classes."""
     if not context.protections.pvc_pods:
         return None
     protected = context.protections.protected_storage_classes
@@ -48,14 +48,14 @@ def claims(pod: Pod, context: EligibilityContext) -> Refused:
         if volume.kind not in CLAIMS:
             continue
         claim = context.cluster.claims.get((pod.namespace, volume.claim))
-        # A claim that is not there, or has no class, might be of a protected one.
+        # A claim that is missing or has no class may belong to a protected class.
         if not protected or claim is None or claim.storage_class in {"", *protected}:
             return Finding(RefusalReason.PVC_POD, volume.claim)
     return None
 
 
 def node_bound_volumes(pod: Pod, context: EligibilityContext) -> Refused:
-    """Volumes that no other node can reach, or of which that is not known."""
+    """Volumes that no other node can reach, or that are not known."""
     for volume in pod.volumes:
         if volume.kind in CLAIMS:
             found = _node_bound(pod, volume, context)
@@ -74,7 +74,7 @@ def disk_storage(pod: Pod, context: EligibilityContext) -> Refused:
 
 
 def host_paths(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
-    """A hostPath that other nodes may not have, or not with the same in it."""
+    """A hostPath that other nodes may not have, or with other content."""
     for volume in pod.volumes:
         if volume.kind is not VolumeKind.HOST_PATH:
             continue
@@ -93,7 +93,7 @@ def _requests_a_device(pod: Pod) -> bool:
 
 
 def _node_bound(pod: Pod, volume: PodVolume, context: EligibilityContext) -> str:
-    """How the claim binds the pod to its node, empty if it does not."""
+    """Why the claim binds the pod to its node, empty if it does not."""
     claim = context.cluster.claims.get((pod.namespace, volume.claim))
     if claim is None:
         return "it was not found"
@@ -116,7 +116,7 @@ def _is_bound_to_one_node(volume: PersistentVolume, context: EligibilityContext)
 
 
 def _names_one_node(term: NodeSelectorTerm, context: EligibilityContext) -> bool:
-    """Whether the term asks for a hostname, or for a label that at most one node carries."""
+    """Whether the term requires a hostname, or labels that at most one node has."""
     return any(
         requirement.operator is Operator.IN
         and (

@@ -1,40 +1,32 @@
-"""Labels and selectors that find each other without comparing every one with every other."""
+"""Indexes of labels and of selectors: a search compares only the entries that share a label."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Generic, TypeVar
 
-from desched.model.selectors import LabelSelector, Operator
+from desched.model.selectors import LabelSelector
 
 Label = tuple[str, str]
 T = TypeVar("T")
 
-MOST_LOOKED_AT = 16
-"""Of the entries of `LabelIndex`, without their table."""
-
-
-def asked_for(selector: LabelSelector) -> Sequence[Label] | None:
-    """Labels of which everything that the selector selects has one; None if it asks for none."""
-    for requirement in selector.requirements:
-        if requirement.operator is Operator.IN:
-            return [(requirement.key, value) for value in dict.fromkeys(requirement.values)]
-    return None
+MOST_UNINDEXED = 16
+"""Entries of a `LabelIndex` that are not yet in its table."""
 
 
 class SelectorIndex(Generic[T]):
-    """Entries with a selector each, found by the labels that may be selected."""
+    """Entries with a selector each, found by labels."""
 
     def __init__(self) -> None:
         self._by_label: dict[Label | None, list[T]] = {}
 
     def add(self, selector: LabelSelector, entry: T) -> None:
-        """One more entry."""
-        asked = asked_for(selector)
-        for label in (None,) if asked is None else asked:
+        """Add an entry."""
+        one_of = selector.one_of_labels()
+        for label in (None,) if one_of is None else one_of:
             self._by_label.setdefault(label, []).append(entry)
 
     def about(self, labels: Mapping[str, str]) -> Iterable[T]:
-        """All entries whose selector selects these labels, and perhaps others."""
+        """All entries whose selector matches these labels, and perhaps some others."""
         if not self._by_label:
             return ()
         keys = (*labels.items(), None)
@@ -42,9 +34,10 @@ class SelectorIndex(Generic[T]):
 
 
 class LabelIndex(Generic[T]):
-    """Entries with labels each, found by a selector; a value that `having` makes a longer one of.
+    """Entries with labels each, found by a selector; immutable.
 
-    The last few are looked at one by one, so that not each new entry makes a new table.
+    Most entries are in a table by label. The last few are compared one by one, so that a new entry
+    rarely needs a new table.
     """
 
     def __init__(
@@ -65,7 +58,7 @@ class LabelIndex(Generic[T]):
     def having(self, labels: Mapping[str, str], entry: T) -> "LabelIndex[T]":
         """The same with one more entry at the end."""
         last = (*self._last, (labels, entry))
-        if len(last) <= MOST_LOOKED_AT:
+        if len(last) <= MOST_UNINDEXED:
             return LabelIndex(self._tabled, self._by_label, last)
         by_label = dict(self._by_label)
         for those, each in last:
@@ -74,9 +67,9 @@ class LabelIndex(Generic[T]):
         return LabelIndex((*self.entries, entry), by_label)
 
     def selected(self, selector: LabelSelector) -> Iterable[T]:
-        """All entries whose labels the selector selects, and perhaps others."""
-        asked = asked_for(selector)
-        if asked is None:
+        """All entries whose labels the selector matches, and perhaps some others."""
+        one_of = selector.one_of_labels()
+        if one_of is None:
             return self.entries
-        last = (e for those, e in self._last if any(those.get(k) == v for k, v in asked))
-        return chain(chain.from_iterable(self._by_label.get(a, ()) for a in asked), last)
+        last = (e for those, e in self._last if any(those.get(k) == v for k, v in one_of))
+        return chain(chain.from_iterable(self._by_label.get(a, ()) for a in one_of), last)

@@ -1,4 +1,4 @@
-"""Nodes as columns: one array position for each, in the order of their names."""
+"""The nodes as array positions, in the order of their names."""
 
 from collections.abc import Callable, Iterable
 
@@ -12,27 +12,28 @@ from desched.planning.arrays import Ints, Mask, Positions
 class Domains(msgspec.Struct, frozen=True):
     """The topology domains of one label key.
 
-    `of` has the domain of each node, -1 without the label. Arrays over domains have one more
-    element than `count`: the last stands for "no label" and stays 0, so that `array[of]` works.
+    `of`, shape (nodes,), has the domain of each node, -1 for a node without the label. Arrays over
+    domains have `count + 1` elements. The last one stands for nodes without the label and is always
+    0. Because index -1 is the last element, `array[of]` gives the value of each node's domain.
     """
 
     of: Positions
     count: int
 
     def tally(self, positions: Positions) -> Ints:
-        """How many of these nodes (with repetition) each domain has."""
+        """Count how many of these positions, which may repeat, are in each domain."""
         found = self.of[positions]
         return np.bincount(found[found >= 0], minlength=self.count + 1)
 
     @property
     def labelled(self) -> Mask:
-        """Nodes that have the label."""
+        """The nodes with the label."""
         mask: Mask = self.of >= 0
         return mask
 
 
 class NodeArrays:
-    """The nodes, their positions, and their topology domains, computed when first asked for."""
+    """The nodes, their positions, and their topology domains, computed on first use."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
@@ -44,15 +45,15 @@ class NodeArrays:
         return len(self.nodes)
 
     def all(self) -> Mask:
-        """Every node; a fresh array."""
+        """A new mask with every node."""
         return np.ones(len(self.nodes), dtype=bool)
 
     def none(self) -> Mask:
-        """No node; a fresh array."""
+        """A new mask with no node."""
         return np.zeros(len(self.nodes), dtype=bool)
 
     def where(self, predicate: Callable[[Node], bool]) -> Mask:
-        """Nodes of which something is true."""
+        """The nodes that satisfy the predicate, as a mask."""
         return np.array([predicate(node) for node in self.nodes], dtype=bool)
 
     def domains(self, topology_key: str) -> Domains:

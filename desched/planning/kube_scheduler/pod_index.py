@@ -1,4 +1,9 @@
-"""Which pods are where: by namespace and label, with what a plan adds and takes away."""
+"""The pods of the cluster by namespace, label and node, with the changes that a plan makes.
+
+A cluster may have 150,000 pods. Pods of one workload usually share their `SchedulingClass` and
+labels as the same objects. Therefore the index works on distinct objects, by their id, and expands
+the result to pods at the end.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -11,7 +16,7 @@ from desched.model.cluster import ClusterState, Pod, PodAffinityTerm, Scheduling
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
 from desched.planning.arrays import Ints, Mask, Positions
-from desched.planning.kube_scheduler.label_index import Label, LabelIndex, asked_for
+from desched.planning.kube_scheduler.label_index import Label, LabelIndex
 from desched.planning.kube_scheduler.node_arrays import Domains, NodeArrays
 
 Labels = Mapping[str, str]
@@ -20,28 +25,44 @@ Resident = tuple[Pod, int]
 """A pod that holds resources, and the position of its node."""
 
 Group = tuple[Labels, list[Resident]]
-"""Pods of a namespace that share one labels object, as those of a workload mostly do."""
+"""Pods of a namespace that share one labels object."""
 
 
 class PodMatch(msgspec.Struct, frozen=True, gc=False):
-    """Pods of these namespaces (None: of all of them) that the selector selects."""
+    """Matches the pods of these namespaces (None means all) that the selector matches."""
 
     namespaces: frozenset[str] | None
     selector: LabelSelector
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod is one of them."""
+        """Whether the pod matches."""
         return self.selects(pod.namespace, pod.labels)
 
     def selects(self, namespace: str, labels: Labels) -> bool:
-        """Whether a pod of this namespace with these labels would be one of them."""
+        """Whether a pod of this namespace with these labels matches."""
         if self.namespaces is not None and namespace not in self.namespaces:
             return False
         return self.selector.matches(labels)
 
 
+def match_of(term: PodAffinityTerm, namespace: str, cluster: ClusterState) -> PodMatch:
+    """The pods that a term refers to if a pod of this namespace carries it."""
+    if term.selector is None:
+        return PodMatch(frozenset(), LabelSelector())
+    if term.namespace_selector is None:
+        return PodMatch(frozenset(term.namespaces or (namespace,)), term.selector)
+    if not term.namespace_selector.requirements:
+        return PodMatch(None, term.selector)
+    selected = {
+        name
+        for name, labels in cluster.namespaces.items()
+        if term.namespace_selector.matches(labels)
+    }
+    return PodMatch(frozenset(selected.union(term.namespaces)), term.selector)
+
+
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """A pod that a plan puts on a node (sign 1) or takes off it (-1)."""
+    """A pod that a plan adds to a node (sign 1) or removes from it (sign -1)."""
 
     pod: Pod
     position: int
@@ -49,7 +70,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodIndex:
-    """The pods of a cluster as it was seen; each part is built when it is first asked for."""
+    """The pods of the snapshot; each part is built on first use."""
 
     def __init__(self, cluster: ClusterState, arrays: NodeArrays) -> None:
         self._cluster = cluster
@@ -65,17 +86,21 @@ class PodIndex:
         )
 
     def totals(self, amounts: Callable[[SchedulingClass], tuple[int, ...]]) -> Ints:
-        """Sums over the pods of each node, shape (nodes, amounts); asked once for each class."""
+        """Sum the amounts of the pods on each node, shape (nodes, amounts).
+
+        `amounts` is called once for each scheduling class.
+        """
         classes, kinds, positions = self._kinds
         width = len(amounts(SchedulingClass(Amounts())))
         table = np.array([amounts(c) for c in classes], dtype=np.int64).reshape(-1, width)
         found = np.zeros((len(self.arrays), width), dtype=np.int64)
         if len(kinds):
+            # A row of `table[kinds]` is a pod. Unlike `+=`, `add.at` adds repeated positions.
             np.add.at(found, positions, table[kinds])
         return found
 
     def residents_of(self, wanted: Callable[[SchedulingClass], object]) -> Iterable[Resident]:
-        """The pods of the scheduling classes that are wanted; each class is asked about once."""
+        """The pods whose scheduling class satisfies `wanted`, called once for each class."""
         classes, kinds, _ = self._kinds
         numbers = [n for n, scheduling in enumerate(classes) if wanted(scheduling)]
         if not numbers:
@@ -84,7 +109,7 @@ class PodIndex:
 
     @cached_property
     def _kinds(self) -> tuple[list[SchedulingClass], Positions, Positions]:
-        """The scheduling classes, and for each pod which one it is of and where it is."""
+        """The scheduling classes; the class and the node of each pod, both of shape (pods,)."""
         numbers: dict[int, int] = {}
         classes: list[SchedulingClass] = []
         kinds, positions = [], []
@@ -100,7 +125,7 @@ class PodIndex:
 
     @cached_property
     def _alike(self) -> Mapping[str, list[Group]]:
-        """By namespace."""
+        """The groups of each namespace."""
         found: dict[str, list[Group]] = {}
         groups: dict[tuple[str, int], list[Resident]] = {}
         for resident in self.residents:
@@ -115,7 +140,7 @@ class PodIndex:
 
     @cached_property
     def _labelled(self) -> Mapping[tuple[str, Label], list[Group]]:
-        """By namespace and each of their labels."""
+        """The groups by namespace and each of their labels."""
         found: dict[tuple[str, Label], list[Group]] = {}
         for namespace, groups in self._alike.items():
             for group in groups:
@@ -124,7 +149,7 @@ class PodIndex:
         return found
 
     def positions(self, wanted: tuple[PodMatch, ...], *, terminating: bool) -> Positions:
-        """The nodes of the pods that every one of `wanted` matches, one element for each pod."""
+        """The nodes of the pods that match all of `wanted`, one position for each pod."""
         key = (wanted, terminating)
         found = self._found.get(key)
         if found is None:
@@ -140,18 +165,18 @@ class PodIndex:
         return found
 
     def _groups(self, namespace: str, selector: LabelSelector) -> Iterable[Group]:
-        """All that the selector selects, and perhaps others."""
-        asked = asked_for(selector)
-        if asked is None:
+        """All groups that the selector matches, and perhaps some others."""
+        one_of = selector.one_of_labels()
+        if one_of is None:
             return self._alike.get(namespace, ())
-        return chain.from_iterable(self._labelled.get((namespace, label), ()) for label in asked)
+        return chain.from_iterable(self._labelled.get((namespace, label), ()) for label in one_of)
 
     def _namespaces(self, wanted: PodMatch) -> Iterable[str]:
         return self._alike if wanted.namespaces is None else wanted.namespaces
 
 
 class PodChanges:
-    """The pods as a plan leaves them so far: the index, which copies share, and the changes."""
+    """The pods after a plan's moves so far: the index, which copies share, plus changes."""
 
     def __init__(self, index: PodIndex) -> None:
         self._index = index
@@ -160,38 +185,38 @@ class PodChanges:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """What the plan has changed so far, in its order."""
+        """All changes in order."""
         return self._changes.entries
 
     def copy(self) -> "PodChanges":
-        """A census that changes alone."""
+        """An independent copy."""
         copied = PodChanges(self._index)
         copied._changes = self._changes
         copied._avoiding = self._avoiding
         return copied
 
     def change(self, pod: Pod, position: int, sign: int) -> None:
-        """Count the pod as being on the node from now on (1), or no more (-1)."""
+        """Add the pod to the node (sign 1), or remove it (-1)."""
         change = Change(pod, position, sign)
         self._changes = self._changes.having(pod.labels, change)
         if pod.scheduling.pod_anti_affinity:
-            self._avoiding = dict(self._avoiding)  # a new one, for copies share it
+            self._avoiding = dict(self._avoiding)  # copies share the old one
         for term in pod.scheduling.pod_anti_affinity:
             key = (term, pod.namespace)
             self._avoiding[key] = (*self._avoiding.get(key, ()), change)
 
     def avoiding(self, term: PodAffinityTerm, namespace: str) -> tuple[Change, ...]:
-        """Changes of pods of the namespace that carry this anti-affinity term."""
+        """The changes of pods of this namespace with this anti-affinity term."""
         return self._avoiding.get((term, namespace), ())
 
     def without(self, pod: Pod, position: int) -> "PodChanges":
-        """The census once the pod has left its node."""
+        """A copy in which the pod has left its node."""
         copied = self.copy()
         copied.change(pod, position, -1)
         return copied
 
     def with_deleting(self, pod: Pod, position: int) -> "PodChanges":
-        """The census while the pod is being deleted and still on its node."""
+        """A copy in which the pod is being deleted and still on its node."""
         copied = self.without(pod, position)
         copied.change(msgspec.structs.replace(pod, deleting=True), position, 1)
         return copied
@@ -204,12 +229,12 @@ class PodChanges:
         among: Mask | None = None,
         terminating: bool = True,
     ) -> Ints:
-        """How many pods that all of `wanted` match are in each domain.
+        """Count the pods in each domain that match all of `wanted`, shape (domains + 1,).
 
         Args:
-            wanted: what the pods have to match.
+            wanted: what the pods must match.
             domains: the domains to count by.
-            among: only pods on these nodes; None is all nodes.
+            among: only pods on these nodes count; None means all nodes.
             terminating: whether pods that are being deleted count.
         """
         positions = self._index.positions(wanted, terminating=terminating)

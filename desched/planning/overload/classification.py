@@ -1,7 +1,7 @@
-"""Which nodes are overloaded, and which of them are to be relieved now.
+"""Classifies nodes by load, and decides which overloaded nodes wait.
 
-A source is judged by the lowest of its windows, less what has left since; a destination by the
-highest, plus what has come. Both lean to fewer evictions.
+A source is judged by its lowest window, minus what has left since. A destination is judged by its
+highest window, plus what has arrived. Both lead to fewer evictions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,11 +21,10 @@ from desched.model.plan import (
     ResourcePressure,
 )
 from desched.model.resources import Resource
-from desched.model.state import State
+from desched.model.state import PauseScope, State
 from desched.planning.overload.departed_load import DepartedLoad
 from desched.planning.overload.measurement import measure
 from desched.planning.overload.node_load import LoadedNode, NodeLoad, SourceLoad, Thresholds
-from desched.planning.overload.pauses import cooling_down_until, pool_pause
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.overload.saturation import Saturated, saturation, saturation_hold
 from desched.planning.overload.scope import out_of_scope
@@ -35,10 +34,10 @@ from desched.policy.policy import NodePool, Policy
 
 
 class Pressure(msgspec.Struct, frozen=True, gc=False):
-    """Every node's class; `known` holds the nodes in scope with trusted load, by name.
+    """The class of every node; `known` has the nodes in scope with trusted load, by name.
 
-    `waiting` has every overloaded node that is not relieved now, and the reason that its pods get.
-    `hold` says that every overloaded node is in a pool that needs capacity, not moves.
+    `waiting` has the overloaded nodes that are not relieved now, with the reason for their pods.
+    `hold` is set if every overloaded node is in a pool that needs capacity, not moves.
     """
 
     known: Mapping[str, LoadedNode]
@@ -51,7 +50,7 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
         return [s for s in self.known.values() if s.verdict.node_class is node_class]
 
     def with_waits(self, waits: Mapping[str, "Wait"]) -> "Pressure":
-        """The same with these overloaded nodes waiting, whatever they waited for before."""
+        """The same with these overloaded nodes waiting, for the new reason."""
         if not waits:
             return self
         known = {
@@ -66,11 +65,11 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
 
 
 def classify(book: UsageBook, state: State) -> Pressure:
-    """Class every node by its load, beside the other nodes of its pool.
+    """Classify every node by its load and the thresholds of its pool.
 
     Args:
-        book: the snapshot, the policy and what pods use.
-        state: evictions that the measurements have not fully seen.
+        book: the snapshot, the policy and the usage of pods.
+        state: the evictions that measurements have not fully seen.
     """
     policy = book.policy
     departed_load = DepartedLoad(state, book)
@@ -91,7 +90,7 @@ def classify(book: UsageBook, state: State) -> Pressure:
 
 
 def restrain(pressure: Pressure, state: State, now: datetime) -> Pressure:
-    """The classes with what people paused and what cools down after earlier moves."""
+    """Make nodes wait that are cooling down, and nodes of paused pools."""
     overloaded = pressure.of_class(NodeClass.OVERLOADED)
     found = {loaded.node.name: _restraint(loaded, state, now) for loaded in overloaded}
     return pressure.with_waits({name: wait for name, wait in found.items() if wait is not None})
@@ -107,7 +106,7 @@ class _Pool(msgspec.Struct, frozen=True):
 def _measured(
     book: UsageBook, departed_load: DepartedLoad
 ) -> tuple[Collection[_Pool], list[NodeVerdict]]:
-    """The nodes by pool, and the verdicts on those that are out of scope or unknown."""
+    """The known nodes by pool, and the verdicts on nodes that are out of scope or unknown."""
     policy = book.policy
     pools: dict[str, _Pool] = {}
     left_out: list[NodeVerdict] = []
@@ -153,14 +152,15 @@ def _wait(
 
 
 def _restraint(loaded: LoadedNode, state: State, now: datetime) -> Wait | None:
-    """Why the node is left alone for a while because of what came of earlier moves."""
-    pause = pool_pause(loaded.verdict.pool, state, now)
+    """Why the node waits because of the results of earlier moves, or because of a person."""
+    pause = state.pausing(now, PauseScope.POOL, loaded.verdict.pool)
     if pause is not None:
         return Wait(NodeReason.POOL_PAUSED, RefusalReason.POOL_PAUSED, pause.describe())
-    until = cooling_down_until(loaded.node.name, state, now)
-    if until is not None:
-        detail = f"moves have not relieved it; left alone until {until:%Y-%m-%d %H:%M} UTC"
-        return Wait(NodeReason.COOLING_DOWN, RefusalReason.NODE_COOLING_DOWN, detail)
+    for each in state.nodes:
+        if each.node == loaded.node.name and each.is_cooling_down(now):
+            until = f"{each.cooling_down_until:%Y-%m-%d %H:%M} UTC"
+            detail = f"moves have not relieved it; cooling down until {until}"
+            return Wait(NodeReason.COOLING_DOWN, RefusalReason.NODE_COOLING_DOWN, detail)
     return None
 
 
@@ -171,10 +171,10 @@ def _waiting(loaded: LoadedNode, wait: Wait) -> LoadedNode:
 
 def _loaded_nodes(each: _Pool, policy: Policy) -> list[LoadedNode]:
     thresholds = pool_thresholds(each.pool, policy, [loads for _, loads in each.nodes])
-    return [_state(node, loads, thresholds, each.pool.name) for node, loads in each.nodes]
+    return [_loaded_node(node, loads, thresholds, each.pool.name) for node, loads in each.nodes]
 
 
-def _state(
+def _loaded_node(
     node: Node, loads: Sequence[NodeLoad], thresholds: Mapping[Resource, Thresholds], pool: str
 ) -> LoadedNode:
     pressures = tuple(_pressure(load, thresholds[load.rule.resource]) for load in loads)

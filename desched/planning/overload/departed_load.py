@@ -1,4 +1,4 @@
-"""Load that has left a node, or is leaving it, and that its windows still show."""
+"""Load that has left a node, or is leaving it, while its windows still include it."""
 
 import math
 
@@ -10,7 +10,7 @@ from desched.planning.overload.pod_usage import UsageBook
 
 
 class DepartedLoad:
-    """Pods that have left a node, or are leaving it, and that its windows still show."""
+    """Pods that have left a node, or are leaving it, while its windows still include them."""
 
     def __init__(self, state: State, book: UsageBook) -> None:
         self._book = book
@@ -28,7 +28,7 @@ class DepartedLoad:
                 self._gone.setdefault(record.node, []).append(record)
 
     def leave(self, node: str, resource: Resource, bases: tuple[Basis, ...]) -> tuple[Basis, ...]:
-        """The bases without the usage that has left or is leaving."""
+        """The bases without the usage that has left the node or is leaving it."""
         if node not in self._leaving and node not in self._gone:
             return bases
         leaving = [
@@ -54,7 +54,7 @@ class DepartedLoad:
         )
 
     def settling(self, shortest_window_seconds: int) -> frozenset[str]:
-        """Nodes from which a pod was evicted less than the shortest window ago."""
+        """The nodes from which a pod was evicted less than the shortest window ago."""
         return frozenset(self._still_here) | {
             node
             for node, records in self._gone.items()

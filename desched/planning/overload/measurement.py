@@ -1,4 +1,4 @@
-"""The load of one node over each window, corrected for what the windows have not seen."""
+"""The load of one node in each window, corrected for changes that the windows do not show yet."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ RESOURCE_ORDER = tuple(Resource)
 def measure(
     node: Node, rules: Sequence[ResourceRule], book: UsageBook, departed_load: DepartedLoad
 ) -> tuple[NodeLoad, ...] | Unknown:
-    """The load of each watched resource in the order of relief, or why it is not known."""
+    """The load of each watched resource in the order of relief, or the reason why it is unknown."""
     snapshot = book.snapshot
     pods = snapshot.cluster.pods_by_node.get(node.name, ())
     loads = snapshot.load.nodes.get(node.name, {})
@@ -38,7 +38,7 @@ def measure(
         bases = _bases(node, resource, load, pods, book)
         if isinstance(bases, Unknown):
             return bases
-        # An arrival is charged against the smaller base, so that it counts more.
+        # Arrivals count against the smaller base, which gives the higher ratio.
         arrived = _Arrivals(node, resource, book, bases[-1].denominator)
         further = _further_highest(node, rule, snapshot.load, arrived)
         found.append(
@@ -63,7 +63,7 @@ def _bases(
         return (Basis(float(node.capacity.cpu_millicores), ratios),)
     if min(node.capacity.memory_bytes, node.allocatable.memory_bytes) <= 0:
         return Unknown(UnknownReason.ABSENT, "the node states no memory capacity")
-    # fsum, here and below: the order of the pods must not decide anything.
+    # fsum, here and below: the result must not depend on the order of the pods.
     seen = book.snapshot.load.pods
     usages = (seen.get((pod.namespace, pod.name)) for pod in pods)
     of_pods = [usage.memory_bytes for usage in usages if usage and usage.memory_bytes]
@@ -82,7 +82,7 @@ def _highest(bases: tuple[Basis, ...]) -> float:
 def _further_highest(
     node: Node, rule: ResourceRule, load: ClusterLoad, arrived: "_Arrivals"
 ) -> float | None:
-    """The highest of the destination windows, 0 if there are none, None if one is not known."""
+    """The highest of the destination windows, 0 without any, None if one is not known."""
     if not rule.destination_windows:
         return 0.0
     known = load.destination_ratios.get(node.name, {}).get(rule.resource, ())
@@ -90,14 +90,14 @@ def _further_highest(
     if len(ratios) < len(rule.destination_windows):
         return None
     return max(
-        # A maximum has seen a pod as soon as the shortest window has.
+        # A maximum shows a pod as soon as the shortest window does.
         ratio + arrived.unseen_in(rule.windows_seconds[0] if w.quantile == 1 else w.window_seconds)
         for w, ratio in zip(rule.destination_windows, ratios, strict=True)
     )
 
 
 class _Arrivals(NamedTuple):
-    """Pods that have come to a node and that its windows do not fully show."""
+    """Pods that have arrived on a node, while its windows do not fully show them."""
 
     node: Node
     resource: Resource
@@ -105,7 +105,7 @@ class _Arrivals(NamedTuple):
     denominator: float
 
     def unseen_in(self, window_seconds: int) -> float:
-        """Their usage times the unseen share of a window, as a share of the node."""
+        """Their usage times the share of the window before their start, as a share of the node."""
         book = self.book
         unseen = math.fsum(
             book.expected(pod, self.resource) * (1.0 - share)

@@ -1,4 +1,4 @@
-"""The load of a node as planning knows it: over each window, and beside the lines it is held to."""
+"""The load of a node in each window, and the thresholds that judge it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from desched.policy.policy import ResourceRule
 
 
 class Thresholds(msgspec.Struct, frozen=True, gc=False):
-    """The lines of one resource, as shares of capacity."""
+    """The thresholds of one resource, as shares of capacity."""
 
     low_ratio: float
     target_ratio: float
@@ -20,17 +20,18 @@ class Thresholds(msgspec.Struct, frozen=True, gc=False):
 
 
 class Basis(msgspec.Struct, frozen=True, gc=False):
-    """Load over each window as a share of one denominator (in the resource's own unit)."""
+    """Load in each window as a share of one denominator (in the resource's own unit)."""
 
     denominator: float
     ratios: tuple[float, ...]
 
 
 class NodeLoad(msgspec.Struct, frozen=True, gc=False):
-    """One resource of one node before it is held against any line.
+    """The load of one resource of one node, before it is compared with thresholds.
 
-    `measured` is as asked, (window in seconds, ratio); `bases` and `highest` are corrected for what
-    the windows have not seen. `receives` is false where a destination window is not known.
+    `measured` has (window in seconds, ratio) as Prometheus reports them; `bases` and `highest` are
+    corrected for changes that the windows do not show yet. `receives` is false if a destination
+    window is not known.
     """
 
     rule: ResourceRule
@@ -41,7 +42,7 @@ class NodeLoad(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def lowest(self) -> float:
-        """The lowest over the windows, by which a source is judged."""
+        """The ratio in the lowest window, by which a source is judged."""
         windows = range(len(self.bases[0].ratios))
         return min(max(basis.ratios[i] for basis in self.bases) for i in windows)
 
@@ -49,7 +50,7 @@ class NodeLoad(msgspec.Struct, frozen=True, gc=False):
 class SourceLoad(msgspec.Struct, frozen=True, gc=False):
     """The load of one resource of a node as a source.
 
-    Memory is watched on two bases, capacity and allocatable; the higher one counts.
+    Memory has two bases, capacity and allocatable; the higher ratio counts.
     """
 
     resource: Resource
@@ -57,11 +58,11 @@ class SourceLoad(msgspec.Struct, frozen=True, gc=False):
     bases: tuple[Basis, ...]
 
     def lowest_without(self, removed: Sequence[float]) -> float:
-        """The lowest ratio over the windows once this much usage (one value a window) is gone."""
+        """The ratio in the lowest window without this usage, which has a value for each window."""
         return min(self._without(removed))
 
     def highest_without(self, removed: Sequence[float]) -> float:
-        """The highest ratio over the windows once this much usage is gone."""
+        """The ratio in the highest window without this usage."""
         return max(self._without(removed))
 
     def _without(self, removed: Sequence[float]) -> list[float]:
@@ -77,7 +78,7 @@ class SourceLoad(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoadedNode(msgspec.Struct, frozen=True, gc=False):
-    """A node in scope whose load is known; `receives` tells whether pods may be sent to it."""
+    """A node in scope with known load; `receives` is true if it may be a destination."""
 
     node: Node
     sources: tuple[SourceLoad, ...]
@@ -87,18 +88,18 @@ class LoadedNode(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def overloaded(self) -> tuple[ResourcePressure, ...]:
-        """The overloaded resources in the order of relief: memory first, for it kills."""
+        """Overloaded resources, memory first, because running out of it kills pods."""
         return tuple(p for p in self.verdict.pressures if p.overloaded)
 
     def ceiling(self, resource: Resource) -> float:
-        """Up to which load the node may be filled as a destination, as a share of capacity."""
+        """The maximum load of the node as a destination, as a share of capacity."""
         return next(s.thresholds.ceiling_ratio for s in self.sources if s.resource is resource)
 
     def target(self, resource: Resource) -> float:
-        """Above which load the node would be overloaded, as a share of capacity."""
+        """The load above which the node is overloaded, as a share of capacity."""
         return next(s.thresholds.target_ratio for s in self.sources if s.resource is resource)
 
     @property
     def excess_ratio(self) -> float:
-        """The dominant excess over the stop line among overloaded resources."""
+        """The highest excess above the stop line among overloaded resources."""
         return max(p.lowest_ratio - p.stop_ratio for p in self.overloaded)

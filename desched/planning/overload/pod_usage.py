@@ -1,4 +1,4 @@
-"""What a pod uses, and what a new one will use once measurements have seen it."""
+"""Pod usage, measured and expected."""
 
 import math
 from collections.abc import Mapping
@@ -16,20 +16,17 @@ from desched.policy.policy import Policy
 _UNMEASURED = PodUsage()
 
 SATURATED_RATIO = 0.95
-"""From this share of a node's CPU on, its pods get less than they want."""
+"""If a node uses this share of its CPU, its pods get less than they need."""
 
 HIDDEN_DEMAND_FACTOR = 1.5
-"""What a pod that is short of CPU is taken to want, of what it uses."""
+"""The assumed demand of a pod that is short of CPU, as a multiple of its usage."""
 
 TRUSTED_SHARE = 0.2
-"""From this share of a window on, a young pod's own rate can be scaled up to the whole window."""
+"""A young pod's rate is scaled up to the whole window if it has run for this share of it."""
 
 
 class UsageBook(msgspec.Struct, frozen=True, dict=True):
-    """Usage of every pod, by resource and window.
-
-    Values are in the resource's own unit: millicores, bytes, and 1 for a pod.
-    """
+    """Usage of every pod by resource and window, in millicores, bytes, and 1 for a pod."""
 
     snapshot: Snapshot
     policy: Policy
@@ -37,34 +34,35 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def windows(self) -> Mapping[Resource, tuple[int, ...]]:
-        """The windows of each watched resource in seconds; pods are counted as of now."""
+        """The windows of each watched resource in seconds; 0 means now, for the number of pods."""
         return {rule.resource: rule.windows_seconds or (0,) for rule in self.policy.rules}
 
     @cached_property
     def longest_window_seconds(self) -> int:
-        """The longest window by which a source is judged."""
+        """The longest window of sources."""
         return self.policy.longest_window_seconds
 
     def measured(self, pod: Pod, resource: Resource) -> tuple[float, ...]:
-        """Mean usage, one value for each window; empty if it was not measured."""
+        """Mean usage in each window; empty if it was not measured."""
         if resource is Resource.PODS:
             return (1.0,)
         usage = self.snapshot.load.pods.get((pod.namespace, pod.name), _UNMEASURED)
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
 
     def demand(self, pod: Pod, resource: Resource) -> float:
-        """What a destination is charged for the pod: its highest usage over the windows.
+        """The usage that a destination is charged: the highest over the windows.
 
-        Usage is not demand where CPU is short, on the node or under the pod's limit: then what its
-        siblings use that are not short of it, if that is more, else half as much again.
+        If the pod is short of CPU, on its node or because of its limit, it needs more than it uses.
+        Then the usage of siblings with enough CPU counts if it is higher; without such siblings,
+        half of the usage is added.
         """
         used = max(self.measured(pod, resource), default=0.0)
-        if resource is not Resource.CPU or not self._held_back(pod):
+        if resource is not Resource.CPU or not self._is_short_of_cpu(pod):
             return used
         siblings = self._sibling_mean(pod, resource)
         return used * HIDDEN_DEMAND_FACTOR if siblings is None else max(used, siblings)
 
-    def _held_back(self, pod: Pod) -> bool:
+    def _is_short_of_cpu(self, pod: Pod) -> bool:
         if pod.node in self._saturated_nodes:
             return True
         throttled = self.snapshot.load.throttled
@@ -87,9 +85,9 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         return min(1.0, max(0.0, age_seconds / window_seconds))
 
     def expected(self, pod: Pod, resource: Resource) -> float:
-        """What a pod will use that the windows have not (fully) seen.
+        """The usage of a pod that the windows do not fully show.
 
-        Its siblings' usage, else its own scaled up, else its request: the best that is known.
+        The usage of its siblings, else its own usage scaled up, else its request.
         """
         if resource is Resource.PODS:
             return 1.0
@@ -99,7 +97,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         measured = self.measured(pod, resource)
         share = self.seen_share(pod, self.windows[resource][0])
         if measured and share >= TRUSTED_SHARE:
-            # A mean of memory covers the samples there are; a rate spreads them over the window.
+            # The mean of memory is over existing samples only; the CPU rate is over the window.
             return measured[0] / share if resource is Resource.CPU else measured[0]
         requests = pod.scheduling.requests
         if resource is Resource.CPU:
@@ -108,7 +106,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def young_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
-        """Pods that the longest window, also of destinations, has not fully seen, by node."""
+        """The pods that are younger than the longest window, also of destinations, by node."""
         further = (w.window_seconds for r in self.policy.rules for w in r.destination_windows)
         longest_seconds = max((self.policy.longest_window_seconds, *further))
         since = self.now - timedelta(seconds=longest_seconds)
@@ -127,27 +125,27 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         return {uid: tuple(pods) for uid, pods in found.items()}
 
     def _sibling_mean(self, pod: Pod, resource: Resource) -> float | None:
-        """Mean usage of the other pods of its owner that measurements tell it of."""
+        """Mean usage of the siblings whose measurements are usable."""
         if pod.owner is None:
             return None
         total, count = self._known_usage(pod.owner.uid, resource)
-        own = self._tells(pod, resource)
+        own = self._usable(pod, resource)
         if own is not None and pod.node and not pod.finished:
             total, count = total - own, count - 1
         return total / count if count else None
 
     def _known_usage(self, owner_uid: str, resource: Resource) -> tuple[float, int]:
-        """Sum and number over an owner's pods; once for all of them, for there may be thousands."""
+        """Sum and count of usable measurements of an owner's pods; cached, as pods may be many."""
         key = owner_uid, resource
         if key not in self._known:
             pods = self._pods_by_owner.get(owner_uid, ())
-            values = [used for pod in pods if (used := self._tells(pod, resource)) is not None]
+            values = [used for pod in pods if (used := self._usable(pod, resource)) is not None]
             self._known[key] = math.fsum(values), len(values)
         return self._known[key]
 
-    def _tells(self, pod: Pod, resource: Resource) -> float | None:
-        """The usage of a pod that the windows have fully seen and that nothing holds back."""
-        if resource is Resource.CPU and self._held_back(pod):
+    def _usable(self, pod: Pod, resource: Resource) -> float | None:
+        """The usage of a pod if all windows fully show it, and it is not short of CPU."""
+        if resource is Resource.CPU and self._is_short_of_cpu(pod):
             return None
         if self.seen_share(pod, self.windows[resource][-1]) < 1.0:
             return None

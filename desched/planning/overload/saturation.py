@@ -1,4 +1,4 @@
-"""Whether a pool of nodes needs capacity, because moves could not make enough of it cool."""
+"""Decides whether a pool of nodes needs capacity, because moves cannot relieve enough nodes."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,18 +10,18 @@ from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.thresholds import weighted_mean
 
 NEEDED_HEADROOM_SHARE = 0.5
-"""Of the excess that must find room; with less, most nodes would stay overloaded."""
+"""The share of the excess that must have room; with less, most nodes would stay overloaded."""
 
 Saturated = Mapping[tuple[str, Resource], str]
-"""By pool and resource, with the numbers."""
+"""Saturated resources by pool and resource, with the numbers."""
 
 
 def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) -> Saturated:
-    """The resources of which a pool with overloaded nodes has too little, each with why.
+    """The saturated resources of pools with overloaded nodes.
 
     Args:
-        loaded_nodes: all nodes in scope whose load is known.
-        destinations: selects the nodes where pods may go.
+        loaded_nodes: all nodes in scope with known load.
+        destinations: selects the nodes that may be destinations.
     """
     pools: dict[str, list[LoadedNode]] = {}
     for loaded in loaded_nodes:
@@ -38,7 +38,7 @@ def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) 
 def saturation_hold(
     overloaded: Collection[LoadedNode], saturated: Saturated
 ) -> Finding[HoldReason] | None:
-    """The hold of the cycle, if there is no overloaded node that moves could help."""
+    """The hold of the cycle if moves can relieve no overloaded node."""
     reasons = [
         next(
             (
@@ -73,7 +73,7 @@ def _why(nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSel
     if free < NEEDED_HEADROOM_SHARE * excess:
         return (
             f"has room for {free / total:.1%} of the capacity under the ceilings, less than half "
-            f"of the {excess / total:.1%} that are too much"
+            f"of the excess of {excess / total:.1%}"
         )
     return ""
 

@@ -1,4 +1,4 @@
-"""Which nodes are looked at at all."""
+"""Decides which nodes are in scope."""
 
 from datetime import datetime
 
@@ -15,7 +15,7 @@ REMOVAL_TAINTS = frozenset(
         "node.kubernetes.io/out-of-service",
     }
 )
-"""Taints by which an autoscaler or a person says that the node is about to go."""
+"""Taints of nodes that an autoscaler or a person is about to remove."""
 
 NOT_READY_TAINTS = frozenset(
     {
@@ -33,14 +33,14 @@ PRESSURE_TAINTS = frozenset(
         "node.kubernetes.io/pid-pressure",
     }
 )
-"""Under these the kubelet evicts by itself; two evictors on one node are one too many."""
+"""Under these conditions the kubelet evicts pods itself."""
 
 VIRTUAL_TAINT = "virtual-kubelet.io/provider"
 VIRTUAL_LABELS = (("type", "virtual-kubelet"), ("eks.amazonaws.com/compute-type", "fargate"))
 
 
 def out_of_scope(node: Node, policy: Policy, now: datetime) -> Finding[NodeReason] | None:
-    """Why the node is neither source nor destination, None if it is in scope."""
+    """Return why the node is out of scope, None if it is in scope."""
     if not policy.looks_at(node.labels):
         return Finding(NodeReason.NOT_SELECTED, "")
     taints = {taint.key for taint in node.taints}

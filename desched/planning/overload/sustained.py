@@ -1,6 +1,6 @@
-"""Whether a node has been overloaded for long enough, by what Prometheus still knows of it.
+"""Decides whether a node has been overloaded for long enough, by Prometheus' history of its load.
 
-Not by what desched remembers, so that a dry run, a restart and a new leader agree.
+desched's own state does not matter, so a dry run, a restart and a new leader agree.
 """
 
 from datetime import timedelta
@@ -12,7 +12,7 @@ from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
 
 SUSTAINED_SHARE = 0.8
-"""Of the points of the history that must be above the target, so that one dip is no new start."""
+"""The share of points that must be above the target, so that one dip does not reset the time."""
 
 _POD_STEPS = 10
 _MINUTE_SECONDS = 60
@@ -21,10 +21,10 @@ Points = tuple[float | None, ...]
 
 
 def not_sustained(loaded: LoadedNode, book: UsageBook) -> str:
-    """How long an overloaded node has been overloaded, where that is not long enough; else empty.
+    """Describe for how long the node has been overloaded, if that is too short; else empty.
 
-    It is long enough if one of its overloaded resources has been above its target for that long. A
-    point without data counts against it, and so does a history that begins later.
+    It is long enough if one resource has been above its target for `sustainedFor`. Points without
+    data count as not overloaded; a history that begins later is too short.
     """
     sustained_seconds = book.policy.sustained_seconds
     if not sustained_seconds:
@@ -36,7 +36,7 @@ def not_sustained(loaded: LoadedNode, book: UsageBook) -> str:
 
 
 class _Lasted(NamedTuple):
-    """How many of the points of a history were overloaded, and how many not known."""
+    """The points of a history: how many were overloaded, and how many are unknown."""
 
     points: int
     overloaded: int
@@ -63,14 +63,15 @@ def _lasted(points: Points, pressure: ResourcePressure) -> _Lasted:
 
 
 def _points(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> Points:
-    """The resource's load at each point, oldest first; None before the node was there."""
+    """The resource's load at each point, oldest first; None before the node existed."""
     resource = pressure.resource
     if resource is Resource.PODS:
         return _pod_counts(loaded, book)
     history = book.snapshot.load.history.get(loaded.node.name, {}).get(resource)
     if history is None:
         return (None,) * (_POD_STEPS + 1)
-    # Memory may stand higher by what its pods use of the allocatable; it is taken to have done so.
+    # History is relative to capacity. If the pods' sum relative to allocatable is higher now, the
+    # same difference is assumed for the past.
     first_window, as_asked = pressure.measured[0]
     source = next(s for s in loaded.sources if s.resource is resource)
     above = max(0.0, max(basis.ratios[0] for basis in source.bases) - as_asked)
@@ -85,7 +86,7 @@ def _points(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> 
 
 
 def _pod_counts(loaded: LoadedNode, book: UsageBook) -> Points:
-    """At least so many pods were there; of those that have left since nothing is known."""
+    """A lower bound of the number of pods: pods that have left since are not known."""
     pods = book.snapshot.cluster.pods_by_node.get(loaded.node.name, ())
     began = [pod.started_at or pod.created_at for pod in pods if not pod.deleting]
     step = timedelta(seconds=book.policy.sustained_seconds / _POD_STEPS)
@@ -94,7 +95,7 @@ def _pod_counts(loaded: LoadedNode, book: UsageBook) -> Points:
 
 
 def _of(share: float, seconds: int) -> str:
-    """Such as `4 of 10 minutes`."""
+    """Format a share of a time, such as `4 of 10 minutes`."""
     if seconds % _MINUTE_SECONDS:
         return f"{share * seconds:.0f} of {seconds} seconds"
     return f"{share * seconds / _MINUTE_SECONDS:.0f} of {seconds // _MINUTE_SECONDS} minutes"

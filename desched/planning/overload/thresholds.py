@@ -1,4 +1,4 @@
-"""Low, trigger, stop and ceiling: the lines that load is held against, for each pool of nodes."""
+"""The low, target, stop and ceiling thresholds of each pool of nodes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from desched.policy.policy import NodePool, Policy, ResourceRule
 def pool_thresholds(
     pool: NodePool, policy: Policy, nodes: Sequence[Sequence[NodeLoad]]
 ) -> Mapping[Resource, Thresholds]:
-    """The lines of a pool; with deviation thresholds they lie around the mean of its nodes."""
+    """The thresholds of a pool; deviation thresholds are relative to the mean of its nodes."""
     return {
         rule.resource: _around_mean(rule, policy, nodes) if policy.deviation else _fixed(rule)
         for rule in pool.rules
@@ -37,7 +37,7 @@ def _fixed(rule: ResourceRule) -> Thresholds:
 def _around_mean(
     rule: ResourceRule, policy: Policy, nodes: Sequence[Sequence[NodeLoad]]
 ) -> Thresholds:
-    # Weighted by capacity, the mean stays where it is whatever moves; so plans converge.
+    # Moves do not change a mean that is weighted by capacity, so plans converge.
     mean = weighted_mean(
         [
             (load.lowest, load.bases[0].denominator)
@@ -46,10 +46,10 @@ def _around_mean(
             if load.rule.resource is rule.resource
         ]
     )
-    # Load goes up and down by as much as the dead band of itself.
+    # Load varies by up to the dead band without any move.
     distance = max(rule.target_ratio, policy.dead_band_ratio)
     target = max(policy.deviation_floor_ratio, min(1.0, mean + distance))
-    # Relief must not go below the middle of the band, nor a destination under the mean.
+    # The stop line is at least halfway to the target, and the ceiling at least at the mean.
     return Thresholds(
         max(0.0, mean - rule.low_ratio),
         target,

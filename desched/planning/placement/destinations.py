@@ -1,8 +1,8 @@
-"""Where the pods of a plan may go: room under the ceilings, and where the scheduler will put them.
+"""The destinations of a plan's pods: nodes with room that the scheduler is likely to choose.
 
-A move needs a place, and it has to be likely that its pod lands where that helps. Each accepted
-move takes its room and changes what the scheduler sees, so that moves are judged one after the
-other on the state that the earlier ones leave.
+A move needs a destination under its ceiling, and a small risk of a harmful landing. Each accepted
+move takes room and changes the scheduler's view. Therefore moves are judged one after the other, on
+the state after the earlier ones.
 """
 
 import copy
@@ -17,34 +17,38 @@ from desched.model.resources import Resource
 from desched.planning.arrays import Mask
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.free_capacity import FreeCapacity
-from desched.planning.placement.landing_feedback import LandingFeedback
 from desched.planning.placement.landing_forecast import Landing, after, forecast
-from desched.planning.placement.landing_limits import LandingLimits
-from desched.planning.placement.late_landings import LateLandings, PlannedMove, delays, with_delays
+from desched.planning.placement.landing_limits import LandingFeedback, LandingLimits
+from desched.planning.placement.late_landings import (
+    LateLandings,
+    PlannedMove,
+    late_landings,
+    with_late_landings,
+)
 from desched.planning.placement.steering import Check, Steerable, relied_on, steer
 
 NAMED_SHARE = 0.9
-"""A plan names the likeliest nodes, as many as hold this share of the probability."""
+"""A plan names the likeliest nodes that together have this share of the probability."""
 
 MOST_NAMED = 5
 
 IF_LATE = (
-    "the soft taints for it may send replacements of earlier moves, as long as these have not "
-    "landed, to where they would do harm"
+    "its soft taints may redirect replacements of earlier moves that have not landed yet to nodes "
+    "where they would do harm"
 )
 
 IF_EARLIER_LATE = (
-    "soft taints of this plan may send replacements of earlier moves, as long as these have not "
-    "landed, to where it may meet them and do harm"
+    "soft taints of this plan may redirect replacements of earlier moves that have not landed yet "
+    "to nodes where they and this pod together would do harm"
 )
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """Where a pod is expected, and the probability of a landing that does not help.
+    """The node where a pod is expected, and the probability of a harmful landing.
 
-    `count` is the number of nodes where it fits under the ceiling. `view` is how the scheduler sees
-    the cluster then, `bad` the nodes as `Landing.risk` takes them, and `steered` names the nodes
-    whose soft taints make the risk bearable.
+    `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
+    view at the landing. `bad` has the bad nodes, see `Landing.risk`. `steered` names the nodes
+    whose soft taints make the risk acceptable.
     """
 
     landing: Landing
@@ -63,10 +67,10 @@ class Destination(msgspec.Struct, frozen=True):
 
 
 class Destinations:
-    """Room and the scheduler's view of it, with what the moves so far have changed.
+    """Free capacity and the scheduler's view of the cluster, after the moves so far.
 
-    `most_risk` is the highest bearable probability of a landing that does not help. `within` are
-    the nodes that may have soft taints, none by default. `feedback` is what came of earlier moves.
+    `most_risk` is the maximum probability of a harmful landing. `within` has the nodes that may get
+    soft taints, none by default. `feedback` has the results of earlier moves.
     """
 
     def __init__(
@@ -84,16 +88,16 @@ class Destinations:
         self._most_risk = most_risk
         self._feedback = feedback or LandingFeedback()
         self._moves: tuple[PlannedMove, ...] = ()
-        self._known_delays: tuple[LateLandings, ...] | None = None
+        self._known_late: tuple[LateLandings, ...] | None = None
 
     def copy(self) -> "Destinations":
-        """A trial that can be thrown away."""
-        trial: Destinations = copy.copy(self)
-        trial.free = self.free.copy()
-        return trial
+        """An independent copy."""
+        copied: Destinations = copy.copy(self)
+        copied.free = self.free.copy()
+        return copied
 
     def without_limits(self) -> "Destinations":
-        """The same places if a destination could await any number of replacements."""
+        """A copy in which a node may await any number of replacements."""
         unlimited: Destinations = self.copy()
         unlimited._feedback = msgspec.structs.replace(self._feedback, most_awaited=None)
         return unlimited
@@ -101,7 +105,7 @@ class Destinations:
     def find(
         self, pod: Pod, charge: Mapping[Resource, float]
     ) -> Destination | Finding[RefusalReason]:
-        """Where the pod would go as things stand now, or why it should stay."""
+        """Return the pod's destination after the moves so far, or the reason why it has none."""
         fit = self.free.fit(pod, pod.node, charge)
         if not fit.under_ceiling.any():
             if fit.requests.any():
@@ -109,7 +113,7 @@ class Destinations:
             return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)
         successor = self.free.successor(pod)
         if successor is not None:
-            return Finding(RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for such room")
+            return Finding(RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for this room")
         limits = LandingLimits(
             pod,
             charge,
@@ -117,17 +121,17 @@ class Destinations:
             fit,
             self.free.harmed(fit.loads, self._within.margin_ratio),
             self._feedback.crowded_nodes(self.free.arrays),
-            self._bearable(pod),
+            self._most_risk_of(pod),
         )
         return self._destination(forecast(pod, self.free, self._view), limits)
 
     def _destination(
         self, landing: Landing, limits: LandingLimits
     ) -> Destination | Finding[RefusalReason]:
-        """Where the pod would go, with further soft taints if there have to be any."""
+        """The pod's destination, with further soft taints if the landing needs them."""
         view, bad = self._view, limits.bad
         risk = landing.risk(bad)
-        if not limits.bears(risk, landing):
+        if not limits.accepts(risk, landing):
             found = self._steer(landing, view, bad, limits.is_harmless)
             if found is None:
                 return Finding(RefusalReason.LANDING_RISK, self._explain(landing, limits))
@@ -137,14 +141,14 @@ class Destinations:
         avoided = bad | limits.crowded
         if limits.crowded[expected]:
             crowded = self._feedback.crowded(landing.names[expected])
-            found = self._steer(landing, view, avoided, limits.is_bearable)
+            found = self._steer(landing, view, avoided, limits.is_acceptable)
             if found is None:
                 return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
             view, landing = found, landing.seen_by(found)
             risk, expected = landing.risk(bad), limits.expected(landing)
         move = PlannedMove.considered(landing, view, bad, limits.charge)
-        later = (delay.followed_by(move) for delay in self._delays(view))
-        if not all(delay.lands_well(self.free, self._bearable) for delay in later):
+        late = (case.followed_by(move) for case in self._late_landings(view))
+        if not all(case.lands_well(self.free, self._most_risk_of) for case in late):
             if crowded:
                 return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
             why = IF_EARLIER_LATE if view is self._view else IF_LATE
@@ -156,49 +160,45 @@ class Destinations:
             int(np.count_nonzero(limits.fit.under_ceiling)),
             view,
             bad,
-            relied_on(landing, view, avoided, limits.is_bearable),
+            relied_on(landing, view, avoided, limits.is_acceptable),
         )
 
     def take(self, destination: Destination, pod: Pod, charge: Mapping[Resource, float]) -> None:
-        """Count the pod as evicted, and its replacement as expected.
+        """Make the move: the pod is evicted, and its replacement expected at the destination.
 
-        The place is the one that was found for it as things stand now.
+        The destination must be the result of `find` after the same moves.
         """
-        following, expected = (
-            after(destination.view, destination.landing),
-            destination.expected_node,
-        )
+        landing, view, expected = destination.landing, destination.view, destination.expected_node
+        following = after(view, landing)
         self.free.reserve(expected, pod, charge, leaving=pod)
-        if destination.landing.any_fit:
-            self.free.charge(destination.landing.probabilities, charge, besides=expected)
+        if landing.any_fit:
+            self.free.charge(landing.probabilities, charge, besides=expected)
         else:
-            self.free.expect(destination.landing.probabilities, charge, expected, following.placed)
-        move = PlannedMove.considered(
-            destination.landing, destination.view, destination.bad, charge
-        )
+            self.free.expect(landing.probabilities, charge, expected, following.placed)
+        move = PlannedMove.considered(landing, view, destination.bad, charge)
         moves = (*self._moves, move.taken(expected, following.placed))
-        if destination.view is not self._view:
-            moves = with_delays(moves, destination.view, self.free)
-        self._moves, self._known_delays = moves, None
+        if view is not self._view:
+            moves = with_late_landings(moves, view, self.free)
+        self._moves, self._known_late = moves, None
         self._view = following
         self._feedback = self._feedback.awaiting(expected)
 
-    def _bearable(self, pod: Pod) -> float:
-        """The highest bearable risk of the pod's landing, less what its pool is distrusted by."""
+    def _most_risk_of(self, pod: Pod) -> float:
+        """The maximum landing risk for this pod, minus its pool's distrust surcharge."""
         return self._most_risk - self._feedback.surcharges.get(pod.node, 0.0)
 
-    def _delays(self, view: SchedulerView) -> tuple[LateLandings, ...]:
-        """How replacements of the moves so far may be late for the taints of the view."""
+    def _late_landings(self, view: SchedulerView) -> tuple[LateLandings, ...]:
+        """The cases in which replacements of the moves so far land after the view's taints."""
         if view is not self._view:
-            return delays(self._moves, view)
-        if self._known_delays is None:
-            self._known_delays = delays(self._moves, view)
-        return self._known_delays
+            return late_landings(self._moves, view)
+        if self._known_late is None:
+            self._known_late = late_landings(self._moves, view)
+        return self._known_late
 
     def _steer(
         self, landing: Landing, view: SchedulerView, avoided: Mask, is_enough: Check
     ) -> SchedulerView | None:
-        """The view with soft taints that make this landing bearable, if there may be such."""
+        """The view with soft taints that make this landing acceptable, None if none do."""
         if not self._within.is_on or landing.any_fit:
             return None
         return steer(landing, view, avoided, self._within, is_enough)
@@ -212,12 +212,12 @@ class Destinations:
             "land where it would do harm"
         )
         if encounter > alone:
-            found += f", {encounter:.0%} to land with earlier moves on a node that cannot bear all"
+            found += f", {encounter:.0%} to land with earlier moves on a node without room for all"
         if self._within.is_on:
-            found += f"; soft taints on at most {self._within.most} nodes cannot keep it from that"
+            found += f"; soft taints on at most {self._within.most} nodes cannot prevent this"
         else:
-            found += "; keeping it away from there with a soft taint would help"
+            found += "; soft taints on those nodes could prevent this"
         surcharge = self._feedback.surcharges.get(pod.node, 0.0)
         if surcharge:
-            found += f"; landings from its pool went worse than forecast lately (+{surcharge:.0%})"
+            found += f"; recent landings from its pool were worse than forecast (+{surcharge:.0%})"
         return found

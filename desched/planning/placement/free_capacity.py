@@ -1,8 +1,8 @@
-"""On which nodes a pod fits: the scheduler's filters, and room under the ceiling.
+"""The nodes on which a pod fits: by the scheduler's filters, and by projected load.
 
-Nodes are columns of arrays, in the order of their names. What nodes and volumes say is computed
-once for each scheduling class; requests, other pods and projected load change with each
-reservation. The filters themselves are in `desched.planning.filters`.
+Arrays have one value for each node, in the order of names. Filters that depend on nodes only are
+computed once for each scheduling class; requests, other pods and projected load change with each
+reservation.
 """
 
 import copy
@@ -32,10 +32,10 @@ _EPSILON = 1e-9
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """Where a pod fits: `requests` by the scheduler's filters, `under_ceiling` also by load.
+    """The nodes where a pod fits: `requests` by the filters, `under_ceiling` also by load.
 
-    `explanation` says, as `kubectl describe` does, what keeps it from all nodes, else is empty.
-    `loads` are what each node's would be with the pod.
+    `explanation` counts the reasons, as `kubectl describe` does, if no node is under its ceiling;
+    else it is empty. `loads` is the load of each node with the pod.
     """
 
     requests: Mask
@@ -45,10 +45,10 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 class FreeCapacity:
-    """Free requests, pods and projected load of every node, with what this plan already changes.
+    """Free requests and projected load of every node, after the moves of the plan so far.
 
-    Load columns hold the highest ratio over the windows; a node that is no destination (out of
-    scope, unknown, overloaded, not selected) is never under the ceiling.
+    Loads are the highest ratio over the windows. A node that is no destination (out of scope,
+    unknown, overloaded, not selected) is never under its ceiling.
     """
 
     def __init__(
@@ -81,43 +81,40 @@ class FreeCapacity:
 
     @property
     def index(self) -> PodIndex:
-        """The pods as they were seen, to be shared."""
+        """The pods of the snapshot."""
         return self._filters.index
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """Pods that reservations have put on nodes and taken off them, in their order."""
+        """The pods that reservations put on nodes and took off them, in this order."""
         return self._filters.pod_changes.changes
 
     def copy(self) -> "FreeCapacity":
-        """A trial that can be thrown away; what never changes is shared."""
-        trial: FreeCapacity = copy.copy(self)
-        trial._filters = self._filters.copy()
-        trial._load = {resource: column.copy() for resource, column in self._load.items()}
-        return trial
+        """An independent copy; it shares what never changes."""
+        copied: FreeCapacity = copy.copy(self)
+        copied._filters = self._filters.copy()
+        copied._load = {resource: loads.copy() for resource, loads in self._load.items()}
+        return copied
 
     def schedulable(self, pod: Pod) -> Mask:
-        """Nodes that the scheduler's filters let a further such pod onto."""
+        """The nodes on which a pending pod passes the filters."""
         return self._filters.passing(pod)
 
     def feasible(self, pod: Pod, source: str) -> Mask:
-        """Nodes that the filters let the pod's replacement onto once the pod itself is gone.
-
-        The source is among them if it would take the pod back.
-        """
+        """The nodes, perhaps the source, on which the replacement passes once the pod is gone."""
         return self._filters.passing_again(pod, self.arrays.index[source])[0]
 
     def feasible_beside(self, pod: Pod, source: str) -> Mask:
-        """Nodes that they let the replacement onto while the pod itself is being deleted."""
+        """The nodes on which the replacement passes while the pod is being deleted."""
         return self._filters.passing_beside(pod, self.arrays.index[source])
 
     def fit(self, pod: Pod, source: str, usage: Mapping[Resource, float]) -> Fit:
-        """Where the pod could live instead.
+        """The nodes that could take the pod, without the source.
 
         Args:
             pod: the pod that would move.
-            source: the node that it is on; never a place.
-            usage: its usage for each watched resource, in the resource's own unit.
+            source: the node that it would leave.
+            usage: its usage of each watched resource, in the resource's own unit.
         """
         position = self.arrays.index[source]
         requests, verdicts = self._filters.passing_again(pod, position)
@@ -139,14 +136,13 @@ class FreeCapacity:
         return Fit(requests, under, explanation, loads)
 
     def harmed(self, loads: Mapping[Resource, Floats], margin_ratio: float = 0.0) -> Mask:
-        """Nodes that would be above their target with these loads, or are no destination.
+        """The nodes that would exceed their target with these loads, or are no destination.
 
-        Shape (nodes,), or (alternatives, nodes) where what has landed differs.
+        Shape (nodes,), or (alternatives, nodes) after landings that differ between alternatives.
 
         Args:
-            loads: what they would be with a pod, as `fit` says it; pods that the scheduler may put
-                there besides are added.
-            margin_ratio: so far below the target is too near, unless it is under the ceiling.
+            loads: the load of each node with the pod, see `Fit`; expected landings are added.
+            margin_ratio: a node must stay this far below its target, or under its ceiling.
         """
         harmed: Mask = ~self._is_destination
         for resource, targets in self._targets.items():
@@ -166,16 +162,16 @@ class FreeCapacity:
         besides: str,
         placed: Positions | None = None,
     ) -> None:
-        """Count a pod where the scheduler may put it, for `harmed` only.
+        """Add a pod where the scheduler may place it; only `harmed` uses this.
 
-        Its share counts by the probability everywhere, and all of it where an alternative has it:
-        several pods may meet there.
+        On every node, its usage counts by the probability of the landing. In an alternative, all of
+        it counts on the node where the alternative has the pod: several pods may meet there.
 
         Args:
-            probabilities: of a landing on each node.
-            usage: what the pod will use.
-            besides: the node that it is reserved on already, in full.
-            placed: where it is in each alternative of the scheduler's view, if there are several.
+            probabilities: the probability of each node.
+            usage: the expected usage of the pod.
+            besides: the node on which the pod has its reservation, in full.
+            placed: the position of its node in each alternative of the scheduler's view, if any.
         """
         shares = self._shares(probabilities, usage, besides)
         self._expected = {r: self._expected.get(r, 0.0) + share for r, share in shares.items()}
@@ -185,7 +181,7 @@ class FreeCapacity:
     def _with_landed(
         self, resource: Resource, placed: Positions, usage: float, besides: str
     ) -> Floats:
-        """What has landed in each alternative, with one pod more unless it is reserved there."""
+        """The landed load, shape (alternatives, nodes), with a pod where it has no reservation."""
         known = self._landed.get(resource)
         landed = np.zeros((len(placed), len(self.arrays))) if known is None else known.copy()
         rows = np.flatnonzero(placed != self.arrays.index[besides])
@@ -195,13 +191,13 @@ class FreeCapacity:
     def harmed_if(
         self, landed: Iterable[tuple[Mapping[Resource, float], str, Positions | None]]
     ) -> Mask:
-        """Nodes above their target, or no destination, if pods land elsewhere than expected.
+        """The nodes above their target, or no destination, if pods land elsewhere than expected.
 
         Shape (alternatives, nodes).
 
         Args:
-            landed: for each pod what it uses, the node that it is reserved on, and where it is in
-                each alternative, None for nowhere; an empty name where it has no room yet.
+            landed: for each pod its usage, the node of its reservation (empty if it has none), and
+                the position of its node in each alternative (None for no node).
         """
         landed = list(landed)
         count = max((len(placed) for *_, placed in landed if placed is not None), default=1)
@@ -218,17 +214,14 @@ class FreeCapacity:
         return harmed
 
     def charge(self, probabilities: Floats, usage: Mapping[Resource, float], besides: str) -> None:
-        """Keep each node's share of room for a pod that may land there instead.
-
-        Takes the same as `expect`.
-        """
+        """Reserve a share of the pod's usage on each node where it may land; see `expect`."""
         for resource, share in self._shares(probabilities, usage, besides).items():
             self._load[resource] += share
 
     def _shares(
         self, probabilities: Floats, usage: Mapping[Resource, float], besides: str
     ) -> dict[Resource, Floats]:
-        """The load that a pod is likely to bring to each node but one, as a share of capacity."""
+        """The load that a pod probably brings to each other node, as a share of capacity."""
         elsewhere = probabilities.copy()
         elsewhere[self.arrays.index[besides]] = 0.0
         return {r: usage[r] * elsewhere / self._denominator[r] for r in self._load}
@@ -236,13 +229,13 @@ class FreeCapacity:
     def reserve(
         self, node: str, pod: Pod, usage: Mapping[Resource, float], leaving: Pod | None = None
     ) -> None:
-        """Count such a pod as being on the node from now on.
+        """Put a pod on a node.
 
         Args:
-            node: where the pod is expected.
-            pod: what it requests and is labelled with; its node does not matter.
-            usage: what it will use there, for each watched resource.
-            leaving: the pod that it replaces; its own node is free of it from now on.
+            node: the name of the node.
+            pod: a pod with the same requests and labels; its own node does not matter.
+            usage: the expected usage of each watched resource.
+            leaving: the pod that it replaces, which leaves its node.
         """
         position = self.arrays.index[node]
         if leaving is not None:
@@ -252,15 +245,15 @@ class FreeCapacity:
             column[position] += usage[resource] / self._denominator[resource][position]
 
     def load_ratio(self, node: str, resource: Resource) -> float:
-        """The projected highest load of a destination."""
+        """The projected load of a destination in its highest window."""
         return float(self._load[resource][self.arrays.index[node]])
 
     def await_room(self, pod: Pod) -> None:
-        """Count the pod as waiting for room that no node has now."""
+        """Add a pending pod that fits on no node now."""
         self._waiting.add(pod)
 
     def successor(self, leaving: Pod) -> Pod | None:
-        """A waiting pod that the node of a pod would take once that has left it."""
+        """A pending pod that would take the room that this pod leaves, None without one."""
         if not self._waiting:
             return None
         position = self.arrays.index[leaving.node]
@@ -271,17 +264,17 @@ class FreeCapacity:
         return next((pod for pod in fitting if freed.passing(pod)[position]), None)
 
     def requested_share(self, requests: Amounts, nodes: Positions) -> Floats:
-        """For each of the nodes the mean share of CPU and memory requested with the pod there."""
-        requested = self._filters.requests
-        allocatable = requested.allocatable[:2, nodes]
-        used = allocatable - requested.free[:2, nodes]
-        asked = np.array([[requests.cpu_millicores], [requests.memory_bytes]], dtype=np.int64)
-        cpu, memory = (used + asked) / np.maximum(allocatable, 1)
+        """The requested share of each node with the pod, as the mean of CPU and memory."""
+        rows = self._filters.requests
+        allocatable = rows.allocatable[:2, nodes]  # rows 0 and 1 are CPU and memory
+        requested = allocatable - rows.free[:2, nodes]
+        own = np.array([[requests.cpu_millicores], [requests.memory_bytes]], dtype=np.int64)
+        cpu, memory = (requested + own) / np.maximum(allocatable, 1)
         share: Floats = (cpu + memory) / 2
         return share
 
     def _explain(self, found: Counter[str], requests: Mask) -> str:
-        """What keeps a pod from every node, in the words of `kubectl describe`."""
+        """The reasons that exclude every node, in the words of `kubectl describe`."""
         below = int(np.count_nonzero(requests & self._is_destination))
         found[NO_DESTINATION] += int(np.count_nonzero(requests)) - below
         found[ABOVE_CEILING] += below
@@ -291,12 +284,12 @@ class FreeCapacity:
 
 
 def usage_of(pod: Pod, book: UsageBook) -> dict[Resource, float]:
-    """What a pod is charged at a destination, for each watched resource."""
+    """The usage that a destination is charged for a pod, for each watched resource."""
     return {rule.resource: book.demand(pod, rule.resource) for rule in book.policy.rules}
 
 
 def _denominator(node: Node, resource: Resource) -> float:
-    """What a usage is divided by at a destination; the smaller base, so that it counts more."""
+    """The base of load ratios at a destination; the smaller base, so that a pod counts more."""
     amounts = {
         Resource.CPU: node.capacity.cpu_millicores,
         Resource.MEMORY: node.allocatable.memory_bytes,

@@ -1,7 +1,7 @@
-"""Where the replacement of an evicted pod will land.
+"""The landing forecast: the probability of each node to receive the replacement of an evicted pod.
 
-kube-scheduler's scores over all nodes where it can go, the source included, give each node a
-probability. Pods of other schedulers may land on any of these nodes.
+It computes kube-scheduler's scores for all feasible nodes, including the source. The best nodes
+share the probability. A pod of another scheduler may land on any feasible node.
 """
 
 from functools import cached_property
@@ -20,7 +20,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 def expected_node(pod: Pod, destinations: Mask, free: FreeCapacity) -> str | None:
-    """The most likely place, ties by name; None without any place."""
+    """The least requested of these nodes, ties by name; None without any node."""
     where = np.flatnonzero(destinations)
     if not len(where):
         return None
@@ -29,13 +29,15 @@ def expected_node(pod: Pod, destinations: Mask, free: FreeCapacity) -> str | Non
 
 
 class Landing(msgspec.Struct, frozen=True, dict=True):
-    """The probability of each node, in the order of `names`; all zero where nothing fits.
+    """The forecast of one landing. Arrays have a column for each node, in the order of `names`.
 
-    `destinations` are the nodes that it can go to, in any alternative of the view; `feasible` and
-    `alternatives` have a row for each, or one where all are alike; `scores` as well, and they mean
-    nothing outside of `destinations`. `unfamiliar` marks nodes of an architecture that the workload
-    has never run on. `any_fit` says that nothing is known but where the pod fits, since another
-    scheduler places it.
+    Earlier moves may leave several alternatives (see `SchedulerView`). Three arrays have a row for
+    each alternative, or a single row if all are equal: `feasible` has the nodes where the pod fits,
+    `alternatives` the probability of each node (all 0 if no node is feasible), and `scores` the
+    total scores, which mean nothing on nodes that are not feasible.
+
+    `unfamiliar` marks nodes of an architecture that the workload has never run on. `any_fit` is
+    true if another scheduler places the pod: then all feasible nodes are equally likely.
     """
 
     names: tuple[str, ...]
@@ -48,13 +50,13 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def destinations(self) -> Mask:
-        """Shape (nodes,), not to be changed."""
+        """The nodes that are feasible in any alternative, shape (nodes,). Do not modify."""
         somewhere: Mask = np.logical_or.reduce(self.feasible, axis=0)
         return somewhere
 
     @cached_property
     def probabilities(self) -> Floats:
-        """Shape (nodes,), not to be changed; their sum is 1, or 0 where nothing fits."""
+        """The mean of the alternatives, shape (nodes,), sum 1 or 0. Do not modify."""
         rows = self.alternatives
         mean: Floats = rows[0] if len(rows) == 1 else rows.mean(axis=0)
         return mean
@@ -66,11 +68,11 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
         return self.names[int(np.argmax(probabilities))] if probabilities.any() else None
 
     def likely(self, share: float) -> tuple[str, ...]:
-        """The fewest nodes that hold this share of the probability, most likely first."""
+        """The fewest nodes with this share of the probability, most likely first."""
         return tuple(name for name, _ in self.chances(share, len(self.names)))
 
     def chances(self, share: float, most: int) -> tuple[tuple[str, float], ...]:
-        """These nodes with their probabilities, at most so many."""
+        """These nodes with their probabilities, at most `most`."""
         probabilities = self.probabilities
         order = np.argsort(-probabilities, kind="stable")
         count = int(np.searchsorted(np.cumsum(probabilities[order]), share - 1e-9)) + 1
@@ -78,63 +80,62 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
         return tuple((self.names[i], float(probabilities[i])) for i in found if probabilities[i])
 
     def risk(self, bad: Mask) -> float:
-        """The probability of a landing that does not help; 1 where nothing fits.
+        """The probability of a harmful landing; 1 if no node is feasible.
 
-        Where what has landed differs, it is at least that of the likeliest harmful encounter: to
-        land on one certain node, in alternatives in which others are there already.
+        If alternatives differ in what has landed, it is at least the probability of the likeliest
+        harmful encounter: the landing on one node in those alternatives in which the node is bad.
 
         Args:
-            bad: nodes that would exceed their target, are unknown or not managed, perhaps others in
-                each alternative of the view; the source and unfamiliar architectures are counted
-                whether they are in it or not.
+            bad: the nodes that would exceed their target, are unknown or not managed; shape
+                (nodes,) or (alternatives, nodes). The source and unfamiliar nodes always count.
         """
         return max(self.risk_alone(bad), self.risk_of_encounter(bad))
 
     def risk_alone(self, bad: Mask) -> float:
-        """The probability of a node that does not help whatever has landed before."""
+        """The probability of a node that is bad in every alternative."""
         if not np.count_nonzero(self.destinations):
             return 1.0
         return float((self.probabilities * self._harmful_alone(bad)).sum())
 
     def risk_of_encounter(self, bad: Mask) -> float:
-        """The probability of the likeliest harmful encounter; 0 where what has landed is alike."""
+        """The probability of the likeliest harmful encounter; 0 if all alternatives are equal."""
         return 0.0 if bad.ndim == 1 else float(self._encounters(bad).max())
 
     def harmful(self, bad: Mask) -> Mask:
-        """Nodes to keep the replacement from, shape (nodes,), given those of `risk`."""
+        """The nodes to keep the replacement away from, shape (nodes,); `bad` as in `risk`."""
         harmful = self._harmful_alone(bad)
         if bad.ndim > 1 and np.count_nonzero(encounters := self._encounters(bad)):
             harmful |= encounters >= encounters.max()
         return harmful
 
     def _harmful_alone(self, bad: Mask) -> Mask:
-        """Nodes on which it does not help in any alternative."""
+        """The nodes that are bad in every alternative."""
         harmful = (bad if bad.ndim == 1 else np.logical_and.reduce(bad, axis=0)) | self.unfamiliar
         harmful[self.departure.source] = True
         return harmful
 
     def _encounters(self, bad: Mask) -> Floats:
-        """For each node the probability to land on it where it is bad in that alternative."""
+        """The probability of a landing on each node while it is bad, shape (nodes,)."""
         mean: Floats = (self.alternatives * bad).mean(axis=0)
         return mean
 
     def seen_by(self, view: SchedulerView) -> "Landing":
-        """The landing of the same replacement where soft taints are as in this view."""
+        """The landing of the same replacement with the soft taints of this view."""
         alternatives, scores = _alternatives(self.departure, self.feasible, view)
         return msgspec.structs.replace(self, alternatives=alternatives, scores=scores)
 
 
 def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
-    """Where the pod's replacement will land.
+    """Forecast the landing of the pod's replacement.
 
-    A ReplicaSet replaces a pod at once, so the old one still holds its requests; if nothing fits
-    until it has ended, it is gone by then, and so it always is for a StatefulSet and without a
-    grace period.
+    A ReplicaSet replaces a pod at once, while the old one still holds its requests. The old pod is
+    gone only if the replacement fits nowhere before that, if a StatefulSet owns the pod, or if it
+    has no grace period.
 
     Args:
-        pod: a pod that is bound to a node of the view.
-        free: where the filters let it, with what earlier moves have reserved.
-        view: what earlier moves leave to the scheduler.
+        pod: a pod on a node of the view.
+        free: the free capacity after earlier moves.
+        view: the scheduler's view after earlier moves.
     """
     source = view.arrays.index[pod.node]
     leaving = LeavingPod(pod, source, gone=False)
@@ -150,7 +151,7 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
 
 
 def _goes_first(pod: Pod) -> bool:
-    """Whether the scheduler always sees the pod go before it sees the replacement."""
+    """Whether the pod is always gone before its replacement is created."""
     one_by_one = pod.owner is not None and pod.owner.kind == "StatefulSet"
     return one_by_one or pod.grace_period_seconds == 0
 
@@ -158,7 +159,7 @@ def _goes_first(pod: Pod) -> bool:
 def _alternatives(
     leaving: LeavingPod, destinations: Mask, view: SchedulerView
 ) -> tuple[Floats, Ints]:
-    """Probabilities and scores for each alternative, both of shape (alternatives or 1, nodes)."""
+    """The probabilities and the scores, both of shape (alternatives or 1, nodes)."""
     somewhere: Mask = np.logical_or.reduce(destinations, axis=0)
     if leaving.pod.scheduler != DEFAULT_SCHEDULER or not np.count_nonzero(somewhere):
         shares: Floats = destinations / np.maximum(destinations.sum(axis=-1, keepdims=True), 1)
@@ -168,19 +169,21 @@ def _alternatives(
 
 
 def after(view: SchedulerView, landing: Landing) -> SchedulerView:
-    """The view that the move leaves to those that follow."""
+    """The scheduler's view after this move."""
     return view.moved(landing.departure, landing.alternatives)
 
 
 def _winners(totals: Ints, destinations: Mask) -> Floats:
-    """Probabilities for each alternative; all zero in those in which nothing fits."""
+    """The probability of each node to win; all 0 in a row without a feasible node."""
     nodes = destinations.shape[-1]
     sample = nodes_to_find(nodes)
     if nodes > sample and max(map(np.count_nonzero, destinations)) > sample:
+        # The scheduler scores only a sample of so many feasible nodes.
         return np.array(
             [best_of_sample(t, p, sample) for t, p in zip(totals, destinations, strict=True)]
         )
-    reachable = np.where(destinations, totals, -1)
-    best = destinations & (reachable == reachable.max(axis=-1, keepdims=True))
+    # The scheduler draws among the nodes with the highest total; totals are never negative.
+    compared = np.where(destinations, totals, -1)
+    best = destinations & (compared == compared.max(axis=-1, keepdims=True))
     shares: Floats = best / np.maximum(best.sum(axis=-1, keepdims=True), 1)
     return shares

@@ -1,4 +1,4 @@
-"""What the landing of one pod's replacement has to be like."""
+"""The limits for one landing: its risk, and how many replacements a node may await."""
 
 from collections.abc import Mapping
 
@@ -8,16 +8,51 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.model.resources import Resource
 from desched.planning.arrays import Mask
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.free_capacity import Fit, FreeCapacity
 from desched.planning.placement.landing_forecast import Landing
 
 
-class LandingLimits(msgspec.Struct, frozen=True):
-    """Tells whether a landing of the pod is bearable, and where its replacement is expected.
+class LandingFeedback(msgspec.Struct, frozen=True):
+    """Feedback from earlier moves, by the name of a node.
 
-    `charge` is what it will use. `bad` are nodes as `Landing.risk` takes them, and `most_risk` is
-    the highest bearable probability of a landing there. `crowded` are nodes that no further
-    replacement may be on its way to.
+    `surcharges` add to the risk of pods from these nodes. `awaited` counts the replacements that
+    are expected on a node; at most `most_awaited` may be at a time, None for any number.
+    """
+
+    surcharges: Mapping[str, float] = {}
+    awaited: Mapping[str, int] = {}
+    most_awaited: int | None = None
+
+    def crowded(self, node: str) -> str:
+        """Why the node may not await a further replacement, empty if it may."""
+        count = self.awaited.get(node, 0)
+        if self.most_awaited is None or count < self.most_awaited:
+            return ""
+        return f"node {node} already awaits {count}, at most {self.most_awaited} at a time"
+
+    def crowded_nodes(self, arrays: NodeArrays) -> Mask:
+        """All crowded nodes."""
+        crowded = arrays.none()
+        for node in self.awaited:
+            if node in arrays.index and self.crowded(node):
+                crowded[arrays.index[node]] = True
+        return crowded
+
+    def awaiting(self, node: str) -> "LandingFeedback":
+        """The same with one more replacement expected on the node."""
+        if self.most_awaited is None:
+            return self
+        awaited = {**self.awaited, node: self.awaited.get(node, 0) + 1}
+        return msgspec.structs.replace(self, awaited=awaited)
+
+
+class LandingLimits(msgspec.Struct, frozen=True):
+    """Decides whether a landing of the pod is acceptable, and where its replacement is expected.
+
+    `charge` is the expected usage of the replacement. `bad` has the bad nodes, see `Landing.risk`;
+    `most_risk` is the maximum probability of a landing there. `crowded` nodes may not await a
+    further replacement.
     """
 
     pod: Pod
@@ -28,24 +63,24 @@ class LandingLimits(msgspec.Struct, frozen=True):
     crowded: Mask
     most_risk: float
 
-    def bears(self, risk: float, landing: Landing) -> bool:
-        """Whether a landing of this risk is harmless enough.
+    def accepts(self, risk: float, landing: Landing) -> bool:
+        """Whether the risk is within its limit.
 
-        Another scheduler's choice is not known; such a pod is not refused for it, but every node
-        where it may land keeps its share of room.
+        The choice of another scheduler is not known. Its pods are not refused for their risk;
+        instead, every node where the pod may land reserves a share of its usage.
         """
         return landing.any_fit or risk <= self.most_risk
 
     def is_harmless(self, landing: Landing) -> bool:
-        """Whether the pod is not too likely to land where that does not help."""
-        return self.bears(landing.risk(self.bad), landing)
+        """Whether the risk of the landing is within its limit."""
+        return self.accepts(landing.risk(self.bad), landing)
 
-    def is_bearable(self, landing: Landing) -> bool:
-        """Whether it is harmless, and expected on a node that may await one more."""
+    def is_acceptable(self, landing: Landing) -> bool:
+        """Whether the landing is harmless, and expected on a node that is not crowded."""
         return self.is_harmless(landing) and not self.crowded[self.expected(landing)]
 
     def expected(self, landing: Landing) -> int:
-        """The likeliest node under its ceiling; among equals the one with most to spare."""
+        """The likeliest node under its ceiling; among equals the least requested one."""
         under_ceiling = self.fit.under_ceiling
         probabilities = landing.probabilities * under_ceiling
         equal = (under_ceiling & (probabilities >= probabilities.max() - 1e-9)).nonzero()[0]

@@ -1,7 +1,7 @@
-"""What further soft taints do to replacements of earlier moves that no node may have yet.
+"""How new soft taints may redirect replacements of earlier moves that are not scheduled yet.
 
-A taint for a later move is set right after the evictions before it. A replacement that has landed
-by then stays, one that has not may go elsewhere, and meet others there.
+desched sets the taints of a move right after the evictions before it. A replacement that has landed
+by then stays. A late one sees the new taints, may land on another node, and meet others there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,13 +21,13 @@ _EPSILON = 1e-9
 
 
 class PlannedMove(msgspec.Struct, frozen=True):
-    """A move with what counts on its forecast.
+    """A planned move and everything that depends on its forecast.
 
-    `landing` is as `view` has the cluster, with the taints of this move and of those before it, and
-    `bad` are nodes as `Landing.risk` takes them. `charge` is what the replacement will use: all of
-    it on the node where it has its room, `reserved`, elsewhere the share `counted`, shape (nodes,).
-    `placed` is where each alternative of the view has it. The last two are empty as long as the
-    move is only considered.
+    `landing` is the forecast in `view`, which has the taints of this move and of those before it.
+    `bad` has the bad nodes, see `Landing.risk`. `charge` is the expected usage of the replacement.
+    All of it counts on the node `reserved`; on other nodes the share `counted`, shape (nodes,).
+    `placed`, shape (alternatives,), is the position of its node in each alternative of the view.
+    A move that is only considered has neither `reserved` nor `placed`.
     """
 
     landing: Landing
@@ -42,16 +42,16 @@ class PlannedMove(msgspec.Struct, frozen=True):
     def considered(
         cls, landing: Landing, view: SchedulerView, bad: Mask, charge: Mapping[Resource, float]
     ) -> "PlannedMove":
-        """The move as it is forecast."""
+        """The move before it is made."""
         return cls(landing, view, bad, charge, landing.probabilities)
 
     def taken(self, reserved: str, placed: Positions | None) -> "PlannedMove":
-        """The move once it has its room."""
+        """The move once it is made."""
         return msgspec.structs.replace(self, reserved=reserved, placed=placed)
 
 
 class _Late(msgspec.Struct, frozen=True):
-    """A move whose replacement lands when all taints are set, here and on these nodes."""
+    """A move whose replacement lands after all taints are set, with its new forecast."""
 
     move: PlannedMove
     landing: Landing
@@ -59,9 +59,10 @@ class _Late(msgspec.Struct, frozen=True):
 
 
 class LateLandings(msgspec.Struct, frozen=True):
-    """What comes of it if all replacements from one move on land when all taints are set.
+    """One case: all replacements from one move on land after all taints are set.
 
-    `view` is how the scheduler sees the cluster then.
+    `landed` are the moves whose replacements landed before, as forecast; `late` are all others.
+    `view` is the scheduler's view after all of them.
     """
 
     landed: tuple[PlannedMove, ...]
@@ -69,15 +70,15 @@ class LateLandings(msgspec.Struct, frozen=True):
     view: SchedulerView
 
     def followed_by(self, move: PlannedMove) -> "LateLandings":
-        """With one more move after all of these."""
-        # Earlier ones may have taken the last room of other nodes than expected.
+        """The same case with one more late move."""
+        # Late replacements may have taken the last room of other nodes than forecast.
         feasible = move.landing.feasible & self.view.fits(move.landing.departure)
         landing = msgspec.structs.replace(move.landing, feasible=feasible).seen_by(self.view)
         view = after(self.view, landing)
         return LateLandings(self.landed, (*self.late, _Late(move, landing, view.placed)), view)
 
     def lands_well(self, free: FreeCapacity, most_risk: Callable[[Pod], float]) -> bool:
-        """Whether none of the late ones is likelier than this to do harm, alone or together."""
+        """Whether each late replacement stays within its maximum risk, alone and together."""
         moves = [(m, m.placed) for m in self.landed] + [(one.move, one.placed) for one in self.late]
         harmed = free.harmed_if((move.charge, move.reserved, placed) for move, placed in moves)
         judged = [one for one in self.late if not one.landing.any_fit]
@@ -88,24 +89,24 @@ class LateLandings(msgspec.Struct, frozen=True):
         )
 
 
-def delays(moves: Sequence[PlannedMove], view: SchedulerView) -> tuple[LateLandings, ...]:
-    """The longest and the shortest delay that matter, none where the taints affect nothing.
+def late_landings(moves: Sequence[PlannedMove], view: SchedulerView) -> tuple[LateLandings, ...]:
+    """The two extreme cases of late landings; empty if the taints affect no earlier move.
 
-    In the longest, no replacement that these affect has landed before, in the shortest all but the
-    last of them have: the extremes stand for what is between them.
+    In one case all replacements that the taints affect are late, in the other only the last of
+    them. The two stand for all cases between them.
 
     Args:
-        moves: taken, in their order.
-        view: what the moves leave, with the taints.
+        moves: the moves made so far, in order.
+        view: the scheduler's view after them, with the new taints.
     """
-    # Taints are only added, so that all moves after the first with the same ones have the same.
+    # Moves only add taints, so the moves with fewer taints than the view are the first ones.
     before = list(takewhile(lambda move: _has_fewer_taints(move.view, view), moves))
     first = next((i for i, move in enumerate(before) if _is_affected(move, view)), None)
     if first is None:
         return ()
     further = range(len(before) - 1, first, -1)
     last = next((i for i in further if _is_affected(before[i], view)), first)
-    return tuple(_delay(moves, i, view) for i in dict.fromkeys((first, last)))
+    return tuple(_late_from(moves, i, view) for i in dict.fromkeys((first, last)))
 
 
 def _has_fewer_taints(earlier: SchedulerView, view: SchedulerView) -> bool:
@@ -114,28 +115,31 @@ def _has_fewer_taints(earlier: SchedulerView, view: SchedulerView) -> bool:
 
 
 def _is_affected(move: PlannedMove, view: SchedulerView) -> bool:
-    """Whether the taints of the view make any landing likelier."""
+    """Whether the view's taints make the landing on any node more likely."""
     seen = move.landing.seen_by(move.view.with_steered(view.steered))
     return bool((seen.probabilities - move.landing.probabilities).max() > _EPSILON)
 
 
-def _delay(moves: Sequence[PlannedMove], first: int, view: SchedulerView) -> LateLandings:
-    delay = LateLandings(tuple(moves[:first]), (), moves[first].view.with_steered(view.steered))
+def _late_from(moves: Sequence[PlannedMove], first: int, view: SchedulerView) -> LateLandings:
+    case = LateLandings(tuple(moves[:first]), (), moves[first].view.with_steered(view.steered))
     for move in moves[first:]:
-        delay = delay.followed_by(move)
-    return delay
+        case = case.followed_by(move)
+    return case
 
 
-def with_delays(
+def with_late_landings(
     moves: Sequence[PlannedMove], view: SchedulerView, free: FreeCapacity
 ) -> tuple[PlannedMove, ...]:
-    """The moves, once the room also counts them where the taints of the view may send them."""
-    known = delays(moves, view)
-    if not known:
+    """Reserve room also where the view's taints may redirect replacements; return the moves.
+
+    Of each move, only the probability that exceeds its `counted` share is added.
+    """
+    cases = late_landings(moves, view)
+    if not cases:
         return tuple(moves)
-    longest = known[0]
-    found = list(longest.landed)
-    for move, landing in ((one.move, one.landing) for one in longest.late):
+    most = cases[0]  # the case with the most late moves
+    found = list(most.landed)
+    for move, landing in ((one.move, one.landing) for one in most.late):
         counted = np.maximum(move.counted, landing.probabilities)
         free.expect(counted - move.counted, move.charge, besides=move.reserved)
         found.append(msgspec.structs.replace(move, counted=counted))
@@ -143,9 +147,10 @@ def with_delays(
 
 
 def _risk(late: _Late, harmed: Mask) -> float:
-    """The share of the alternatives in which it lands where it does harm."""
+    """The share of alternatives in which the replacement does harm on the node where it lands."""
     if late.placed is None:
         return 1.0
+    # A row of `harmful` is an alternative; `placed` has the column where the pod is in it.
     harmful = harmed | late.landing.unfamiliar
     harmful[:, late.landing.departure.source] = True
     return float(harmful[np.arange(len(harmful)), late.placed].mean())

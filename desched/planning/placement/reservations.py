@@ -1,4 +1,4 @@
-"""What is free for a plan, once everything that is already on its way has taken its place."""
+"""The free capacity for a plan, after reservations for pending pods and awaited replacements."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ from desched.planning.placement.landing_forecast import expected_node
 
 
 def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
-    """Room on every node after pending pods and awaited replacements; needs one known node."""
+    """The free capacity of every node; at least one node must be known."""
     cluster, policy, book = context.cluster, context.policy, context.book
     destinations = {
         name: loaded
@@ -36,7 +36,7 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
 
 
 def _reserve_replacements(free: FreeCapacity, cluster: ClusterState, state: State) -> None:
-    """Keep the place of an evicted pod whose replacement has not even been created."""
+    """Reserve the expected node of each evicted pod whose replacement does not exist yet."""
     awaited = [record for record in state.in_flight if record.replacement is None]
     if not awaited:
         return
@@ -59,7 +59,7 @@ def _reserve_replacements(free: FreeCapacity, cluster: ClusterState, state: Stat
 
 
 def _alike(sibling: Pod, evicted: PodRef) -> Pod:
-    """What is awaited in the place of an evicted pod; volumes are a pod's own and stay unknown."""
+    """The awaited replacement, like this sibling; its volumes are not known."""
     return msgspec.structs.replace(
         sibling, name=evicted.name, uid="", node="", volumes=(), deleting=False
     )

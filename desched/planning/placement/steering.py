@@ -1,7 +1,7 @@
-"""Soft taints that keep replacements away from nodes on which they would do harm or crowd.
+"""Soft taints that keep replacements away from nodes where they would do harm, or be too many.
 
-The scheduler avoids a node with such a taint as long as there is another place, whatever free room
-its scores see there. docs/decisions/0005-steer-with-soft-taints.md explains who gets one.
+As long as another node is feasible, the scheduler avoids a node with this taint, whatever its other
+scores are. docs/decisions/0005-steer-with-soft-taints.md explains which nodes get one.
 """
 
 from bisect import bisect_left
@@ -15,21 +15,20 @@ from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.landing_forecast import Landing
 
 STEERED_MARGIN_RATIO = 0.02
-"""So far below its target a node has to stay on which a replacement may land.
+"""With a replacement, a node must stay this far below its target.
 
-Near the target a node's load rises by more than that within minutes as often as `maxLandingRisk`
-bears: docs/decisions/0009-steer-clear-of-the-target.md.
+See docs/decisions/0009-steer-clear-of-the-target.md: loads near the target often rise by more than
+this within minutes.
 """
-
 
 Check = Callable[[Landing], bool]
 
 
 class Steerable(msgspec.Struct, frozen=True):
-    """Which nodes a plan may keep replacements away from.
+    """The nodes that a plan may keep replacements away from; none if steering is off.
 
-    `steered` have the taint when acting begins, `eligible` may get it, and `most` may have it at a
-    time. Where steering is off there are none.
+    `steered` nodes have the taint before the first eviction, `eligible` nodes may get it. At most
+    `most` nodes may have it at a time.
     """
 
     steered: Mask
@@ -43,24 +42,24 @@ class Steerable(msgspec.Struct, frozen=True):
 
     @property
     def margin_ratio(self) -> float:
-        """How far below its target a landing has to leave a node, as there is a choice of nodes."""
+        """How far below its target a node must stay: with steering there is a choice of nodes."""
         return STEERED_MARGIN_RATIO if self.is_on else 0.0
 
 
 def steer(
-    landing: Landing, view: SchedulerView, avoided: Mask, within: Steerable, is_bearable: Check
+    landing: Landing, view: SchedulerView, avoided: Mask, within: Steerable, is_acceptable: Check
 ) -> SchedulerView | None:
-    """The view in which the fewest further nodes have the taint that make the landing bearable.
+    """Return the view with the fewest further taints that make the landing acceptable.
 
-    Those that the scheduler likes best are first: as long as one of them is left, it takes it. None
-    if that is not possible.
+    The nodes with the highest scores get the taint first, because the scheduler chooses one of
+    them as long as it is not tainted. Returns None if no taints are enough.
 
     Args:
-        landing: of a replacement, as the view has it.
-        view: what earlier moves leave to the scheduler.
-        avoided: nodes to keep it from, as `Landing.risk` takes them.
-        within: the nodes that may have the taint.
-        is_bearable: tells it of a landing.
+        landing: the forecast in this view.
+        view: the scheduler's view after earlier moves.
+        avoided: the nodes to avoid, see `Landing.risk`.
+        within: the nodes that may get the taint.
+        is_acceptable: whether a landing is acceptable.
     """
     open_nodes = within.eligible & landing.harmful(avoided) & landing.destinations & ~view.steered
     most = min(int(open_nodes.sum()), within.most - int(view.steered.sum()))
@@ -73,11 +72,12 @@ def steer(
         return view.with_steered(steered)
 
     def is_enough(count: int) -> bool:
-        return is_bearable(landing.seen_by(with_first(count)))
+        return is_acceptable(landing.seen_by(with_first(count)))
 
     if most <= 0 or not is_enough(most):
         return None
-    enough = 1  # mostly few are, and each question is a forecast
+    # Each test is a forecast, and usually a few taints are enough: first double, then bisect.
+    enough = 1
     while enough < most and not is_enough(enough):
         enough *= 2
     counts = range(enough // 2 + 1, min(enough, most))
@@ -85,14 +85,14 @@ def steer(
 
 
 def relied_on(
-    landing: Landing, view: SchedulerView, avoided: Mask, is_bearable: Check
+    landing: Landing, view: SchedulerView, avoided: Mask, is_acceptable: Check
 ) -> tuple[str, ...]:
-    """The nodes without whose taints it would not be bearable; arguments as of `steer`."""
-    # Where the taints stand, no encounter is likely any more: all nodes that may see one count.
+    """The nodes whose taints the landing needs to be acceptable; for the arguments see `steer`."""
+    # With these taints no encounter is likely, so every node where one was possible is considered.
     anywhere = avoided if avoided.ndim == 1 else np.logical_or.reduce(avoided, axis=0)
     helpful = view.steered & landing.harmful(anywhere) & landing.destinations
     if landing.any_fit or not helpful.any():
         return ()
-    if is_bearable(landing.seen_by(view.with_steered(view.steered & ~helpful))):
+    if is_acceptable(landing.seen_by(view.with_steered(view.steered & ~helpful))):
         return ()
     return tuple(landing.names[i] for i in np.flatnonzero(helpful))

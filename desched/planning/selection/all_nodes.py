@@ -1,6 +1,6 @@
-"""Which pods leave the overloaded nodes: each node in turn, hottest first, and nothing twice.
+"""Selects pods node by node, most overloaded node first, and never returns to a node.
 
-docs/decisions/0010-choose-once.md compares it with a search over all nodes together.
+docs/decisions/0010-choose-once.md compares this with a search over all nodes together.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,14 +18,14 @@ from desched.planning.selection.one_node import (
 )
 
 MOVABLE_SHARE = 0.5
-"""If the best moves clear less of a node's excess, the load is not the pods' to take away."""
+"""If the best moves clear less of a node's excess, its pods are not the cause: nothing moves."""
 
 
 class Selection(msgspec.Struct, frozen=True):
     """The moves of a whole plan.
 
-    `nodes` are in the order of acting, `by_node` is keyed by their names, and `destinations` is
-    what all the moves leave.
+    `nodes` are in the order of execution, `by_node` has their names as keys, and `destinations` is
+    the state after all moves.
     """
 
     nodes: tuple[OverloadedNode, ...]
@@ -34,19 +34,19 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def moves(self) -> list[tuple[OverloadedNode, Move]]:
-        """All moves with the nodes that they leave, in the order of acting."""
+        """All moves with their source nodes, in the order of execution."""
         return [(node, move) for node in self.nodes for move in self.by_node[node.name].moves]
 
 
 def select_moves(
     nodes: Iterable[OverloadedNode], destinations: Destinations, quota: EvictionQuota
 ) -> Selection:
-    """The moves of a plan; the same for the same nodes in the same order.
+    """Select the moves of a plan.
 
     Args:
-        nodes: hottest first.
-        destinations: where pods may go; not changed.
-        quota: what limits and budgets leave; not changed.
+        nodes: most overloaded first.
+        destinations: where pods may go; not modified.
+        quota: what limits and budgets still allow; not modified.
     """
     nodes = tuple(nodes)
     selected: dict[str, NodeSelection] = {}
@@ -61,18 +61,19 @@ def select_moves(
 def _relieve(
     node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
 ) -> NodeSelection:
-    """The node's moves; none where the best ones would hardly help or no eviction is left."""
+    """Select the node's moves: none if they would hardly help, or if the quota is exhausted."""
     if quota.exhausted:
-        stay = dict.fromkeys(node.pods, Finding(quota.exhausted))
-        return NodeSelection((), 1.0, stay, destinations, quota)
+        refusals = dict.fromkeys(node.pods, Finding(quota.exhausted))
+        return NodeSelection((), 1.0, refusals, destinations, quota)
     found = select_for_node(node, destinations, quota)
     if found.left <= MOVABLE_SHARE:
         return found
     best = found
-    if any(finding.reason in OF_QUOTA for finding in found.stay.values()):
+    if any(finding.reason in OF_QUOTA for finding in found.refusals.values()):
+        # Without limits, would the pods clear enough? Then the next cycles go on.
         best = select_for_node(node, destinations.without_limits(), None)
         if best.left <= MOVABLE_SHARE:
             return found
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
     not_movable = dict.fromkeys(node.pods, Finding(RefusalReason.EXCESS_NOT_MOVABLE, stuck))
-    return NodeSelection((), 1.0, {**not_movable, **best.stay}, destinations, quota, stuck)
+    return NodeSelection((), 1.0, {**not_movable, **best.refusals}, destinations, quota, stuck)

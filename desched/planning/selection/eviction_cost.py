@@ -1,7 +1,7 @@
-"""What an eviction costs, as one number: 1 for the disruption, and bounded surcharges.
+"""The cost of an eviction as one number: 1 for the disruption, plus bounded surcharges.
 
-docs/selection.md has the table with reasons. Because every surcharge is bounded, one fair move
-beats many tiny ones, and enough tiny ones still give way to a pod that matters much.
+docs/selection.md has the table with reasons. The bounds keep a balance: one ordinary pod is cheaper
+than many tiny ones, and a few tiny ones are cheaper than one important pod.
 """
 
 import math
@@ -23,21 +23,15 @@ MOST_FOR_YOUTH = 0.5
 FOR_QOS = {"Guaranteed": 0.5, "Burstable": 0.25, "BestEffort": 0.0}
 
 SETTLED_AFTER_SECONDS = 24 * 3600
-"""A pod that has run for a day has shown its whole daily rhythm."""
+"""After a day, a pod's usage has shown its whole daily pattern."""
 
-_DIGITS_PER_UNIT = 3  # a priority of 1,000 costs 1, of a million 2, of a milliard 3
+_DIGITS_PER_UNIT = 3  # a priority of 1,000 costs 1, of a million 2, of a billion 3
 _COST_DIGITS_PER_UNIT = 2  # a deletion cost of 100 costs 1, of 10,000 and above 2
 _LARGEST_INT32 = 2**31 - 1
 
 
 def cost(pod: Pod, workload: Workload | None, now: datetime) -> float:
-    """What the eviction of this pod costs: from 1 to 7.5.
-
-    Args:
-        pod: a pod that may be moved.
-        workload: its controller, None if it is not understood.
-        now: the time of the decision.
-    """
+    """The cost of the eviction of this pod, from 1 to 7.5; `workload` is None if not understood."""
     return (
         EVICTION
         + _of_priority(pod.priority)
@@ -57,15 +51,15 @@ def _of_preference(pod: Pod) -> float:
         return 0.0
     if PREFER_NO_EVICTION_ANNOTATION in pod.annotations:
         return MOST_FOR_PREFERENCE
-    asked = max(_stated(pod, DELETION_COST_ANNOTATION), _stated(pod, EVICTION_COST_ANNOTATION))
-    return min(MOST_FOR_PREFERENCE, math.log10(1 + asked) / _COST_DIGITS_PER_UNIT)
+    stated = max(_stated(pod, DELETION_COST_ANNOTATION), _stated(pod, EVICTION_COST_ANNOTATION))
+    return min(MOST_FOR_PREFERENCE, math.log10(1 + stated) / _COST_DIGITS_PER_UNIT)
 
 
 def _stated(pod: Pod, annotation: str) -> int:
     try:
         value = int(pod.annotations.get(annotation, "0"))
     except ValueError:
-        return 0  # the controllers that read these ignore such a value too
+        return 0  # the controllers that read these annotations also ignore invalid values
     return min(max(0, value), _LARGEST_INT32)
 
 

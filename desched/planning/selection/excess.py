@@ -1,4 +1,4 @@
-"""How far an overloaded node is above its stop lines, and what its pods can take off it."""
+"""The excess of an overloaded node above its stop lines, and the relief that its pods bring."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,14 +12,14 @@ from desched.planning.arrays import Floats
 from desched.planning.overload.node_load import LoadedNode, SourceLoad
 
 RELIEF_TOLERANCE_RATIO = 0.005
-"""Half a point of capacity: measured load is no more exact, so no pod is moved for less."""
+"""Half a point of capacity: measurements are no more exact, so no pod moves for less."""
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A pod that may be moved.
 
-    `usage` has one value for each window of a resource, `charge` what a destination is charged,
-    `cost` what its eviction costs (see `desched.planning.cost`).
+    `usage` has one value for each window of a resource. `charge` is the usage that a destination is
+    charged. `cost` is the cost of the eviction.
     """
 
     pod: Pod
@@ -39,7 +39,7 @@ class Excess:
         self._at_start = {load.resource: self._over(load, load.nothing) for load in self._loads}
 
     def left(self, gone: Sequence[Candidate]) -> float:
-        """The share of the excess that is left without these pods: 1 is all of it, 0 none."""
+        """The share of the excess that remains without these pods, from 0 to 1."""
         return max((self._share_left(load, gone) for load in self._loads), default=0.0)
 
     def clears(self, gone: Sequence[Candidate]) -> bool:
@@ -49,7 +49,7 @@ class Excess:
         )
 
     def relief(self, candidate: Candidate) -> tuple[ResourceRelief, ...]:
-        """What the pod takes off the node, as shares of its capacity."""
+        """The relief of the node by the pod, as shares of the node's capacity."""
         return tuple(
             ResourceRelief(
                 load.resource,
@@ -59,17 +59,17 @@ class Excess:
         )
 
     def shares(self, candidates: Sequence[Candidate]) -> tuple[Floats, tuple[tuple[int, ...], ...]]:
-        """What each pod covers of each need, and which needs are a resource's.
+        """The share of each need that each pod covers, and the columns of each resource.
 
-        A need is what has to go for a resource to be at its stop line in one window; 1.0 is all of
-        it. Pods are rows, needs are columns. A resource that is there already has no needs.
+        A need is the usage above the stop line of one resource in one window; 1.0 is all of it.
+        Shape (pods, needs). A resource that is at its stop line already has no needs.
         """
         columns: list[Floats] = []
         choices: list[tuple[int, ...]] = []
         for load in self._loads:
-            line = load.thresholds.stop_ratio + RELIEF_TOLERANCE_RATIO
+            stop_ratio = load.thresholds.stop_ratio + RELIEF_TOLERANCE_RATIO
             needs = [
-                max((basis.ratios[i] - line) * basis.denominator for basis in load.bases)
+                max((basis.ratios[i] - stop_ratio) * basis.denominator for basis in load.bases)
                 for i in range(len(load.nothing))
             ]
             if min(needs) <= 0:

@@ -1,4 +1,4 @@
-"""How many evictions are left to this plan: the policy's limits and PodDisruptionBudgets."""
+"""How many evictions this plan may make, by the policy's limits and PodDisruptionBudgets."""
 
 import copy
 from collections import Counter
@@ -21,11 +21,11 @@ OF_QUOTA = frozenset(
         RefusalReason.BUDGET_EXHAUSTED,
     }
 )
-"""Why an eviction is not allowed in this plan although it would be right."""
+"""Reasons that refuse an eviction for this plan only."""
 
 
 class LimitUse(msgspec.Struct, frozen=True, gc=False):
-    """One count that an eviction adds to: at most `limit` of this `key` in a plan."""
+    """One count that an eviction adds to: at most `limit` evictions with this `key` in a plan."""
 
     key: tuple[str, str]
     limit: int
@@ -34,17 +34,17 @@ class LimitUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cap(msgspec.Struct, frozen=True, gc=False):
-    """At most `most` of these pods, named by their position, may go."""
+    """At most `most` of these pods may go; `members` are their positions."""
 
     most: int
     members: tuple[int, ...]
 
 
 class EvictionQuota:
-    """Counts what the plan takes, so that no prefix of it can exceed a limit or a budget.
+    """Counts the evictions of a plan, so that no prefix of it exceeds a limit or a budget.
 
-    `replicas_to_spare` says how many replicas the workload of a pod can do without, None where that
-    is not counted. `in_flight` are evictions of earlier cycles that are under way.
+    `replicas_to_spare` returns how many replicas the workload of a pod can spare, None if nothing
+    limits them. `in_flight` are evictions of earlier cycles that are under way.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class EvictionQuota:
 
     @property
     def exhausted(self) -> RefusalReason | None:
-        """The limit by which no further eviction is allowed at all, None if one is."""
+        """The limit that forbids every further eviction, None if there is none."""
         if self._taken["total", ""] >= self._total:
             return RefusalReason.LIMIT_TOTAL
         most = self._limits.in_flight_total
@@ -80,13 +80,13 @@ class EvictionQuota:
         return None
 
     def copy(self) -> "EvictionQuota":
-        """A trial that can be thrown away."""
-        trial: EvictionQuota = copy.copy(self)
-        trial._taken = self._taken.copy()
-        return trial
+        """An independent copy."""
+        copied: EvictionQuota = copy.copy(self)
+        copied._taken = self._taken.copy()
+        return copied
 
     def refuse(self, pod: Pod) -> Finding[RefusalReason] | None:
-        """Why one more eviction of this pod is not allowed in this cycle, None if it is."""
+        """The reason why this cycle may not evict the pod as well, None if it may."""
         for use in self._uses_of(pod):
             if self._taken[use.key] >= use.limit:
                 return Finding(use.reason, use.detail)
@@ -98,7 +98,7 @@ class EvictionQuota:
             self._taken[use.key] += 1
 
     def caps(self, pods: Sequence[Pod]) -> list[Cap]:
-        """What is left of each limit and budget that not all of these pods together would keep."""
+        """The rest of each limit and budget that all these pods together would exceed."""
         members: dict[tuple[str, str], list[int]] = {}
         left: dict[tuple[str, str], int] = {}
         for position, pod in enumerate(pods):

@@ -1,8 +1,8 @@
-"""Which pods leave one overloaded node: the cheapest set that brings it to its stop lines.
+"""Selects the cheapest set of pods that brings one overloaded node to its stop lines.
 
-The cheapest cover of the excess is found as if there were room everywhere, and then each of its
-pods is given a destination in turn; a pod that finds none is left out, and the cover is found anew.
-Where no cover is possible, the most useful moves are made one by one, memory before CPU.
+First, the cheapest cover of the excess is computed as if there were room everywhere. Then each of
+its pods gets a destination. A pod without one is excluded, and the cover is computed again. If no
+cover is possible, the most useful moves are made one by one, memory before CPU.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,13 +18,12 @@ from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.set_cover import Covering
 
 LEAST_RELIEF_SHARE = 0.02
-"""A pod that clears less of the excess would be one of more than fifty: moving it is noise."""
+"""A pod must clear at least this share: otherwise the node would need more than fifty evictions."""
 
 NOT_NEEDED = Finding(RefusalReason.NOT_NEEDED)
-"""Of a pod that could be moved as well."""
 
 ENOUGH_SETBACKS = 2
-"""After this many covers of which a pod had no destination, all pods of the node are tried."""
+"""After this many covers with a pod that has no destination, each pod of the node is tried."""
 
 
 class OverloadedNode(msgspec.Struct, frozen=True):
@@ -52,16 +51,16 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class NodeSelection(msgspec.Struct, frozen=True):
-    """The moves chosen for one node, in the order of acting, and why its other candidates stay.
+    """The moves of one node in the order of execution, and the refusals of its other candidates.
 
-    `left` is the share of the node's excess that stays, `stay` is keyed by the pod's uid.
-    `destinations` and `quota` are what the moves leave to other nodes. `stuck` says with numbers
-    why nothing is moved of an excess that is not the pods' to take away.
+    `left` is the share of the node's excess that remains. `refusals` has uids of pods as keys.
+    `destinations` and `quota` are the state after the moves. `stuck` is not empty if the pods are
+    not the cause of the excess; it has the numbers.
     """
 
     moves: tuple[Move, ...]
     left: float
-    stay: Mapping[str, Finding[RefusalReason]]
+    refusals: Mapping[str, Finding[RefusalReason]]
     destinations: Destinations
     quota: EvictionQuota | None
     stuck: str = ""
@@ -70,12 +69,12 @@ class NodeSelection(msgspec.Struct, frozen=True):
 def select_for_node(
     node: OverloadedNode, destinations: Destinations, quota: EvictionQuota | None
 ) -> NodeSelection:
-    """The cheapest moves that bring the node to its stop lines, as far as destinations allow.
+    """Select the cheapest moves that bring the node as near to its stop lines as possible.
 
     Args:
         node: an overloaded node with its candidates.
-        destinations: where pods may go; not changed.
-        quota: what limits and budgets leave to this plan, not changed; None ignores them.
+        destinations: where pods may go; not modified.
+        quota: what limits and budgets still allow, not modified; None ignores them.
     """
     task, setbacks = _Task(node, quota), 0
     while True:
@@ -88,8 +87,8 @@ def select_for_node(
         if not denied:
             break
         task.denied |= denied
-        # One pod without a destination may be chance. After a second one, or where a full cluster
-        # is why, all others are tried alone, rather than found out one by one.
+        # A single pod without a destination may be an exception. After a second one, or if no node
+        # has free capacity, each other pod is tried alone; that needs fewer covers.
         full = any(finding.reason is RefusalReason.NO_NODE_FITS for finding in denied.values())
         before, setbacks = setbacks, setbacks + (ENOUGH_SETBACKS if full else 1)
         if before < ENOUGH_SETBACKS <= setbacks:
@@ -98,7 +97,7 @@ def select_for_node(
 
 
 def cheapest_pods(node: OverloadedNode) -> list[Candidate] | None:
-    """The node's cheapest cover if there were room everywhere; None if there is none."""
+    """The node's cheapest cover, whether or not its pods have destinations; None without one."""
     return _Task(node, None).cheapest()
 
 
@@ -111,7 +110,7 @@ class _Task:
         self._excess = Excess(node.loaded)
         self._shares, self._choices = self._excess.shares(node.candidates)
         self._costs = np.array([c.cost for c in node.candidates], dtype=float)
-        # On a node without needs, no pod is useless.
+        # If the node has no needs, the share says nothing about a pod.
         useful = self._shares.max(axis=1, initial=0.0) >= LEAST_RELIEF_SHARE
         useful |= not self._choices
         self.denied: dict[str, Finding[RefusalReason]] = {}
@@ -123,14 +122,14 @@ class _Task:
                 self.denied[candidate.pod.uid] = finding
 
     def deny_those_that_cannot_move_alone(self, trial: "Trial") -> None:
-        """Deny each open candidate that has no destination even where nothing else moves."""
+        """Deny each open candidate that has no destination even if no other pod moves."""
         for i in self._open():
             move = trial.find(self._candidates[i])
             if isinstance(move, Finding):
                 self.denied[self._candidates[i].pod.uid] = move
 
     def cheapest(self) -> list[Candidate] | None:
-        """The cheapest cover by open candidates, most useful first; None if there is none."""
+        """The cheapest cover by open candidates, most useful first; None without one."""
         if self._excess.clears(()):
             return []
         rows = self._open()
@@ -149,10 +148,10 @@ class _Task:
         return [self._candidates[i] for i in chosen]
 
     def most_useful(self, gone: Iterable[Candidate]) -> list[Candidate]:
-        """Open candidates that clear any more once these are gone, in the order to try them.
+        """The open candidates that still bring relief once these are gone, in the order to try.
 
-        Those that clear memory come before those that clear CPU only, and then those that clear
-        most for their cost.
+        Candidates that relieve memory come before those that relieve only CPU. Within each group,
+        those with most relief for their cost come first.
         """
         moved = {candidate.pod.uid for candidate in gone}
         rows = [i for i in self._open() if self._candidates[i].pod.uid not in moved]
@@ -165,21 +164,21 @@ class _Task:
         worth = left - covering.left(covered + self._shares[rows])
         worth /= self._costs[rows, None]
         helps = worth > 0
-        resource = helps.argmax(axis=1)  # the first one that it clears
+        resource = helps.argmax(axis=1)  # the first that the pod relieves; memory comes first
         order = np.lexsort((-worth[np.arange(len(rows)), resource], resource))
         return [self._candidates[rows[i]] for i in order if helps[i].any()]
 
     def selection(self, trial: "Trial") -> NodeSelection:
-        """The moves of the trial, with a reason for each candidate that stays."""
+        """The moves of the trial, and a refusal for each other candidate."""
         gone = [move.candidate for move in trial.moves]
         moved = {candidate.pod.uid for candidate in gone}
-        stay = {
+        refusals = {
             c.pod.uid: self.denied.get(c.pod.uid, NOT_NEEDED)
             for c in self._candidates
             if c.pod.uid not in moved
         }
         left = self._excess.left(gone)
-        return NodeSelection(tuple(trial.moves), left, stay, trial.destinations, trial.quota)
+        return NodeSelection(tuple(trial.moves), left, refusals, trial.destinations, trial.quota)
 
     def _open(self) -> list[int]:
         return [i for i, c in enumerate(self._candidates) if c.pod.uid not in self.denied]
@@ -187,11 +186,11 @@ class _Task:
     def _too_little(self, candidate: Candidate) -> Finding[RefusalReason]:
         reliefs = self._excess.relief(candidate)
         found = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in reliefs)
-        return Finding(RefusalReason.NO_RELIEF, f"it would take only {found} off the node")
+        return Finding(RefusalReason.NO_RELIEF, f"it would relieve the node of only {found}")
 
 
 class Trial:
-    """Moves candidates on copies of the destinations and the quota that are left."""
+    """Tries moves on its own copies of the destinations and the quota."""
 
     def __init__(self, destinations: Destinations, quota: EvictionQuota | None) -> None:
         self.destinations = destinations.copy()
@@ -199,7 +198,7 @@ class Trial:
         self.moves: list[Move] = []
 
     def move_all(self, candidates: Iterable[Candidate]) -> dict[str, Finding[RefusalReason]]:
-        """Move them in this order up to the first that is denied; its reason, keyed by its uid."""
+        """Move these candidates until one is denied; return that one's uid with the reason."""
         for candidate in candidates:
             move = self.find(candidate)
             if isinstance(move, Finding):
@@ -208,7 +207,7 @@ class Trial:
         return {}
 
     def move_one_by_one(self, task: _Task) -> None:
-        """Make the most useful moves, as many as are allowed and possible; deny the others."""
+        """Make the most useful moves until none is left; deny the impossible ones."""
         moved = True
         while moved:
             moved = False
@@ -221,7 +220,7 @@ class Trial:
                 task.denied[candidate.pod.uid] = move
 
     def find(self, candidate: Candidate) -> Move | Finding[RefusalReason]:
-        """The move of the candidate as things stand now, or why there is none; changes nothing."""
+        """Return the candidate's move after those made so far, or the reason why there is none."""
         pod = candidate.pod
         denied = self.quota.refuse(pod) if self.quota else None
         if denied is not None:
@@ -230,7 +229,7 @@ class Trial:
         return found if isinstance(found, Finding) else Move(candidate, found)
 
     def take(self, move: Move) -> None:
-        """Count the pod as evicted and its replacement as there."""
+        """Make the move."""
         candidate = move.candidate
         self.destinations.take(move.destination, candidate.pod, candidate.charge)
         if self.quota:

@@ -1,4 +1,4 @@
-"""After a pause that began by itself, a single careful move has to go well before others follow."""
+"""A probe ends an automatic pause: one careful move must succeed before others follow."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -14,9 +14,9 @@ Chosen = tuple[OverloadedNode, Move]
 
 
 class Probing(msgspec.Struct, frozen=True):
-    """The moves that may be made while probes are due, and why the others wait.
+    """The moves that pauses allow, and the pods that wait, with the reason.
 
-    `probes` holds the uids of the pods among the moves that are probes.
+    `probes` has the uids of the pods whose moves are probes.
     """
 
     moves: list[Chosen]
@@ -27,14 +27,14 @@ class Probing(msgspec.Struct, frozen=True):
 def cut_to_probes(
     moves: Iterable[Chosen], state: State, spare: Callable[[Pod], int], now: datetime
 ) -> Probing:
-    """Of the moves that a pause concerns keep one, that of the workload with most to spare.
+    """Keep one move of those that a pause affects: the workload with most replicas to spare.
 
-    None is kept while an earlier probe is under way.
+    While an earlier probe is under way, none is kept.
 
     Args:
-        moves: all moves of a plan in the order of acting; any of them is safe alone.
-        state: the pauses, and what is under way.
-        spare: how many replicas the workload of a pod can do without.
+        moves: all moves of a plan in the order of execution; each of them is safe alone.
+        state: the pauses, and the evictions in flight.
+        spare: returns how many replicas the workload of a pod can spare.
         now: the time of the decision.
     """
     kept = list(moves)
@@ -43,11 +43,11 @@ def cut_to_probes(
     for pause in state.pauses:
         if pause.by or pause.lasts(now) or pause.scope is PauseScope.WORKLOAD:
             continue
-        concerned = [c for c in kept if _concerns(pause, c[0].loaded.verdict.pool)]
+        affected = [c for c in kept if _affects(pause, c[0].loaded.verdict.pool)]
         probe = None
-        if not any(r.probe and _concerns(pause, r.pool) for r in state.in_flight):
-            probe = max(concerned, key=lambda chosen: spare(chosen[1].candidate.pod), default=None)
-        for chosen in concerned:
+        if not any(r.probe and _affects(pause, r.pool) for r in state.in_flight):
+            probe = max(affected, key=lambda chosen: spare(chosen[1].candidate.pod), default=None)
+        for chosen in affected:
             pod = chosen[1].candidate.pod
             if chosen is probe:
                 probes.add(pod.uid)
@@ -58,11 +58,11 @@ def cut_to_probes(
     return Probing(kept, waiting, frozenset(probes & {c.candidate.pod.uid for _, c in kept}))
 
 
-def _concerns(pause: Pause, pool: str) -> bool:
+def _affects(pause: Pause, pool: str) -> bool:
     return pause.scope is PauseScope.EVERYTHING or pause.subject == pool
 
 
 def _waits_for(pause: Pause, probe: Chosen | None) -> str:
     if probe is None:
-        return f"{pause}: the move that tries it out is under way"
-    return f"{pause}: {probe[1].candidate.pod.ref} goes first to try it out"
+        return f"{pause}: its probe is under way"
+    return f"{pause}: {probe[1].candidate.pod.ref} goes first as the probe"

@@ -1,41 +1,44 @@
-"""The cheapest set of pods that covers all that a node has too much of, in numbers only.
+"""The cheapest set of pods that covers the excess of a node, in numbers only.
 
-A pod covers a share of each need: 1.0 is all of it. A need is one resource in one window; a
-resource is covered once any one of its windows is. The search goes through sets of one, of two, of
-three, … and drops every branch that cannot be cheaper than the best known set. What it finds is
-the optimum as long as the branches of a size stay few, which they do for the dozens of pods that a
-node has; beyond that, what greedy choice found is improved pair by pair.
+A need is what one resource is above its stop line in one window. A pod covers a share of each need;
+1.0 is all of it. A resource is covered as soon as one of its windows is: a source is judged by its
+lowest window. A set of pods is a cover if it covers every resource.
+
+The search is a branch and bound. It extends all sets of one size to sets of the next size, and
+drops every set that cannot become cheaper than the best known cover. For the dozens of pods of one
+node the sets stay few enough to reach the optimum. Where they do not, the search gives up at a
+limit, and improves the greedy cover pair by pair.
 """
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from desched.planning.arrays import Floats, Positions
+from desched.planning.arrays import Floats, Ints, Mask, Positions
 from desched.planning.selection.limits import Cap
 
 MOST_BRANCHES = 30_000
-"""Sets of one size that are looked at for the optimum: all subsets of 16 pods stay below it."""
+"""The search for the optimum gives up if more sets of one size remain; 16 pods never have more."""
 
 MOST_BRANCHES_OF_A_PAIR = 6_000
 IMPROVEMENT_ROUNDS = 3
 
 LOAD_WEIGHT = 1e-4
-"""Of sets that cost the same, the one that moves less load: it needs less room elsewhere."""
+"""Among sets of equal cost the one that moves less load wins: it needs less room elsewhere."""
 
 _EPSILON = 1e-9
-_OUT_OF_REACH = 1e12  # a price that no cover can have; infinity times nothing would not be a number
+_OUT_OF_REACH = 1e12  # above every price; infinity would give NaN when multiplied by 0
 
 
 class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
-    """One node's choice.
+    """The choice of one node: which pods cover its needs at the lowest cost.
 
-    `shares` has a row for each pod and a column for each need, `costs` a value for each pod.
-    `choices` has the columns of each resource, which lie side by side. `caps` bound how many of
-    some pods may go.
+    `shares`, shape (pods, needs), has the share of each need that a pod covers; `costs`, shape
+    (pods,), has the cost of each eviction. `choices` has the columns of each resource, which are
+    adjacent. `caps` limit how many of some pods may go.
     """
 
     shares: Floats
@@ -44,10 +47,10 @@ class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
     caps: tuple[Cap, ...] = ()
 
     def cheapest(self) -> tuple[int, ...] | None:
-        """The pods of the cheapest cover, ascending; None if no cover was found.
+        """Return the pods of the cheapest cover, ascending; None if no cover was found.
 
-        Of covers that cost the same it is the one that moves least, and then the one whose pods
-        come first.
+        Among covers of equal cost, the one that moves least wins, then the one whose pods come
+        first.
         """
         if not self.covers(self.shares.sum(axis=0, keepdims=True))[0]:
             return None
@@ -60,19 +63,21 @@ class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
             best = search.improved(best)
         return None if best is None else tuple(sorted(best))
 
+    # The arrays below have a row for each set of pods and a column for each need.
+
     def left(self, covered: Floats) -> Floats:
-        """For each row of covered shares what is left of each resource, in its best window."""
+        """Return what is left of each resource in its best window, shape (sets, resources)."""
         return self.least(np.maximum(0.0, 1.0 - covered))
 
     def least(self, values: Floats) -> Floats:
-        """For each row the least value of each resource's needs."""
+        """Return the lowest value among each resource's needs, shape (sets, resources)."""
         found: Floats = np.minimum.reduceat(values, self._starts, axis=1)
         return found
 
-    def covers(self, covered: Floats) -> NDArray[np.bool_]:
-        """For each row of covered shares whether nothing is left of any resource."""
+    def covers(self, covered: Floats) -> Mask:
+        """Whether each set covers every resource, shape (sets,)."""
         most: Floats = np.maximum.reduceat(covered, self._starts, axis=1)
-        done: NDArray[np.bool_] = np.logical_and.reduce(most >= 1.0 - _EPSILON, axis=1)
+        done: Mask = np.logical_and.reduce(most >= 1.0 - _EPSILON, axis=1)
         return done
 
     @cached_property
@@ -81,57 +86,128 @@ class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
         return np.array([columns[0] for columns in self.choices], dtype=np.intp)
 
 
+class _Pods(NamedTuple):
+    """Pods in the order of their use for the cost; each array has a row for each pod.
+
+    `shares` has shape (pods, needs) and `costs` shape (pods,). `capped`, shape (pods, caps), is 1
+    where a cap counts the pod, else 0.
+    """
+
+    shares: Floats
+    costs: Floats
+    capped: Ints
+
+    def at(self, positions: Positions) -> "_Pods":
+        return _Pods(self.shares[positions], self.costs[positions], self.capped[positions])
+
+
+class _Frontier(NamedTuple):
+    """All sets of one size that may become the cheapest cover; each array has a row for each set.
+
+    `members`, shape (sets, size), has the positions of the pods in ascending order, so that the
+    search builds each set only once; `last`, shape (sets,), is the highest of them. `covered`
+    (sets, needs), `cost` (sets,) and `capped` (sets, caps) are sums over the pods of the set and
+    the pods that every set keeps.
+    """
+
+    members: Positions
+    last: Positions
+    covered: Floats
+    cost: Floats
+    capped: Ints
+
+    @classmethod
+    def of(cls, kept: _Pods) -> "_Frontier":
+        """One set, without any pod but those that every set keeps."""
+        return cls(
+            np.empty((1, 0), dtype=np.intp),
+            np.array([-1]),
+            kept.shares.sum(axis=0, keepdims=True),
+            np.array([float(kept.costs.sum())]),
+            kept.capped.sum(axis=0, keepdims=True),
+        )
+
+    def branches(self, pods: _Pods) -> int:
+        """How many sets there are with one more pod, whatever they cost."""
+        return len(pods.costs) * len(self.last) - int((self.last + 1).sum())
+
+    def extended(self, pods: _Pods, bound: float, caps: Sequence[int]) -> "_Frontier":
+        """Every set with one more pod after its last that costs less than the bound."""
+        positions = np.arange(len(pods.costs))
+        allowed = (positions > self.last[:, None]) & (
+            self.cost[:, None] + pods.costs < bound - _EPSILON
+        )
+        for column, most in enumerate(caps):
+            allowed &= self.capped[:, column, None] + pods.capped[:, column] <= most
+        parents, added = allowed.nonzero()
+        return _Frontier(
+            np.concatenate([self.members[parents], added[:, None]], axis=1),
+            added,
+            self.covered[parents] + pods.shares[added],
+            self.cost[parents] + pods.costs[added],
+            self.capped[parents] + pods.capped[added],
+        )
+
+    def pruned(self, kept: Mask) -> "_Frontier":
+        """Only the sets of the mask."""
+        rows = kept.nonzero()[0]
+        members, last, covered, cost, capped = self
+        return _Frontier(members[rows], last[rows], covered[rows], cost[rows], capped[rows])
+
+
 class _Search:
-    """The search itself, over pods in the order of their usefulness for the money."""
+    """The search, over pods in the order of their use for the cost.
+
+    Callers pass and get pods by their position in the problem.
+    """
 
     def __init__(self, problem: Covering) -> None:
         self._problem = problem
-        moved = problem.shares.mean(axis=1)
-        costs = problem.costs + LOAD_WEIGHT * moved
+        # The cost includes the tie-breaker: a little for the load that a pod moves.
+        costs = problem.costs + LOAD_WEIGHT * problem.shares.mean(axis=1)
         useful = np.minimum(problem.shares, 1.0).mean(axis=1) / costs
         self._order = np.argsort(-useful, kind="stable")
-        self._shares = problem.shares[self._order]
-        self._costs = costs[self._order]
-        self._member = np.zeros((len(costs), len(problem.caps)), dtype=np.int64)
-        position_of = np.empty(len(costs), dtype=np.intp)
-        position_of[self._order] = np.arange(len(costs))
+        self._position = np.empty(len(costs), dtype=np.intp)  # the inverse of the order
+        self._position[self._order] = np.arange(len(costs))
+        capped = np.zeros((len(costs), len(problem.caps)), dtype=np.int64)
         for column, cap in enumerate(problem.caps):
-            self._member[position_of[list(cap.members)], column] = 1
-        self._most = np.array([cap.most for cap in problem.caps], dtype=np.int64)
-        self._position = position_of
+            capped[list(cap.members), column] = 1
+        self._pods = _Pods(problem.shares, costs, capped).at(self._order)
+        self._caps = np.array([cap.most for cap in problem.caps], dtype=np.int64)
 
     def greedy(self) -> list[int] | None:
-        """A cover by the best relief for its cost, without what turned out not to be needed."""
+        """Return the cover by the best relief for its cost, without pods that it does not need."""
+        shares, costs, capped = self._pods
         chosen: list[int] = []
-        free = self._most
-        open_ = (self._member <= free).all(axis=1)
-        covered = np.zeros(self._shares.shape[1])
+        free = self._caps
+        open_ = (capped <= free).all(axis=1)
+        covered = np.zeros(shares.shape[1])
         left = self._problem.left(covered[None])[0]
         while left.max(initial=0.0) > _EPSILON:
-            left_after = self._problem.left(covered + self._shares)
+            left_after = self._problem.left(covered + shares)
             gain = left.sum() - left_after.sum(axis=1)
-            worth = np.where(open_, gain / self._costs, 0.0)
+            worth = np.where(open_, gain / costs, 0.0)
             best = int(np.argmax(worth))
             if worth[best] <= _EPSILON:
                 return None
             chosen.append(best)
-            free = free - self._member[best]
-            open_ &= (self._member <= free).all(axis=1)
+            free = free - capped[best]
+            open_ &= (capped <= free).all(axis=1)
             open_[best] = False
-            covered = covered + self._shares[best]
+            covered = covered + shares[best]
             left = left_after[best]
-        return self._outside(self._spared(chosen))
+        return self._outside(self._without_spare(chosen))
 
-    def _spared(self, chosen: list[int]) -> list[int]:
-        """Without every pod, dearest first, that the rest covers for."""
-        for one in sorted(chosen, key=lambda i: (-self._costs[i], i)):
-            rest = [i for i in chosen if i != one]
-            if self._problem.covers(self._shares[rest].sum(axis=0, keepdims=True))[0]:
-                chosen = rest
+    def _without_spare(self, chosen: list[int]) -> list[int]:
+        """Drop each pod, most expensive first, if the others are a cover without it."""
+        for one in sorted(chosen, key=lambda i: (-self._pods.costs[i], i)):
+            others = [i for i in chosen if i != one]
+            if self._problem.covers(self._pods.shares[others].sum(axis=0, keepdims=True))[0]:
+                chosen = others
         return chosen
 
     def improved(self, best: Sequence[int]) -> list[int]:
-        """The cover once each pair of it has had the chance to be replaced by something cheaper."""
+        """Replace each pair of the cover by something cheaper, if there is any."""
         for _ in range(IMPROVEMENT_ROUNDS):
             before = list(best)
             for i, first in enumerate(before):
@@ -146,59 +222,53 @@ class _Search:
     def below(
         self, known: Sequence[int] | None, kept: Sequence[int], most_branches: int
     ) -> tuple[list[int] | None, bool]:
-        """The cheapest cover that keeps these pods, and whether all others were ruled out.
+        """Return the cheapest cover with these pods, and whether it is proven to be the cheapest.
 
         Args:
             known: a cover to beat, if there is one.
-            kept: pods that are in every cover looked at.
-            most_branches: where to give up.
+            kept: pods that every cover contains.
+            most_branches: the search gives up if more sets of one size remain.
         """
         base = self._position[list(kept)] if kept else np.empty(0, dtype=np.intp)
-        free = np.delete(np.arange(len(self._costs)), base)
-        shares, costs, member = self._shares[free], self._costs[free], self._member[free]
+        others = np.delete(np.arange(len(self._order)), base)
+        pods = self._pods.at(others)
         best = None if known is None else list(known)
-        bound = np.inf if known is None else float(self._costs[self._position[list(known)]].sum())
-        cheapest = _cheapest_per_share(shares, costs)
-
-        sets, last = np.empty((1, 0), dtype=np.intp), np.array([-1])
-        covered = self._shares[base].sum(axis=0, keepdims=True)
-        spent = np.array([float(self._costs[base].sum())])
-        taken = self._member[base].sum(axis=0, keepdims=True)
-        positions = np.arange(len(costs))
-        while len(sets):
-            if len(costs) * len(sets) - (last + 1).sum() > most_branches:
+        bound = np.inf
+        if known is not None:
+            bound = float(self._pods.costs[self._position[list(known)]].sum())
+        cheapest = _cheapest_per_share(pods)
+        caps = self._caps.tolist()
+        frontier = _Frontier.of(self._pods.at(base))
+        while len(frontier.last):
+            if frontier.branches(pods) > most_branches:
                 return best, False
-            # Every set with one more pod that comes after its last.
-            longer = (positions > last[:, None]) & (spent[:, None] + costs < bound - _EPSILON)
-            for column, most in enumerate(self._most.tolist()):
-                longer &= taken[:, column, None] + member[:, column] <= most
-            parent, new = longer.nonzero()
-            if not len(new):
+            frontier = frontier.extended(pods, bound, caps)
+            if not len(frontier.last):
                 break
-            sets = np.concatenate([sets[parent], new[:, None]], axis=1)
-            covered = covered[parent] + shares[new]
-            spent = spent[parent] + costs[new]
-            taken = taken[parent] + member[new]
-            done = self._problem.covers(covered)
-            if done.any():
-                first = int(np.argmin(np.where(done, spent, np.inf)))
-                bound = float(spent[first])
-                best = self._outside([*base.tolist(), *free[sets[first]].tolist()])
-            # A branch has to pay at least this for what it does not cover yet.
-            missing = 1.0 - covered
-            price = np.where(missing > _EPSILON, missing, 0.0) * cheapest[new + 1]
+            covers = self._problem.covers(frontier.covered)
+            if covers.any():
+                first = int(np.argmin(np.where(covers, frontier.cost, np.inf)))
+                bound = float(frontier.cost[first])
+                best = self._outside([*base.tolist(), *others[frontier.members[first]].tolist()])
+            # Later pods have to cover what is missing; they cannot do it for less than this.
+            missing = 1.0 - frontier.covered
+            price = np.where(missing > _EPSILON, missing, 0.0) * cheapest[frontier.last + 1]
             least = self._problem.least(price).max(axis=1)
-            open_ = (~done & (spent + least < bound - _EPSILON)).nonzero()[0]
-            sets, last, covered = sets[open_], new[open_], covered[open_]
-            spent, taken = spent[open_], taken[open_]
+            frontier = frontier.pruned(~covers & (frontier.cost + least < bound - _EPSILON))
         return best, True
 
     def _outside(self, chosen: Sequence[int]) -> list[int]:
+        """Return the positions of these pods in the problem."""
         return self._order[list(chosen)].tolist() if len(chosen) else []
 
 
-def _cheapest_per_share(shares: Floats, costs: Floats) -> Floats:
-    """For each position the lowest price of a share of each need, from this pod on."""
-    price = np.minimum(costs[:, None] / np.maximum(shares, 1.0 / _OUT_OF_REACH), _OUT_OF_REACH)
+def _cheapest_per_share(pods: _Pods) -> Floats:
+    """Return the lowest price of a share of each need among a pod and all later ones.
+
+    Shape (pods + 1, needs); the last row stands for no pod, which covers nothing at any price.
+    """
+    needs = pods.shares.shape[1]
+    price = pods.costs[:, None] / np.maximum(pods.shares, 1.0 / _OUT_OF_REACH)
+    price = np.minimum(price, _OUT_OF_REACH)
     best = np.minimum.accumulate(price[::-1], axis=0)[::-1]
-    return np.concatenate([best, np.full((1, shares.shape[1]), _OUT_OF_REACH)])
+    return np.concatenate([best, np.full((1, needs), _OUT_OF_REACH)])

@@ -2,8 +2,7 @@
 
 import pytest
 
-from desched.eviction.backoff import Backoff
-from desched.eviction.cool_downs import with_cool_downs
+from desched.eviction.cool_downs import Backoff, with_cool_downs
 from desched.model.state import CoolDown, MoveResult
 from desched.policy.follow_up import FollowUpRules
 from tests.builders import NOW

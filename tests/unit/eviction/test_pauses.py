@@ -152,7 +152,7 @@ def test_a_probe_that_fails_renews_the_pause_for_twice_as_long():
         now = pause.until + minutes(5)
     assert waits == [minutes(m) for m in (60, 120, 240, 360, 360, 360)]
     assert pause.since == due().since
-    assert pause.why == "the move that tried it out failed: Deployment apps/web (not_ready)"
+    assert pause.why == "the probe failed: Deployment apps/web (not_ready)"
 
 
 def test_a_probe_that_tells_nothing_leaves_the_pause_due():

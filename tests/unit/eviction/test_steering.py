@@ -64,7 +64,7 @@ def test_an_eviction_whose_taint_fails_is_told_why():
     assert taints.steer(eviction("hot", "warm")) == "warm: it changed"
     (_, failed) = taints.changes
     assert (failed.node, failed.done, failed.detail) == ("warm", False, "it changed")
-    assert failed.why == "the replacement of apps/a would do harm there, or crowd it"
+    assert failed.why == "it must not receive the replacement of apps/a"
 
 
 def test_one_that_needs_no_taint_sets_none():
@@ -76,7 +76,7 @@ def test_one_that_needs_no_taint_sets_none():
 def test_taints_that_nothing_needs_are_taken_away():
     nodes = Nodes(refuses="b")
     taints = steering(nodes)
-    taints.remove([TaintRemoval("a", "its time is over"), TaintRemoval("b", "steering is off")])
+    taints.remove([TaintRemoval("a", "it has expired"), TaintRemoval("b", "steering is off")])
     assert nodes.asked == [("a", None), ("b", None)]
     assert [change.done for change in taints.changes] == [True, False]
 
@@ -84,7 +84,7 @@ def test_taints_that_nothing_needs_are_taken_away():
 def test_nothing_is_written_without_the_right_to_act():
     nodes = Nodes()
     taints = steering(nodes, may_act=lambda: False)
-    taints.remove([TaintRemoval("a", "its time is over")])
+    taints.remove([TaintRemoval("a", "it has expired")])
     assert taints.steer(eviction("hot")) == "hot: leadership was lost"
     assert not nodes.asked
 

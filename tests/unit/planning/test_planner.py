@@ -441,7 +441,7 @@ def test_a_pod_that_the_scheduler_would_put_back_is_not_evicted() -> None:
     plan = planned(trap(cool_request=3.8), careful)
     assert reasons(plan) == dict.fromkeys(["a", "b"], "landing_risk")
     assert "100% likely to come back to hot" in plan.refusals[0].detail
-    assert "soft taint would help" in plan.refusals[0].detail
+    assert "soft taints on those nodes could prevent this" in plan.refusals[0].detail
 
 
 def test_a_pod_that_the_scheduler_would_put_elsewhere_is_evicted_with_its_chances() -> None:

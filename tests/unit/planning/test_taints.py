@@ -96,7 +96,7 @@ def test_all_nodes_on_which_the_landing_would_do_harm_are_tainted_and_no_others(
     assert eviction.landing_risk == 0.0
     assert {chance.node for chance in eviction.landing} == set(COLD)
     assert [(t.node, t.until_landed_of) for t in plan.taints] == [(n, eviction.pod) for n in HOT]
-    assert all("would do harm" in taint.why for taint in plan.taints)
+    assert all("must not receive" in taint.why for taint in plan.taints)
 
 
 def test_later_moves_share_the_taints_of_the_earlier_ones() -> None:
@@ -154,7 +154,7 @@ def test_a_taint_for_one_move_does_not_send_another_back() -> None:
 def test_only_so_many_nodes_as_allowed_are_tainted() -> None:
     plan = planned(trap(), steering(most=2))
     assert set(reasons(plan).values()) == {"landing_risk"}
-    assert "soft taints on at most 2 nodes cannot keep it" in plan.refusals[0].detail
+    assert "soft taints on at most 2 nodes cannot prevent this" in plan.refusals[0].detail
     assert planned(trap(), steering(most=Share(0.5))).evictions
     assert not planned(trap(), steering(most=Share(0.49))).evictions
     assert not planned(trap(), steering(most=0)).evictions

@@ -1,5 +1,4 @@
-"""The scheduler's filters over nodes as columns, one module for each kind.
+"""The scheduler's filters, one module for each kind; a result is the mask of passing nodes.
 
-Each gives a mask: on which nodes a pod passes it. They follow kube-scheduler 1.36
-(pkg/scheduler/framework/plugins) with its default profile.
+Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins at v1.36, default profile.
 """

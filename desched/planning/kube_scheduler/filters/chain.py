@@ -1,4 +1,4 @@
-"""All filters in the scheduler's order, over the pods and requests as a plan leaves them so far."""
+"""All filters in the scheduler's order, on the pods and requests after a plan's moves so far."""
 
 import copy
 from collections import Counter
@@ -18,7 +18,7 @@ from desched.planning.kube_scheduler.filters.volumes import VolumeFilter
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex
 
-# The scheduler's own words, as `kubectl describe` shows them; others are beside their filter.
+# The scheduler's own messages, as `kubectl describe` shows them; the others are in the filters.
 NO_PORT = "node(s) didn't have free ports for the requested pod ports"
 USED_CLAIM = (
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
@@ -33,11 +33,11 @@ NO_EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity 
 
 Reasons = Callable[[Mask], Mapping[str, int]]
 Verdicts = tuple[tuple[str, Mask], ...]
-"""Filters that look at volumes and other pods: the reason of each, and who passes."""
+"""The filters for volumes and other pods: the reason of each, and its mask."""
 
 
 class FilterChain:
-    """Where pods pass the filters; `requests` and `pod_changes` change with what a plan decides."""
+    """The filters of one plan; `requests` and `pod_changes` follow its moves."""
 
     def __init__(self, cluster: ClusterState, arrays: NodeArrays) -> None:
         self._arrays = arrays
@@ -52,43 +52,43 @@ class FilterChain:
         self._excluded: dict[int, tuple[SchedulingClass, Counter[str]]] = {}
 
     def copy(self) -> "FilterChain":
-        """A chain whose requests and pods change alone; what never changes is shared."""
+        """An independent copy; it shares what never changes."""
         copied: FilterChain = copy.copy(self)
         copied.requests = self.requests.copy()
         copied.pod_changes = self.pod_changes.copy()
         return copied
 
     def add(self, pod: Pod, position: int) -> None:
-        """Count the pod as being on the node."""
+        """Add the pod to the node."""
         self._change(pod, position, 1)
 
     def remove(self, pod: Pod, position: int) -> None:
-        """Count the pod as having left the node."""
+        """Remove the pod from the node."""
         self._change(pod, position, -1)
 
     def _change(self, pod: Pod, position: int, sign: int) -> None:
         self.requests.change(position, pod.scheduling.requests, -sign)
         self.pod_changes.change(pod, position, sign)
         self._affinity.learn(pod)
-        self._excluded = {}  # a new one, for copies share it as long as they are alike
+        self._excluded = {}  # copies may share the old one
 
     def admits(self, pod: Pod, position: int) -> bool:
-        """Whether a node itself lets such pods in, whatever is free on it."""
+        """Whether the node admits such pods, whatever is free on it."""
         return bool(self._nodes.verdict(pod.scheduling).passing[position])
 
     def passing(self, pod: Pod) -> Mask:
-        """Nodes that let a further such pod in; a fresh array."""
+        """The nodes where a pending pod passes, as a new mask."""
         return self._judge(
             pod, self.requests.enough(pod.scheduling.requests), self.pod_changes.copy
         )[0]
 
     def passing_beside(self, pod: Pod, source: int) -> Mask:
-        """Nodes that let the pod's replacement in while the pod itself is being deleted."""
+        """The nodes where the replacement passes while the pod is being deleted."""
         enough = self.requests.enough(pod.scheduling.requests)
         return self._judge(pod, enough, partial(self.pod_changes.with_deleting, pod, source))[0]
 
     def passing_again(self, pod: Pod, source: int) -> tuple[Mask, Verdicts]:
-        """Nodes that let the pod in once it has left the source, and what `excluded` asks for."""
+        """The nodes where the pod passes once it has left the source; verdicts for `excluded`."""
         requests = pod.scheduling.requests
         enough = self.requests.enough(requests)
         if not enough[source] and self.requests.holds(source, requests):
@@ -97,9 +97,9 @@ class FilterChain:
         return self._judge(pod, enough, partial(self.pod_changes.without, pod, source))
 
     def excluded(self, pod: Pod, source: int, verdicts: Verdicts) -> Mapping[str, int]:
-        """How many nodes fail first in which filter once the pod has left the source.
+        """Count the nodes by the first filter that they fail, once the pod has left the source.
 
-        A node may lack several resources; one that passes all filters is not counted.
+        A node may lack several resources, and counts for each of them.
         """
         scheduling, requests = pod.scheduling, pod.scheduling.requests
         enough = self.requests.enough(requests)
@@ -117,11 +117,11 @@ class FilterChain:
         return found
 
     def _by_itself(self, scheduling: SchedulingClass, enough: Mask) -> Counter[str]:
-        """As far as no volume and no other pod matters; kept, so not to be changed."""
+        """Exclusions that do not depend on volumes or other pods. Cached: do not modify."""
         known = self._excluded.get(id(scheduling))
         if known is None:
             found = self._first_failing(scheduling, enough, ())
-            # With the class itself in the entry, its id cannot come to mean another one.
+            # The entry keeps the class alive, so no other class can get its id.
             known = self._excluded[id(scheduling)] = (scheduling, found)
         return known[1]
 
@@ -157,13 +157,13 @@ class FilterChain:
         return passing, verdicts
 
     def _by_pods(self, pod: Pod, changed: Callable[[], PodChanges]) -> Iterator[tuple[str, Mask]]:
-        """The filters that look at volumes and other pods, as far as they concern the pod.
+        """The filters for volumes and other pods that apply to the pod.
 
-        The census is made only if one of them does, for most pods have none.
+        Most pods have none; therefore `changed` is called only if one applies.
         """
         scheduling = pod.scheduling
         hard = any(constraint.hard for constraint in scheduling.spread)
-        avoided = self._affinity.concerns(pod)
+        avoided = self._affinity.applies_to(pod)
         near, apart = scheduling.pod_affinity, scheduling.pod_anti_affinity
         if not (hard or avoided or near or apart or pod.volumes or scheduling.host_ports):
             return

@@ -1,4 +1,4 @@
-"""Host ports: one pod of a node may have each."""
+"""Host ports: on each node, only one pod may use a port."""
 
 from functools import cached_property
 
@@ -32,7 +32,7 @@ class PortFilter:
         }
 
     def free(self, pod: Pod, pod_changes: PodChanges) -> Mask:
-        """Nodes on which no other pod has one of the pod's ports."""
+        """The nodes where no other pod uses one of the pod's ports."""
         taken = np.zeros(len(self._arrays), dtype=np.int64)
         for wanted in pod.scheduling.host_ports:
             by_address = self._by_port.get((wanted.protocol, wanted.port), {})

@@ -1,4 +1,4 @@
-"""What a node itself says of a pod: cordon, taints, labels, name."""
+"""Constraints of the node itself: cordon, taints, labels and name."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from desched.planning.arrays import Mask
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
-"""Who tolerates this taint may go to a cordoned node, even before the taint has followed."""
+"""A pod that tolerates this taint may go to a cordoned node, even before the node has the taint."""
 
 CORDONED = "node(s) were unschedulable"
 NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
@@ -21,14 +21,14 @@ Selection = tuple[tuple[tuple[str, str], ...], tuple[NodeSelectorTerm, ...] | No
 
 
 class NodeVerdict(msgspec.Struct, frozen=True):
-    """Nodes that let a pod in by what they are, and how many of the others fail first by what."""
+    """The nodes that admit a pod, and the count of other nodes by the first reason."""
 
     passing: Mask
     excluded: Mapping[str, int]
 
 
 class NodeFilter:
-    """Plugins NodeUnschedulable, TaintToleration and NodeAffinity; nothing here ever changes."""
+    """Plugins NodeUnschedulable, TaintToleration and NodeAffinity; moves never change results."""
 
     def __init__(self, arrays: NodeArrays) -> None:
         self._arrays = arrays
@@ -43,14 +43,14 @@ class NodeFilter:
         self._by_class: dict[int, tuple[SchedulingClass, NodeVerdict]] = {}
 
     def verdict(self, scheduling: SchedulingClass) -> NodeVerdict:
-        """All three filters; not to be changed."""
+        """The result of all three filters. Cached: do not modify."""
         known = self._by_class.get(id(scheduling))
         if known is None:
             key = (scheduling.tolerations, _selection(scheduling))
             found = self._verdicts.get(key)
             if found is None:
                 found = self._verdicts[key] = self._judge(scheduling)
-            # With the class itself in the entry, its id cannot come to mean another one.
+            # The entry keeps the class alive, so no other class can get its id.
             known = self._by_class[id(scheduling)] = (scheduling, found)
         return known[1]
 
@@ -63,13 +63,13 @@ class NodeFilter:
         return NodeVerdict(passing, excluded)
 
     def uncordoned(self, scheduling: SchedulingClass) -> Mask:
-        """Nodes that are not cordoned for such pods."""
+        """The nodes that are not cordoned for such pods."""
         if _tolerates(scheduling.tolerations, UNSCHEDULABLE):
             return self._arrays.all()
         return ~self._cordoned
 
     def tolerated(self, scheduling: SchedulingClass) -> Mask:
-        """Nodes whose hard taints such pods tolerate; not to be changed."""
+        """The nodes whose hard taints such pods tolerate. Cached: do not modify."""
         mask = self._tolerated.get(scheduling.tolerations)
         if mask is None:
             mask = self._tolerated[scheduling.tolerations] = self._arrays.none()
@@ -79,7 +79,7 @@ class NodeFilter:
         return mask
 
     def selected(self, scheduling: SchedulingClass) -> Mask:
-        """Nodes that the node selector and the required affinity select; not to be changed."""
+        """The nodes that node selector and required affinity match. Cached: do not modify."""
         key = _selection(scheduling)
         mask = self._selected.get(key)
         if mask is None:
@@ -98,7 +98,7 @@ class NodeFilter:
         return mask
 
     def _untolerated(self, scheduling: SchedulingClass, failing: Mask) -> Mapping[str, int]:
-        """How many of the failing nodes have which taint in the way."""
+        """Count the failing nodes by their first taint that the pods do not tolerate."""
         found: Counter[str] = Counter()
         for taints, positions in self._by_taints.items():
             taint = _first_untolerated(scheduling.tolerations, taints)
@@ -114,7 +114,7 @@ def _selection(scheduling: SchedulingClass) -> Selection:
 
 
 def matching(arrays: NodeArrays, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
-    """Nodes that one of the terms selects."""
+    """The nodes that one of the terms matches."""
     return arrays.where(lambda node: any(t.matches(node.name, node.labels) for t in terms))
 
 

@@ -1,4 +1,4 @@
-"""Required affinity and anti-affinity between pods, in both directions."""
+"""Required pod affinity and anti-affinity, in both directions."""
 
 from collections.abc import Sequence
 
@@ -6,15 +6,14 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
-from desched.model.selectors import LabelSelector
 from desched.planning.arrays import Mask, Positions
 from desched.planning.kube_scheduler.label_index import SelectorIndex
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex, PodMatch
+from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex, PodMatch, match_of
 
 
 class _Carried(msgspec.Struct, frozen=True):
-    """An anti-affinity term of existing pods of one namespace, and the nodes of those pods."""
+    """An anti-affinity term that pods of one namespace carry, and the nodes of these pods."""
 
     term: PodAffinityTerm
     namespace: str
@@ -23,7 +22,7 @@ class _Carried(msgspec.Struct, frozen=True):
 
 
 class AffinityFilter:
-    """Plugin InterPodAffinity, its required part; pods that are being deleted count."""
+    """The required part of plugin InterPodAffinity; pods that are being deleted count."""
 
     def __init__(self, cluster: ClusterState, arrays: NodeArrays, index: PodIndex) -> None:
         self._cluster = cluster
@@ -35,9 +34,9 @@ class AffinityFilter:
         self._learn_residents()
 
     def near(self, pod: Pod, pod_changes: PodChanges) -> Mask:
-        """Nodes whose domains have pods that the affinity terms ask for, all terms in one pod.
+        """The nodes whose domains have a pod that matches all affinity terms.
 
-        The first pod of a group that asks for itself may go wherever the labels are.
+        The first pod of a group that matches its own terms may go to any node with the labels.
         """
         terms = pod.scheduling.pod_affinity
         wanted = tuple(self.wanted(term, pod.namespace) for term in terms)
@@ -53,20 +52,20 @@ class AffinityFilter:
         return labelled & near
 
     def apart(self, pod: Pod, pod_changes: PodChanges) -> Mask:
-        """Nodes whose domains have none of the pods that the anti-affinity terms avoid."""
+        """The nodes whose domains have no pod that matches one of the anti-affinity terms."""
         mask = self._arrays.all()
         for term in pod.scheduling.pod_anti_affinity:
             domains = self._arrays.domains(term.topology_key)
             wanted = self.wanted(term, pod.namespace)
             if term.namespace_selector is not None and term.namespace_selector.matches({}):
-                # Since 1.34 the scheduler takes such a selector for one of all namespaces when it
+                # Since 1.34 the scheduler treats such a selector as one of all namespaces when it
                 # compares with existing pods (interpodaffinity.mergeAffinityTermNamespaces…).
                 wanted = PodMatch(None, wanted.selector)
             mask &= pod_changes.tally((wanted,), domains)[domains.of] <= 0
         return mask
 
     def welcome(self, pod: Pod, pod_changes: PodChanges) -> Mask:
-        """Nodes whose domains have no pod with an anti-affinity against this one."""
+        """The nodes whose domains have no pod with an anti-affinity to this one."""
         mask = self._arrays.all()
         for carried in self._terms_about(pod):
             domains = self._arrays.domains(carried.term.topology_key)
@@ -78,39 +77,25 @@ class AffinityFilter:
             mask &= counts[domains.of] <= 0
         return mask
 
-    def concerns(self, pod: Pod) -> bool:
-        """Whether any other pod may have an anti-affinity against this one."""
+    def applies_to(self, pod: Pod) -> bool:
+        """Whether any other pod may have an anti-affinity to this one."""
         return bool(self._terms_about(pod))
 
     def learn(self, pod: Pod) -> None:
-        """Know the terms of a pod that is to be put somewhere, though it may be nowhere yet."""
+        """Add the terms of a pod that the plan will place."""
         for term in pod.scheduling.pod_anti_affinity:
             self._learn(term, pod.namespace, ())
 
     def wanted(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
-        """The pods that a term means when a pod of this namespace carries it."""
+        """The pods that a term refers to if a pod of this namespace carries it."""
         key = (term, namespace)
         found = self._resolved.get(key)
         if found is None:
-            found = self._resolved[key] = self._resolve(term, namespace)
+            found = self._resolved[key] = match_of(term, namespace, self._cluster)
         return found
 
-    def _resolve(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
-        if term.selector is None:
-            return PodMatch(frozenset(), LabelSelector())
-        if term.namespace_selector is None:
-            return PodMatch(frozenset(term.namespaces or (namespace,)), term.selector)
-        if not term.namespace_selector.requirements:
-            return PodMatch(None, term.selector)
-        selected = {
-            name
-            for name, labels in self._cluster.namespaces.items()
-            if term.namespace_selector.matches(labels)
-        }
-        return PodMatch(frozenset(selected | set(term.namespaces)), term.selector)
-
-    # One entry for each term and namespace, found by a label that it asks for, so that a pod is not
-    # compared with the terms of all others.
+    # `_carried` has one entry for each term and namespace, so that a pod is not compared with the
+    # terms of all other pods.
 
     def _terms_about(self, pod: Pod) -> list[_Carried]:
         found = self._carried.about(pod.labels)

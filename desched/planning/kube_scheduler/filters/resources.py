@@ -1,4 +1,4 @@
-"""Requested resources: what of each node is still free."""
+"""Requested resources: the free amounts of each node."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -15,9 +15,9 @@ _LACKING = {"pods": "Too many pods"}
 
 
 class FreeRequests:
-    """Plugin NodeResourcesFit: allocatable and free amounts, one row for each basic resource.
+    """Plugin NodeResourcesFit; pods that are being deleted hold their requests until they are gone.
 
-    Pods that are being deleted hold their requests until they are gone.
+    `allocatable` and `free` have shape (basic resources, nodes).
     """
 
     def __init__(self, arrays: NodeArrays, index: PodIndex) -> None:
@@ -36,15 +36,15 @@ class FreeRequests:
             self._add_extended(i, pod.scheduling.requests, -1)
 
     def copy(self) -> "FreeRequests":
-        """Free amounts that change alone."""
+        """An independent copy."""
         copied: FreeRequests = copy.copy(self)
         copied.free = self.free.copy()
         copied._extended = {name: column.copy() for name, column in self._extended.items()}
         return copied
 
     def change(self, position: int, requests: Amounts, sign: int) -> None:
-        """Take so much of the node (sign -1), or give it back (1)."""
-        self._enough = {}  # a new one, for copies share it as long as they are alike
+        """Take requests from the node (sign -1), or give them back (1)."""
+        self._enough = {}  # copies may share the old one
         for row, amount in enumerate(basic(requests)):
             self.free[row][position] += sign * amount
         self._add_extended(position, requests, sign)
@@ -55,7 +55,7 @@ class FreeRequests:
                 self._extended[name][position] += sign * count
 
     def enough(self, requests: Amounts) -> Mask:
-        """Nodes with so much left; not to be changed, for it is kept until the next change."""
+        """The nodes with enough free. Cached: do not modify."""
         mask = self._enough.get(requests)
         if mask is None:
             mask = self._arrays.all()
@@ -73,18 +73,18 @@ class FreeRequests:
         return np.full(len(self._arrays), -1, dtype=np.int64) if column is None else column
 
     def lacking(self, requests: Amounts, failing: Mask) -> Mapping[str, int]:
-        """How many of the failing nodes lack which resource; one may lack several."""
+        """Count the failing nodes by the resources that they lack; one may lack several."""
         return {
             reason: int(np.count_nonzero(failing & (free < amount)))
             for reason, free, amount in self._asked(requests)
         }
 
     def lacking_at(self, position: int, requests: Amounts) -> list[str]:
-        """What the node lacks."""
+        """The resources that the node lacks."""
         return [reason for reason, free, amount in self._asked(requests) if free[position] < amount]
 
     def _asked(self, requests: Amounts) -> Iterator[tuple[str, Ints, int]]:
-        """The reason, the free column and the amount of each requested resource."""
+        """The reason, the free amounts and the request of each requested resource."""
         for name, free, amount in zip(_BASIC, self.free, basic(requests), strict=True):
             if amount:
                 yield _LACKING.get(name, f"Insufficient {name}"), free, amount
@@ -94,7 +94,7 @@ class FreeRequests:
 
 
 def basic(amounts: Amounts) -> tuple[int, int, int, int]:
-    """The amounts that every node has, in the order of the rows of `free`."""
+    """The amounts of the basic resources, in the order of the rows of `free`."""
     return (
         amounts.cpu_millicores,
         amounts.memory_bytes,

@@ -1,9 +1,7 @@
-"""Topology spread: the constraints that forbid (DoNotSchedule)."""
-
-import msgspec
+"""The hard constraints (DoNotSchedule) of topology spread."""
 
 from desched.model.cluster import Pod, SpreadConstraint
-from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.model.selectors import LabelSelector
 from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.node_arrays import Domains, NodeArrays
@@ -18,14 +16,14 @@ class SpreadFilter:
         self._nodes = nodes
 
     def even(self, pod: Pod, pod_changes: PodChanges) -> Mask:
-        """Nodes where the pod would not skew its constraints further than they allow."""
+        """The nodes where the pod keeps the skew of all its constraints within their maximum."""
         hard = [constraint for constraint in pod.scheduling.spread if constraint.hard]
         mask = self._arrays.all()
         for constraint in hard:
             mask &= self._arrays.domains(constraint.topology_key).labelled
         labelled = mask.copy()
         for constraint in hard:
-            selector = selector_for(pod, constraint)
+            selector = constraint.selector_of(pod.labels)
             eligible = self._eligible(pod, constraint, labelled)
             domains = self._arrays.domains(constraint.topology_key)
             counts = _count(pod, selector, pod_changes, domains, eligible)
@@ -35,27 +33,13 @@ class SpreadFilter:
         return mask
 
     def _eligible(self, pod: Pod, constraint: SpreadConstraint, labelled: Mask) -> Mask:
-        """Nodes whose pods and domains count."""
+        """The nodes whose pods and domains count."""
         mask = labelled
         if constraint.honors_affinity:
             mask = mask & self._nodes.selected(pod.scheduling)
         if constraint.honors_taints:
             mask = mask & self._nodes.tolerated(pod.scheduling)
         return mask
-
-
-def selector_for(pod: Pod, constraint: SpreadConstraint) -> LabelSelector | None:
-    """The pods that count for this pod; None is no pod."""
-    if constraint.selector is None:
-        return None
-    own = tuple(
-        Requirement(key, Operator.IN, (pod.labels[key],))
-        for key in constraint.match_label_keys
-        if key in pod.labels
-    )
-    return msgspec.structs.replace(
-        constraint.selector, requirements=(*constraint.selector.requirements, *own)
-    )
 
 
 def _count(
@@ -65,7 +49,7 @@ def _count(
     domains: Domains,
     eligible: Mask,
 ) -> Ints:
-    """Matching pods by domain; an empty selector counts none, though it matches the pod itself."""
+    """Count matching pods by domain; an empty selector counts none, although it matches the pod."""
     if selector is None or not selector.requirements:
         return domains.tally(eligible.nonzero()[0][:0])
     wanted = (PodMatch(frozenset({pod.namespace}), selector),)
@@ -73,7 +57,7 @@ def _count(
 
 
 def _least(counts: Ints, domains: Domains, eligible: Mask, min_domains: int) -> int:
-    """The count of the emptiest eligible domain, 0 if there are too few of them."""
+    """The lowest count of an eligible domain, 0 if there are fewer domains than `min_domains`."""
     present = domains.tally(eligible.nonzero()[0]) > 0
     if present.sum() < max(min_domains, 1):
         return 0

@@ -1,4 +1,4 @@
-"""Volumes: from where they can be reached, who else has them, and how many a node can attach."""
+"""Volumes: the nodes that can reach them, other pods with the same claim, and attach limits."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -18,24 +18,23 @@ ZONE_LABELS = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels of volumes that say where they are, and the label of a node that may answer instead."""
+"""Zone labels of volumes, each with the newer label that a node may have instead."""
 
 NO_LIMIT = 2**31
 _CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
 
 Handle = tuple[str, str]
-"""A CSI driver and its name for a volume."""
+"""The CSI driver of a volume, and its name for the volume."""
 
 ClaimKey = tuple[str, str]
-"""A claim's namespace and name."""
+"""The namespace and name of a claim."""
 
 
 class VolumeFilter:
     """Plugins VolumeBinding, VolumeZone, NodeVolumeLimits and, for claims, VolumeRestrictions.
 
-    A claim that is not bound fits wherever its class makes volumes, if that waits for the first
-    consumer; claims and volumes that are not known fit nowhere. The replacement of a pod gets new
-    ephemeral claims.
+    An unbound claim fits where its class can provision volumes, if the class waits for the first
+    consumer. Unknown claims and volumes fit nowhere. A replacement gets new ephemeral claims.
     """
 
     def __init__(self, cluster: ClusterState, arrays: NodeArrays, index: PodIndex) -> None:
@@ -46,22 +45,22 @@ class VolumeFilter:
         self._limits_of: dict[str, Ints] = {}
 
     def reachable(self, pod: Pod) -> Mask:
-        """Nodes that every volume can be reached from, or be made for."""
+        """The nodes that can reach every volume, or for which it can be provisioned."""
         mask = self._arrays.all()
         for volume in pod.volumes:
             if volume.kind in _CLAIMS:
                 bound = self._bound(pod, volume)
                 replaced = volume.kind is VolumeKind.EPHEMERAL_CLAIM and bool(pod.node)
                 if bound is None or (replaced and bound.node_affinity is not None):
-                    mask &= self._made_for(pod, volume, bound)
+                    mask &= self._provisioned_for(pod, volume, bound)
                 else:
-                    mask &= self._places(bound)
+                    mask &= self._reaching(bound)
         return mask
 
     def in_zone(self, pod: Pod) -> Mask:
-        """Nodes of the zones and regions that the volumes' labels name.
+        """The nodes in the zones and regions of the volumes' labels.
 
-        As in the scheduler, nodes without any zone or region label have all volumes.
+        As in the scheduler, nodes without any zone or region label pass.
         """
         mask = self._arrays.all()
         for volume in pod.volumes:
@@ -72,7 +71,7 @@ class VolumeFilter:
         return mask
 
     def unused(self, pod: Pod, pod_changes: PodChanges) -> Mask:
-        """All nodes, or none while another pod has a claim that is for one pod only."""
+        """All nodes, or none while another pod uses one of the pod's ReadWriteOncePod claims."""
         users = {claim: self._users[claim] for claim in self._for_one_pod(pod)}
         for change in pod_changes.changes if users else ():
             for claim in users.keys() & self._for_one_pod(change.pod):
@@ -81,7 +80,7 @@ class VolumeFilter:
         return self._arrays.none() if taken else self._arrays.all()
 
     def attachable(self, pod: Pod, pod_changes: PodChanges) -> Mask:
-        """Nodes that can attach what they have not attached of the pod's volumes."""
+        """The nodes that can attach those of the pod's volumes that they have not attached yet."""
         mask = self._arrays.all()
         by_driver: dict[str, set[Handle]] = {}
         for handle in self._handles(pod):
@@ -97,7 +96,7 @@ class VolumeFilter:
             mask &= (new == 0) | (self._count(driver, moved) + new <= self._limits(driver))
         return mask
 
-    def _places(self, volume: PersistentVolume) -> Mask:
+    def _reaching(self, volume: PersistentVolume) -> Mask:
         mask = self._reachable.get(volume.name)
         if mask is None:
             terms = volume.node_affinity
@@ -109,17 +108,19 @@ class VolumeFilter:
         claim = self._cluster.claims.get((pod.namespace, volume.claim))
         return self._cluster.volumes.get(claim.volume) if claim else None
 
-    def _made_for(self, pod: Pod, volume: PodVolume, before: PersistentVolume | None) -> Mask:
-        """Nodes for which a volume can be made; `before` is what a new one takes the place of."""
+    def _provisioned_for(
+        self, pod: Pod, volume: PodVolume, before: PersistentVolume | None
+    ) -> Mask:
+        """The nodes for which a volume can be provisioned; it replaces `before`, if any."""
         claim = self._cluster.claims.get((pod.namespace, volume.claim))
-        made = self._cluster.storage_classes.get(claim.storage_class) if claim else None
-        if claim is None or made is None or not made.waits_for_consumer:
+        storage = self._cluster.storage_classes.get(claim.storage_class) if claim else None
+        if claim is None or storage is None or not storage.waits_for_consumer:
             return self._arrays.none()
         if claim.volume and before is None:
             return self._arrays.none()
-        if made.topologies is None:
+        if storage.topologies is None:
             return self._arrays.all()
-        return matching(self._arrays, made.topologies)
+        return matching(self._arrays, storage.topologies)
 
     def _for_one_pod(self, pod: Pod) -> set[ClaimKey]:
         names = {v.claim for v in pod.volumes if v.kind is VolumeKind.CLAIM}
@@ -128,7 +129,7 @@ class VolumeFilter:
 
     @cached_property
     def _users(self) -> Counter[ClaimKey]:
-        """How many pods have each claim that is for one pod only; those being deleted count."""
+        """Count the pods with each ReadWriteOncePod claim; pods that are being deleted count."""
         return Counter(
             claim
             for pod, _ in self._index.residents
@@ -136,7 +137,7 @@ class VolumeFilter:
             for claim in self._for_one_pod(pod)
         )
 
-    # Attached volumes: how many pods hold each volume on each node. A volume counts once.
+    # Attached volumes. Several pods of a node may use one volume; it counts once there.
 
     def _handles(self, pod: Pod) -> set[Handle]:
         found = set()
@@ -145,11 +146,11 @@ class VolumeFilter:
             if volume.kind not in _CLAIMS or claim is None:
                 continue
             bound = self._cluster.volumes.get(claim.volume)
-            made = self._cluster.storage_classes.get(claim.storage_class)
+            storage = self._cluster.storage_classes.get(claim.storage_class)
             if bound is not None and bound.csi_driver and bound.csi_handle:
                 found.add((bound.csi_driver, bound.csi_handle))
-            elif bound is None and made is not None:
-                found.add((made.provisioner, f"{pod.namespace}/{claim.name}"))
+            elif bound is None and storage is not None:
+                found.add((storage.provisioner, f"{pod.namespace}/{claim.name}"))
         return found
 
     @cached_property
@@ -178,12 +179,12 @@ class VolumeFilter:
         return found
 
     def _holding(self, handle: Handle, moved: Mapping[Handle, Counter[int]]) -> set[int]:
-        """Nodes that have the volume attached."""
+        """The nodes that have the volume attached."""
         before, change = self._holders.get(handle, _NOWHERE), moved.get(handle, _NOWHERE)
         return {i for i in before | change if before[i] + change[i] > 0}
 
     def _count(self, driver: str, moved: Mapping[Handle, Counter[int]]) -> Ints:
-        """How many volumes of the driver each node has attached."""
+        """Count the driver's attached volumes on each node, shape (nodes,)."""
         nothing = np.zeros(len(self._arrays), dtype=np.int64)
         count = self._attached.get(driver, nothing).copy()
         for handle in moved:
@@ -210,7 +211,7 @@ _NOWHERE: Counter[int] = Counter()
 
 
 def _zones(volume: PersistentVolume) -> dict[str, set[str]]:
-    """The values of each zone label; a label with an empty part says nothing."""
+    """The values of each zone label; labels with an empty part are ignored."""
     found = {}
     for key in ZONE_LABELS:
         values = {value.strip() for value in volume.labels.get(key, "").split("__")}

@@ -1,8 +1,11 @@
-"""The cluster as kube-scheduler will see it when the replacement of an evicted pod is placed.
+"""The cluster as kube-scheduler will see it when it places the replacement of an evicted pod.
 
-A view is a value: `moved` gives the view that a further move leaves. Where a replacement lands is
-known as probabilities only, so a view holds several equally likely alternatives (rows) of what the
-moves so far have led to, and every question about it is answered for each of them.
+A view is a value; `moved` returns the view after one more move. Only probabilities are known of
+where replacements land. Therefore a view has several equally likely alternatives of the cluster
+after the moves so far. In each alternative, every replacement is on one certain node.
+
+Arrays have a row for each alternative and a column for each node, or a single row as long as all
+alternatives are equal.
 """
 
 import copy
@@ -26,15 +29,16 @@ from desched.planning.kube_scheduler.scores.requested import Requested, requeste
 from desched.policy.policy import SchedulerRules
 
 ALTERNATIVES = (31, 23, 17, 11, 7, 5, 3, 2, 1)
-"""Primes, so that every step through the quantiles reaches all of them."""
+"""Primes: steps of any size through the quantiles reach all of them."""
+
 CELLS = 4096
-"""Alternatives times nodes: large clusters get fewer, for there a move changes less."""
+"""The maximum of alternatives times nodes: in large clusters one move matters less."""
 
 Labels = tuple[tuple[str, str], ...]
 
 
 class LeavingPod(msgspec.Struct, frozen=True):
-    """A pod that leaves its node: terminating at once, `gone` when it holds nothing any more."""
+    """A pod that leaves its node: it is terminating, or `gone` and holds no requests any more."""
 
     pod: Pod
     source: int
@@ -42,14 +46,14 @@ class LeavingPod(msgspec.Struct, frozen=True):
 
 
 class _Move(msgspec.Struct, frozen=True):
-    """A departure whose replacement is on `placed`, one node for each alternative (or nowhere)."""
+    """A move; `placed`, shape (alternatives,), has the replacement's node, None for no node."""
 
     departure: LeavingPod
     placed: NDArray[np.intp] | None
 
 
 class _Attraction(msgspec.Struct, frozen=True):
-    """The terms of existing pods that are about a pod, and the weights by topology key and node."""
+    """The terms of existing pods that match a pod, and their weights by topology key and node."""
 
     terms: tuple[CarriedTerm, ...]
     weights: Mapping[str, Ints]
@@ -58,9 +62,9 @@ class _Attraction(msgspec.Struct, frozen=True):
 class SchedulerView:
     """Requests and pod counts of every node, in the order of `names`.
 
-    `steered` marks the nodes that have desched's own soft taint. `placed` is where each alternative
-    has the last replacement, None before any. `index` is of the same cluster, if there is one
-    already.
+    `steered` marks the nodes with desched's own soft taint. `placed`, shape (alternatives,), has
+    the node of the last replacement, None before the first move. `index` is an existing index of
+    the same cluster.
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class SchedulerView:
         self._carrying: dict[CarriedTerm, tuple[_Move, ...]] = {}
 
     def with_steered(self, steered: Mask) -> "SchedulerView":
-        """The view once exactly these nodes have desched's own soft taint."""
+        """The view if exactly these nodes have desched's own soft taint."""
         following: SchedulerView = copy.copy(self)
         following.steered = steered
         added = steered.astype(np.int64) - self.facts.steered
@@ -96,19 +100,19 @@ class SchedulerView:
         return following
 
     def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Ints:
-        """How many PreferNoSchedule taints of each node are not tolerated by then."""
+        """Count the PreferNoSchedule taints of each node that are not tolerated, shape (nodes,)."""
         counts = self.facts.soft_taints(tolerations)
         if self._taints_added is None or any(t.tolerates(STEERING_TAINT) for t in tolerations):
             return counts
         return counts + self._taints_added
 
     def moved(self, departure: LeavingPod, landing: Floats) -> "SchedulerView":
-        """The view once this pod leaves and its replacement has landed.
+        """The view after this pod leaves and its replacement has landed.
 
         Args:
-            departure: the pod, not yet part of a move.
-            landing: probabilities, one row for all alternatives or one for each; all zero when the
-                replacement lands nowhere.
+            departure: the pod.
+            landing: the probability of each node, shape (alternatives or 1, nodes); all 0 if no
+                node is feasible.
         """
         following: SchedulerView = copy.copy(self)
         requested = self._requested.in_alternatives(self._alternatives)
@@ -123,23 +127,28 @@ class SchedulerView:
         following.placed = placed
         if carried := carried_terms(departure.pod):
             following._carrying = dict(self._carrying)
-            for term in carried:  # a pod may carry one twice, and then it counts twice
+            for term in carried:  # a term that a pod has twice counts twice
                 following._carrying[term] = (*following._carrying.get(term, ()), move)
         return following
 
     def _destination(self, landing: Floats) -> NDArray[np.intp]:
-        """A node for each alternative, so that together they are as likely as the landing says.
+        """Choose a node for each alternative, so that their shares match the probabilities.
 
-        Alternatives take evenly spaced quantiles, in another order for each move, so that all
-        combinations of landings occur. One in which nothing fits lands as the others do.
+        Each alternative takes one of evenly spaced quantiles of the landing. Each move assigns the
+        quantiles in another order, so that alternatives combine different landings of different
+        moves. An alternative in which no node is feasible uses the mean of all rows.
         """
         if self._alternatives == 1:
             likeliest: NDArray[np.intp] = landing.argmax(axis=1)
             return likeliest
+        # Alternative i takes quantile i * step; the count of alternatives is prime, so each step
+        # from 1 to count - 1 reaches every quantile once.
         step = len(self._moves.entries) % max(self._alternatives - 1, 1) + 1
         quantiles = np.arange(self._alternatives) * step % self._alternatives / self._alternatives
         rows = np.broadcast_to(landing, (self._alternatives, landing.shape[-1]))
         rows = np.where(rows.any(axis=-1, keepdims=True), rows, landing.mean(axis=0))
+        # In each row: nodes by falling probability, and the first whose running sum exceeds the
+        # quantile; `last` guards against a sum that rounding left below 1.
         order = np.argsort(-rows, axis=-1, kind="stable")
         reached = np.cumsum(np.take_along_axis(rows, order, axis=-1), axis=-1)
         past = (reached <= quantiles[:, None] + 1e-9).sum(axis=-1)
@@ -150,15 +159,15 @@ class SchedulerView:
         return chosen
 
     def requested(self, leaving: LeavingPod) -> Requested:
-        """What every node has been asked for, without a pod that is gone by then."""
+        """The requests on every node; a pod that is gone does not count."""
         if not leaving.gone:
             return self._requested
         return self._requested.having(leaving.pod.scheduling, leaving.source, -1)
 
     def fits(self, leaving: LeavingPod) -> Mask:
-        """Nodes with enough CPU and memory in any alternative, shape (alternatives or 1, nodes).
+        """The nodes with enough CPU and memory, shape (alternatives or 1, nodes).
 
-        Pods that earlier moves have evicted still hold theirs, until they are gone.
+        Pods that earlier moves evicted hold their requests until they are gone.
         """
         amounts = self.requested(leaving).amounts
         own = requested_amounts(leaving.pod.scheduling)
@@ -169,11 +178,11 @@ class SchedulerView:
         return fits
 
     def matching(self, wanted: PodMatch, leaving: LeavingPod, *, terminating: bool) -> Ints:
-        """How many pods that match each node has.
+        """Count the matching pods on each node.
 
         Args:
-            wanted: what the pods have to match.
-            leaving: the pod whose replacement is to be placed.
+            wanted: what the pods must match.
+            leaving: the pod whose replacement is scheduled.
             terminating: whether pods that are being deleted count.
         """
         counts = self._counts.per_node(wanted, terminating=terminating)
@@ -182,7 +191,7 @@ class SchedulerView:
         return self._changed(counts, changes, 1, leaves=not terminating)
 
     def attraction(self, leaving: LeavingPod) -> dict[str, Ints]:
-        """The weights by which pods that are there draw the pod, by topology key and node."""
+        """The weights with which existing pods attract the pod, by topology key and node."""
         pod = leaving.pod
         key = (pod.namespace, tuple(sorted(pod.labels.items())))
         at_start = self._attracting.get(key)
@@ -208,24 +217,25 @@ class SchedulerView:
         return _Attraction(terms, weights)
 
     def preference(self, leaving: LeavingPod) -> dict[str, Ints]:
-        """The weights by which the pod's own terms draw it, by topology key and node."""
+        """The weights with which the pod's own terms attract it, by topology key and node."""
         found: dict[str, Ints] = {}
         for term in leaving.pod.scheduling.preferred_pod_affinity:
             match = self._counts.match(CarriedTerm(leaving.pod.namespace, term, term.weight))
-            if match is not None:
-                counts = self.matching(match, leaving, terminating=True)
-                topology = term.topology_key
-                found[topology] = found.get(topology, 0) + term.weight * counts
+            counts = self.matching(match, leaving, terminating=True)
+            topology = term.topology_key
+            found[topology] = found.get(topology, 0) + term.weight * counts
         return found
 
     def _changed(self, counts: Ints, moves: Sequence[_Move], weight: int, *, leaves: bool) -> Ints:
-        """The counts after the moves; `leaves` counts terminating pods out."""
+        """The counts after the moves; if `leaves`, a terminating pod does not count any more."""
         placed = [move.placed for move in moves if move.placed is not None]
         left = [move.departure.source for move in moves if leaves or move.departure.gone]
         if placed:
+            # `placed` has shape (moves, alternatives); moves may repeat a cell, hence `add.at`.
             counts = np.broadcast_to(counts, (self._alternatives, len(self.names))).copy()
             np.add.at(counts, (np.arange(self._alternatives), np.array(placed)), weight)
         if left:
+            # A pod leaves the same node in all alternatives; the transpose has nodes as rows.
             counts = counts.copy()
             np.subtract.at(counts.T, left, weight)
         return counts
@@ -237,7 +247,7 @@ class SchedulerView:
 
     @cached_property
     def _services(self) -> Mapping[tuple[str, tuple[str, str]], list[Service]]:
-        """By namespace and one of the labels that each selects."""
+        """The Services by namespace and one label of their selector."""
         found: dict[tuple[str, tuple[str, str]], list[Service]] = {}
         for service in self.cluster.services:
             if service.selector:
@@ -246,7 +256,7 @@ class SchedulerView:
         return found
 
     def unfamiliar(self, pod: Pod) -> Mask:
-        """Nodes of an architecture on which none of the pod's workload has run."""
+        """The nodes of an architecture on which no pod of the workload runs."""
         if len(self.facts.distinct_architectures) == 1:
             return self.arrays.none()
         known = self._architectures.get(pod.owner.uid, frozenset()) if pod.owner else frozenset()
@@ -255,7 +265,7 @@ class SchedulerView:
 
     @cached_property
     def _architectures(self) -> Mapping[str, frozenset[str]]:
-        """By the uid of a controller, the architectures that its pods run on."""
+        """The architectures of a controller's pods, by the uid of the controller."""
         found: dict[str, set[str]] = {}
         for pod, i in self._counts.residents:
             if pod.owner:

@@ -1,6 +1,6 @@
-"""What the scheduler's scores read off nodes alone; no pod that moves changes it.
+"""The parts of scores that depend on nodes only; moves do not change them.
 
-Everything is computed once for each distinct demand, and must not be changed by who asks.
+Results are cached; callers must not modify them.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class NodeFacts:
 
     @cached_property
     def allocatable(self) -> tuple[Ints, Ints]:
-        """Millicores of CPU, and bytes of memory."""
+        """CPU in millicores and memory in bytes, each of shape (nodes,)."""
         amounts = [node.allocatable for node in self._arrays.nodes]
         return (
             np.array([each.cpu_millicores for each in amounts], dtype=np.int64),
@@ -41,12 +41,12 @@ class NodeFacts:
         )
 
     def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Ints:
-        """How many PreferNoSchedule taints of each node are not tolerated."""
+        """Count the PreferNoSchedule taints of each node that are not tolerated."""
         return _kept(self._soft_taints, tolerations, lambda: self._untolerated(tolerations))
 
     @cached_property
     def steered(self) -> Mask:
-        """Nodes that have desched's own soft taint."""
+        """The nodes with desched's own soft taint."""
         return self._arrays.where(lambda node: node.avoided and node.steered_until is not None)
 
     @cached_property
@@ -67,7 +67,7 @@ class NodeFacts:
         return counts
 
     def preferred(self, terms: WeightedTerms) -> Ints:
-        """The sum of the weights of the preferred terms that each node matches."""
+        """Sum the weights of the preferred terms that each node matches."""
         return _kept(
             self._preferred,
             terms,
@@ -81,7 +81,7 @@ class NodeFacts:
         )
 
     def image_bytes(self, images: tuple[str, ...]) -> Ints:
-        """What each node has of the images, scaled by the share of the nodes that have them."""
+        """The bytes of these images on each node, each scaled by the share of nodes with it."""
         return _kept(self._image_bytes, images, lambda: self._bytes_of(images))
 
     def _bytes_of(self, images: tuple[str, ...]) -> Ints:
@@ -92,7 +92,7 @@ class NodeFacts:
 
     @cached_property
     def _images(self) -> dict[str, tuple[Positions, Ints]]:
-        """By name, the nodes that have the image and how large it is there."""
+        """The nodes with an image and its size there, by the name of the image."""
         found: dict[str, list[tuple[int, int]]] = {}
         for i, node in enumerate(self._arrays.nodes):
             for name, size in node.images.items():
@@ -107,12 +107,12 @@ class NodeFacts:
 
     @cached_property
     def architectures(self) -> tuple[str, ...]:
-        """The architecture of each node; empty where it does not tell."""
+        """The architecture of each node, empty without its label."""
         return tuple(n.labels.get(ARCHITECTURE_LABEL, "") for n in self._arrays.nodes)
 
     @cached_property
     def distinct_architectures(self) -> frozenset[str]:
-        """The architectures that there are."""
+        """All architectures of the cluster."""
         return frozenset(self.architectures)
 
 

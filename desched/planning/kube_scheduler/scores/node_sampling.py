@@ -1,8 +1,8 @@
-"""Which nodes kube-scheduler looks at in a large cluster, and which of them wins.
+"""kube-scheduler scores only a sample of the feasible nodes of a large cluster.
 
-From 100 nodes on it filters in a fixed order, beginning where the search for the pod before ended,
-until it has found enough feasible nodes, and scores only these. Where a search begins is not
-known from outside, so the nodes that it finds are taken to be a random sample.
+From 100 nodes on, it filters nodes in a fixed order until it has found enough feasible ones, and
+scores only these. It starts where the search for the previous pod ended. This position is not
+visible from outside, so the forecast treats the found nodes as a random sample.
 
 Source: k8s.io/kubernetes/pkg/scheduler/schedule_one.go (`numFeasibleNodesToFind`) at v1.36.
 """
@@ -17,7 +17,7 @@ FEWEST_TO_FIND = 100
 
 
 def nodes_to_find(nodes: int) -> int:
-    """How many feasible nodes end the search in a cluster of this size."""
+    """The number of feasible nodes that ends the search in a cluster of this size."""
     if nodes < FEWEST_TO_FIND:
         return nodes
     percentage = max(50 - nodes // 125, 5)
@@ -25,18 +25,24 @@ def nodes_to_find(nodes: int) -> int:
 
 
 def best_of_sample(totals: Ints, feasible: Mask, sample: int) -> Floats:
-    """The probability of each node to have the highest total in a random sample of the feasible.
+    """The probability of each node to have the highest total in a random sample, shape (nodes,).
+
+    A group of nodes with equal totals wins if the sample has one of them and no better node. The
+    nodes of a group share this probability.
 
     Args:
-        totals: one total for each node; ties are drawn.
-        feasible: the nodes that the sample is drawn from.
-        sample: how many of the feasible nodes are compared.
+        totals: the total score of each node, shape (nodes,).
+        feasible: the nodes from which the sample is drawn, shape (nodes,).
+        sample: the size of the sample.
     """
+    # Group g has the nodes that are g points below the best one. Points are small integers, so
+    # counting replaces sorting.
     compared = np.where(feasible, totals, -1)
-    below_best = compared.max() - compared  # small, so that counting replaces sorting
+    below_best = compared.max() - compared
     sizes = np.bincount(below_best)
     population = int(np.count_nonzero(feasible))
-    # The others come last, and are not drawn.
+    # better[g] counts the nodes before group g. Nodes that are not feasible form the last group;
+    # the minimum keeps them out of the population, so their probability is 0.
     better = np.minimum(np.concatenate(([0], np.cumsum(sizes))), population)
     unseen = _none_sampled(better, population, min(sample, population), len(totals))
     found: Floats = ((unseen[:-1] - unseen[1:]) / np.maximum(sizes, 1))[below_best]
@@ -44,20 +50,21 @@ def best_of_sample(totals: Ints, feasible: Mask, sample: int) -> Floats:
 
 
 def _none_sampled(counts: Ints, population: int, sample: int, most: int) -> Floats:
-    """For each count of nodes the probability that a sample of the population has none of them.
+    """The probability that a sample has none of the first `count` nodes, for each count.
 
-    `most` is the largest population that there can be.
+    This is C(population - count, sample) / C(population, sample), by logarithms of factorials.
+    `most` is an upper bound of the population; one table serves all pods of a cluster.
     """
-    ways = _log_factorials(most)
+    log_factorials = _log_factorials(most)
     rest = population - counts
-    others = rest - sample
-    chosen_from_rest = ways[rest] - ways[np.maximum(others, 0)]
-    chosen_from_all = ways[population] - ways[population - sample]
-    none: Floats = np.where(others >= 0, np.exp(chosen_from_rest - chosen_from_all), 0.0)
+    unsampled = rest - sample
+    from_rest = log_factorials[rest] - log_factorials[np.maximum(unsampled, 0)]
+    from_all = log_factorials[population] - log_factorials[population - sample]
+    none: Floats = np.where(unsampled >= 0, np.exp(from_rest - from_all), 0.0)
     return none
 
 
 @lru_cache(maxsize=8)
 def _log_factorials(most: int) -> Floats:
-    """Of 0, 1, … up to the highest number; not to be changed."""
+    """The logarithms of 0!, 1!, … up to `most`!. Cached: do not modify."""
     return np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, most + 1)))))

@@ -1,4 +1,4 @@
-"""What the pods of every node request, as kube-scheduler's resource scores look at it."""
+"""The requests of the pods on every node, as kube-scheduler's resource scores count them."""
 
 import msgspec
 import numpy as np
@@ -9,11 +9,11 @@ from desched.planning.kube_scheduler.scores.plugins import Capacity, balance
 
 
 class Requested(msgspec.Struct, frozen=True):
-    """Requested CPU and memory of every node; a value with a row for each alternative, or one.
+    """Requested CPU and memory of every node; immutable.
 
-    `amounts`, shape (alternatives or 1, 4, nodes), are those of `requested_amounts`. `balance`,
-    shape (alternatives or 1, nodes), is how alike the requested shares of CPU and memory are; it
-    is kept since a pod changes it on its own node only.
+    `amounts`, shape (alternatives or 1, 4, nodes), has the values of `requested_amounts`.
+    `balance`, shape (alternatives or 1, nodes), is how similar the requested shares of CPU and
+    memory are. It is stored, because a pod changes it only on its own node.
     """
 
     amounts: Floats
@@ -22,19 +22,19 @@ class Requested(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, totals: Ints, capacity: Capacity) -> "Requested":
-        """One row: the totals of each node, shape (nodes, 4)."""
+        """A single row from the totals of each node, shape (nodes, 4)."""
         amounts = totals.T[None].astype(float, order="C")
         return cls(amounts, balance(amounts[:, :2], capacity), capacity)
 
     def in_alternatives(self, count: int) -> "Requested":
-        """The same in so many rows, of which it has as many or one."""
+        """The same with `count` equal rows, or as it is if it has that many."""
         if len(self.amounts) == count:
             return self
         rows = self.amounts.repeat(count, axis=0), self.balance.repeat(count, axis=0)
         return Requested(*rows, self.capacity)
 
     def having(self, pod: SchedulingClass, nodes: Positions | int, sign: int = 1) -> "Requested":
-        """With one such pod more (sign 1) or less (-1) on a node, or on one for each row."""
+        """With one more (sign 1) or less (-1) such pod on a node, or on one node for each row."""
         amounts, balanced = self.amounts.copy(), self.balance.copy()
         rows = np.arange(len(amounts))
         at = np.broadcast_to(nodes, rows.shape)
@@ -44,10 +44,7 @@ class Requested(msgspec.Struct, frozen=True):
 
 
 def requested_amounts(scheduling: SchedulingClass) -> tuple[int, int, int, int]:
-    """Requested CPU and memory, and both as scored: with the defaults where a request is missing.
-
-    Where nobody has computed the latter, the requests themselves count.
-    """
+    """Requested CPU and memory, then both as scored: with defaults for missing requests."""
     cpu, memory = scheduling.requests.cpu_millicores, scheduling.requests.memory_bytes
     return (
         cpu,

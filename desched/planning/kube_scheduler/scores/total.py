@@ -1,4 +1,4 @@
-"""The score that kube-scheduler gives each node for the replacement of a pod.
+"""The total score of each node for the replacement of a pod.
 
 Source: k8s.io/kubernetes/pkg/scheduler at v1.36, default profile.
 """
@@ -6,7 +6,6 @@ Source: k8s.io/kubernetes/pkg/scheduler at v1.36, default profile.
 import re
 from collections.abc import Iterable, Mapping
 
-import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod, SpreadConstraint
@@ -24,29 +23,29 @@ from desched.policy.policy import ScoringStrategy
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 SYSTEM_DEFAULT_SPREAD = ((HOSTNAME_LABEL, 3), (ZONE_LABEL, 5))
-"""Topology key and maxSkew of the constraints of pods without their own."""
+"""Topology key and maxSkew of the default constraints for pods without their own."""
 
 OWNERS_WITH_SELECTOR = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 IMPROVEMENT_SINCE = (1, 36)
-"""The version from which BalancedAllocation scores the improvement that a pod brings."""
+"""The first version in which BalancedAllocation scores the improvement by the pod."""
 
 
 def total_scores(leaving: LeavingPod, view: SchedulerView, feasible: Mask) -> Ints:
-    """The final score of each feasible node, one row for each alternative of the view."""
+    """The total score of each feasible node, shape (alternatives or 1, nodes)."""
     return sum(plugin_scores(leaving, view, feasible).values(), np.zeros(1, dtype=np.int64))
 
 
 def plugin_scores(leaving: LeavingPod, view: SchedulerView, feasible: Mask) -> Mapping[str, Ints]:
-    """The weighted scores by the names that the plugins have in the scheduler.
+    """The weighted scores by the scheduler's names of the plugins.
 
-    Those of resources have a row for each alternative, the others where they differ. A plugin that
-    has nothing to go by is left out.
+    Arrays have a row for each alternative, or one row if all are equal. Plugins that do not apply
+    to the pod are left out.
 
     Args:
-        leaving: the pod whose replacement is placed.
+        leaving: the pod whose replacement is scheduled.
         view: the cluster at that time.
-        feasible: nodes that pass the filters, at least one; the values of others mean nothing.
+        feasible: the nodes that pass the filters, at least one; the scores of others mean nothing.
     """
     scheduling, weights = leaving.pod.scheduling, view.rules.weights
     fit, balanced = _resource_scores(leaving, view)
@@ -78,6 +77,7 @@ def plugin_scores(leaving: LeavingPod, view: SchedulerView, feasible: Mask) -> M
 def _resource_scores(leaving: LeavingPod, view: SchedulerView) -> tuple[Ints, Ints]:
     """NodeResourcesFit and BalancedAllocation; the latter skips pods without requests."""
     requested, capacity = view.requested(leaving), view.capacity
+    # Rows 0 and 1 are the requests, rows 2 and 3 the same with the scheduler's defaults.
     own = np.array(requested_amounts(leaving.pod.scheduling), dtype=float)[:, None]
     with_pod = requested.amounts + own
     if view.rules.strategy is ScoringStrategy.LEAST_ALLOCATED:
@@ -91,13 +91,13 @@ def _resource_scores(leaving: LeavingPod, view: SchedulerView) -> tuple[Ints, In
 
 
 def _scores_improvement(server_version: str) -> bool:
-    """An unknown version is taken for a new one."""
+    """An unknown version counts as new."""
     found = re.match(r"v?(\d{1,9})\.(\d{1,9})", server_version)
     return found is None or (int(found[1]), int(found[2])) >= IMPROVEMENT_SINCE
 
 
 def _attractions(leaving: LeavingPod, view: SchedulerView) -> list[Ints]:
-    """By how much each node's domains draw the pod, for each topology key."""
+    """The attraction of the pod by each node's domain, one array for each topology key."""
     return [
         domain_totals(view.arrays.domains(topology_key), per_node)
         for weighted in (view.attraction(leaving), view.preference(leaving))
@@ -112,7 +112,7 @@ def _spread_scores(
     constraints: Iterable[SpreadConstraint],
 ) -> Ints:
     labelled = view.arrays.all()
-    # With the system's defaults, nodes without a zone are compared as well.
+    # With the default constraints, nodes without a zone are compared as well.
     if leaving.pod.scheduling.spread:
         for constraint in constraints:
             labelled &= view.arrays.domains(constraint.topology_key).labelled
@@ -127,11 +127,12 @@ def _spread_term(
     compared: Mask,
     labelled: Mask,
 ) -> SpreadTerm:
-    """Counts of the domains, and how many of them the compared nodes are in."""
+    """The counts of the domains, and the number of domains of the compared nodes."""
     pod, domains = leaving.pod, view.arrays.domains(constraint.topology_key)
     counts = np.zeros(len(view.names), dtype=np.int64)
-    if constraint.selector is not None and constraint.selector.requirements:
-        wanted = PodMatch(frozenset({pod.namespace}), constraint.selector)
+    selector = constraint.selector_of(pod.labels)
+    if selector is not None and selector.requirements:
+        wanted = PodMatch(frozenset({pod.namespace}), selector)
         counts = view.matching(wanted, leaving, terminating=False)
     if constraint.topology_key == HOSTNAME_LABEL:
         size = min(int(compared.sum()), nodes_to_find(len(view.names)))
@@ -142,13 +143,13 @@ def _spread_term(
     if constraint.honors_taints:
         included = included & view.nodes.tolerated(pod.scheduling)
     totals = domain_totals(domains, np.where(included, counts, 0))
-    # To have no label is a domain here.
+    # Nodes without the label form a domain of their own here.
     size = int(np.count_nonzero(np.bincount(domains.of[compared] + 1)))
     return SpreadTerm(totals, domains.labelled, size, constraint.max_skew)
 
 
 def domain_totals(domains: Domains, per_node: Ints) -> Ints:
-    """For each node the sum over all nodes of its domain; 0 without a domain."""
+    """The sum over all nodes of each node's domain, 0 for nodes without one; same shape."""
     where = np.where(domains.of < 0, domains.count, domains.of)
     rows = [
         np.bincount(where, weights=row, minlength=domains.count + 1)
@@ -160,13 +161,9 @@ def domain_totals(domains: Domains, per_node: Ints) -> Ints:
 
 
 def spread_constraints(pod: Pod, view: SchedulerView) -> tuple[SpreadConstraint, ...]:
-    """The pod's own soft constraints; the system's defaults if it has none at all."""
+    """The pod's own soft constraints; the default constraints if it has none, soft or hard."""
     if pod.scheduling.spread:
-        return tuple(
-            _with_own_labels(constraint, pod)
-            for constraint in pod.scheduling.spread
-            if not constraint.hard
-        )
+        return tuple(each for each in pod.scheduling.spread if not each.hard)
     selector = default_selector(pod, view)
     if not selector.requirements:
         return ()
@@ -176,18 +173,8 @@ def spread_constraints(pod: Pod, view: SchedulerView) -> tuple[SpreadConstraint,
     )
 
 
-def _with_own_labels(constraint: SpreadConstraint, pod: Pod) -> SpreadConstraint:
-    keys = [key for key in constraint.match_label_keys if key in pod.labels]
-    if constraint.selector is None or not keys:
-        return constraint
-    own = tuple(Requirement(key, Operator.IN, (pod.labels[key],)) for key in keys)
-    return msgspec.structs.replace(
-        constraint, selector=LabelSelector((*constraint.selector.requirements, *own))
-    )
-
-
 def default_selector(pod: Pod, view: SchedulerView) -> LabelSelector:
-    """What the pod's Services and its controller select, both together."""
+    """The requirements of the pod's Services and of its controller, combined."""
     wanted: dict[str, str] = {}
     for service in view.services_about(pod):
         wanted |= service.selector

@@ -63,14 +63,14 @@ def test_what_a_workload_forbids_holds_for_its_pods(key: str, value: str) -> Non
 @pytest.mark.parametrize(("key", "value"), SILENT)
 def test_a_permission_for_others_neither_forbids_nor_asks(key: str, value: str) -> None:
     said = eviction_annotations(pod("p", annotations={key: value}), None)
-    assert not said.asks
+    assert not said.requests
     assert not said.forbids
 
 
 @pytest.mark.parametrize(("key", "value"), ASKING)
 def test_pod_or_workload_may_ask_for_a_move(key: str, value: str) -> None:
-    assert eviction_annotations(pod("p", annotations={key: value}), None).asks
-    assert eviction_annotations(pod("p"), workload("web", annotations={key: value})).asks
+    assert eviction_annotations(pod("p", annotations={key: value}), None).requests
+    assert eviction_annotations(pod("p"), workload("web", annotations={key: value})).requests
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_where_pod_and_workload_disagree_the_one_that_forbids_wins(
 )
 def test_our_own_annotation_wins_over_all_others(key: str, value: str) -> None:
     owner = workload("web", annotations={OWN_ANNOTATION: "true"})
-    assert eviction_annotations(pod("p", annotations={key: value}), owner).asks
+    assert eviction_annotations(pod("p", annotations={key: value}), owner).requests
     against = pod("p", annotations={EVICT_ANNOTATION: "true", OWN_ANNOTATION: "false"})
     assert eviction_annotations(against, None).forbids
 

@@ -100,7 +100,7 @@ def test_replicas_that_the_policy_would_miss_during_the_move_keep_the_pod() -> N
     one.protections["min_replicas"] = 3
     assert one.finding() == (
         "too_few_replicas",
-        "Deployment apps/web would have 2 Ready, the policy asks for 3",
+        "Deployment apps/web would have 2 Ready, the policy requires 3",
     )
     one.budgets = (ROOMY,)
     assert one.reason is None

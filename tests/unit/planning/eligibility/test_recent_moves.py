@@ -171,4 +171,4 @@ def test_where_landings_went_worse_than_forecast_less_risk_is_borne() -> None:
     assert {p.partition("-")[0] for p in evicted(plan)} == {"blue"}
     refusal = next(r for r in plan.refusals if r.pod.name == "red-a")
     assert refusal.reason.value == "landing_risk"
-    assert "went worse than forecast" in refusal.detail
+    assert "were worse than forecast" in refusal.detail

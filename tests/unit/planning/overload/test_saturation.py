@@ -39,8 +39,8 @@ def test_too_little_room_for_the_excess_holds_the_cycle_with_the_numbers() -> No
     plan = planned(cluster(n1=0.9, n2=0.66, n3=0.68), CPU_ONLY)
     assert plan.hold is HoldReason.CLUSTER_SATURATED
     assert plan.hold_detail == (
-        "cpu has room for 2.0% of the capacity under the ceilings, less than half of the 5.0% that "
-        "are too much"
+        "cpu has room for 2.0% of the capacity under the ceilings, less than half of the "
+        "excess of 5.0%"
     )
 
 

@@ -20,14 +20,14 @@ def test_the_node_of_the_likeliest_encounter_is_tainted_and_named() -> None:
     bad = np.zeros((10, 3), dtype=bool)
     bad[:5, 1] = True  # in every other alternative others have filled b
 
-    def is_bearable(found):
+    def is_acceptable(found):
         return found.risk(bad) <= MOST_RISK
 
     every = np.ones(3, dtype=bool)
-    steered = steer(landing, view, bad, Steerable(~every, every, 3), is_bearable)
+    steered = steer(landing, view, bad, Steerable(~every, every, 3), is_acceptable)
 
     assert steered is not None
     assert steered.steered.tolist() == [False, True, False]
     seen = landing.seen_by(steered)
     assert chances(seen) == {"c": 1.0}
-    assert relied_on(seen, steered, bad, is_bearable) == ("b",)
+    assert relied_on(seen, steered, bad, is_acceptable) == ("b",)
