@@ -1,7 +1,7 @@
 """Times observe and plan for whole clusters: `python -m benchmarks.cycle`.
 
 Each case runs in a process of its own against a server process, through the real adapters, so
-that peak memory is desched's alone. 10 % of the nodes are hot.
+that peak memory is desched's alone. 10 % of the nodes are overloaded.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Clusters with hot nodes, for choosing among their pods: from the trace, and adversarial ones."""
+"""Clusters with overloaded nodes to choose pods on: from the trace, and adversarial ones."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -219,7 +219,7 @@ def _usage(shape: Shape, trace: Floats, chance: np.random.Generator) -> tuple[Fl
         np.minimum(chance.uniform(*shape.hot_load, (shape.nodes, 2)) + higher, 1.0),
         chance.uniform(*shape.cool_load, (shape.nodes, 2)),
     )
-    # Of the hot nodes a third is hot in both resources, and the others in one of them.
+    # A third of the overloaded nodes is so in both resources, the others in one of them.
     kind = chance.integers(0, 3, shape.nodes)
     for resource in (0, 1):
         mild = overloaded & (kind == resource)
@@ -287,9 +287,9 @@ SMALL: dict[str, Shape] = {
     "very hot": Shape(hot_load=(0.97, 1.0), overloaded=12),
     "hardly any room": Shape(cool_load=(0.55, 0.69)),
     "hardly any room, at any risk": Shape(cool_load=(0.55, 0.69), most_risk=1.0),
-    "crumbs of room, at any risk": Shape(cool_load=(0.6, 0.69), most_risk=1.0),
+    "fragmented room, at any risk": Shape(cool_load=(0.6, 0.69), most_risk=1.0),
     "16 workloads, 1 eviction of each": Shape(
         replicas=100, hot_load=(0.82, 0.88), limits=PER_CYCLE, budgets=False
     ),
 }
-"""Twelve hot nodes among a hundred, by what makes the choice hard."""
+"""Twelve overloaded nodes among a hundred, by what makes the choice hard."""
