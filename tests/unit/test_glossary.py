@@ -35,7 +35,7 @@ PROGRAMS = """
 
 ENGLISH = """
     absent acting all as at availability awaited aware back bare begun being blocked bound by
-    came checks clocks compatibility competitor context contradictory counts covered critical
+    came checks choice clocks compatibility competitor context contradictory counts covered critical
     current data departed deschedulers differ do earlier elsewhere evaluated everything excluded
     exhausted failed feedback few finite first fits forbidden forward free gone grace grouped
     help history implausible just keeper late list long look many maximum measurement needed never
