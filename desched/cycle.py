@@ -224,10 +224,8 @@ def _act(
 
 
 def _not_begun(plan: Plan, why: str, now: datetime) -> tuple[Outcome, ...]:
-    return tuple(
-        Outcome(eviction.pod, eviction.node, EvictionVerdict.NOT_BEGUN, now, why)
-        for eviction in plan.evictions
-    )
+    verdict = EvictionVerdict.NOT_BEGUN
+    return tuple(Outcome(each.pod, each.node, verdict, now, why) for each in plan.evictions)
 
 
 def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -> CycleReport:

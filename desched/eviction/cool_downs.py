@@ -43,10 +43,8 @@ def with_cool_downs(
     for record in settled:
         earlier = by_workload.get(record.workload_uid)
         by_workload[record.workload_uid] = _after(record, earlier, backoff, now)
-    kept = (
-        cool_down for cool_down in by_workload.values() if not _is_over(cool_down, backoff, now)
-    )
-    return tuple(sorted(kept, key=lambda cool_down: cool_down.workload_uid))
+    in_order = (by_workload[uid] for uid in sorted(by_workload))
+    return tuple(cool_down for cool_down in in_order if not _is_over(cool_down, backoff, now))
 
 
 def with_refusals(
@@ -61,17 +59,11 @@ def with_refusals(
     """
     backoff = Backoff(rules.cool_down_first_seconds, rules.cool_down_longest_seconds)
     by_workload = {cool_down.workload_uid: cool_down for cool_down in cool_downs}
-    for eviction in evictions:
-        earlier = by_workload.get(eviction.workload_uid)
-        level = backoff.raised(earlier.level if earlier else 0)
-        by_workload[eviction.workload_uid] = CoolDown(
-            eviction.workload_uid,
-            eviction.workload,
-            now + backoff.wait(level),
-            level,
-            MoveResult.REFUSED,
-        )
-    return tuple(sorted(by_workload.values(), key=lambda cool_down: cool_down.workload_uid))
+    for uid, workload in ((each.workload_uid, each.workload) for each in evictions):
+        level = backoff.raised(by_workload[uid].level if uid in by_workload else 0)
+        until = now + backoff.wait(level)
+        by_workload[uid] = CoolDown(uid, workload, until, level, MoveResult.REFUSED)
+    return tuple(by_workload[uid] for uid in sorted(by_workload))
 
 
 def _after(

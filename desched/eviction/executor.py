@@ -40,7 +40,7 @@ MAY_PASS = frozenset(
 )
 """Refusals that may pass soon: the workload cannot spare a replica at the moment."""
 
-STOPPED = "desched was asked to stop"
+STOPPED = "desched is stopping"
 LEADERSHIP_LOST = "leadership was lost"
 TIME_OVER = "the cycle's time for acting is over"
 

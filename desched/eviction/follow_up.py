@@ -5,7 +5,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from desched.eviction.cool_downs import with_cool_downs
-from desched.eviction.forecast_checks import with_forecast_checks
 from desched.eviction.node_cool_downs import rounds_of_nodes
 from desched.eviction.pauses import with_pauses
 from desched.eviction.present_load import PresentLoad
@@ -13,6 +12,7 @@ from desched.eviction.results import settle_evictions
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
+from desched.planning.placement.forecast_trust import with_forecast_checks
 
 
 class FollowUp(NamedTuple):
@@ -23,12 +23,7 @@ class FollowUp(NamedTuple):
 
 
 def follow_up(context: EligibilityContext, pressure: Pressure) -> FollowUp:
-    """Judge the evictions in flight; the order of the snapshot's objects does not matter.
-
-    Args:
-        context: the snapshot, with the state as of then (`State.observed`).
-        pressure: the class of every node.
-    """
+    """Judge the evictions in flight; the context has the state as of `State.observed`."""
     state, policy, now = context.state, context.policy, context.now
     load = PresentLoad(context, pressure)
     evictions = settle_evictions(state.evictions, load)

@@ -19,12 +19,7 @@ from desched.planning.placement.forecast_trust import foreseen
 def settle_evictions(
     records: Sequence[EvictionRecord], load: PresentLoad
 ) -> tuple[EvictionRecord, ...]:
-    """Add replacements, and results as far as they are known now.
-
-    Args:
-        records: the evictions as of the snapshot; those with a result do not change.
-        load: the context and the class of every node.
-    """
+    """Add replacements, and results as far as they are known; settled evictions do not change."""
     in_flight = [record for record in records if record.in_flight]
     if not in_flight:
         return tuple(records)

@@ -394,14 +394,6 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
                 found.setdefault(pod.node, []).append(pod)
         return {name: tuple(pods) for name, pods in found.items()}
 
-    @cached_property
-    def budgets_by_namespace(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
-        """Budgets by namespace."""
-        found: dict[str, list[PodDisruptionBudget]] = {}
-        for budget in self.budgets:
-            found.setdefault(budget.namespace, []).append(budget)
-        return {name: tuple(budgets) for name, budgets in found.items()}
-
     def workload_of(self, pod: Pod) -> Workload | None:
         """The workload of the pod, None if it has no owner or one that is not understood.
 
@@ -412,7 +404,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
 
     def budgets_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that cover the pod."""
-        if pod.namespace not in self.budgets_by_namespace:
+        if not self.budgets:
             return ()
         key = (pod.namespace, frozenset(pod.labels.items()))
         found = self._budgets_by_labels.get(key)

@@ -60,12 +60,7 @@ def make_plan(snapshot: Snapshot, policy: Policy, state: State, now: datetime) -
 
 
 def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
-    """Make the plan from usage and node classes that are computed already.
-
-    Args:
-        context: the snapshot, the policy, and the state after the follow-up.
-        pressure: the class of every node by its load alone.
-    """
+    """Make the plan from a context after the follow-up, and the class of every node by its load."""
     pressure = restrain(pressure, context.state, context.now)
     overloaded = sorted(
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)

@@ -20,10 +20,7 @@ def with_projected_load(
 ) -> tuple[NodeVerdict, ...]:
     """Add the projected load to the verdicts of nodes that lose or receive a pod.
 
-    Args:
-        verdicts: the verdicts of all nodes.
-        moves: the moves of the plan; probing may leave out some moves of the selection.
-        selection: the selected moves of each overloaded node.
+    `moves` are those of the plan; probing may leave out some moves of the selection.
     """
     leaving: dict[str, tuple[LoadedNode, list[Candidate]]] = {}
     receiving = set()

@@ -45,22 +45,6 @@ class PodMatch(msgspec.Struct, frozen=True, gc=False):
         return self.selector.matches(labels)
 
 
-def match_of(term: PodAffinityTerm, namespace: str, cluster: ClusterState) -> PodMatch:
-    """The pods that a term refers to if a pod of this namespace carries it."""
-    if term.selector is None:
-        return PodMatch(frozenset(), LabelSelector())
-    if term.namespace_selector is None:
-        return PodMatch(frozenset(term.namespaces or (namespace,)), term.selector)
-    if not term.namespace_selector.requirements:
-        return PodMatch(None, term.selector)
-    selected = {
-        name
-        for name, labels in cluster.namespaces.items()
-        if term.namespace_selector.matches(labels)
-    }
-    return PodMatch(frozenset(selected.union(term.namespaces)), term.selector)
-
-
 class Change(msgspec.Struct, frozen=True, gc=False):
     """A pod that a plan adds to a node (sign 1) or removes from it (sign -1)."""
 
@@ -76,6 +60,7 @@ class PodIndex:
         self._cluster = cluster
         self.arrays = arrays
         self._found: dict[tuple[tuple[PodMatch, ...], bool], Positions] = {}
+        self._matches: dict[tuple[PodAffinityTerm, str], PodMatch] = {}
 
     @cached_property
     def residents(self) -> tuple[Resident, ...]:
@@ -84,6 +69,25 @@ class PodIndex:
         return tuple(
             (pod, i) for i, name in enumerate(self.arrays.names) for pod in by_node.get(name, ())
         )
+
+    def match_of(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
+        """The pods that a term refers to if a pod of this namespace carries it."""
+        key = (term, namespace)
+        found = self._matches.get(key)
+        if found is None:
+            found = self._matches[key] = self._resolve(term, namespace)
+        return found
+
+    def _resolve(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
+        if term.selector is None:
+            return PodMatch(frozenset(), LabelSelector())
+        if term.namespace_selector is None:
+            return PodMatch(frozenset(term.namespaces or (namespace,)), term.selector)
+        if not term.namespace_selector.requirements:
+            return PodMatch(None, term.selector)
+        namespaces = self._cluster.namespaces.items()
+        selected = (name for name, own in namespaces if term.namespace_selector.matches(own))
+        return PodMatch(frozenset((*selected, *term.namespaces)), term.selector)
 
     def totals(self, amounts: Callable[[SchedulingClass], tuple[int, ...]]) -> Ints:
         """Sum the amounts of the pods on each node, shape (nodes, amounts).
@@ -231,11 +235,7 @@ class PodChanges:
     ) -> Ints:
         """Count the pods in each domain that match all of `wanted`, shape (domains + 1,).
 
-        Args:
-            wanted: what the pods must match.
-            domains: the domains to count by.
-            among: only pods on these nodes count; None means all nodes.
-            terminating: whether pods that are being deleted count.
+        Only pods on the nodes `among` count, None means all; `terminating` pods count or do not.
         """
         positions = self._index.positions(wanted, terminating=terminating)
         if among is not None:

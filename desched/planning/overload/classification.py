@@ -65,12 +65,7 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
 
 
 def classify(book: UsageBook, state: State) -> Pressure:
-    """Classify every node by its load and the thresholds of its pool.
-
-    Args:
-        book: the snapshot, the policy and the usage of pods.
-        state: the evictions that measurements have not fully seen.
-    """
+    """Classify every node by its load, without recent departures, and its pool's thresholds."""
     policy = book.policy
     departed_load = DepartedLoad(state, book)
     pools, left_out = _measured(book, departed_load)

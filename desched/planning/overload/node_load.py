@@ -91,13 +91,9 @@ class LoadedNode(msgspec.Struct, frozen=True, gc=False):
         """Overloaded resources, memory first, because running out of it kills pods."""
         return tuple(p for p in self.verdict.pressures if p.overloaded)
 
-    def ceiling(self, resource: Resource) -> float:
-        """The maximum load of the node as a destination, as a share of capacity."""
-        return next(s.thresholds.ceiling_ratio for s in self.sources if s.resource is resource)
-
-    def target(self, resource: Resource) -> float:
-        """The load above which the node is overloaded, as a share of capacity."""
-        return next(s.thresholds.target_ratio for s in self.sources if s.resource is resource)
+    def source(self, resource: Resource) -> SourceLoad:
+        """The load of one resource and its thresholds."""
+        return next(source for source in self.sources if source.resource is resource)
 
     @property
     def excess_ratio(self) -> float:

@@ -17,12 +17,7 @@ Saturated = Mapping[tuple[str, Resource], str]
 
 
 def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) -> Saturated:
-    """The saturated resources of pools with overloaded nodes.
-
-    Args:
-        loaded_nodes: all nodes in scope with known load.
-        destinations: selects the nodes that may be destinations.
-    """
+    """The saturated resources of pools with overloaded nodes, given all nodes with known load."""
     pools: dict[str, list[LoadedNode]] = {}
     for loaded in loaded_nodes:
         pools.setdefault(loaded.verdict.pool, []).append(loaded)
@@ -56,7 +51,11 @@ def saturation_hold(
 
 
 def _why(nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSelector) -> str:
-    found = [(loaded, _pressure(loaded, resource), _size(loaded, resource)) for loaded in nodes]
+    # The size of a node is its capacity in the resource's own unit.
+    found = [
+        (loaded, _pressure(loaded, resource), loaded.source(resource).bases[0].denominator)
+        for loaded in nodes
+    ]
     stop = found[0][1].stop_ratio
     mean = weighted_mean([(pressure.lowest_ratio, size) for _, pressure, size in found])
     if mean > stop:
@@ -80,8 +79,3 @@ def _why(nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSel
 
 def _pressure(loaded: LoadedNode, resource: Resource) -> ResourcePressure:
     return next(p for p in loaded.verdict.pressures if p.resource is resource)
-
-
-def _size(loaded: LoadedNode, resource: Resource) -> float:
-    """The capacity in the resource's own unit."""
-    return next(s.bases[0].denominator for s in loaded.sources if s.resource is resource)

@@ -72,9 +72,9 @@ def _points(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> 
         return (None,) * (_POD_STEPS + 1)
     # History is relative to capacity. If the pods' sum relative to allocatable is higher now, the
     # same difference is assumed for the past.
-    first_window, as_asked = pressure.measured[0]
-    source = next(s for s in loaded.sources if s.resource is resource)
-    above = max(0.0, max(basis.ratios[0] for basis in source.bases) - as_asked)
+    first_window, reported = pressure.measured[0]
+    bases = loaded.source(resource).bases
+    above = max(0.0, max(basis.ratios[0] for basis in bases) - reported)
     age_seconds = (book.now - loaded.node.created_at).total_seconds()
     last = len(history.ratios) - 1
     return tuple(

@@ -1,11 +1,18 @@
-"""How far landing forecasts are trusted, by the results of earlier ones."""
+"""How far landing forecasts are trusted: checks of earlier forecasts against landings."""
 
 import math
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from desched.model.state import EvictionRecord, ForecastCheck, State
-from desched.model.stored_state import LONGEST_KEPT
+from desched.model.state import (
+    SUCCESSES,
+    EvictionRecord,
+    ForecastCheck,
+    MoveResult,
+    State,
+)
+from desched.model.stored_state import LONGEST_KEPT, MOST_FORECASTS
 
 PRIOR_LANDINGS = 10
 """The surcharge starts as if this many landings had matched: a single bad one proves little."""
@@ -19,6 +26,8 @@ them for some time. See docs/decisions/0007-distrust-fades.md.
 """
 
 _TIED = 1e-9
+_BAD = frozenset({MoveResult.LANDED_OVERLOADED, MoveResult.BACK_ON_SOURCE})
+_CONCLUSIVE = SUCCESSES | _BAD
 
 
 def foreseen(record: EvictionRecord) -> frozenset[str]:
@@ -28,10 +37,28 @@ def foreseen(record: EvictionRecord) -> frozenset[str]:
     return frozenset({record.expected_node, *likeliest} - {record.node})
 
 
-def foreseen_probability(record: EvictionRecord) -> float:
-    """The probability of all these nodes together, from 0 to 1."""
+def with_forecast_checks(
+    checks: Iterable[ForecastCheck], settled: Iterable[EvictionRecord], now: datetime
+) -> tuple[ForecastCheck, ...]:
+    """Add the checks of these evictions to those of the last 24 hours; the newest 200 remain.
+
+    Landings on nodes with unknown load, and landings without a forecast, are not checked.
+    """
+    recent = [check for check in checks if now - check.at < LONGEST_KEPT]
+    landed = (record for record in settled if record.result in _CONCLUSIVE and record.landing)
+    return (*recent, *(_check(record, now) for record in landed))[-MOST_FORECASTS:]
+
+
+def _check(record: EvictionRecord, now: datetime) -> ForecastCheck:
     nodes = foreseen(record)
-    return min(1.0, math.fsum(c.probability for c in record.landing if c.node in nodes))
+    return ForecastCheck(
+        at=now,
+        pool=record.pool,
+        risk=record.landing_risk,
+        bad=record.result in _BAD,
+        probability=min(1.0, math.fsum(c.probability for c in record.landing if c.node in nodes)),
+        hit=record.landed_on in nodes,
+    )
 
 
 def risk_surcharge(state: State, pool: str, now: datetime) -> float:

@@ -70,8 +70,8 @@ class FreeCapacity:
             return {r: np.array([ratio(d, r) if d else 0.0 for d in known]) for r in resources}
 
         self._load = of_destinations(lambda node, resource: node.highest[resource])
-        self._ceilings = of_destinations(LoadedNode.ceiling)
-        self._targets = of_destinations(LoadedNode.target)
+        self._ceilings = of_destinations(lambda node, r: node.source(r).thresholds.ceiling_ratio)
+        self._targets = of_destinations(lambda node, r: node.source(r).thresholds.target_ratio)
         self._expected: dict[Resource, Floats] = {}
         self._landed: dict[Resource, Floats] = {}
         self._denominator = {
@@ -111,10 +111,7 @@ class FreeCapacity:
     def fit(self, pod: Pod, source: str, usage: Mapping[Resource, float]) -> Fit:
         """The nodes that could take the pod, without the source.
 
-        Args:
-            pod: the pod that would move.
-            source: the node that it would leave.
-            usage: its usage of each watched resource, in the resource's own unit.
+        `usage` has the pod's usage of each watched resource, in the resource's own unit.
         """
         position = self.arrays.index[source]
         requests, verdicts = self._filters.passing_again(pod, position)

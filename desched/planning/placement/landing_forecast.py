@@ -130,12 +130,7 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
 
     A ReplicaSet replaces a pod at once, while the old one still holds its requests. The old pod is
     gone only if the replacement fits nowhere before that, if a StatefulSet owns the pod, or if it
-    has no grace period.
-
-    Args:
-        pod: a pod on a node of the view.
-        free: the free capacity after earlier moves.
-        view: the scheduler's view after earlier moves.
+    has no grace period. `free` and `view` are the state after earlier moves.
     """
     source = view.arrays.index[pod.node]
     leaving = LeavingPod(pod, source, gone=False)
@@ -178,7 +173,7 @@ def _winners(totals: Ints, destinations: Mask) -> Floats:
     nodes = destinations.shape[-1]
     sample = nodes_to_find(nodes)
     if nodes > sample and max(map(np.count_nonzero, destinations)) > sample:
-        # The scheduler scores only a sample of so many feasible nodes.
+        # The scheduler scores only a sample of the feasible nodes.
         return np.array(
             [best_of_sample(t, p, sample) for t, p in zip(totals, destinations, strict=True)]
         )

@@ -93,11 +93,8 @@ def late_landings(moves: Sequence[PlannedMove], view: SchedulerView) -> tuple[La
     """The two extreme cases of late landings; empty if the taints affect no earlier move.
 
     In one case all replacements that the taints affect are late, in the other only the last of
-    them. The two stand for all cases between them.
-
-    Args:
-        moves: the moves made so far, in order.
-        view: the scheduler's view after them, with the new taints.
+    them. The two stand for all cases between them. `view` is the scheduler's view after the moves,
+    with the new taints.
     """
     # Moves only add taints, so the moves with fewer taints than the view are the first ones.
     before = list(takewhile(lambda move: _has_fewer_taints(move.view, view), moves))

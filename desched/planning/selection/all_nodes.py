@@ -41,13 +41,7 @@ class Selection(msgspec.Struct, frozen=True):
 def select_moves(
     nodes: Iterable[OverloadedNode], destinations: Destinations, quota: EvictionQuota
 ) -> Selection:
-    """Select the moves of a plan.
-
-    Args:
-        nodes: most overloaded first.
-        destinations: where pods may go; not modified.
-        quota: what limits and budgets still allow; not modified.
-    """
+    """Select the moves of these nodes, most overloaded first; the arguments are not modified."""
     nodes = tuple(nodes)
     selected: dict[str, NodeSelection] = {}
     for node in nodes:

@@ -138,7 +138,7 @@ class EvictionQuota:
             (("in flight", owner), of_workload_in_flight),
         ):
             if limit is not None:
-                detail = f"{limit} at a time, until it is known what became of them"
+                detail = f"{limit} at a time, until their results are known"
                 yield LimitUse(key, limit, RefusalReason.LIMIT_IN_FLIGHT, detail)
         spare = self._replicas_to_spare(pod)
         if spare is not None:

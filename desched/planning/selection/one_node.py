@@ -71,10 +71,7 @@ def select_for_node(
 ) -> NodeSelection:
     """Select the cheapest moves that bring the node as near to its stop lines as possible.
 
-    Args:
-        node: an overloaded node with its candidates.
-        destinations: where pods may go; not modified.
-        quota: what limits and budgets still allow, not modified; None ignores them.
+    The arguments are not modified. A quota of None ignores limits and budgets.
     """
     task, setbacks = _Task(node, quota), 0
     while True:

@@ -29,13 +29,8 @@ def cut_to_probes(
 ) -> Probing:
     """Keep one move of those that a pause affects: the workload with most replicas to spare.
 
-    While an earlier probe is under way, none is kept.
-
-    Args:
-        moves: all moves of a plan in the order of execution; each of them is safe alone.
-        state: the pauses, and the evictions in flight.
-        spare: returns how many replicas the workload of a pod can spare.
-        now: the time of the decision.
+    While an earlier probe is under way, none is kept. Each move is safe without the others. `spare`
+    returns how many replicas the workload of a pod can spare.
     """
     kept = list(moves)
     waiting: list[tuple[Pod, Finding[RefusalReason]]] = []

@@ -93,7 +93,7 @@ def test_nothing_begins_once_the_process_was_asked_to_stop() -> None:
     stage.clock.stop()
     assert stage.run() == ["not_begun", "not_begun"]
     assert not stage.log
-    assert details(stage) == ["desched was asked to stop"] * 2
+    assert details(stage) == ["desched is stopping"] * 2
 
 
 @pytest.mark.parametrize("step", ["looked", "remembered"])

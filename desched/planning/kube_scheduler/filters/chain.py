@@ -48,7 +48,7 @@ class FilterChain:
         self._ports = PortFilter(arrays, index)
         self._volumes = VolumeFilter(cluster, arrays, index)
         self._spread = SpreadFilter(arrays, self._nodes)
-        self._affinity = AffinityFilter(cluster, arrays, index)
+        self._affinity = AffinityFilter(arrays, index)
         self._excluded: dict[int, tuple[SchedulingClass, Counter[str]]] = {}
 
     def copy(self) -> "FilterChain":

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
+from desched.model.cluster import Pod, PodAffinityTerm
 from desched.planning.arrays import Mask, Positions
 from desched.planning.kube_scheduler.label_index import SelectorIndex
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex, PodMatch, match_of
+from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex, PodMatch
 
 
 class _Carried(msgspec.Struct, frozen=True):
@@ -24,11 +24,9 @@ class _Carried(msgspec.Struct, frozen=True):
 class AffinityFilter:
     """The required part of plugin InterPodAffinity; pods that are being deleted count."""
 
-    def __init__(self, cluster: ClusterState, arrays: NodeArrays, index: PodIndex) -> None:
-        self._cluster = cluster
+    def __init__(self, arrays: NodeArrays, index: PodIndex) -> None:
         self._arrays = arrays
         self._index = index
-        self._resolved: dict[tuple[PodAffinityTerm, str], PodMatch] = {}
         self._known: set[tuple[PodAffinityTerm, str]] = set()
         self._carried: SelectorIndex[_Carried] = SelectorIndex()
         self._learn_residents()
@@ -39,7 +37,7 @@ class AffinityFilter:
         The first pod of a group that matches its own terms may go to any node with the labels.
         """
         terms = pod.scheduling.pod_affinity
-        wanted = tuple(self.wanted(term, pod.namespace) for term in terms)
+        wanted = tuple(self._index.match_of(term, pod.namespace) for term in terms)
         labelled, near, anywhere = self._arrays.all(), self._arrays.all(), False
         for term in terms:
             domains = self._arrays.domains(term.topology_key)
@@ -56,7 +54,7 @@ class AffinityFilter:
         mask = self._arrays.all()
         for term in pod.scheduling.pod_anti_affinity:
             domains = self._arrays.domains(term.topology_key)
-            wanted = self.wanted(term, pod.namespace)
+            wanted = self._index.match_of(term, pod.namespace)
             if term.namespace_selector is not None and term.namespace_selector.matches({}):
                 # Since 1.34 the scheduler treats such a selector as one of all namespaces when it
                 # compares with existing pods (interpodaffinity.mergeAffinityTermNamespaces…).
@@ -86,14 +84,6 @@ class AffinityFilter:
         for term in pod.scheduling.pod_anti_affinity:
             self._learn(term, pod.namespace, ())
 
-    def wanted(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
-        """The pods that a term refers to if a pod of this namespace carries it."""
-        key = (term, namespace)
-        found = self._resolved.get(key)
-        if found is None:
-            found = self._resolved[key] = match_of(term, namespace, self._cluster)
-        return found
-
     # `_carried` has one entry for each term and namespace, so that a pod is not compared with the
     # terms of all other pods.
 
@@ -117,6 +107,6 @@ class AffinityFilter:
         if (term, namespace) in self._known:
             return
         self._known.add((term, namespace))
-        wanted = self.wanted(term, namespace)
+        wanted = self._index.match_of(term, namespace)
         where = np.array(positions, dtype=np.intp)
         self._carried.add(wanted.selector, _Carried(term, namespace, wanted, where))

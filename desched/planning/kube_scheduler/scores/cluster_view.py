@@ -79,7 +79,7 @@ class SchedulerView:
         self.facts = NodeFacts(self.arrays)
         self.steered = self.facts.steered
         self._taints_added: Ints | None = None
-        self._counts = PodCounts(cluster, index)
+        self._counts = PodCounts(index)
         self._alternatives = next(
             (a for a in ALTERNATIVES if a * len(self.names) <= CELLS), ALTERNATIVES[-1]
         )
@@ -178,13 +178,7 @@ class SchedulerView:
         return fits
 
     def matching(self, wanted: PodMatch, leaving: LeavingPod, *, terminating: bool) -> Ints:
-        """Count the matching pods on each node.
-
-        Args:
-            wanted: what the pods must match.
-            leaving: the pod whose replacement is scheduled.
-            terminating: whether pods that are being deleted count.
-        """
+        """Count the matching pods on each node; `terminating` pods count or do not."""
         counts = self._counts.per_node(wanted, terminating=terminating)
         moves = (*self._moves.selected(wanted.selector), _Move(leaving, None))
         changes = [move for move in moves if wanted.matches(move.departure.pod)]
@@ -220,7 +214,7 @@ class SchedulerView:
         """The weights with which the pod's own terms attract it, by topology key and node."""
         found: dict[str, Ints] = {}
         for term in leaving.pod.scheduling.preferred_pod_affinity:
-            match = self._counts.match(CarriedTerm(leaving.pod.namespace, term, term.weight))
+            match = self._counts.index.match_of(term, leaving.pod.namespace)
             counts = self.matching(match, leaving, terminating=True)
             topology = term.topology_key
             found[topology] = found.get(topology, 0) + term.weight * counts
@@ -267,7 +261,7 @@ class SchedulerView:
     def _architectures(self) -> Mapping[str, frozenset[str]]:
         """The architectures of a controller's pods, by the uid of the controller."""
         found: dict[str, set[str]] = {}
-        for pod, i in self._counts.residents:
+        for pod, i in self._counts.index.residents:
             if pod.owner:
                 found.setdefault(pod.owner.uid, set()).add(self.facts.architectures[i])
         return {uid: frozenset(architectures) for uid, architectures in found.items()}

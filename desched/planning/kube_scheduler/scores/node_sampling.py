@@ -28,12 +28,7 @@ def best_of_sample(totals: Ints, feasible: Mask, sample: int) -> Floats:
     """The probability of each node to have the highest total in a random sample, shape (nodes,).
 
     A group of nodes with equal totals wins if the sample has one of them and no better node. The
-    nodes of a group share this probability.
-
-    Args:
-        totals: the total score of each node, shape (nodes,).
-        feasible: the nodes from which the sample is drawn, shape (nodes,).
-        sample: the size of the sample.
+    nodes of a group share this probability. `totals` and `feasible` have shape (nodes,).
     """
     # Group g has the nodes that are g points below the best one. Points are small integers, so
     # counting replaces sorting.

@@ -3,16 +3,16 @@
 Results are cached; callers must not modify them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
 import numpy as np
 
-from desched.model.cluster import ClusterState, Pod, PodAffinityTerm
+from desched.model.cluster import Pod, PodAffinityTerm
 from desched.planning.arrays import Ints
 from desched.planning.kube_scheduler.label_index import SelectorIndex
-from desched.planning.kube_scheduler.pod_index import PodIndex, PodMatch, match_of
+from desched.planning.kube_scheduler.pod_index import PodIndex, PodMatch
 
 REQUIRED_TERM_WEIGHT = 1
 """The weight of a required affinity for other pods (the default of hardPodAffinityWeight)."""
@@ -36,12 +36,10 @@ def carried_terms(pod: Pod) -> tuple[CarriedTerm, ...]:
 class PodCounts:
     """Counts the pods that hold resources, by matching selectors and by carried terms."""
 
-    def __init__(self, cluster: ClusterState, index: PodIndex) -> None:
-        self._cluster = cluster
+    def __init__(self, index: PodIndex) -> None:
         self._arrays = index.arrays
         self.index = index
         self._counted: dict[tuple[PodMatch, bool], Ints] = {}
-        self._matches: dict[CarriedTerm, PodMatch] = {}
 
     def per_node(self, wanted: PodMatch, *, terminating: bool) -> Ints:
         """Count the matching pods on each node; `terminating` pods count or do not."""
@@ -60,7 +58,11 @@ class PodCounts:
         for pod, i in carrying:
             for carried in carried_terms(pod):
                 positions.setdefault(carried, []).append(i)
-        return {carried: self._count(where) for carried, where in positions.items()}
+        count = len(self._arrays)
+        return {
+            carried: np.bincount(np.array(where, dtype=np.intp), minlength=count)
+            for carried, where in positions.items()
+        }
 
     def about(self, pod: Pod) -> list[CarriedTerm]:
         """The terms of existing pods that match this pod."""
@@ -77,14 +79,4 @@ class PodCounts:
 
     def match(self, carried: CarriedTerm) -> PodMatch:
         """The pods that a term refers to."""
-        if carried not in self._matches:
-            self._matches[carried] = match_of(carried.term, carried.namespace, self._cluster)
-        return self._matches[carried]
-
-    def _count(self, positions: Sequence[int]) -> Ints:
-        return np.bincount(np.array(positions, dtype=np.intp), minlength=len(self._arrays))
-
-    @property
-    def residents(self) -> Sequence[tuple[Pod, int]]:
-        """All pods on known nodes, with the positions of these nodes."""
-        return self.index.residents
+        return self.index.match_of(carried.term, carried.namespace)

@@ -40,12 +40,7 @@ def plugin_scores(leaving: LeavingPod, view: SchedulerView, feasible: Mask) -> M
     """The weighted scores by the scheduler's names of the plugins.
 
     Arrays have a row for each alternative, or one row if all are equal. Plugins that do not apply
-    to the pod are left out.
-
-    Args:
-        leaving: the pod whose replacement is scheduled.
-        view: the cluster at that time.
-        feasible: the nodes that pass the filters, at least one; the scores of others mean nothing.
+    to the pod are left out. At least one node must be feasible; scores of others mean nothing.
     """
     scheduling, weights = leaving.pod.scheduling, view.rules.weights
     fit, balanced = _resource_scores(leaving, view)

@@ -1,11 +1,11 @@
-"""Landing forecasts beside the landings."""
+"""Checks of landing forecasts against landings."""
 
 import msgspec
 import pytest
 
-from desched.eviction.forecast_checks import with_forecast_checks
 from desched.model.plan import LandingChance
 from desched.model.state import ForecastCheck, MoveResult
+from desched.planning.placement.forecast_trust import with_forecast_checks
 from tests.builders import NOW
 from tests.unit.eviction.moves import minutes, record
 
