@@ -244,7 +244,9 @@ def test_what_is_protected_stays_and_the_report_says_why(scenario: Scenario) -> 
     assert {("Pod", evicted), ("Node", HOT)} <= about
 
 
-def test_a_node_without_data_is_left_alone_and_named(scenario: Scenario) -> None:
+def test_without_data_of_a_node_or_of_all_nothing_is_evicted_and_the_report_says_so(
+    scenario: Scenario,
+) -> None:
     scenario.plane.metrics.hide(HOT, "node-exporter")
     scenario.build(None)
     report = scenario.report("--once", "--evict", ALONE)
@@ -254,11 +256,6 @@ def test_a_node_without_data_is_left_alone_and_named(scenario: Scenario) -> None
     assert not report["outcomes"]
     assert set(scenario.places(LOW).values()) == {HOT}
 
-
-def test_without_prometheus_nothing_is_evicted_and_the_exit_code_says_so(
-    scenario: Scenario,
-) -> None:
-    scenario.build(None)
     scenario.prometheus.stop()
     done = scenario.run("--once", "--evict", ALONE)
     assert done.returncode == 3
