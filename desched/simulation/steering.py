@@ -21,7 +21,8 @@ class SimulatedSteerer:
         if found is None:
             return SteeringAnswer(done=False, detail="there is no such node")
         if found.avoided and found.steered_until is None:
-            return SteeringAnswer(done=False, detail="the taint is there already, and not from desched")
+            detail = "the taint is there already, and not from desched"
+            return SteeringAnswer(done=False, detail=detail)
         if not found.avoided or found.steered_until is None or found.steered_until < until:
             taints = (*_others(found), STEERING_TAINT)
             self._cluster.change_node(node, taints=taints, steered_until=until)
