@@ -1,4 +1,4 @@
-"""Evictions of web-0 from n0 two minutes ago, expected on n1, and what a later look may find."""
+"""Evictions of web-0 from n0 two minutes ago, expected on n1, and later snapshots."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""A plan to carry out in virtual time: answers to give, and a log of all that was done."""
+"""A plan to execute in virtual time, with scripted responses and a log of all calls."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta

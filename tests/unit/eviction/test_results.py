@@ -1,4 +1,4 @@
-"""What became of an eviction, by where its replacement is and what that made of it."""
+"""The results of evictions, by the node of the replacement and its load."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The soft taints of a cycle: set before what counts on them, and taken away."""
+"""The soft taints of a cycle: set before the evictions that need them, and removed."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ LASTING = timedelta(minutes=10)
 
 
 class Nodes:
-    """A Steerer that keeps what it was asked for; `refuses` is the node that it cannot change."""
+    """A Steerer that records its calls; `refuses` is the node that it cannot change."""
 
     def __init__(self, refuses=""):
         self.asked = []

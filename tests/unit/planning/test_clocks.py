@@ -1,4 +1,4 @@
-"""How far clocks may differ, and what becomes of a cycle in which they differ by more."""
+"""The allowed difference of clocks, and the hold of a cycle in which they differ by more."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The second look: the same rules, on what is so now."""
+"""Confirmation: the same rules, on freshly read objects."""
 
 from datetime import timedelta
 from typing import Any

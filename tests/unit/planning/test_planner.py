@@ -1,4 +1,4 @@
-"""What a whole plan looks like for small clusters."""
+"""Whole plans for small clusters."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who gets a soft taint, for whom, and when it goes again."""
+"""The nodes that get a soft taint, keep it and lose it."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""One pod that may be moved, to spoil in one way or several, and what the rules say of it then."""
+"""A movable pod; tests change it in one or several ways, and check the refusal."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What annotations on pod and workload say together."""
+"""The combined annotations of a pod and its workload."""
 
 import pytest
 

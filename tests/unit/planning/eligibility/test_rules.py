@@ -1,4 +1,4 @@
-"""Every rule on its own, their order, and what annotations lift; the document says the same."""
+"""Each rule alone, their order, and the rules that annotations lift, as in the document."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The load of a node: what is not known, and what has come and is not seen yet."""
+"""The load of a node: unknown loads, and arrivals that the windows do not show yet."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a pod uses and will use, at the boundaries of what measurements show."""
+"""Pod usage, measured and expected, at the boundaries of windows."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Where most is hot, moves do not help; where CPU is used up, usage is not demand."""
+"""Saturated pools, which moves cannot relieve, and saturated nodes, where usage is not demand."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""A node is relieved once Prometheus' history says that it has been hot for long enough."""
+"""A node is relieved once it has been overloaded for long enough, by Prometheus' history."""
 
 from datetime import timedelta
 from typing import Any

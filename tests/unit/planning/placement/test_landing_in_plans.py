@@ -1,4 +1,4 @@
-"""Plans and where the scheduler, or another one, would put what they evict."""
+"""Plans, and the landings that the scheduler, or another one, would choose."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Which pods leave several hot nodes that compete for limits and places."""
+"""The moves of several overloaded nodes that compete for limits and destinations."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Each score counts as much as the policy says that it counts in the cluster's scheduler."""
+"""Each score has the weight that the policy sets for the cluster's scheduler."""
 
 import numpy as np
 import pytest
