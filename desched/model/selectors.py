@@ -57,7 +57,7 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def one_of_labels(self) -> tuple[tuple[str, str], ...] | None:
-        """Labels of which each selected object has one, for an index; None if there are none."""
+        """Labels for an index: each matching object has one of them; None without any."""
         for requirement in self.requirements:
             if requirement.operator is Operator.IN:
                 return tuple(

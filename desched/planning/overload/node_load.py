@@ -73,7 +73,7 @@ class SourceLoad(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def nothing(self) -> tuple[float, ...]:
-        """No usage, for each window."""
+        """A usage of 0 in each window."""
         return (0.0,) * len(self.bases[0].ratios)
 
 

@@ -1,8 +1,8 @@
 """The cheapest set of pods that covers the excess of a node, in numbers only.
 
-A need is what one resource is above its stop line in one window. A pod covers a share of each need;
-1.0 is all of it. A resource is covered as soon as one of its windows is: a source is judged by its
-lowest window. A set of pods is a cover if it covers every resource.
+A need is the usage of one resource above its stop line in one window. A pod covers a share of each
+need; 1.0 is all of it. A resource is covered as soon as one of its windows is: a source is judged
+by its lowest window. A set of pods is a cover if it covers every resource.
 
 The search is a branch and bound. It extends all sets of one size to sets of the next size, and
 drops every set that cannot become cheaper than the best known cover. For the dozens of pods of one
@@ -87,7 +87,7 @@ class Covering(msgspec.Struct, frozen=True, dict=True, eq=False):
 
 
 class _Pods(NamedTuple):
-    """Pods in the order of their use for the cost; each array has a row for each pod.
+    """Pods in the order of relief for their cost; each array has a row for each pod.
 
     `shares` has shape (pods, needs) and `costs` shape (pods,). `capped`, shape (pods, caps), is 1
     where a cap counts the pod, else 0.
@@ -131,8 +131,8 @@ class _Frontier(NamedTuple):
         """How many sets there are with one more pod, whatever they cost."""
         return len(pods.costs) * len(self.last) - int((self.last + 1).sum())
 
-    def extended(self, pods: _Pods, bound: float, caps: Sequence[int]) -> "_Frontier":
-        """Every set with one more pod after its last that costs less than the bound."""
+    def extended(self, pods: _Pods, bound: float, caps: Sequence[int]) -> "_Frontier | None":
+        """Every set with one more pod after its last that costs less than the bound, if any."""
         positions = np.arange(len(pods.costs))
         allowed = (positions > self.last[:, None]) & (
             self.cost[:, None] + pods.costs < bound - _EPSILON
@@ -140,6 +140,8 @@ class _Frontier(NamedTuple):
         for column, most in enumerate(caps):
             allowed &= self.capped[:, column, None] + pods.capped[:, column] <= most
         parents, added = allowed.nonzero()
+        if not len(added):
+            return None
         return _Frontier(
             np.concatenate([self.members[parents], added[:, None]], axis=1),
             added,
@@ -156,7 +158,7 @@ class _Frontier(NamedTuple):
 
 
 class _Search:
-    """The search, over pods in the order of their use for the cost.
+    """The search, over pods in the order of relief for their cost.
 
     Callers pass and get pods by their position in the problem.
     """
@@ -242,19 +244,19 @@ class _Search:
         while len(frontier.last):
             if frontier.branches(pods) > most_branches:
                 return best, False
-            frontier = frontier.extended(pods, bound, caps)
-            if not len(frontier.last):
+            longer = frontier.extended(pods, bound, caps)
+            if longer is None:
                 break
-            covers = self._problem.covers(frontier.covered)
+            covers = self._problem.covers(longer.covered)
             if covers.any():
-                first = int(np.argmin(np.where(covers, frontier.cost, np.inf)))
-                bound = float(frontier.cost[first])
-                best = self._outside([*base.tolist(), *others[frontier.members[first]].tolist()])
+                first = int(np.argmin(np.where(covers, longer.cost, np.inf)))
+                bound = float(longer.cost[first])
+                best = self._outside([*base.tolist(), *others[longer.members[first]].tolist()])
             # Later pods have to cover what is missing; they cannot do it for less than this.
-            missing = 1.0 - frontier.covered
-            price = np.where(missing > _EPSILON, missing, 0.0) * cheapest[frontier.last + 1]
+            missing = 1.0 - longer.covered
+            price = np.where(missing > _EPSILON, missing, 0.0) * cheapest[longer.last + 1]
             least = self._problem.least(price).max(axis=1)
-            frontier = frontier.pruned(~covers & (frontier.cost + least < bound - _EPSILON))
+            frontier = longer.pruned(~covers & (longer.cost + least < bound - _EPSILON))
         return best, True
 
     def _outside(self, chosen: Sequence[int]) -> list[int]:

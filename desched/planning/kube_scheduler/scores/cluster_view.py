@@ -1,8 +1,8 @@
 """The cluster as kube-scheduler will see it when it places the replacement of an evicted pod.
 
-A view is a value; `moved` returns the view after one more move. Only probabilities are known of
-where replacements land. Therefore a view has several equally likely alternatives of the cluster
-after the moves so far. In each alternative, every replacement is on one certain node.
+A view is a value; `moved` returns the view after one more move. Only the probabilities of landings
+are known. Therefore a view has several equally likely alternatives of the cluster after the moves
+so far. In each alternative, every replacement is on one certain node.
 
 Arrays have a row for each alternative and a column for each node, or a single row as long as all
 alternatives are equal.
