@@ -7,8 +7,7 @@ from msgspec.structs import replace
 from desched.eviction.cool_downs import with_cool_downs
 from desched.eviction.node_cool_downs import rounds_of_nodes
 from desched.eviction.pauses import with_pauses
-from desched.eviction.present_load import PresentLoad
-from desched.eviction.results import settle_evictions
+from desched.eviction.results import PresentLoad, settle_evictions
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure

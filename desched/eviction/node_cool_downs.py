@@ -6,7 +6,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from desched.eviction.cool_downs import Backoff
-from desched.eviction.present_load import PresentLoad
+from desched.eviction.results import PresentLoad
 from desched.model.plan import NodeClass
 from desched.model.state import EvictionRecord, NodeRounds, State
 
