@@ -43,12 +43,17 @@ unit: $(INSTALLED) ## the unit tests, in less than a minute
 properties: $(INSTALLED) ## the property tests, and the contracts of the simulation
 	@$(PYTEST) --numprocesses 2 tests/properties tests/contracts
 
+# Half an hour and more on 2 idle CPUs; the seed and the sample are arguments of the module.
+mutation: $(INSTALLED) ## put small faults into the core, and count those that fail a test
+	@$(BIN)/python -m tests.mutation
+
 # In CI the binaries must be there; elsewhere their tests skip and say how to get them.
 controlplane-binaries: $(INSTALLED) ## find or build the control plane for the tests
 	@$(BIN)/python -m tests.controlplane.binaries >/dev/null || test "$$CI" != true
 
 # An hour on 2 idle CPUs; a shorter form is part of the tests.
 soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
 	@$(BIN)/python -m tests.controlplane.soak --report docs/soak
 
 generated: $(INSTALLED) ## write what is generated from the code: policy reference and schema
@@ -85,4 +90,4 @@ $(INSTALLED): $(RUNTIME) requirements/dev.txt
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help demo test check format unit properties controlplane-binaries soak generated lock clean
+.PHONY: help demo test check format unit properties mutation controlplane-binaries soak generated lock clean

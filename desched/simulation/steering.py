@@ -21,8 +21,7 @@ class SimulatedSteerer:
         if found is None:
             return SteeringAnswer(done=False, detail="there is no such node")
         if found.avoided and found.steered_until is None:
-            detail = "the taint is there already, and not from desched"
-            return SteeringAnswer(done=False, detail=detail)
+            return SteeringAnswer(done=False, detail="somebody else has added the taint")
         if not found.avoided or found.steered_until is None or found.steered_until < until:
             taints = (*_others(found), STEERING_TAINT)
             self._cluster.change_node(node, taints=taints, steered_until=until)

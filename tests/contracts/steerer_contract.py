@@ -63,7 +63,7 @@ class SteererContract:
         steering_lab.add_node("theirs", (STEERING_TAINT,))
         refused = steering_lab.steerer.taint("theirs", UNTIL)
         assert not refused.done
-        assert "not from desched" in refused.detail
+        assert "somebody else" in refused.detail
         assert steering_lab.steerer.untaint("theirs").done
         theirs = steering_lab.node("theirs")
         assert (theirs.taints, theirs.steered_until) == ((STEERING_TAINT,), None)

@@ -51,7 +51,7 @@ def test_a_move_that_failed_is_a_warning_on_its_workload_and_its_node(
 ) -> None:
     for shown in written(control_plane, record):
         assert "Warning  MoveFailed" in shown
-        assert "its replacement is on the very node" in shown
+        assert "its replacement is on the node that it left" in shown
 
 
 def test_a_move_that_went_well_is_shown_on_its_workload_only(
