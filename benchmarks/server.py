@@ -137,6 +137,7 @@ def serve(answers: Answers) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # headers and body are two writes
 
         def do_GET(self) -> None:
             url = urlsplit(self.path)
