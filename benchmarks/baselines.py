@@ -1,10 +1,10 @@
-"""How other deschedulers choose, simplified: by pooled room, without a forecast and without memory.
+"""Other deschedulers, simplified: they choose by pooled room, without a forecast and without state.
 
-Both get the same measurements as desched, real use of nodes and pods over five minutes, and for
-their low threshold the line under which desched would send a pod to a node. As in the originals:
-sources by load; a node is left when it is no longer above its target or when the pooled room of
-all low nodes is used up; `nodeFit` asks that the requests fit on another node. Nothing limits the
-number of evictions, because nothing does by default.
+Both get the same measurements as desched: the real usage of nodes and pods over five minutes. Their
+low threshold is the ceiling of desched for destinations. As in the originals, the most loaded nodes
+come first; a node is done when it is no longer above its target, or when the pooled room of all low
+nodes is used up; `nodeFit` requires that the requests fit on another node. Nothing limits the
+number of evictions, as by default.
 """
 
 import random
@@ -24,7 +24,7 @@ Order = Callable[[Sequence[Pod], "Measurements", set[Resource]], list[Pod]]
 
 @dataclass
 class Measurements:
-    """Load of nodes as ratios, and use of pods as shares of the (equal) nodes."""
+    """The load of nodes as ratios, and the usage of pods as shares of the (equal) nodes."""
 
     nodes: Mapping[str, dict[Resource, float]]
     pods: Mapping[str, dict[Resource, float]]
@@ -32,7 +32,7 @@ class Measurements:
 
 @dataclass
 class Baseline:
-    """One cycle of a descheduler after another; `order` tells which pods of a node go first."""
+    """A descheduler without state; `order` sorts the pods of a node."""
 
     policy: Policy
     order: Order
@@ -71,13 +71,13 @@ class Baseline:
 
 
 def by_priority(pods: Sequence[Pod], measured: Measurements, over: set[Resource]) -> list[Pod]:  # noqa: ARG001 (an Order)
-    """As kubernetes-sigs LowNodeUtilization: lowest priority, then QoS; else as they come."""
+    """As kubernetes-sigs LowNodeUtilization: lowest priority first, then by QoS class."""
     classes = ("BestEffort", "Burstable", "Guaranteed")
     return sorted(pods, key=lambda pod: (pod.priority, classes.index(pod.qos)))
 
 
 def biggest_first(pods: Sequence[Pod], measured: Measurements, over: set[Resource]) -> list[Pod]:
-    """As Volcano LoadAware: by use of CPU if that is too high, else of memory."""
+    """As Volcano LoadAware: highest usage first, of CPU if that is too high, else of memory."""
     key = CPU if CPU in over else MEMORY
     return sorted(pods, key=lambda pod: -measured.pods[pod.uid][key])
 

@@ -1,8 +1,8 @@
 """A day of load in virtual time, with and without deschedulers: `python -m benchmarks.closed_loop`.
 
-Contestants get the same 100 nodes and 1,600 pods at midnight and act every five minutes. Counted
-are node-minutes above a target, evictions, how many of them hit a workload or a pod again within
-the hour, and the minutes that pods were pending. `--quick` is a small form of it, on nodes that
+All contestants start with the same 100 nodes and 1,600 pods at midnight and act every five minutes.
+The benchmark counts node-minutes above a target, evictions, repeated evictions of a workload or pod
+within an hour, and the minutes that pods were pending. `--quick` is a small form, with nodes that
 are nearly all too overloaded for moves to help.
 """
 
@@ -42,7 +42,7 @@ ORACLE, ORACLE_STEERING = "oracle", "oracle that steers"
 CONTESTANTS = (NOBODY, SIGS, VOLCANO, DESCHED, DESCHED_STEERING, ORACLE, ORACLE_STEERING)
 QUIET = "desched on a quiet day"
 QUIET_PEAK_RATIO = 0.99
-"""On a quiet day the highest load of any node comes this near to its target."""
+"""The highest load of any node on a quiet day, as a share of its target."""
 
 POLICY = """
 apiVersion: descheduler/v1alpha2
@@ -65,7 +65,7 @@ def default_policy() -> Policy:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One contestant's day, with the processor's seconds that it took."""
+    """The result of one contestant's day, and its CPU seconds."""
 
     result: LoopResult
     seconds: float
@@ -73,7 +73,7 @@ class Outcome:
 
 
 def run_day(day: Day, contestant: str, policy: Policy) -> Outcome:
-    """One contestant's day."""
+    """Run one contestant on a day."""
     began = time.process_time()
     simulation, tally = day.begin(), Tally()
     act = _contestant(contestant, simulation, policy, tally)
@@ -98,7 +98,7 @@ def _contestant(
 
 
 def quiet_day(trace: Floats, seed: int, regime: Regime, nodes: int) -> Day:
-    """The same day with so much less use that no node comes above a target."""
+    """The same day with less usage, so that no node is above a target."""
     result = run_day(a_day(trace, seed, regime, nodes=nodes), NOBODY, default_policy()).result
     peak = float((result.load / result.targets).max())
     return a_day(trace, seed, regime, nodes=nodes, intensity=QUIET_PEAK_RATIO / peak)
@@ -117,7 +117,7 @@ def _share(part: int, whole: int) -> str:
 
 
 Column = tuple[str, int, Callable[[Sequence[Outcome]], str]]
-"""Its head, its width, and what it shows of a contestant's days."""
+"""Its heading, its width, and the text for a contestant's days."""
 
 
 def _share_of_evictions(count: Callable[[LoopResult], int]) -> Callable[[Sequence[Outcome]], str]:
@@ -180,7 +180,7 @@ def _aim(text: str, aim: str, *, met: bool) -> None:
 
 
 class Job(NamedTuple):
-    """One contestant's day of so many nodes, as another process gets it."""
+    """One contestant and its day, as input of another process."""
 
     trace: Floats
     nodes: int
@@ -206,11 +206,11 @@ def _show(regime: Regime, found: dict[str, list[Outcome]], quiet: Outcome) -> No
         _aims(name, found)
         tallies = [day.tally for day in found[name]]
         _shares(
-            "What became of its evictions, by its own judgement:",
+            "Results of its evictions, as it reports them:",
             sum((tally.results for tally in tallies), Counter()),
         )
         _shares(
-            "Nodes measured above a target, by what it did about them in that cycle:",
+            "Nodes measured above a target, by what it did about them in the same cycle:",
             sum((tally.stays for tally in tallies), Counter()),
         )
         longest = max(tally.acting_seconds for tally in tallies)
@@ -228,7 +228,7 @@ def _shares(title: str, counts: Counter[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """All contestants on all days."""
+    """Run all contestants on all days."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.closed_loop")
     parser.add_argument("--trace", type=Path, default=DEFAULT)
     parser.add_argument("--quick", action="store_true", help="24 nodes, one seed; two minutes")

@@ -1,7 +1,7 @@
-"""Times observe and plan for whole clusters: `python -m benchmarks.cycle`.
+"""Measures observing and planning of whole clusters: `python -m benchmarks.cycle`.
 
-Each case runs in a process of its own against a server process, through the real adapters, so
-that peak memory is desched's alone. 10 % of the nodes are overloaded.
+Each case runs through the real adapters, in a process of its own. The server is another process, so
+that the peak memory is that of desched. 10 % of the nodes are overloaded.
 """
 
 import gc
@@ -66,7 +66,7 @@ def kubeconfig(url: str, directory: str) -> Path:
 
 
 def measure(node_count: int, fits: str) -> None:
-    """One case, in this process; prints a JSON line."""
+    """Run one case in this process and print a JSON line."""
     command = [sys.executable, "-m", "benchmarks.server", str(node_count), str(PODS_PER_NODE), fits]
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -109,7 +109,7 @@ def measure(node_count: int, fits: str) -> None:
 
 
 def main() -> None:
-    """All cases, each in a process of its own."""
+    """Run all cases, each in a process of its own."""
     print(
         f"desched {__version__}, Python {platform.python_version()}, {platform.machine()}, "
         f"{len(os.sched_getaffinity(0))} cores; medians of {RUNS} cycles"

@@ -1,4 +1,4 @@
-"""A day of the trace in the simulated cluster: nodes, Deployments, what they request and use."""
+"""A day of the trace in the simulated cluster: nodes, and Deployments with requests and usage."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -21,23 +21,23 @@ REPLICAS = (4, 16)
 
 
 class Regime(StrEnum):
-    """What pods request."""
+    """How much pods request."""
 
     FAIR = "fair requests"
     LOW = "low requests"
 
 
 REQUEST_FACTORS = {Regime.FAIR: (0.5, 2.0), Regime.LOW: (0.1, 0.4)}
-"""A workload requests its pods' median use times a factor drawn from this range."""
+"""A workload requests the median usage of its pods times a random factor in this range."""
 
 
 def a_day(
     trace: Floats, seed: int, regime: Regime, *, nodes: int = NODES, intensity: float = 1.0
 ) -> Day:
-    """A cluster drawn from the trace, its pods placed by the scheduler in a random order.
+    """A cluster drawn from the trace; the scheduler places its pods in a random order.
 
-    The series of a workload are neighbours in the trace: mostly machines of one job. `intensity`
-    changes what pods use, not what they request nor where they begin.
+    The pods of a workload are neighbors in the trace: mostly machines of one job. `intensity`
+    multiplies the usage of pods, not their requests.
     """
     chance = np.random.default_rng(seed)
     shares = trace[: nodes * PODS_PER_NODE] * (SCALE / PODS_PER_NODE)
@@ -65,7 +65,7 @@ def _groups(count: int, chance: np.random.Generator) -> list[range]:
     groups, start = [], 0
     while start < count:
         size = int(chance.integers(REPLICAS[0], REPLICAS[1], endpoint=True))
-        # What is left over would be too small for a group of its own.
+        # A smaller rest joins the last group.
         end = count if count - start - size < REPLICAS[0] else start + size
         groups.append(range(start, end))
         start = end
@@ -73,7 +73,7 @@ def _groups(count: int, chance: np.random.Generator) -> list[range]:
 
 
 def _placed(day: Day) -> Day:
-    """With the scheduler's choice for every pod, so that it need not choose again."""
+    """The day with the scheduler's choice for every pod, so that it chooses only once."""
     found: dict[str, list[str]] = {}
     for pod in day.begin().cluster.read_cluster().pods:
         found.setdefault(pod.labels["app"], []).append(pod.node)

@@ -1,4 +1,4 @@
-"""How fast lists of pods become values, beside the kubernetes package's own deserialisation.
+"""Measures how fast lists of pods are decoded, compared with the kubernetes package.
 
 Run with `python -m benchmarks.decode`; prints the machine, versions and medians.
 """
@@ -34,14 +34,14 @@ FULL_SIZE = 150_000
 
 
 def pages(pod_count: int) -> Iterator[bytes]:
-    """Pages of a list as an API server sends them."""
+    """The pages of a list, as an API server sends them."""
     pods = map(with_full_status, SyntheticCluster(pod_count // 30).pods())
     while page := list(islice(pods, PAGE_SIZE)):
         yield msgspec.json.encode({"kind": "PodList", "apiVersion": "v1", "items": page})
 
 
 def with_full_status(pod: Object) -> Object:
-    """Adds what servers since 1.33 say of each container, and what its client insists on."""
+    """Add the fields that servers since 1.33 send, and those that the client requires."""
     container, status = pod["spec"]["containers"][0], pod["status"]["containerStatuses"][0]
     status["imageID"] = f"{container['image']}@sha256:{0:064x}"
     status["resources"] = container["resources"]
@@ -50,7 +50,7 @@ def with_full_status(pod: Object) -> Object:
 
 
 def pods_per_second(run: Callable[[], int], rounds: int) -> float:
-    """The median over the rounds."""
+    """The median of the rounds."""
     rates = []
     for _ in range(rounds):
         gc.collect()
@@ -82,7 +82,7 @@ def decode_with_client(client: ApiClient, body: str) -> int:
 
 
 def peak_mib() -> float:
-    """The most memory that this process has held so far."""
+    """The peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -94,7 +94,7 @@ def cpu_name() -> str:
 
 
 def report_memory() -> None:
-    """All of a large cluster at once, page by page as the reader does."""
+    """Decode a large cluster page by page, as the reader does, and keep all of it."""
     decoder = Decoder(WirePod, PodBuilder().pod)
     pods: list[Pod] = []
     before = peak_mib()

@@ -1,14 +1,15 @@
 """The same choice as a mixed-integer program, solved by HiGHS through scipy.
 
-Binary variables: a pod goes, a node is relieved, and in which window. Exact are candidates, costs,
-what each pod takes off its node, limits and budgets. A pod may go only if the forecast at the start
-of the plan bears its landing. Where it lands is a variable, the probability of each node of its
-landing set, and a node is charged usage and requests times probability: this is the relaxation, for
-the scheduler decides that, each move changes it, and the planner reserves the likeliest place in
-full. So the optimum is a bound for every plan whose pods all have a bearable landing at the start.
+Binary variables: a pod goes, a node is relieved, and in which window. Candidates, costs, the
+relief by each pod, limits and budgets are exact. A pod may go only if the forecast at the start of
+the plan allows its landing. The landing is relaxed: the probability of each node of the landing set
+is a variable, and the node is charged usage and requests times this probability. In reality the
+scheduler decides, each move changes its decision, and the planner reserves the likeliest
+destination in full. The optimum is therefore a bound for every plan whose pods may all land at the
+start.
 
-In full the landing set is every node with room. As first forecast it is the nodes that get any
-probability at the start of the plan, so that no move changes where another one lands.
+By default, the landing set of a pod is every node with room. With `as_first_forecast` it is every
+node with a probability at the start of the plan, so that no move changes the landing of another.
 """
 
 from collections.abc import Sequence
@@ -24,8 +25,8 @@ from desched.planning.placement.destinations import Destination
 from desched.planning.selection.excess import Candidate, Excess
 from desched.planning.selection.one_node import LEAST_RELIEF_SHARE, Move, OverloadedNode, Trial
 
-HOT_NODE_PRICE = 1_000.0
-"""More than any cover costs: first relieve as many nodes as possible, then cheaply."""
+OVERLOADED_NODE_PRICE = 1_000.0
+"""Higher than the cost of any cover: the number of relieved nodes comes first, then the cost."""
 
 HALF = 0.5
 
@@ -34,19 +35,19 @@ Row = tuple[list[int], list[float], float, float]
 
 @dataclass(frozen=True)
 class Optimum:
-    """What the solver found: nodes left hot, cost, and the relative gap that it leaves open.
+    """The solver's result; `gap` is the relative gap to its bound.
 
-    `goes` are the uids of the pods that leave relieved nodes; whole ones only.
+    `goes` has the uids of the pods that leave relieved nodes, only whole pods.
     """
 
-    hot_left: int
+    overloaded_left: int
     cost: float
     gap: float
     goes: frozenset[str] = frozenset()
 
 
 class _Program:
-    """Variables and rows, as they are added."""
+    """The variables and rows of the program."""
 
     def __init__(self) -> None:
         self.prices: list[float] = []
@@ -62,13 +63,13 @@ class _Program:
         self.rows.append((list(terms), list(terms.values()), least, most))
 
     def solve(self, *, whole: bool, seconds: float) -> tuple[NDArray[np.float64], float]:
-        count = [len(arrays) for arrays, _, _, _ in self.rows]
+        count = [len(variables) for variables, _, _, _ in self.rows]
         matrix = csr_array(
             (
                 np.concatenate([values for _, values, _, _ in self.rows]),
                 (
                     np.repeat(np.arange(len(self.rows)), count),
-                    np.concatenate([arrays for arrays, _, _, _ in self.rows]),
+                    np.concatenate([variables for variables, _, _, _ in self.rows]),
                 ),
             ),
             shape=(len(self.rows), len(self.prices)),
@@ -100,44 +101,25 @@ def optimum(
 
     Args:
         instance: the choice to make.
-        destinations: whether every pod needs a place; without, the result is a lower bound.
+        destinations: whether every pod needs a destination; if not, the result is a lower bound.
         as_first_forecast: whether landing sets are those at the start of the plan.
-        whole: whether pods are indivisible; without, it is the bound of the linear program.
-        seconds: when to stop and report the gap.
+        whole: whether pods are indivisible; if not, it is the bound of the linear program.
+        seconds: the time after which the solver stops and reports the gap.
     """
     program = _Program()
     goes: list[list[int]] = []
     relieved: list[int] = []
     for node in instance.nodes:
-        shares, choices = Excess(node.loaded).shares(node.candidates)
-        pods = [program.variable(candidate.cost) for candidate in node.candidates]
-        for pod, candidate in zip(pods, node.candidates, strict=True):
-            if not may_go(instance, node, candidate):
-                program.row({pod: 1.0}, 0.0, 0.0)
-        done = program.variable(-HOT_NODE_PRICE)
-        for arrays in choices:
-            in_window = [program.variable(0.0) for _ in arrays]
-            program.row({**dict.fromkeys(in_window, 1.0), done: -1.0}, 0.0, np.inf)
-            # In whichever window: implied for whole pods, a much better bound for divided ones.
-            most = np.minimum(shares[:, list(arrays)].max(axis=1), 1.0)
-            at_best = {pod: float(share) for pod, share in zip(pods, most, strict=True)}
-            program.row({**at_best, done: -1.0}, 0.0, np.inf)
-            for column, chosen in zip(arrays, in_window, strict=True):
-                covered = {
-                    # Capped: whole pods cover no more than all, and divided ones must not.
-                    pod: min(1.0, float(share))
-                    for pod, share in zip(pods, shares[:, column], strict=True)
-                }
-                program.row({**covered, chosen: -1.0}, 0.0, np.inf)
-        goes.append(pods)
-        relieved.append(done)
+        goes.append([program.variable(candidate.cost) for candidate in node.candidates])
+        relieved.append(program.variable(-OVERLOADED_NODE_PRICE))
+        _add_node(program, instance, node, goes[-1], relieved[-1])
     everyone = [pod for pods in goes for pod in pods]
     candidates = [candidate for node in instance.nodes for candidate in node.candidates]
     for quota in instance.quota.caps([candidate.pod for candidate in candidates]):
         terms = dict.fromkeys((everyone[i] for i in quota.members), 1.0)
         program.row(terms, -np.inf, quota.most)
     if destinations:
-        _add_places(program, instance, goes, as_first_forecast=as_first_forecast)
+        _add_destinations(program, instance, goes, as_first_forecast=as_first_forecast)
     found, gap = program.solve(whole=whole, seconds=seconds)
     return Optimum(
         round(sum(1.0 - found[done] for done in relieved)),
@@ -149,11 +131,35 @@ def optimum(
     )
 
 
-def replayed(instance: Instance, goes: frozenset[str], orders: int = 100) -> tuple[int, float]:
-    """Nodes left hot and the cost of what leaves relieved ones, if these pods are really moved.
+def _add_node(
+    program: _Program, instance: Instance, node: OverloadedNode, pods: list[int], done: int
+) -> None:
+    """The node is done if, for each resource, the pods that go cover its excess in a window."""
+    shares, choices = Excess(node.loaded).shares(node.candidates)
+    for pod, candidate in zip(pods, node.candidates, strict=True):
+        if not may_go(instance, node, candidate):
+            program.row({pod: 1.0}, 0.0, 0.0)
+    for columns in choices:
+        in_window = [program.variable(0.0) for _ in columns]
+        program.row({**dict.fromkeys(in_window, 1.0), done: -1.0}, 0.0, np.inf)
+        # In any window: implied for whole pods, a much better bound for divisible ones.
+        most = np.minimum(shares[:, list(columns)].max(axis=1), 1.0)
+        at_best = {pod: float(share) for pod, share in zip(pods, most, strict=True)}
+        program.row({**at_best, done: -1.0}, 0.0, np.inf)
+        for column, chosen in zip(columns, in_window, strict=True):
+            covered = {
+                # Capped: whole pods cover no more than all, and divisible ones must not.
+                pod: min(1.0, float(share))
+                for pod, share in zip(pods, shares[:, column], strict=True)
+            }
+            program.row({**covered, chosen: -1.0}, 0.0, np.inf)
 
-    Each move is forecast and counted as the planner does it. A pod that is denied is tried again
-    after the others; the best of so many orders of the pods counts.
+
+def replayed(instance: Instance, goes: frozenset[str], orders: int = 100) -> tuple[int, float]:
+    """The overloaded nodes left and the cost of the moves if these pods really move one by one.
+
+    Each move is forecast and counted as by the planner. A pod that may not move is tried again
+    after the others; the best of several orders of the pods counts.
     """
     chance = np.random.default_rng(0)
     wanted = [c for node in instance.nodes for c in node.candidates if c.pod.uid in goes]
@@ -191,7 +197,7 @@ def _moved(instance: Instance, wanted: Sequence[Candidate]) -> tuple[int, float]
 
 
 def may_go(instance: Instance, node: OverloadedNode, candidate: Candidate) -> bool:
-    """Whether the pod's move would help and its landing be bearable if it were the first one."""
+    """Whether the pod's move would help and its landing would be allowed as the first move."""
     shares, choices = Excess(node.loaded).shares((candidate,))
     helps = not choices or float(shares.max()) >= LEAST_RELIEF_SHARE
     return helps and isinstance(
@@ -199,10 +205,10 @@ def may_go(instance: Instance, node: OverloadedNode, candidate: Candidate) -> bo
     )
 
 
-def _add_places(
+def _add_destinations(
     program: _Program, instance: Instance, goes: list[list[int]], *, as_first_forecast: bool
 ) -> None:
-    """Each pod that goes lands somewhere in its landing set, and no node is filled too far."""
+    """Each pod that goes lands on nodes of its landing set, and no node gets too much."""
     filled: list[dict[int, tuple[float, ...]]] = [{} for _ in instance.free]
     for node, pods in zip(instance.nodes, goes, strict=True):
         for candidate, pod in zip(node.candidates, pods, strict=True):
@@ -218,19 +224,20 @@ def _add_places(
                 landing_set = landing_set & probable
             nodes = np.flatnonzero(landing_set)
             at = {program.variable(0.0, whole=False): int(d) for d in nodes}
-            for destination, destination in at.items():
-                filled[destination][destination] = (
+            for probability, destination in at.items():
+                filled[destination][probability] = (
                     requests.cpu_millicores / CAPACITY[0],
                     requests.memory_bytes / CAPACITY[1],
                     *charge,
                 )
             program.row({**dict.fromkeys(at, 1.0), pod: -1.0}, 0.0, 0.0)
-    for destination, destinations in enumerate(filled):
-        if not destinations:
+    for destination, amounts_by_variable in enumerate(filled):
+        if not amounts_by_variable:
             continue
         left = [
             *(instance.free[destination] / CAPACITY),
             *(instance.ceilings - instance.load[destination]),
         ]
         for column, most in enumerate(left):
-            program.row({p: amounts[column] for p, amounts in destinations.items()}, -np.inf, most)
+            terms = {p: amounts[column] for p, amounts in amounts_by_variable.items()}
+            program.row(terms, -np.inf, most)

@@ -1,9 +1,9 @@
-"""An oracle under desched's limits: it sees the load of this instant and where pods will land.
+"""An oracle with desched's limits: it reads the current load and the scheduler's decisions.
 
-It evicts a pod only if its replacement leaves the node where it lands at or under its targets; the
-smallest pod whose move removes its node's excess goes first, else the biggest. It does not see the
-future: from one cycle to the next, loads change for it too. With `steering` a soft taint keeps each
-replacement away from nodes that it would make overloaded, as long as it takes to bind.
+It evicts a pod only if the replacement makes no node overloaded. The smallest pod whose move
+removes the excess of its node goes first, otherwise the biggest. The oracle does not read the
+future: loads change from one cycle to the next. With `steering`, soft taints keep each replacement
+away from nodes that it would make overloaded, until it is bound.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ STEER = (Taint("desched.io/steering", Effect.PREFER_NO_SCHEDULE),)
 
 
 class Oracle:
-    """One cycle after another, with the simulation's own load and scheduler."""
+    """A descheduler with the load and the scheduler of the simulation itself."""
 
     def __init__(self, simulation: Simulation, policy: Policy, *, steering: bool = False) -> None:
         self._cluster = simulation.cluster
@@ -34,7 +34,7 @@ class Oracle:
         self._targets = targets_of(policy)
 
     def act(self, world: World) -> None:
-        """Relieve the most overloaded nodes first, as far as the limits allow."""
+        """Relieve the most overloaded nodes first, within the limits."""
         assert world.evictor is not None
         cluster = self._cluster.read_cluster()
         usage = self._usage(cluster)
@@ -86,7 +86,7 @@ class Oracle:
         load: Mapping[str, Floats],
         view: ClusterView,
     ) -> tuple[Pod, str] | None:
-        """The pod of a node that should go first, and where its replacement will land."""
+        """The pod of a node that should go first, and the node of its replacement."""
 
         def rank(pod: Pod) -> tuple[int, float]:
             size = float(usage[pod.uid][load[pod.node] > self._targets].sum())

@@ -1,4 +1,4 @@
-"""Clusters with overloaded nodes to choose pods on: from the trace, and adversarial ones."""
+"""Random clusters with overloaded nodes, drawn from the trace, to choose pods on."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -52,19 +52,19 @@ CAPACITY = np.array([NODE_CPU_MILLICORES, NODE_MEMORY_BYTES], dtype=float)
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a cluster is, and what it is short of.
+    """The size of a cluster, and what it is short of.
 
-    `request_factor` is the range by which requests differ from the median use; the loads are
-    ranges too. `replicas` is how many pods make a workload; 0 gives each its own size. `most_risk`
-    is the highest bearable probability of a landing that does not help; 1 lets every pod go.
+    `request_factor` is the range of requests as multiples of the median usage; the loads are
+    ranges, too. `replicas` is the number of pods of each workload; 0 draws a size for each.
+    `most_risk` is the maximum landing risk; with 1 every pod may go.
     """
 
     nodes: int = 100
     overloaded: int = 12
     pods: int = 16
     request_factor: tuple[float, float] = (0.5, 2.0)
-    hot_load: tuple[float, float] = (0.82, 0.97)
-    cool_load: tuple[float, float] = (0.25, 0.6)
+    overloaded_load: tuple[float, float] = (0.82, 0.97)
+    other_load: tuple[float, float] = (0.25, 0.6)
     replicas: int = 0
     limits: EvictionLimits = UNLIMITED
     equal_pods: bool = False
@@ -74,10 +74,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class Instance:
-    """One choice to make: the arguments of `select_moves`, and what a solver needs besides.
+    """One choice to make: the arguments of `select_moves`, and the further input of a solver.
 
-    `free` and `load` are what a destination has left of requests and how full it is at most, by
-    node and resource; `ceilings` is by resource.
+    `free` has the allocatable amounts that are not requested, and `load` the highest load, by node
+    and resource; `ceilings` is by resource.
     """
 
     nodes: tuple[OverloadedNode, ...]
@@ -104,60 +104,47 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
         sustained_seconds=0,
     )
     snapshot = _snapshot(shape, trace, chance)
-    state = State()
-    book = UsageBook(snapshot, policy, NOW)
+    cluster = snapshot.cluster
+    book, state = UsageBook(snapshot, policy, NOW), State()
     context = EligibilityContext.of(book, state)
     pressure = classify(book, state)
     overloaded = sorted(
-        pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
-    )
-    nodes = tuple(
-        OverloadedNode(
-            loaded,
-            tuple(
-                Candidate(
-                    pod,
-                    {resource: book.measured(pod, resource) for resource in RESOURCES},
-                    usage_of(pod, book),
-                    cost(pod, context.cluster.workload_of(pod), NOW),
-                )
-                for pod in sorted(
-                    snapshot.cluster.pods_by_node[loaded.node.name], key=lambda pod: pod.ref
-                )
-            ),
-        )
-        for loaded in overloaded
-    )
-    free = np.array(
-        [
-            CAPACITY
-            - np.sum(
-                [
-                    (p.scheduling.requests.cpu_millicores, p.scheduling.requests.memory_bytes)
-                    for p in snapshot.cluster.pods_by_node[node.name]
-                ],
-                axis=0,
-            )
-            for node in snapshot.cluster.nodes
-        ]
-    )
-    load = np.array(
-        [
-            [pressure.known[node.name].highest[resource] for resource in RESOURCES]
-            for node in snapshot.cluster.nodes
-        ]
+        pressure.of_class(NodeClass.OVERLOADED), key=lambda n: (-n.excess_ratio, n.node.name)
     )
     room = room_left(context, pressure)
-    view = SchedulerView(snapshot.cluster, policy.scheduler, room.index)
+    view = SchedulerView(cluster, policy.scheduler, room.index)
     return Instance(
-        nodes,
-        Destinations(room, view, shape.most_risk),
-        EvictionQuota(policy.limits, len(snapshot.cluster.nodes), context.cluster),
-        context.cluster,
-        free,
-        load,
-        np.array([0.7, 0.75]),
+        nodes=tuple(
+            OverloadedNode(loaded, _candidates(loaded.node, book)) for loaded in overloaded
+        ),
+        destinations=Destinations(room, view, shape.most_risk),
+        quota=EvictionQuota(policy.limits, len(cluster.nodes), cluster),
+        cluster=cluster,
+        free=np.array([CAPACITY - _requested(node, cluster) for node in cluster.nodes]),
+        load=np.array(
+            [[pressure.known[n.name].highest[r] for r in RESOURCES] for n in cluster.nodes]
+        ),
+        ceilings=np.array([0.7, 0.75]),
     )
+
+
+def _candidates(node: Node, book: UsageBook) -> tuple[Candidate, ...]:
+    cluster = book.snapshot.cluster
+    return tuple(
+        Candidate(
+            pod,
+            {resource: book.measured(pod, resource) for resource in RESOURCES},
+            usage_of(pod, book),
+            cost(pod, cluster.workload_of(pod), NOW),
+        )
+        for pod in sorted(cluster.pods_by_node[node.name], key=lambda pod: pod.ref)
+    )
+
+
+def _requested(node: Node, cluster: ClusterState) -> Floats:
+    requests = [pod.scheduling.requests for pod in cluster.pods_by_node[node.name]]
+    total: Floats = np.sum([(each.cpu_millicores, each.memory_bytes) for each in requests], axis=0)
+    return total
 
 
 def _snapshot(shape: Shape, trace: Floats, chance: np.random.Generator) -> Snapshot:
@@ -175,8 +162,8 @@ def _snapshot(shape: Shape, trace: Floats, chance: np.random.Generator) -> Snaps
             i = n * shape.pods + p
             request = np.rint(half[n, p] * CAPACITY * drawn.request_factor[i]).astype(int)
             pods.append(drawn.pod(i, int(workload_of[i]), node.name, request))
-            cpu, state = (now[n, p] * CAPACITY[None, :]).T
-            usage[pods[-1].namespace, pods[-1].name] = PodUsage(tuple(cpu), tuple(state))
+            cpu, memory = (now[n, p] * CAPACITY[None, :]).T
+            usage[pods[-1].namespace, pods[-1].name] = PodUsage(tuple(cpu), tuple(memory))
         total = now[n].sum(axis=0)
         loads[node.name] = {
             resource: Measured(
@@ -201,7 +188,7 @@ def _snapshot(shape: Shape, trace: Floats, chance: np.random.Generator) -> Snaps
 
 
 def _usage(shape: Shape, trace: Floats, chance: np.random.Generator) -> tuple[Floats, Floats]:
-    """Shares of a node: in each window (node x pod x window x resource), and the day's median."""
+    """Usage as shares of a node: node x pod x window x resource, and the median of the day."""
     at = int(chance.integers(2, trace.shape[1]))
     machine = chance.integers(0, len(trace), (shape.nodes, shape.pods))
     last = trace[:, at].copy()
@@ -213,18 +200,18 @@ def _usage(shape: Shape, trace: Floats, chance: np.random.Generator) -> tuple[Fl
     overloaded = np.zeros(shape.nodes, dtype=bool)
     overloaded[chance.choice(shape.nodes, shape.overloaded, replace=False)] = True
     higher = np.array([0.0, 0.05])
-    target = np.where(
+    total = np.where(
         overloaded[:, None],
-        # Memory has a trigger that is higher by 0.05.
-        np.minimum(chance.uniform(*shape.hot_load, (shape.nodes, 2)) + higher, 1.0),
-        chance.uniform(*shape.cool_load, (shape.nodes, 2)),
+        # The target of memory is higher by 0.05.
+        np.minimum(chance.uniform(*shape.overloaded_load, (shape.nodes, 2)) + higher, 1.0),
+        chance.uniform(*shape.other_load, (shape.nodes, 2)),
     )
-    # A third of the overloaded nodes is so in both resources, the others in one of them.
+    # A third of the overloaded nodes is overloaded in both resources, the others in one.
     kind = chance.integers(0, 3, shape.nodes)
     for resource in (0, 1):
         mild = overloaded & (kind == resource)
-        target[mild, resource] = chance.uniform(0.3, 0.6, int(mild.sum()))
-    scale = target / now.min(axis=2).sum(axis=1)
+        total[mild, resource] = chance.uniform(0.3, 0.6, int(mild.sum()))
+    scale = total / now.min(axis=2).sum(axis=1)
     return now * scale[:, None, None, :], median[machine] * scale[:, None, :]
 
 
@@ -239,7 +226,7 @@ def _workload_numbers(shape: Shape, chance: np.random.Generator) -> NDArray[np.i
 
 
 class _Draws:
-    """What chance decides for each pod."""
+    """The random properties of each pod."""
 
     def __init__(self, shape: Shape, chance: np.random.Generator) -> None:
         count = shape.nodes * shape.pods
@@ -276,20 +263,20 @@ def _label(workload: int) -> LabelSelector:
 
 
 SMALL: dict[str, Shape] = {
-    "trace": Shape(cool_load=(0.4, 0.66)),
-    "trace, at any risk": Shape(cool_load=(0.4, 0.66), most_risk=1.0),
-    "trace, low requests": Shape(cool_load=(0.4, 0.66), request_factor=(0.1, 0.3)),
-    "trace, 2 per node, 1 per workload": Shape(hot_load=(0.82, 0.88), limits=PER_CYCLE),
+    "trace": Shape(other_load=(0.4, 0.66)),
+    "trace, at any risk": Shape(other_load=(0.4, 0.66), most_risk=1.0),
+    "trace, low requests": Shape(other_load=(0.4, 0.66), request_factor=(0.1, 0.3)),
+    "trace, 2 per node, 1 per workload": Shape(overloaded_load=(0.82, 0.88), limits=PER_CYCLE),
     "pods of equal use": Shape(equal_pods=True),
     "few workloads, 1 of each": Shape(
-        replicas=40, hot_load=(0.82, 0.88), limits=PER_CYCLE, budgets=False
+        replicas=40, overloaded_load=(0.82, 0.88), limits=PER_CYCLE, budgets=False
     ),
-    "very hot": Shape(hot_load=(0.97, 1.0), overloaded=12),
-    "hardly any room": Shape(cool_load=(0.55, 0.69)),
-    "hardly any room, at any risk": Shape(cool_load=(0.55, 0.69), most_risk=1.0),
-    "fragmented room, at any risk": Shape(cool_load=(0.6, 0.69), most_risk=1.0),
+    "extremely overloaded": Shape(overloaded_load=(0.97, 1.0)),
+    "hardly any room": Shape(other_load=(0.55, 0.69)),
+    "hardly any room, at any risk": Shape(other_load=(0.55, 0.69), most_risk=1.0),
+    "fragmented room, at any risk": Shape(other_load=(0.6, 0.69), most_risk=1.0),
     "16 workloads, 1 eviction of each": Shape(
-        replicas=100, hot_load=(0.82, 0.88), limits=PER_CYCLE, budgets=False
+        replicas=100, overloaded_load=(0.82, 0.88), limits=PER_CYCLE, budgets=False
     ),
 }
-"""Twelve overloaded nodes among a hundred, by what makes the choice hard."""
+"""Twelve overloaded nodes among a hundred, by the difficulty of the choice."""

@@ -1,7 +1,7 @@
-"""How good and how fast the choice of pods is: `python -m benchmarks.selection`.
+"""Measures the quality and the time of the choice of pods: `python -m benchmarks.selection`.
 
-Small clusters beside the optimum of a solver, a large one beside the bound of the linear program,
-and both beside three ways in which others choose. Needs scipy (the dependency group `bench`) and
+It compares small clusters with the optimum of a solver, a large cluster with the bound of the
+linear program, and both with three simple orders. It needs scipy (the dependency group `bench`) and
 the trace (see `benchmarks.trace`).
 """
 
@@ -35,7 +35,7 @@ QOS_ORDER = ("BestEffort", "Burstable", "Guaranteed")
 
 Order = Callable[[OverloadedNode, Candidate], tuple[float, ...]]
 Outcome = tuple[int, float, int]
-"""Nodes left hot, the cost of the pods that leave relieved nodes, and all evictions."""
+"""The overloaded nodes left, the cost of the pods that leave relieved nodes, and the evictions."""
 
 
 def _ours(case: Instance) -> Outcome:
@@ -53,7 +53,7 @@ def _outcome(choice: Selection) -> Outcome:
 
 
 def _in_order(case: Instance, order: Order) -> Outcome:
-    """Node by node, pods in this order until the node is relieved; the same places and limits."""
+    """Node by node, pods in this order until the node is relieved, with the planner's limits."""
     destinations, quota, overloaded, cost, evictions = case.destinations, case.quota, 0, 0.0, 0
     for node in case.nodes:
         trial, excess = Trial(destinations, quota), Excess(node.loaded)
@@ -87,34 +87,33 @@ def _random(seed: int) -> Order:
 
 
 def _bound(case: Instance, ours: Outcome) -> Optimum:
-    """The optimum; where places do not matter, the much faster program without them proves it."""
+    """The optimum; the much faster program without destinations is tried first."""
     simple = optimum(case, destinations=False)
     return simple if simple.gap == 0 and _on_bound(ours, simple) else optimum(case)
 
 
 def _on_bound(ours: Outcome, best: Optimum) -> bool:
-    return ours[0] == best.hot_left and ours[1] <= best.cost + COST_TOLERANCE
+    return ours[0] == best.overloaded_left and ours[1] <= best.cost + COST_TOLERANCE
 
 
 def small(trace: Floats, seeds: int) -> None:
-    """Twelve hot nodes among a hundred, beside the optimum."""
+    """Compare small clusters, twelve of 100 nodes overloaded, with the optimum."""
     print(
-        f"\n12 of 100 nodes hot, 1,600 pods, {seeds} clusters of each kind. Cost: mean of what "
-        "leaves relieved nodes; hot: nodes left hot in all clusters; replayed: where desched is "
-        "not on the bound, the optimum's pods moved one by one as desched has to, in the best of "
-        "many orders; first forecast: the optimum if pods land as forecast before any of them has "
-        "moved, and in how many clusters it surpasses desched; unbounded: clusters in which "
-        "desched moves a pod that the solver may not, so that its optimum is no bound."
+        f"\n12 of 100 nodes overloaded, 1,600 pods, {seeds} clusters of each kind. Cost: mean cost "
+        "of the pods that leave relieved nodes; left: overloaded nodes left in all clusters; "
+        "replayed: if desched is not on the bound, the optimum's pods moved one by one, in the "
+        "best of many orders; first forecast: the optimum if pods land as forecast before the "
+        "first move; surpassed: clusters in which that is better than desched; unbounded: clusters "
+        "in which desched moves a pod that the solver may not move, so that there is no bound."
     )
     print(
         f"{'':<36}{'above the optimum':>18}{'desched':>14}{'optimum':>14}{'replayed':>14}"
-        f"{'first forecast':>15}{'by priority':>13}"
-        f"{'biggest':>14}{'random':>14}{'gap':>7}{'':>8}"
+        f"{'first forecast':>15}{'by priority':>13}{'biggest':>14}{'random':>14}{'gap':>7}"
     )
     print(
         f"{'':<36}{'mean':>9}{'worst':>9}"
-        + f"{'cost':>8}{'overloaded':>6}" * len(WHO)
-        + f"{'ms':>15}{'surpassed':>11}{'unbounded':>11}"
+        + f"{'cost':>8}{'left':>6}" * len(WHO)
+        + f"{'':>7}{'ms':>8}{'surpassed':>11}{'unbounded':>11}"
     )
     for name, shape in SMALL.items():
         above, gap, took, surpassed, unbounded = [], 0.0, [], 0, 0
@@ -129,15 +128,15 @@ def small(trace: Floats, seeds: int) -> None:
                 unbounded += 1
             best = _bound(case, ours)
             first = optimum(case, as_first_forecast=True)
-            surpassed += (first.hot_left, first.cost + COST_TOLERANCE) < ours[:2]
+            surpassed += (first.overloaded_left, first.cost + COST_TOLERANCE) < ours[:2]
             gap = max(gap, best.gap, first.gap)
-            if ours[0] == best.hot_left and best.cost > 0:
+            if ours[0] == best.overloaded_left and best.cost > 0:
                 above.append(max(0.0, ours[1] / best.cost - 1))
             found = {
                 "desched": ours,
-                "optimum": (best.hot_left, best.cost, 0),
+                "optimum": (best.overloaded_left, best.cost, 0),
                 "replayed": ours if _on_bound(ours, best) else (*replayed(case, best.goes), 0),
-                "first": (first.hot_left, first.cost, 0),
+                "first": (first.overloaded_left, first.cost, 0),
                 "priority": _in_order(case, _by_priority),
                 "biggest": _in_order(case, _biggest),
                 "random": _in_order(case, _random(seed)),
@@ -155,7 +154,7 @@ def small(trace: Floats, seeds: int) -> None:
 
 
 def large(trace: Floats) -> None:
-    """A tenth of 5,000 nodes hot and no limit, beside the bound of the linear program."""
+    """Compare 5,000 nodes, a tenth overloaded, with the bound of the linear program."""
     case = instance(LARGE, trace, np.random.default_rng(1))
     took, busy, ours = [], [], []
     for _ in range(RUNS):
@@ -169,11 +168,11 @@ def large(trace: Floats) -> None:
     linear = optimum(case, destinations=False, whole=False)
     alone = [c.cost for node in case.nodes for c in cheapest_pods(node) or ()]
     print(
-        f"\n{LARGE.nodes:,} nodes, {LARGE.nodes * LARGE.pods:,} pods, {len(case.nodes)} nodes hot, "
-        f"no limit: {statistics.median(took):.2f} s, of which {statistics.median(busy):.2f} s on "
-        f"the processor (medians of {RUNS})"
+        f"\n{LARGE.nodes:,} nodes, {LARGE.nodes * LARGE.pods:,} pods, {len(case.nodes)} "
+        f"overloaded, no limit: {statistics.median(took):.2f} s, of which "
+        f"{statistics.median(busy):.2f} s on the processor (medians of {RUNS})"
     )
-    print(f"{'':<44}{'overloaded left':>9}{'cost':>9}{'evictions':>11}")
+    print(f"{'':<44}{'left':>9}{'cost':>9}{'evictions':>11}")
     rows = {
         "desched": ours[-1],
         "first fit by priority (kubernetes-sigs)": _in_order(case, _by_priority),
@@ -182,8 +181,9 @@ def large(trace: Floats) -> None:
     }
     for name, (overloaded, cost, evictions) in rows.items():
         print(f"{name:<44}{overloaded:>9}{cost:>9.0f}{evictions:>11}")
-    print(f"{'bound: each node alone, free everywhere':<44}{0:>9}{sum(alone):>9.0f}")
-    print(f"{'bound: linear program, divisible pods':<44}{linear.hot_left:>9}{linear.cost:>9.0f}")
+    print(f"{'bound: each node alone, room everywhere':<44}{0:>9}{sum(alone):>9.0f}")
+    name, left = "bound: linear program, divisible pods", linear.overloaded_left
+    print(f"{name:<44}{left:>9}{linear.cost:>9.0f}")
 
 
 def main() -> None:

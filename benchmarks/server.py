@@ -1,7 +1,7 @@
-"""An API server and a Prometheus that answer for a synthetic cluster, in a process of their own.
+"""An API server and a Prometheus for a synthetic cluster, in a process of its own.
 
 `python -m benchmarks.server NODES PODS_PER_NODE FITS` prints its address and serves until its
-standard input ends. Separate, so that the memory measured is desched's alone.
+standard input ends. In a separate process, it does not count in the measured memory.
 """
 
 import re
@@ -41,7 +41,7 @@ Samples = Iterator[tuple[dict[str, str], float]]
 
 
 class Answers:
-    """Every answer for one cluster; objects are encoded once."""
+    """All answers for one cluster; objects are encoded once."""
 
     def __init__(self, cluster: SyntheticCluster) -> None:
         encode = msgspec.json.encode
@@ -52,7 +52,7 @@ class Answers:
             "/apis/apps/v1/replicasets": [encode(o) for o in cluster.replica_sets()],
             "/apis/apps/v1/deployments": [encode(o) for o in cluster.deployments()],
         }
-        # In order: the first expression that is found in the query answers it.
+        # The first expression that matches the query answers it.
         self._measures: tuple[tuple[str, Callable[[], Samples]], ...] = (
             (r"^count_over_time\(", lambda: self._nodes(lambda _: 10.0)),
             (r"^quantile\(", lambda: iter([({}, 30.0)])),
@@ -67,7 +67,7 @@ class Answers:
         self._cached: dict[str, bytes] = {}
 
     def api(self, path: str, query: dict[str, list[str]]) -> bytes | None:
-        """A page of a list, or the version."""
+        """A page of a list, or the version; None for an unknown path."""
         if path == "/version":
             return b'{"gitVersion":"v1.36.3"}'
         if path not in KINDS:
@@ -85,7 +85,7 @@ class Answers:
         )
 
     def query_range(self, promql: str, begin: float, end: float, step: float) -> bytes | None:
-        """A range vector: what the instant vector says, at every point."""
+        """A range vector: the values of the instant vector at every point."""
         for pattern, samples in self._measures:
             if re.search(pattern, promql):
                 times = [begin + i * step for i in range(int((end - begin) / step) + 1)]
@@ -137,6 +137,7 @@ def serve(answers: Answers) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # headers and body are two writes
 
         def do_GET(self) -> None:
             url = urlsplit(self.path)

@@ -1,4 +1,4 @@
-"""A cluster of any size from a seed, as the JSON objects that an API server would list."""
+"""A random cluster of any size, as the JSON objects that an API server lists."""
 
 import random
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class SyntheticCluster:
-    """`hot_share` of the nodes use more than 80 % CPU.
+    """A cluster in which `overloaded_share` of the nodes use more than 80 % of their CPU.
 
-    With `fits` false every pod requests so much that no other node has room for it.
+    Unless `fits`, every pod requests so much that no other node has room for it.
     """
 
     node_count: int
     pods_per_node: int = 30
-    hot_share: float = 0.1
+    overloaded_share: float = 0.1
     fits: bool = True
     seed: int = 1
     pod_cores: list[float] = field(default_factory=list, compare=False)
@@ -32,7 +32,7 @@ class SyntheticCluster:
     def __post_init__(self) -> None:
         chance = random.Random(self.seed)
         overloaded = set(
-            chance.sample(range(self.node_count), round(self.node_count * self.hot_share))
+            chance.sample(range(self.node_count), round(self.node_count * self.overloaded_share))
         )
         for i in range(self.node_count):
             busy = chance.uniform(0.82, 0.95) if i in overloaded else chance.uniform(0.2, 0.6)
@@ -42,28 +42,28 @@ class SyntheticCluster:
 
     @property
     def pod_count(self) -> int:
-        """All pods."""
+        """The number of pods."""
         return self.node_count * self.pods_per_node
 
     def node_busy(self, index: int) -> float:
-        """A node's CPU load, 0 to 1: its pods and a little of the host's own."""
+        """The CPU load of a node, 0 to 1: its pods, and 3 % for the host itself."""
         first = index * self.pods_per_node
         return sum(self.pod_cores[first : first + self.pods_per_node]) / NODE_CORES / 0.97
 
     def pod_memory_bytes(self, index: int) -> int:
-        """A pod's working set."""
+        """The working set of a pod."""
         return GIB + index % 7 * GIB // 4
 
     def pod_name(self, index: int) -> str:
-        """Of the form that ReplicaSets give."""
+        """The name of a pod, as ReplicaSets form it."""
         return f"app-{self.workload(index)}-7d9f8b6c5d-{index:05x}"
 
     def pod_namespace(self, index: int) -> str:
-        """Workloads are spread over the namespaces."""
+        """The namespace of a pod."""
         return f"team-{self.workload(index) % NAMESPACES}"
 
     def workload(self, index: int) -> int:
-        """Which workload a pod belongs to; its replicas are spread over the nodes."""
+        """The number of the pod's workload; its replicas are spread over the nodes."""
         return index % max(1, self.pod_count // REPLICAS)
 
     def nodes(self) -> Iterator[Object]:
@@ -110,150 +110,160 @@ class SyntheticCluster:
         return f"10.{index // 65536}.{index // 256 % 256}.{index % 256}"
 
     def pods(self) -> Iterator[Object]:
-        """Pod objects with all that real ones carry, needed or not."""
+        """Pod objects with all the fields of real ones, needed or not."""
         for i in range(self.pod_count):
             yield self.pod(i)
 
     def pod(self, index: int) -> Object:
         """One pod of a Deployment's ReplicaSet."""
-        app, node = self.workload(index), index // self.pods_per_node
-        name = self.pod_name(index)
-        request = {"cpu": "500m" if self.fits else f"{NODE_CORES}", "memory": "1Gi"}
-        token = f"kube-api-access-{index:05x}"
         return {
-            "metadata": {
-                "name": name,
-                "generateName": f"app-{app}-7d9f8b6c5d-",
-                "namespace": self.pod_namespace(index),
-                "uid": f"pod-uid-{index}",
-                "resourceVersion": str(1_000_000 + index),
-                "creationTimestamp": STARTED,
-                "labels": {
-                    "app.kubernetes.io/name": f"app-{app}",
-                    "app.kubernetes.io/part-of": "shop",
-                    "pod-template-hash": "7d9f8b6c5d",
-                },
-                "annotations": {
-                    "prometheus.io/scrape": "true",
-                    "checksum/config": "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba87",
-                },
-                "ownerReferences": [
-                    {
-                        "apiVersion": "apps/v1",
-                        "kind": "ReplicaSet",
-                        "name": f"app-{app}-7d9f8b6c5d",
-                        "uid": f"rs-uid-{app}",
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
-                "managedFields": [
-                    {
-                        "manager": "kube-controller-manager",
-                        "operation": "Update",
-                        "apiVersion": "v1",
-                        "time": STARTED,
-                        "fieldsType": "FieldsV1",
-                        "fieldsV1": {
-                            "f:metadata": {"f:labels": {".": {}, "f:app": {}}},
-                            "f:spec": {"f:containers": {'k:{"name":"app"}': {"f:image": {}}}},
-                        },
-                    }
-                ],
+            "metadata": self._pod_metadata(index),
+            "spec": self._pod_spec(index),
+            "status": self._pod_status(index),
+        }
+
+    def _pod_metadata(self, index: int) -> Object:
+        app = self.workload(index)
+        return {
+            "name": self.pod_name(index),
+            "generateName": f"app-{app}-7d9f8b6c5d-",
+            "namespace": self.pod_namespace(index),
+            "uid": f"pod-uid-{index}",
+            "resourceVersion": str(1_000_000 + index),
+            "creationTimestamp": STARTED,
+            "labels": {
+                "app.kubernetes.io/name": f"app-{app}",
+                "app.kubernetes.io/part-of": "shop",
+                "pod-template-hash": "7d9f8b6c5d",
             },
-            "spec": {
-                "nodeName": f"node-{node:05d}",
-                "serviceAccountName": "default",
-                "schedulerName": "default-scheduler",
-                "priority": index % 3 * 100,
-                "restartPolicy": "Always",
-                "terminationGracePeriodSeconds": 30,
-                "enableServiceLinks": True,
-                "preemptionPolicy": "PreemptLowerPriority",
-                "affinity": {
-                    "nodeAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": {
-                            "nodeSelectorTerms": [
-                                {
-                                    "matchExpressions": [
-                                        {
-                                            "key": "kubernetes.io/arch",
-                                            "operator": "In",
-                                            "values": ["amd64"],
-                                        }
-                                    ]
-                                }
-                            ]
-                        }
-                    }
-                },
-                "tolerations": [
-                    {
-                        "key": f"node.kubernetes.io/{what}",
-                        "operator": "Exists",
-                        "effect": "NoExecute",
-                        "tolerationSeconds": 300,
-                    }
-                    for what in ("not-ready", "unreachable")
-                ],
-                "containers": [
-                    {
-                        "name": "app",
-                        "image": f"registry.example/shop/app-{app}:1.4.2",
-                        "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
-                        "env": [{"name": f"SETTING_{n}", "value": f"value-{n}"} for n in range(8)],
-                        "resources": {"requests": request, "limits": {"memory": "2Gi"}},
-                        "volumeMounts": [
-                            {"name": "config", "mountPath": "/etc/app"},
-                            {
-                                "name": token,
-                                "readOnly": True,
-                                "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
-                            },
-                        ],
-                        "livenessProbe": {
-                            "httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"},
-                            "periodSeconds": 10,
-                            "failureThreshold": 3,
-                        },
-                        "terminationMessagePath": "/dev/termination-log",
-                        "imagePullPolicy": "IfNotPresent",
-                    }
-                ],
-                "volumes": [
-                    {"name": "config", "configMap": {"name": f"app-{app}", "defaultMode": 420}},
-                    {
-                        "name": token,
-                        "projected": {
-                            "sources": [
-                                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "t"}}
-                            ],
-                            "defaultMode": 420,
-                        },
+            "annotations": {
+                "prometheus.io/scrape": "true",
+                "checksum/config": "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba87",
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": f"app-{app}-7d9f8b6c5d",
+                    "uid": f"rs-uid-{app}",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+            "managedFields": [
+                {
+                    "manager": "kube-controller-manager",
+                    "operation": "Update",
+                    "apiVersion": "v1",
+                    "time": STARTED,
+                    "fieldsType": "FieldsV1",
+                    "fieldsV1": {
+                        "f:metadata": {"f:labels": {".": {}, "f:app": {}}},
+                        "f:spec": {"f:containers": {'k:{"name":"app"}': {"f:image": {}}}},
                     },
-                ],
-            },
-            "status": {
-                "phase": "Running",
-                "qosClass": "Burstable",
-                "startTime": STARTED,
-                "hostIP": self.node_address(node),
-                "podIP": f"10.{100 + index // 65536}.{index // 256 % 256}.{index % 256}",
-                "conditions": [
-                    {"type": kind, "status": "True", "lastTransitionTime": STARTED}
-                    for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-                ],
-                "containerStatuses": [
-                    {
-                        "name": "app",
-                        "ready": True,
-                        "restartCount": 0,
-                        "state": {"running": {"startedAt": STARTED}},
-                        "image": f"registry.example/shop/app-{app}:1.4.2",
-                        "containerID": f"containerd://{index:064x}",
+                }
+            ],
+        }
+
+    def _pod_spec(self, index: int) -> Object:
+        app, token = self.workload(index), f"kube-api-access-{index:05x}"
+        return {
+            "nodeName": f"node-{index // self.pods_per_node:05d}",
+            "serviceAccountName": "default",
+            "schedulerName": "default-scheduler",
+            "priority": index % 3 * 100,
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 30,
+            "enableServiceLinks": True,
+            "preemptionPolicy": "PreemptLowerPriority",
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchExpressions": [
+                                    {
+                                        "key": "kubernetes.io/arch",
+                                        "operator": "In",
+                                        "values": ["amd64"],
+                                    }
+                                ]
+                            }
+                        ]
                     }
-                ],
+                }
             },
+            "tolerations": [
+                {
+                    "key": f"node.kubernetes.io/{what}",
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": 300,
+                }
+                for what in ("not-ready", "unreachable")
+            ],
+            "containers": [self._container(app, token)],
+            "volumes": [
+                {"name": "config", "configMap": {"name": f"app-{app}", "defaultMode": 420}},
+                {
+                    "name": token,
+                    "projected": {
+                        "sources": [
+                            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "t"}}
+                        ],
+                        "defaultMode": 420,
+                    },
+                },
+            ],
+        }
+
+    def _container(self, app: int, token: str) -> Object:
+        cpu = "500m" if self.fits else f"{NODE_CORES}"
+        return {
+            "name": "app",
+            "image": f"registry.example/shop/app-{app}:1.4.2",
+            "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
+            "env": [{"name": f"SETTING_{n}", "value": f"value-{n}"} for n in range(8)],
+            "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+            "volumeMounts": [
+                {"name": "config", "mountPath": "/etc/app"},
+                {
+                    "name": token,
+                    "readOnly": True,
+                    "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+                },
+            ],
+            "livenessProbe": {
+                "httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"},
+                "periodSeconds": 10,
+                "failureThreshold": 3,
+            },
+            "terminationMessagePath": "/dev/termination-log",
+            "imagePullPolicy": "IfNotPresent",
+        }
+
+    def _pod_status(self, index: int) -> Object:
+        app = self.workload(index)
+        return {
+            "phase": "Running",
+            "qosClass": "Burstable",
+            "startTime": STARTED,
+            "hostIP": self.node_address(index // self.pods_per_node),
+            "podIP": f"10.{100 + index // 65536}.{index // 256 % 256}.{index % 256}",
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": STARTED}
+                for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+            ],
+            "containerStatuses": [
+                {
+                    "name": "app",
+                    "ready": True,
+                    "restartCount": 0,
+                    "state": {"running": {"startedAt": STARTED}},
+                    "image": f"registry.example/shop/app-{app}:1.4.2",
+                    "containerID": f"containerd://{index:064x}",
+                }
+            ],
         }
 
     def replica_sets(self) -> Iterator[Object]:

@@ -1,4 +1,4 @@
-"""What desched itself reports of a day: why nodes stayed overloaded, and what its moves came to."""
+"""Counts of a day's reports: why nodes stayed overloaded, and the results of the moves."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,10 +12,10 @@ from desched.model.report import CycleReport, EvictionVerdict, TaintChange
 class Tally:
     """Counts over all cycles of a day.
 
-    `stays` counts what desched did about each node that it measured above a target, in every cycle;
-    `results` counts what follow-up found of its evictions; `acting_seconds` is the longest virtual
-    time of a cycle, which only acting takes. `taints` counts how often a node got the soft taint,
-    `most_tainted` is the most nodes that had it at a time.
+    `stays` counts, in every cycle, what desched did about each node that it measured above a
+    target; `results` counts the results of its evictions. `acting_seconds` is the longest virtual
+    time of a cycle, in which only acting takes time. `taints` counts the soft taints;
+    `most_tainted` is the maximum number of nodes that had one at the same time.
     """
 
     stays: Counter[str] = field(default_factory=Counter)
@@ -61,7 +61,7 @@ def _acted_on(node: str, report: CycleReport) -> str:
 
 def _left(verdict: NodeVerdict, plan: Plan) -> str:
     if verdict.node_class is not NodeClass.OVERLOADED:
-        return f"not overloaded in this cycle's eyes ({verdict.reason or 'corrected'})"
+        return f"not classified as overloaded ({verdict.reason or 'corrected'})"
     if plan.hold is not None:
         return f"cycle held: {plan.hold}"
     return f"node: {verdict.reason}" if verdict.reason is not None else ""

@@ -1,7 +1,7 @@
-"""The Google trace: a day of 1,600 virtual machines, one sample each five minutes.
+"""The Google trace: a day of 1,600 virtual machines, one sample every five minutes.
 
-The archive is not part of the project; it is derived from ClusterData2011_2 (CC-BY 4.0). Where it
-is: the argument `--trace`, by default `../shared/data/google-2011-gcd-vms/GCD_VMs.tar.gz`.
+The archive is not part of the project; it is derived from ClusterData2011_2 (CC-BY 4.0). The
+argument `--trace` is its path, by default `../shared/data/google-2011-gcd-vms/GCD_VMs.tar.gz`.
 """
 
 import io

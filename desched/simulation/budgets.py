@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from desched.model.cluster import Pod, PodDisruptionBudget
+from desched.model.cluster import Pod
 from desched.model.selectors import LabelSelector
 
 FORGET_DISRUPTED_SECONDS = 120.0
-"""How long an eviction that did not delete its pod keeps its share of the budget."""
+"""How long an eviction that did not delete its pod is charged to the budget."""
 
 
 class BudgetStatus(NamedTuple):
-    """What the status of a PodDisruptionBudget says."""
+    """The status of a PodDisruptionBudget."""
 
     expected_pods: int
     desired_healthy: int
@@ -24,14 +24,14 @@ class BudgetStatus(NamedTuple):
 
     @property
     def disruptions_allowed(self) -> int:
-        """How many pods may be evicted now."""
+        """The number of pods that may be evicted now."""
         if self.expected_pods == 0:
             return 0
         return max(0, self.current_healthy - self.desired_healthy)
 
 
 def _share(amount: int | str, whole: int) -> int:
-    """A number as it is, a percentage of the whole rounded up."""
+    """A number unchanged, a percentage of the whole rounded up."""
     if isinstance(amount, int):
         return amount
     return math.ceil(int(amount.removesuffix("%")) * whole / 100)
@@ -39,10 +39,10 @@ def _share(amount: int | str, whole: int) -> int:
 
 @dataclass
 class SimulatedBudget:
-    """A budget as its user wrote it: numbers or percentages such as "50%"; one of the two is set.
+    """A budget as its user wrote it: one of two numbers or percentages such as "50%".
 
-    `disrupted` holds pods whose eviction was charged, with the time; while such a pod exists and
-    does not terminate, it counts as unhealthy.
+    `disrupted` has the time of each charged eviction by the pod's name. While such a pod exists
+    and does not terminate, it counts as unhealthy.
     """
 
     namespace: str
@@ -53,17 +53,17 @@ class SimulatedBudget:
     disrupted: dict[str, float] = field(default_factory=dict)
 
     def covers(self, pod: Pod) -> bool:
-        """Whether the pod is under this budget."""
+        """Whether an eviction of the pod is charged to this budget."""
         return pod.namespace == self.namespace and self.selector.matches(pod.labels)
 
     def status(
         self, pods: Iterable[Pod], replicas: Mapping[str, int], now_seconds: float
     ) -> BudgetStatus:
-        """The numbers now.
+        """The current status.
 
         Args:
             pods: all pods of the cluster.
-            replicas: wanted replicas by the uid of the controller.
+            replicas: desired replicas by the uid of the controller.
             now_seconds: the clock's monotonic time.
         """
         covered = [pod for pod in pods if self.covers(pod) and not pod.finished]
@@ -82,9 +82,3 @@ class SimulatedBudget:
     def _is_charged(self, pod: Pod, now_seconds: float) -> bool:
         charged_at = self.disrupted.get(pod.name)
         return charged_at is not None and now_seconds - charged_at < FORGET_DISRUPTED_SECONDS
-
-    def seen(self, status: BudgetStatus) -> PodDisruptionBudget:
-        """The budget as a client sees it."""
-        return PodDisruptionBudget(
-            self.namespace, self.name, self.selector, status.disruptions_allowed
-        )

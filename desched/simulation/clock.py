@@ -1,4 +1,4 @@
-"""Virtual time: nothing happens in between, so an hour passes at once."""
+"""Virtual time, which passes at once."""
 
 import heapq
 import itertools
@@ -9,15 +9,13 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class VirtualClock:
-    """The Clock port for simulations: waiting moves time on and does what falls due on the way."""
+    """The Clock port for simulations: waiting advances the time and runs due actions."""
 
     def __init__(self, start: datetime = EPOCH) -> None:
         self._start = start
         self._elapsed = 0.0
         self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = (
-            itertools.count()
-        )  # of two things due at once, the earlier planned comes first
+        self._order = itertools.count()  # actions due at the same time run in this order
         self._stopping = False
 
     def now(self) -> datetime:
@@ -29,7 +27,7 @@ class VirtualClock:
         return self._elapsed
 
     def wait(self, seconds: float) -> bool:
-        """Let the time pass, and return true if the process has been asked to stop."""
+        """Let the time pass, and return true if the process must stop."""
         self.advance(seconds)
         return self._stopping
 
@@ -38,15 +36,15 @@ class VirtualClock:
         return self._stopping
 
     def stop(self) -> None:
-        """Ask the process to stop, as SIGTERM does."""
+        """Make the process stop, as SIGTERM does."""
         self._stopping = True
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do something after this many seconds."""
+        """Schedule an action."""
         heapq.heappush(self._due, (self._elapsed + seconds, next(self._order), action))
 
     def advance(self, seconds: float) -> None:
-        """Let the time pass; each action sees the clock at the moment for which it was planned."""
+        """Let the time pass; during an action, the clock shows the time at which it was due."""
         end = self._elapsed + seconds
         while self._due and self._due[0][0] <= end:
             at, _, action = heapq.heappop(self._due)

@@ -1,6 +1,6 @@
-"""Load over hours in virtual time, cycles that act on it, and what became of both.
+"""Real cycles on a simulated cluster whose load they change, and their results.
 
-The same beginning can be run with several policies, or with other ways to choose pods.
+The same day can be run with several policies, or with another descheduler.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from desched.model.state import State
 from desched.policy.policy import Policy
 from desched.ports import EvictionAnswer, World
 from desched.simulation.history import Floats, LoadHistory
-from desched.simulation.load import MEASURED
+from desched.simulation.load import MEASURED, size_of
 from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 
@@ -27,7 +27,7 @@ INTERVAL_SECONDS = 300.0
 REPEAT_SECONDS = 3600.0
 """A workload or pod that is evicted again within this time is a repeat."""
 LANDED_MINUTES = 3
-"""How long after a landing the load of the node is judged."""
+"""The time from a landing to the check whether its node is overloaded."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Day:
-    """A cluster at second 0 with the load that its pods will cause; every run begins alike."""
+    """A cluster at second 0 with the load of its pods; every run begins in the same state."""
 
     nodes: Mapping[str, Amounts]
     deployments: tuple[Deployment, ...]
@@ -63,10 +63,10 @@ class Day:
 
 
 class Move(NamedTuple):
-    """An accepted eviction and where the replacement landed; `landed_at` is None while it waits.
+    """An accepted eviction and the landing of the replacement; `landed_at` is None before it.
 
-    Pods and the workload (its ReplicaSet) have their uids. `overloaded` is whether `landed_on` was
-    above a target LANDED_MINUTES after the landing.
+    `workload` is the uid of the ReplicaSet, `pod` and `replacement` are uids. `overloaded` is
+    whether `landed_on` was above a target LANDED_MINUTES after the landing.
     """
 
     at: float
@@ -81,7 +81,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class LoopResult:
-    """What a run came to; `load` is node x minute x (CPU, memory) as shares of the capacity."""
+    """The result of a run; `load` is node x minute x (CPU, memory) as shares of the capacity."""
 
     load: Floats
     targets: Floats
@@ -115,13 +115,13 @@ class LoopResult:
 
     @property
     def pending_minutes(self) -> float:
-        """How long replacements waited for a node, summed."""
+        """The sum of the times that replacements waited for a node."""
         ends = [self.seconds if m.landed_at is None else m.landed_at for m in self.moves]
         return (sum(ends) - sum(move.at for move in self.moves)) / 60
 
 
 class Descheduler:
-    """desched itself: real cycles, each with the state that the last one left."""
+    """desched itself: real cycles, each with the state of the cycle before."""
 
     def __init__(self, policy: Policy, target: str) -> None:
         self._policy = policy
@@ -142,18 +142,17 @@ def run(
     act: Callable[[World], object],
     policy: Policy,
     cycles: int,
-    interval_seconds: float = INTERVAL_SECONDS,
 ) -> LoopResult:
-    """Let `act` see and change the simulated world in so many cycles, and one more interval pass.
+    """Call `act` with the simulated world in each cycle, then let one more interval pass.
 
-    Overload is judged by the targets of the policy.
+    A node is overloaded above a target of the policy.
     """
     evictor = _RecordingEvictor(simulation)
     world = simulation.world(acting=True)._replace(evictor=evictor)
     clock = simulation.clock
     for tick in range(1, cycles + 2):
-        # Acting takes time too; the next cycle begins on its tick all the same.
-        clock.advance(tick * interval_seconds - clock.monotonic())
+        # Acting takes time, too; the next cycle begins on its tick nevertheless.
+        clock.advance(tick * INTERVAL_SECONDS - clock.monotonic())
         if tick <= cycles:
             act(world)
     targets = targets_of(policy)
@@ -166,7 +165,7 @@ def run(
 
 
 def targets_of(policy: Policy) -> Floats:
-    """The targets of CPU and memory as ratios; a resource without one is never overloaded."""
+    """The targets of CPU and memory as ratios; infinite without a rule for the resource."""
     ratios = {rule.resource: rule.target_ratio for rule in policy.rules}
     return np.array([ratios.get(resource, np.inf) for resource in MEASURED])
 
@@ -174,13 +173,12 @@ def targets_of(policy: Policy) -> Floats:
 def _load_by_minute(simulation: Simulation, nodes: Sequence[Node]) -> Floats:
     minutes = int(simulation.clock.monotonic() // 60)
     used = simulation.cluster.history.by_step([node.name for node in nodes], minutes, 60.0)
-    sizes = [(node.capacity.cpu_millicores, node.capacity.memory_bytes) for node in nodes]
-    load: Floats = used / np.array(sizes, dtype=float)[:, None]
+    load: Floats = used / np.array([size_of(node) for node in nodes], dtype=float)[:, None]
     return load
 
 
 class _RecordingEvictor:
-    """The Evictor port of a simulation, which records the evictions that are accepted."""
+    """The Evictor port of a simulation; it records accepted evictions."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -211,7 +209,7 @@ def _landed(move: Move, history: LoadHistory, overloaded: Mapping[str, NDArray[n
 
 
 def _repeats(events: Iterable[tuple[float, str, str]]) -> int:
-    """Count the events whose subject was the object of another less than an hour before."""
+    """Count the events whose subject was affected by another event less than an hour before."""
     last: dict[str, float] = {}
     found = 0
     for at, subject, affected in events:

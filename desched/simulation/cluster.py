@@ -1,4 +1,4 @@
-"""The simulated cluster: its objects, and the controllers that react when they change."""
+"""The simulated cluster: its objects, and the controllers that react to changes."""
 
 import itertools
 from collections import Counter
@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from desched.errors import ObservationError
 from desched.model.cluster import (
     ClusterState,
     Node,
     Owner,
     PersistentVolumeClaim,
     Pod,
+    PodDisruptionBudget,
     PodRef,
     Taint,
     Workload,
@@ -27,39 +27,31 @@ from desched.simulation.scheduler.view import ClusterView
 from desched.simulation.template import PodTemplate, ReplicaSet
 
 GIB = 1024**3
+STARTUP_SECONDS = 5.0
+"""The time until a bound pod becomes Ready."""
 
 
 class SimulatedCluster:
-    """Nodes, pods and workloads in virtual time; it is the ClusterReader port itself.
+    """Nodes, pods and workloads in virtual time; also the ClusterReader port.
 
-    A deleted pod terminates for `grace_seconds` and keeps its requests and its load until then; a
-    ReplicaSet replaces it at once. A bound pod becomes Ready after `startup_seconds`. Set
-    `outage` to let reading fail.
+    A deleted pod keeps its requests and its load for its grace period; a ReplicaSet replaces it at
+    once. `priority_classes` (values by name) and `claims` can be extended.
     """
 
-    def __init__(
-        self,
-        clock: VirtualClock,
-        *,
-        grace_seconds: float = 30.0,
-        startup_seconds: float = 5.0,
-    ) -> None:
+    def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
         self.history = LoadHistory()
-        self.outage: ObservationError | None = None
-        self._grace_seconds = grace_seconds
-        self._startup_seconds = startup_seconds
+        self.priority_classes = {
+            "system-cluster-critical": 2_000_000_000,
+            "system-node-critical": 2_000_001_000,
+        }
+        self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._nodes: dict[str, Node] = {}
         self._pods: dict[tuple[str, str], Pod] = {}
         self._usage: dict[str, Usage | UsageSeries] = {}
         self._replica_sets: dict[str, ReplicaSet] = {}
-        self._budgets: dict[tuple[str, str], SimulatedBudget] = {}
+        self._budgets: list[SimulatedBudget] = []
         self._namespaces: dict[str, Mapping[str, str]] = {"default": {}, "kube-system": {}}
-        self._priority_classes: dict[str, int] = {
-            "system-cluster-critical": 2_000_000_000,
-            "system-node-critical": 2_000_001_000,
-        }
-        self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._numbers = itertools.count(1)
         self._pods_made = Counter[str]()
 
@@ -67,42 +59,34 @@ class SimulatedCluster:
 
     def read_cluster(self) -> ClusterState:
         """Everything as it is now."""
-        if self.outage:
-            raise self.outage
-        return self._state()
-
-    def read_around(self, ref: PodRef) -> FreshLook | None:
-        """The pod of this namespace and name with its surroundings, None if there is none."""
-        if self.outage:
-            raise self.outage
-        pod = self.pod(ref)
-        if pod is None:
-            return None
-        workload = self._workloads().get(pod.owner.uid) if pod.owner else None
-        budgets = (b for b in self._budgets.values() if b.namespace == pod.namespace)
-        return FreshLook(
-            pod=pod,
-            node=self._nodes.get(pod.node),
-            workload=workload,
-            controller_owner=None,
-            budgets=tuple(b.seen(self.budget_status(b)) for b in budgets),
-        )
-
-    def _state(self) -> ClusterState:
         return ClusterState(
             nodes=tuple(self._nodes.values()),
             pods=tuple(self._pods.values()),
             workloads=self._workloads(),
             controller_selectors={uid: rs.selector for uid, rs in self._replica_sets.items()},
-            budgets=tuple(b.seen(self.budget_status(b)) for b in self._budgets.values()),
-            priority_classes=dict(self._priority_classes),
+            budgets=tuple(map(self._as_seen, self._budgets)),
+            priority_classes=dict(self.priority_classes),
             namespaces=dict(self._namespaces),
-            claims=dict(self._claims),
+            claims=dict(self.claims),
             server_version="v1.36.0-simulated",
         )
 
+    def read_around(self, ref: PodRef) -> FreshLook | None:
+        """The current pod of this namespace and name with everything that decides on it."""
+        pod = self.pod(ref)
+        if pod is None:
+            return None
+        budgets = (budget for budget in self._budgets if budget.namespace == pod.namespace)
+        return FreshLook(
+            pod=pod,
+            node=self._nodes.get(pod.node),
+            workload=self._workloads().get(pod.owner.uid) if pod.owner else None,
+            controller_owner=None,
+            budgets=tuple(map(self._as_seen, budgets)),
+        )
+
     def _workloads(self) -> dict[str, Workload]:
-        """The Deployments with their status."""
+        """The Deployments with their status, by the uid of the ReplicaSet."""
         ready = Counter(
             pod.owner.uid
             for pod in self._pods.values()
@@ -122,13 +106,17 @@ class SimulatedCluster:
         return next(reversed(self._pods.values()))
 
     def budgets_of(self, pod: Pod) -> list[SimulatedBudget]:
-        """The budgets that an eviction of the pod is charged to."""
-        return [budget for budget in self._budgets.values() if budget.covers(pod)]
+        """The budgets to which an eviction of the pod is charged."""
+        return [budget for budget in self._budgets if budget.covers(pod)]
 
     def budget_status(self, budget: SimulatedBudget) -> BudgetStatus:
-        """The numbers of a budget now."""
+        """The current status of a budget."""
         replicas = {uid: rs.workload.desired_replicas for uid, rs in self._replica_sets.items()}
         return budget.status(self._pods.values(), replicas, self.clock.monotonic())
+
+    def _as_seen(self, budget: SimulatedBudget) -> PodDisruptionBudget:
+        allowed = self.budget_status(budget).disruptions_allowed
+        return PodDisruptionBudget(budget.namespace, budget.name, budget.selector, allowed)
 
     # --- what a user applies --------------------------------------------------------------------
 
@@ -142,7 +130,7 @@ class SimulatedCluster:
         taints: tuple[Taint, ...] = (),
         host_usage: Usage = IDLE,
     ) -> None:
-        """A node joins; `host_usage` is what runs on it outside of pods."""
+        """Add a node; `host_usage` is the usage of processes outside of pods."""
         amounts = Amounts(cpu_millicores=cpu_millicores, memory_bytes=memory_bytes, pods=110)
         self._nodes[name] = Node(
             name=name,
@@ -162,25 +150,17 @@ class SimulatedCluster:
         self._schedule()
 
     def change_node(self, name: str, **changes: object) -> None:
-        """A node's fields change: `unschedulable=True` cordons it."""
+        """Change fields of a node: `unschedulable=True` cordons it."""
         self._nodes[name] = replace(self._nodes[name], **changes)
         self._schedule()
 
-    def add_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
-        """A namespace."""
-        self._namespaces[name] = labels or {}
-
-    def add_priority_class(self, name: str, value: int) -> None:
-        """A PriorityClass."""
-        self._priority_classes[name] = value
-
-    def add_claim(self, claim: PersistentVolumeClaim) -> None:
-        """A PersistentVolumeClaim."""
-        self._claims[claim.namespace, claim.name] = claim
+    def add_namespace(self, name: str) -> None:
+        """Add a namespace."""
+        self._namespaces[name] = {}
 
     def add_budget(self, budget: SimulatedBudget) -> None:
-        """A PodDisruptionBudget."""
-        self._budgets[budget.namespace, budget.name] = budget
+        """Add a PodDisruptionBudget."""
+        self._budgets.append(budget)
 
     def add_deployment(
         self,
@@ -192,7 +172,7 @@ class SimulatedCluster:
         annotations: Mapping[str, str] | None = None,
         nodes: Sequence[str] = (),
     ) -> None:
-        """A Deployment; its first pods are bound to `nodes`, the scheduler places the others."""
+        """Add a Deployment; its first pods are bound to `nodes`, the scheduler places the rest."""
         owner = Owner("ReplicaSet", f"{name}-rs", self._new_uid("rs"), "apps/v1")
         template = template.scored().of_revision(owner.uid)
         workload = Workload(
@@ -205,16 +185,16 @@ class SimulatedCluster:
         self._schedule()
 
     def add_pod(self, namespace: str, name: str, template: PodTemplate, node: str = "") -> None:
-        """A bare pod, bound to `node` if that is given."""
+        """Add a bare pod, bound to `node` if one is given."""
         self._create_pod(namespace, name, template.scored(), None, node)
         self._schedule()
 
     def delete_pod(self, namespace: str, name: str) -> None:
-        """A pod begins to terminate."""
+        """Begin to terminate a pod."""
         pod = self._pods[namespace, name]
         if not pod.deleting:
             self._pods[namespace, name] = replace(pod, deleting=True)
-            self.clock.call_later(self._grace_seconds, lambda: self._remove(pod.ref))
+            self.clock.call_later(pod.grace_period_seconds, lambda: self._remove(pod.ref))
         if pod.owner is not None:
             self._scale(pod.owner)
         self._schedule()
@@ -234,12 +214,12 @@ class SimulatedCluster:
     def _schedule(self) -> None:
         pending = [pod for pod in self._pods.values() if not pod.node and not pod.deleting]
         for pod in sorted(pending, key=lambda pod: (-pod.priority, pod.created_at, pod.name)):
-            node = choose_node(pod, ClusterView(self._state()))
+            node = choose_node(pod, ClusterView(self.read_cluster()))
             if node is not None:
                 self._bind(pod, node)
 
     def _usage_of_next(self, template: PodTemplate, owner: Owner | None) -> Usage | UsageSeries:
-        """What the next pod of an owner uses: as the replica whose place is free."""
+        """The usage of an owner's next pod: that of a replica which is missing."""
         if not template.usage_by_replica:
             return template.usage
         taken = [
@@ -260,16 +240,14 @@ class SimulatedCluster:
             scheduling=template.scheduling,
             created_at=self.clock.now(),
             labels=template.labels,
-            annotations=template.annotations,
             owner=owner,
             phase="Pending",
             ready=False,
-            priority=self._priority_classes[template.priority_class]
+            priority=self.priority_classes[template.priority_class]
             if template.priority_class
             else 0,
             scheduler=template.scheduler,
             volumes=template.volumes,
-            grace_period_seconds=template.grace_period_seconds,
         )
         self._usage[pod.uid] = self._usage_of_next(template, owner)
         self._pods[namespace, name] = pod
@@ -279,7 +257,7 @@ class SimulatedCluster:
     def _bind(self, pod: Pod, node: str) -> None:
         self._pods[pod.namespace, pod.name] = replace(pod, node=node, started_at=self.clock.now())
         self.history.begin(pod.uid, node, self._usage[pod.uid], self.clock.monotonic())
-        self.clock.call_later(self._startup_seconds, lambda: self._become_ready(pod.ref))
+        self.clock.call_later(STARTUP_SECONDS, lambda: self._become_ready(pod.ref))
 
     def _become_ready(self, ref: PodRef) -> None:
         pod = self._pods.get((ref.namespace, ref.name))

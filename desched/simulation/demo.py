@@ -1,4 +1,4 @@
-"""The demonstration: the published scenario, relieved before your eyes in virtual time."""
+"""The demonstration: real cycles relieve the published scenario in virtual time."""
 
 from collections.abc import Callable, Iterable
 from importlib import resources
@@ -18,7 +18,7 @@ from desched.simulation.scenarios import guarded_scenario
 from desched.simulation.world import Simulation
 
 INTERVAL_SECONDS = 300.0
-LANDING_SECONDS = 60.0  # longer than a pod's grace period and its start
+LANDING_SECONDS = 60.0  # longer than the grace period and the start of a pod
 QUIET_CYCLES = 3
 MOST_CYCLES = 20
 BAR_CELLS = 25
@@ -29,10 +29,10 @@ ReportPrinter = Callable[[CycleReport, Console], None]
 
 
 def run_demo(console: Console, print_report: ReportPrinter) -> int:
-    """Run cycles until several in a row evict nothing; 0 if no node is overloaded then, else 1.
+    """Run cycles until several in a row evict nothing; returns 0 if no node is overloaded, else 1.
 
-    Observing, planning and acting are the code of a live run; only the cluster and the time are
-    simulated. `print_report` shows the report of each cycle that acts.
+    Only the cluster and the time are simulated; all other code is that of a live run.
+    `print_report` shows the report of each cycle that acts.
     """
     simulation, policy = guarded_scenario(), demo_policy()
     world, desched = simulation.world(acting=True), Descheduler(policy, TARGET)
@@ -56,7 +56,8 @@ def run_demo(console: Console, print_report: ReportPrinter) -> int:
             _print_landings(gone, pods_before, simulation, console)
             simulation.clock.advance(INTERVAL_SECONDS - LANDING_SECONDS)
         else:
-            console.print(Text(f"Cycle {number}, {_time(report)}: {report.result}, no eviction."))
+            time = f"{report.started_at:%H:%M}"
+            console.print(Text(f"Cycle {number}, {time}: {report.result}, no eviction."))
             simulation.clock.advance(INTERVAL_SECONDS)
     console.print()
     _print_load("After", verdicts, console)
@@ -64,13 +65,13 @@ def run_demo(console: Console, print_report: ReportPrinter) -> int:
 
 
 def demo_policy() -> Policy:
-    """The policy of the demonstration, which is the published one."""
+    """The published policy."""
     text = resources.files("desched.simulation").joinpath(POLICY_FILE).read_text("utf-8")
     return parse_policy(text, POLICY_FILE).policy
 
 
 def _evicted(report: CycleReport) -> dict[PodRef, str]:
-    """The pods that were evicted, with the node on which each replacement is expected."""
+    """The evicted pods, with the node that is expected to get the replacement."""
     expected = {eviction.pod: eviction.expected_node for eviction in report.plan.evictions}
     return {
         outcome.pod: expected[outcome.pod]
@@ -79,17 +80,13 @@ def _evicted(report: CycleReport) -> dict[PodRef, str]:
     }
 
 
-def _time(report: CycleReport) -> str:
-    return f"{report.started_at:%H:%M}"
-
-
 # --- what is shown ----------------------------------------------------------------------------
 
 
 def _print_landings(
     gone: dict[PodRef, str], before: Iterable[Pod], simulation: Simulation, console: Console
 ) -> None:
-    """Where each pod went: its replacement is the new pod of the same owner."""
+    """Show where each pod went: its replacement is the new pod of the same owner."""
     old = {pod.uid: pod for pod in before}
     arrived = [pod for pod in simulation.cluster.read_cluster().pods if pod.uid not in old]
     console.print(Text("\nOne minute later:", style="bold"))
@@ -98,41 +95,32 @@ def _print_landings(
         successor = next(pod for pod in arrived if pod.owner == evicted.owner)
         arrived.remove(successor)
         state = "Ready" if successor.ready else "not Ready yet"
-        place = "as expected" if successor.node == expected else f"expected {expected}"
-        console.print(
-            Text(
-                f"  {evicted.name} left {evicted.node}; its replacement {successor.name} is "
-                f"{state} on {successor.node or 'no node'} ({place}).",
-                style="green",
-            )
+        forecast = "as expected" if successor.node == expected else f"expected {expected}"
+        sentence = (
+            f"  {evicted.name} left {evicted.node}; its replacement {successor.name} is "
+            f"{state} on {successor.node or 'no node'} ({forecast})."
         )
+        console.print(Text(sentence, style="green"))
     console.print()
 
 
 def _print_load(title: str, verdicts: Iterable[NodeVerdict], console: Console) -> None:
-    """The CPU of each node as a bar, with a mark where it becomes overloaded."""
+    """Show the CPU of each node as a bar, with a mark at the target."""
     console.print(Text(title, style="bold"))
     table = Table(box=None, pad_edge=False)
     for heading in ("Node", "CPU", "%", "State"):
         table.add_column(heading, justify="right" if heading == "%" else "left")
     for verdict in sorted(verdicts, key=lambda verdict: verdict.node):
-        cpu = next((p for p in verdict.pressures if p.resource is Resource.CPU), None)
-        table.add_row(
-            Text(verdict.node),
-            _bar(cpu) if cpu else Text("no data"),
-            Text(f"{_level(cpu) * 100:.1f}" if cpu else ""),
-            Text(verdict.node_class.replace("_", " ")),
-        )
+        (cpu,) = (p for p in verdict.pressures if p.resource is Resource.CPU)
+        ratio = cpu.measured[0][1]
+        node_class = Text(verdict.node_class.replace("_", " "))
+        table.add_row(Text(verdict.node), _bar(cpu, ratio), Text(f"{ratio * 100:.1f}"), node_class)
     console.print(table)
     console.print()
 
 
-def _level(pressure: ResourcePressure) -> float:
-    return pressure.measured[0][1]
-
-
-def _bar(pressure: ResourcePressure) -> Text:
-    full = round(min(1.0, _level(pressure)) * BAR_CELLS)
+def _bar(pressure: ResourcePressure, ratio: float) -> Text:
+    full = round(ratio * BAR_CELLS)
     mark = round(pressure.target_ratio * BAR_CELLS)
     cells = "█" * full + "░" * (BAR_CELLS - full)
     return Text(f"{cells[:mark]}┃{cells[mark:]}", style="red" if pressure.overloaded else "green")
@@ -141,19 +129,14 @@ def _bar(pressure: ResourcePressure) -> Text:
 def _print_verdict(
     verdicts: Iterable[NodeVerdict], moved: int, quiet: int, console: Console
 ) -> int:
-    hot = [v.node for v in verdicts if v.node_class is NodeClass.OVERLOADED]
-    if hot or quiet < QUIET_CYCLES:
-        console.print(
-            Text(
-                f"Not relieved: {', '.join(hot) or 'evictions went on'}. This is a bug in desched."
-            )
-        )
+    overloaded = [v.node for v in verdicts if v.node_class is NodeClass.OVERLOADED]
+    if overloaded or quiet < QUIET_CYCLES:
+        failure = ", ".join(overloaded) or "evictions continued"
+        console.print(Text(f"Not relieved: {failure}. This is a bug in desched."))
         return 1
-    console.print(
-        Text(
-            f"{moved} pod{'' if moved == 1 else 's'} moved, no node is overloaded any more, and "
-            f"the last {quiet} cycles evicted nothing.",
-            style="bold green",
-        )
+    sentence = (
+        f"{moved} pod{'' if moved == 1 else 's'} moved, no node is overloaded any more, and "
+        f"the last {quiet} cycles evicted nothing."
     )
+    console.print(Text(sentence, style="bold green"))
     return 0

@@ -1,6 +1,4 @@
-"""Clusters worth looking at, ready to run: an hour has passed, so every window is covered."""
-
-from collections.abc import Sequence
+"""Small clusters for the demonstration and for tests, an hour old: all windows are covered."""
 
 from desched.model.cluster import PersistentVolumeClaim, PodVolume, SchedulingClass, VolumeKind
 from desched.model.resources import Amounts
@@ -11,18 +9,17 @@ from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 
 NODES = ("te1", "te2", "te3", "te4", "te5")
-HOT_NODE = "te3"
+OVERLOADED_NODE = "te3"
 LOW_PRIORITY_WORKLOAD = "low-priority-workload"
 SETTLED_SECONDS = 3600.0
-
 MIB = 1024**2
 
 
 def published_scenario(stress_priority: int = 0) -> Simulation:
-    """The load-aware scenario published for Volcano: te3 stands at 87.5 % CPU, te5 is idle.
+    """The load-aware scenario published for Volcano: te3 uses 87.5 % of its CPU, te5 is idle.
 
-    On te3 a bare pod uses two of four cores, and three pods of a Deployment of low priority half a
-    core each, although they request less. The others carry a little load, except te5.
+    On te3, a bare pod uses two of four cores. Each of three pods of a Deployment with low priority
+    uses half a core, although it requests less. The other nodes except te5 have a small load.
     """
     simulation = _published(stress_priority)
     simulation.clock.advance(SETTLED_SECONDS)
@@ -30,37 +27,26 @@ def published_scenario(stress_priority: int = 0) -> Simulation:
 
 
 def guarded_scenario(guard_usage: Usage = IDLE) -> Simulation:
-    """The published scenario with pods on te3 that must stay, each for a reason of its own.
+    """The published scenario with four more pods on te3 that must stay, each for another reason.
 
-    One is at the priority threshold, one has a claim, one lives in an excluded namespace and one is
-    under an exhausted budget; `guard_usage` is what each of them uses.
+    The reasons are the priority threshold, a claim, an excluded namespace and an exhausted budget.
+    `guard_usage` is the usage of each of these pods.
     """
     simulation = _published(stress_priority=0)
     cluster = simulation.cluster
-    cluster.add_priority_class("high-priority", 10_000)
-    cluster.add_claim(PersistentVolumeClaim("demo", "ledger-data", "fast", "pv-1"))
-    ledger = LabelSelector((Requirement("app", Operator.IN, ("quorum",)),))
-    cluster.add_budget(SimulatedBudget("demo", "quorum", ledger, min_available=2))
-    cluster.add_deployment(
-        "demo",
-        "payments",
-        2,
-        _template("payments", guard_usage, priority_class="high-priority"),
-        nodes=(HOT_NODE, "te1"),
-    )
-    cluster.add_deployment(
-        "demo",
-        "ledger",
-        2,
-        _template("ledger", guard_usage, claim="ledger-data"),
-        nodes=(HOT_NODE, "te2"),
-    )
-    cluster.add_deployment(
-        "default", "frontend", 2, _template("frontend", guard_usage), nodes=(HOT_NODE, "te4")
-    )
-    cluster.add_deployment(
-        "demo", "quorum", 2, _template("quorum", guard_usage), nodes=(HOT_NODE, "te1")
-    )
+    cluster.priority_classes["high-priority"] = 10_000
+    claim = PersistentVolumeClaim("demo", "ledger-data", "fast", "pv-1")
+    cluster.claims[claim.namespace, claim.name] = claim
+    quorum = LabelSelector((Requirement("app", Operator.IN, ("quorum",)),))
+    cluster.add_budget(SimulatedBudget("demo", "quorum", quorum, min_available=2))
+    for namespace, template, other_node in (
+        ("demo", _template("payments", guard_usage, priority_class="high-priority"), "te1"),
+        ("demo", _template("ledger", guard_usage, claim=claim.name), "te2"),
+        ("default", _template("frontend", guard_usage), "te4"),
+        ("demo", _template("quorum", guard_usage), "te1"),
+    ):
+        nodes = (OVERLOADED_NODE, other_node)
+        cluster.add_deployment(namespace, template.labels["app"], 2, template, nodes=nodes)
     simulation.clock.advance(SETTLED_SECONDS)
     return simulation
 
@@ -72,13 +58,11 @@ def _published(stress_priority: int) -> Simulation:
         cluster.add_node(name, cpu_millicores=4000, memory_bytes=16 * 1024 * MIB)
     cluster.add_namespace("demo")
     cluster.add_namespace("shop")
-    cluster.add_priority_class("low-priority", 1_000)
-    cluster.add_priority_class("stress", stress_priority)
+    cluster.priority_classes |= {"low-priority": 1_000, "stress": stress_priority}
 
-    stress = PodTemplate(
-        usage=Usage(2000, 256 * MIB), labels={"app": "stress"}, priority_class="stress"
-    )
-    cluster.add_pod("demo", "stress", stress, HOT_NODE)
+    labels, usage = {"app": "stress"}, Usage(2000, 256 * MIB)
+    stress = PodTemplate(usage=usage, labels=labels, priority_class="stress")
+    cluster.add_pod("demo", "stress", stress, OVERLOADED_NODE)
     low_priority = _template(
         LOW_PRIORITY_WORKLOAD,
         Usage(500, 200 * MIB),
@@ -92,15 +76,12 @@ def _published(stress_priority: int) -> Simulation:
         3,
         low_priority,
         annotations={"volcano.sh/preemptable": "true"},
-        nodes=[HOT_NODE] * 3,
+        nodes=[OVERLOADED_NODE] * 3,
     )
-    _add_background(simulation, ("te1", "te1", "te1", "te2", "te2", "te2", "te2", "te4", "te4"))
-    return simulation
-
-
-def _add_background(simulation: Simulation, nodes: Sequence[str]) -> None:
     web = _template("web", Usage(300, 700 * MIB), request_cpu_millicores=250)
-    simulation.cluster.add_deployment("shop", "web", len(nodes), web, nodes=nodes)
+    nodes = ["te1"] * 3 + ["te2"] * 4 + ["te4"] * 2
+    cluster.add_deployment("shop", "web", len(nodes), web, nodes=nodes)
+    return simulation
 
 
 def _template(

@@ -1,4 +1,4 @@
-"""What the pods of a simulated workload have in common, and the ReplicaSet that makes them."""
+"""The template of simulated pods, and the ReplicaSet that creates pods from it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,30 +14,27 @@ from desched.simulation.history import IDLE, Usage, UsageSeries
 REVISION_LABEL = "pod-template-hash"
 SCORED_CPU_MILLICORES = 100
 SCORED_MEMORY_BYTES = 200 * 1024**2
-"""What the scheduler scores a container with that requests nothing."""
+"""The requests with which the scheduler scores a container that has none."""
 
 
 class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pods of a workload have in common; `usage` is what each of them really uses.
+    """What the pods of a workload have in common; `usage` is what each pod really uses.
 
-    With `usage_by_replica` each replica has its own instead, and a pod takes over that of the one
-    which it replaces.
-
-    Pods have one container. Scored requests that are 0 follow from the others as in Kubernetes.
+    With `usage_by_replica`, each replica has its own usage; a replacement takes over the usage of
+    the pod that it replaces. Pods have one container. Scored requests of 0 are filled in as in
+    Kubernetes.
     """
 
     scheduling: SchedulingClass = SchedulingClass(Amounts(pods=1))
     usage: Usage = IDLE
     usage_by_replica: tuple[Usage | UsageSeries, ...] = ()
     labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
     priority_class: str = ""
     scheduler: str = "default-scheduler"
     volumes: tuple[PodVolume, ...] = ()
-    grace_period_seconds: int = 30
 
     def scored(self) -> "PodTemplate":
-        """With the requests filled in that the scheduler scores by."""
+        """The template with all requests with which the scheduler scores."""
         given, requests = self.scheduling, self.scheduling.requests
         cpu = given.scored_cpu_millicores or requests.cpu_millicores or SCORED_CPU_MILLICORES
         memory = given.scored_memory_bytes or requests.memory_bytes or SCORED_MEMORY_BYTES
@@ -45,7 +42,7 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, scheduling=scheduling)
 
     def of_revision(self, name: str) -> "PodTemplate":
-        """With the label that tells the pods of one ReplicaSet from those of another."""
+        """The template with the label that only the pods of one ReplicaSet have."""
         return replace(self, labels={**self.labels, REVISION_LABEL: name})
 
 
@@ -59,6 +56,6 @@ class ReplicaSet:
 
     @property
     def selector(self) -> LabelSelector:
-        """The revision's own."""
+        """The selector of the revision."""
         labels = sorted(self.template.labels.items())
         return LabelSelector(tuple(Requirement(k, Operator.IN, (v,)) for k, v in labels))

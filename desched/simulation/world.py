@@ -1,18 +1,106 @@
-"""A whole simulated world: what a cycle needs, put together."""
+"""A simulated cluster with everything that a cycle needs: load, evictions, soft taints, time."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from desched.ports import World
+from desched.model.cluster import STEERING_TAINT, Node, Pod, PodRef, Taint
+from desched.model.plan import PlannedEviction
+from desched.model.report import EvictionVerdict
+from desched.ports import EvictionAnswer, SteeringAnswer, World
+from desched.simulation.budgets import SimulatedBudget
 from desched.simulation.clock import VirtualClock
 from desched.simulation.cluster import SimulatedCluster
-from desched.simulation.eviction import SimulatedEvictor
 from desched.simulation.load import SimulatedLoad
-from desched.simulation.steering import SimulatedSteerer
+
+
+class SimulatedEvictor:
+    """The Evictor port: an Eviction API that answers like the real one."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:  # noqa: ARG002  (part of the port)
+        """Request the eviction of exactly this pod, once."""
+        found = self._cluster.pod(pod)
+        if found is None:
+            return EvictionAnswer(EvictionVerdict.GONE, f'pods "{pod.name}" not found')
+        return self._charge(found) or self._delete(pod, found)
+
+    def announce(self, eviction: PlannedEviction, note: str) -> None:
+        """Do nothing: the simulation has no Events."""
+
+    def _charge(self, pod: Pod) -> EvictionAnswer | None:
+        """Charge the pod's budget; returns an answer if the budget refuses."""
+        if pod.deleting or pod.finished or pod.phase == "Pending":
+            return None  # nothing is lost, so no budget applies
+        budgets = self._cluster.budgets_of(pod)
+        if len(budgets) > 1:
+            return EvictionAnswer(
+                EvictionVerdict.SEVERAL_BUDGETS,
+                "This pod has more than one PodDisruptionBudget, "
+                "which the eviction subresource does not support.",
+            )
+        return self._charge_budget(pod, budgets[0]) if budgets else None
+
+    def _charge_budget(self, pod: Pod, budget: SimulatedBudget) -> EvictionAnswer | None:
+        status = self._cluster.budget_status(budget)
+        if not pod.ready and 0 < status.desired_healthy <= status.current_healthy:
+            return None  # an unhealthy pod may go while there are enough healthy ones
+        if status.disruptions_allowed == 0:
+            return EvictionAnswer(
+                EvictionVerdict.BLOCKED_BY_BUDGET,
+                f"The disruption budget {budget.name} needs {status.desired_healthy} healthy pods "
+                f"and has {status.current_healthy} currently",
+            )
+        budget.disrupted[pod.name] = self._cluster.clock.monotonic()
+        return None
+
+    def _delete(self, requested: PodRef, found: Pod) -> EvictionAnswer:
+        # As in the real API, the uid is compared only after the budget has been charged.
+        if requested.uid and requested.uid != found.uid:
+            return EvictionAnswer(
+                EvictionVerdict.REPLACED,
+                f"Precondition failed: UID in precondition: {requested.uid}, "
+                f"UID in object meta: {found.uid}",
+            )
+        self._cluster.delete_pod(found.namespace, found.name)
+        return EvictionAnswer(EvictionVerdict.EVICTED)
+
+
+class SimulatedSteerer:
+    """The Steerer port."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def taint(self, node: str, until: datetime) -> SteeringAnswer:
+        """Make the scheduler avoid the node, at least until this time."""
+        found = self._cluster.read_cluster().node_by_name.get(node)
+        if found is None:
+            return SteeringAnswer(done=False, detail="there is no such node")
+        if found.avoided and found.steered_until is None:
+            return SteeringAnswer(done=False, detail="somebody else has added the taint")
+        if not found.avoided or found.steered_until is None or found.steered_until < until:
+            taints = (*_others(found), STEERING_TAINT)
+            self._cluster.change_node(node, taints=taints, steered_until=until)
+        return SteeringAnswer(done=True)
+
+    def untaint(self, node: str) -> SteeringAnswer:
+        """Remove desched's own taint from the node; the taint of somebody else stays."""
+        found = self._cluster.read_cluster().node_by_name.get(node)
+        if found is not None and found.steered_until is not None:
+            self._cluster.change_node(node, taints=_others(found), steered_until=None)
+        return SteeringAnswer(done=True)
+
+
+def _others(node: Node) -> tuple[Taint, ...]:
+    own = (STEERING_TAINT.key, STEERING_TAINT.effect)
+    return tuple(taint for taint in node.taints if (taint.key, taint.effect) != own)
 
 
 @dataclass
 class Simulation:
-    """A simulated cluster with its measurements and its Eviction API, in one virtual time."""
+    """A simulated cluster, its measurements and its APIs, in one virtual time."""
 
     clock: VirtualClock = field(default_factory=VirtualClock)
 
@@ -23,7 +111,7 @@ class Simulation:
         self.steerer = SimulatedSteerer(self.cluster)
 
     def world(self, *, acting: bool) -> World:
-        """What a cycle gets; without `acting` it cannot evict."""
+        """The ports of a cycle; without `acting` it can neither evict nor taint."""
         if not acting:
             return World(self.cluster, self.load, self.clock, None)
         return World(self.cluster, self.load, self.clock, self.evictor, steerer=self.steerer)

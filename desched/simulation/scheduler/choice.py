@@ -1,8 +1,8 @@
-"""A scheduler for simulated pods: kube-scheduler's filters and scores, as far as the model goes.
+"""A scheduler for simulated pods: the filters and scores of kube-scheduler.
 
-Source: k8s.io/kubernetes/pkg/scheduler at v1.36, default profile. Left out, because small clusters
-do not show them: image locality, preemption, and the sampling of nodes above one hundred. Ties go
-to the node whose name comes first.
+Source: k8s.io/kubernetes/pkg/scheduler at v1.36, default profile. Left out: image locality,
+preemption, and the sampling of nodes in clusters above one hundred. Of equal nodes, the first by
+name is chosen.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,17 +24,17 @@ BALANCE_WEIGHT = 1
 
 
 def choose_node(pod: Pod, view: ClusterView, avoided: Collection[str] = ()) -> str | None:
-    """The node to which a pod is bound, None if it fits nowhere for now.
+    """The node to which a pod is bound, None if it fits nowhere.
 
-    A pod that is already bound counts as about to leave: the result is the node of its replacement.
-    `avoided` nodes count as if they had one more soft taint.
+    For a pod that is already bound, this is the node of its replacement. `avoided` nodes count as
+    if they had one more soft taint.
     """
     scores = score_nodes(pod, view, avoided)
     return max(scores, key=scores.__getitem__, default=None)
 
 
 def score_nodes(pod: Pod, view: ClusterView, avoided: Collection[str] = ()) -> Mapping[str, int]:
-    """The weighted score of each node where the pod fits, in the order of their names."""
+    """The weighted score of each node where the pod fits, by name."""
     usable_nodes = usable(pod, view)
     fits = feasible(pod, view, usable_nodes)
     if not fits.any():
@@ -61,7 +61,7 @@ def _taint_scores(pod: Pod, fits: Mask, view: ClusterView, avoided: Collection[s
 
 
 def _node_affinity_scores(pod: Pod, fits: Mask, view: ClusterView) -> Integers:
-    """NodeAffinity: the more weight of preferred terms a node has, the better."""
+    """NodeAffinity: more matching preferred terms, by weight, are better."""
     weights = np.zeros(len(view.nodes), dtype=np.int64)
     for weight, term in pod.scheduling.preferred_node_affinity:
         weights += weight * np.array([term.matches(node.name, node.labels) for node in view.nodes])
@@ -70,7 +70,7 @@ def _node_affinity_scores(pod: Pod, fits: Mask, view: ClusterView) -> Integers:
 
 
 def _least_allocated(pod: Pod, view: ClusterView) -> Integers:
-    """NodeResourcesFit: the more is left of what pods may request, the better."""
+    """NodeResourcesFit: more free capacity is better."""
     own = pod.scheduling
     after = view.scored + np.array([own.scored_cpu_millicores, own.scored_memory_bytes])
     size = view.allocatable[:, :2]
@@ -80,7 +80,7 @@ def _least_allocated(pod: Pod, view: ClusterView) -> Integers:
 
 
 def _balanced_allocation(pod: Pod, view: ClusterView) -> Integers:
-    """NodeResourcesBalancedAllocation, 1.36: how much the pod evens out CPU and memory."""
+    """NodeResourcesBalancedAllocation, 1.36: more balance of CPU and memory is better."""
     requests = pod.scheduling.requests
     own = np.array([requests.cpu_millicores, requests.memory_bytes])
     if not own.any():

@@ -1,4 +1,4 @@
-"""On which nodes the simulated scheduler may place a pod: kube-scheduler's filters.
+"""The filters of the simulated scheduler: on which nodes does a pod fit?
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins at v1.36. Left out: attach limits,
 volume zones, claims for one pod only, preemption.

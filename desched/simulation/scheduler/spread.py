@@ -1,14 +1,13 @@
-"""Topology spread as the simulated scheduler filters and scores by it.
+"""Topology spread: filter and score of the simulated scheduler.
 
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread at v1.36. A pod without
-constraints of its own is scored by the system's default ones. Terminating pods do not count.
+constraints is scored with the system's defaults. Terminating pods do not count.
 """
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState, Pod, SpreadConstraint
 from desched.model.selectors import LabelSelector, Operator, Requirement
@@ -16,7 +15,7 @@ from desched.simulation.scheduler.view import BEST, ClusterView, Integers, Mask
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 SYSTEM_DEFAULTS = ((HOSTNAME_LABEL, 3), ("topology.kubernetes.io/zone", 5))
-"""Labels and skews by which a pod without constraints of its own is scored."""
+"""Labels and skews with which a pod without constraints is scored."""
 
 
 class Usable(NamedTuple):
@@ -27,8 +26,8 @@ class Usable(NamedTuple):
 
 
 def spread_mask(pod: Pod, view: ClusterView, usable: Usable) -> Mask:
-    """Where the pod would not be one too many for a hard constraint."""
-    hard = [_merged(each, pod) for each in pod.scheduling.spread if each.hard]
+    """The nodes where the pod violates no hard constraint."""
+    hard = [each for each in pod.scheduling.spread if each.hard]
     allowed = view.everywhere
     for each in hard:
         eligible = _eligible(each, hard, view, usable)
@@ -36,14 +35,15 @@ def spread_mask(pod: Pod, view: ClusterView, usable: Usable) -> Mask:
         domain = view.domain(each.topology_key)
         enough = len(np.unique(domain[eligible])) >= each.min_domains
         least = count[eligible].min() if enough and eligible.any() else 0
-        itself = each.selector is not None and each.selector.matches(pod.labels)
+        selector = each.selector_of(pod.labels)
+        itself = selector is not None and selector.matches(pod.labels)
         allowed = allowed & (domain >= 0) & (count + itself - least <= each.max_skew)
     return allowed
 
 
 def spread_scores(pod: Pod, feasible: Mask, view: ClusterView, usable: Usable) -> Integers:
-    """From 0 to 100, more where fewer matching pods are near; 0 everywhere without constraints."""
-    own = [_merged(each, pod) for each in pod.scheduling.spread if not each.hard]
+    """From 0 to 100, more where fewer matching pods are near; all 0 without constraints."""
+    own = [each for each in pod.scheduling.spread if not each.hard]
     constraints = own if pod.scheduling.spread else _system_defaults(pod, view.cluster)
     # Nodes that lack a label of the pod's own constraints are not scored; the defaults need none.
     scored = np.logical_and.reduce([feasible, *(view.domain(c.topology_key) >= 0 for c in own)])
@@ -71,7 +71,7 @@ def _eligible(
     view: ClusterView,
     usable: Usable,
 ) -> Mask:
-    """The nodes whose pods count: they have the labels of all constraints."""
+    """The nodes whose pods count: those with the labels of all constraints."""
     keys = {each.topology_key for each in (*together, constraint)}
     masks = [view.domain(key) >= 0 for key in keys]
     if constraint.honors_affinity:
@@ -83,11 +83,11 @@ def _eligible(
 
 
 def _matching(pod: Pod, constraint: SpreadConstraint, view: ClusterView) -> Integers:
-    """How many pods on each node the constraint counts; a bound pod itself is about to leave."""
-    selector = constraint.selector
+    """The number of pods on each node that the constraint counts, without the pod itself."""
+    selector = constraint.selector_of(pod.labels)
     count = np.zeros(len(view.nodes), dtype=np.int64)
     if selector is None or not selector.requirements:
-        return count  # the scheduler counts nothing by an empty selector, although it matches all
+        return count  # for the scheduler, an empty selector counts no pod, although it matches all
     for other, staying in zip(view.kinds, view.staying, strict=True):
         if other.namespace == pod.namespace and selector.matches(other.labels):
             count += staying
@@ -96,20 +96,8 @@ def _matching(pod: Pod, constraint: SpreadConstraint, view: ClusterView) -> Inte
     return count
 
 
-def _merged(constraint: SpreadConstraint, pod: Pod) -> SpreadConstraint:
-    """With the pod's own values of matchLabelKeys in the selector."""
-    if constraint.selector is None:
-        return constraint
-    own = [
-        Requirement(key, Operator.IN, (pod.labels[key],))
-        for key in constraint.match_label_keys
-        if key in pod.labels
-    ]
-    return replace(constraint, selector=LabelSelector((*constraint.selector.requirements, *own)))
-
-
 def _system_defaults(pod: Pod, cluster: ClusterState) -> list[SpreadConstraint]:
-    """By what the pod's Services and its controller select, all of it; none if nothing does."""
+    """For pods that all of the pod's Services and its controller select; none without any."""
     requirements = [
         Requirement(key, Operator.IN, (value,))
         for service in cluster.services

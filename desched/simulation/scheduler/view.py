@@ -1,4 +1,4 @@
-"""A cluster as the simulated scheduler sees it: which kinds of pods are on which nodes, as arrays.
+"""A cluster as arrays for the simulated scheduler: how many pods of each kind are on each node.
 
 All arrays over nodes are in the order of the nodes' names.
 """
@@ -22,7 +22,7 @@ BEST = 100
 
 
 def counted(amounts: Amounts) -> tuple[int, int, int, int]:
-    """The amounts that every node has: CPU, memory, ephemeral storage, pods."""
+    """CPU, memory, ephemeral storage and pods."""
     return (
         amounts.cpu_millicores,
         amounts.memory_bytes,
@@ -34,8 +34,8 @@ def counted(amounts: Amounts) -> tuple[int, int, int, int]:
 class ClusterView:
     """One state of the cluster, for any number of decisions.
 
-    Pods of one namespace, labels and scheduling class are of one kind. `kinds` has a pod of each;
-    `placed` (kind x node) counts all of them, `staying` only those that do not terminate.
+    Pods with the same namespace, labels and scheduling class are of one kind. `kinds` has a pod of
+    each kind; `placed` (kind x node) counts all pods, `staying` only those that do not terminate.
     """
 
     def __init__(self, cluster: ClusterState) -> None:
@@ -43,7 +43,7 @@ class ClusterView:
         self.nodes = sorted(cluster.nodes, key=lambda node: node.name)
         self.index = {node.name: i for i, node in enumerate(self.nodes)}
         self._domains: dict[str, Integers] = {}
-        # Pods of one template share their labels and class: identity is found faster than equality.
+        # Pods of one template share these objects, and identity is compared faster than equality.
         kinds: dict[tuple[str, int, int], tuple[int, Pod]] = {}
         rows = []
         for pod in cluster.pods:
@@ -74,13 +74,13 @@ class ClusterView:
 
     @cached_property
     def taints(self) -> list[tuple[int, Taint]]:
-        """All taints with the position of their node; a cordon is one, too."""
+        """All taints with the position of their node, including those of cordons."""
         cordons = [(i, CORDON) for i, node in enumerate(self.nodes) if node.unschedulable]
         return [(i, taint) for i, node in enumerate(self.nodes) for taint in node.taints] + cordons
 
     @cached_property
     def attracting(self) -> list[tuple[Pod, Integers]]:
-        """The kinds of pods with affinity terms, and how many are on each node."""
+        """The kinds of pods with affinity terms, and their number on each node."""
         return [
             (pod, count)
             for pod, count in zip(self.kinds, self.placed, strict=True)
@@ -91,19 +91,19 @@ class ClusterView:
 
     @cached_property
     def allocatable(self) -> Integers:
-        """What the pods of each node may request in all, as `counted` has it."""
+        """The allocatable amounts of each node, as in `counted`."""
         rows = [counted(node.allocatable) for node in self.nodes]
         return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
     @cached_property
     def requested(self) -> Integers:
-        """What the pods of each node request, as `counted` has it."""
+        """The sum of requests on each node, as in `counted`."""
         rows = [counted(pod.scheduling.requests) for pod in self.kinds]
         return self.placed.T @ np.array(rows, dtype=np.int64).reshape(-1, 4)
 
     @cached_property
     def scored(self) -> Integers:
-        """CPU and memory that the pods of each node request, with defaults where they do not."""
+        """The sum of CPU and memory requests on each node, with defaults for pods without."""
         found = [pod.scheduling for pod in self.kinds]
         rows = [(each.scored_cpu_millicores, each.scored_memory_bytes) for each in found]
         return self.placed.T @ np.array(rows, dtype=np.int64).reshape(-1, 2)
@@ -118,9 +118,9 @@ class ClusterView:
         return self._domains[key]
 
     def in_domain(self, key: str, amount: Integers) -> Integers:
-        """An amount summed over the nodes that share a label's value, 0 where there is no label."""
+        """The sum of an amount over the nodes with the same label value, 0 without the label."""
         domain = self.domain(key)
         totals = np.zeros(len(domain) + 1, dtype=np.int64)
         np.add.at(totals, domain, amount)
-        totals[-1] = 0  # the place of nodes without the label
+        totals[-1] = 0  # the element of nodes without the label
         return totals[domain]

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from desched.simulation.history import LoadHistory, Usage, UsageSeries
@@ -27,12 +29,13 @@ def test_users_of_a_node_add_up() -> None:
     assert history.node_means(0, 10)["a"] == Usage(500, 3)
 
 
-def test_a_user_began_when_it_first_ran() -> None:
+def test_a_move_ends_one_stay_and_begins_another() -> None:
     history = LoadHistory()
     history.begin("pod", "a", Usage(1), at=7)
     history.begin("pod", "b", Usage(1), at=9)
-    assert history.began("pod") == 7
-    assert history.began("nobody") is None
+    stays = [(stay.node, stay.began, stay.ended) for stay in history.stays_of("pod")]
+    assert stays == [("a", 7, 9), ("b", 9, math.inf)]
+    assert history.stays_of("nobody") == ()
 
 
 def test_a_trace_is_weighted_by_the_time_at_each_level() -> None:

@@ -1,7 +1,6 @@
 import msgspec
 import pytest
 
-from desched.errors import ObservationError, ObservationSource
 from desched.model.load import ClusterLoad, LoadHistory, Measured, PodUsage, Unknown, UnknownReason
 from desched.model.resources import Resource
 from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
@@ -84,41 +83,6 @@ def test_a_node_that_joined_within_the_window_is_unknown() -> None:
     assert ratios(load(world).nodes["new"][Resource.MEMORY]) == [0]
 
 
-def test_a_silent_exporters_data_ages_and_then_is_stale() -> None:
-    world = simulation()
-    world.clock.advance(900)
-    world.load.silence("a")
-    world.cluster.delete_pod("default", "busy")
-    world.clock.advance(120)
-    cpu = load(world).nodes["a"][Resource.CPU]
-    assert ratios(cpu) == pytest.approx([0.5, 0.5])  # it does not see that the pod has gone
-    assert isinstance(cpu, Measured)
-    assert cpu.age_seconds == 120
-    world.clock.advance(120)
-    stale = load(world).nodes["a"][Resource.CPU]
-    assert isinstance(stale, Unknown)
-    assert stale.reason is UnknownReason.STALE
-
-
-def test_distorted_data_is_unknown_for_its_reason() -> None:
-    world = simulation()
-    world.clock.advance(900)
-    world.load.distort("b", Unknown(UnknownReason.CONTRADICTORY, "0.1 and 0.9"))
-    assert load(world).nodes["b"][Resource.CPU] == Unknown(
-        UnknownReason.CONTRADICTORY, "0.1 and 0.9"
-    )
-
-
-def test_an_outage_of_either_source_is_raised() -> None:
-    world = simulation()
-    world.load.outage = ObservationError(ObservationSource.PROMETHEUS, "refused")
-    with pytest.raises(ObservationError, match="refused"):
-        load(world)
-    world.cluster.outage = ObservationError(ObservationSource.CLUSTER, "unreachable")
-    with pytest.raises(ObservationError, match="unreachable"):
-        world.cluster.read_cluster()
-
-
 def history(of: Simulation, node: str = "a") -> LoadHistory:
     """CPU over the last ten minutes."""
     lasting = msgspec.structs.replace(POLICY, sustained_seconds=600)
@@ -139,14 +103,11 @@ def test_without_a_time_to_last_there_is_no_history() -> None:
     assert load(simulation()).history == {}
 
 
-def test_the_history_has_no_points_before_the_node_or_after_its_exporter_fell_silent() -> None:
+def test_the_history_has_no_points_before_the_node() -> None:
     made = Simulation()
     made.cluster.add_node("a")
     made.clock.advance(600)
     assert history(made).ratios == pytest.approx([None] * 5 + [0.0] * 6)
-    made.load.silence("a")
-    made.clock.advance(120)
-    assert history(made).ratios[-3:] == (0.0, None, None)
 
 
 def test_destination_windows_are_statistics_of_means_over_the_shortest_window() -> None:

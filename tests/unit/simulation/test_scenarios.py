@@ -5,21 +5,25 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 from rich.console import Console
 
 from desched.cycle import CycleInfo, run_cycle
 from desched.errors import ObservationError, ObservationSource
-from desched.model.load import Unknown, UnknownReason
+from desched.model.cluster import ClusterState
+from desched.model.load import ClusterLoad, Unknown, UnknownReason
 from desched.model.plan import NodeClass, RefusalReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.resources import Resource
 from desched.model.state import State
+from desched.policy.policy import Policy
+from desched.ports import LoadReader
 from desched.service.reports.cycle_table import print_report
 from desched.simulation import demo
 from desched.simulation.history import Usage
 from desched.simulation.scenarios import (
-    HOT_NODE,
     LOW_PRIORITY_WORKLOAD,
+    OVERLOADED_NODE,
     guarded_scenario,
     published_scenario,
 )
@@ -30,8 +34,34 @@ INTERVAL_SECONDS = 300
 POLICIES = ROOT / "policies"
 
 
-def run(simulation: Simulation, cycles: int, mode: Mode = Mode.EVICT) -> list[CycleReport]:
+class Distorted:
+    """The LoadReader port with an answer for te3 that cannot be trusted."""
+
+    def __init__(self, simulation: Simulation, unknown: Unknown) -> None:
+        self._load = simulation.load
+        self._unknown = unknown
+
+    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
+        found = self._load.read_load(cluster, policy)
+        nodes = {**found.nodes, OVERLOADED_NODE: dict.fromkeys(Resource, self._unknown)}
+        return replace(found, nodes=nodes)
+
+
+class Refused:
+    """The LoadReader port of a Prometheus that is down."""
+
+    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:  # noqa: ARG002  (part of the port)
+        raise ObservationError(ObservationSource.PROMETHEUS, "refused")
+
+
+def run(
+    simulation: Simulation,
+    cycles: int,
+    mode: Mode = Mode.EVICT,
+    load: LoadReader | None = None,
+) -> list[CycleReport]:
     world = simulation.world(acting=mode is Mode.EVICT)
+    world = world._replace(load=load or world.load)
     policy, state, reports = demo.demo_policy(), State(), []
     for number in range(1, cycles + 1):
         report, state = run_cycle(world, policy, state, CycleInfo(number, mode, "test"))
@@ -51,21 +81,21 @@ def low_priority_nodes(simulation: Simulation) -> Counter[str]:
     return Counter(pod.node for pod in mine)
 
 
-def cpu_of_hot_node(report: CycleReport) -> float:
-    verdict = next(v for v in report.plan.nodes if v.node == HOT_NODE)
+def cpu_of_overloaded_node(report: CycleReport) -> float:
+    verdict = next(v for v in report.plan.nodes if v.node == OVERLOADED_NODE)
     return next(p for p in verdict.pressures if p.resource is Resource.CPU).measured[0][1]
 
 
 @pytest.mark.parametrize("stress_priority", [0, 1_000_000])
-def test_one_pod_leaves_the_hot_node_and_no_other_ever_does(stress_priority: int) -> None:
+def test_one_pod_leaves_the_overloaded_node_and_no_other_ever_does(stress_priority: int) -> None:
     simulation = published_scenario(stress_priority)
     reports = run(simulation, 8)
-    assert cpu_of_hot_node(reports[0]) == 0.875
+    assert cpu_of_overloaded_node(reports[0]) == 0.875
     assert evicted(reports) == [f"{LOW_PRIORITY_WORKLOAD}-1"]
     assert reports[0].result is CycleResult.EVICTED
     assert {report.result for report in reports[1:]} == {CycleResult.NOTHING_TO_DO}
-    assert cpu_of_hot_node(reports[-1]) == 0.75
-    assert low_priority_nodes(simulation) == {HOT_NODE: 2, "te5": 1}
+    assert cpu_of_overloaded_node(reports[-1]) == 0.75
+    assert low_priority_nodes(simulation) == {OVERLOADED_NODE: 2, "te5": 1}
 
 
 def test_pods_that_must_stay_are_refused_each_for_its_reason() -> None:
@@ -86,7 +116,7 @@ def test_busy_pods_that_must_stay_are_not_touched_while_others_leave_one_at_a_ti
     reports = run(simulation, 16)  # in between the workload cools down for an hour
     assert evicted(reports) == [f"{LOW_PRIORITY_WORKLOAD}-1", f"{LOW_PRIORITY_WORKLOAD}-2"]
     assert max(len(report.plan.evictions) for report in reports) == 1
-    assert low_priority_nodes(simulation)[HOT_NODE] == 1
+    assert low_priority_nodes(simulation)[OVERLOADED_NODE] == 1
 
 
 def test_a_dry_run_plans_the_same_and_touches_nothing() -> None:
@@ -99,21 +129,21 @@ def test_a_dry_run_plans_the_same_and_touches_nothing() -> None:
 
 
 @pytest.mark.parametrize("reason", UnknownReason)
-def test_a_hot_node_whose_data_cannot_be_trusted_loses_nothing(reason: UnknownReason) -> None:
+def test_an_overloaded_node_whose_data_cannot_be_trusted_loses_nothing(
+    reason: UnknownReason,
+) -> None:
     simulation = published_scenario()
-    simulation.load.distort(HOT_NODE, Unknown(reason))
-    reports = run(simulation, 2)
+    reports = run(simulation, 2, load=Distorted(simulation, Unknown(reason)))
     assert evicted(reports) == []
-    verdict = next(v for v in reports[0].plan.nodes if v.node == HOT_NODE)
+    verdict = next(v for v in reports[0].plan.nodes if v.node == OVERLOADED_NODE)
     assert (verdict.node_class, verdict.reason) == (NodeClass.UNKNOWN, reason)
 
 
 def test_without_prometheus_no_cycle_acts() -> None:
     simulation = published_scenario()
-    simulation.load.outage = ObservationError(ObservationSource.PROMETHEUS, "refused")
     before = simulation.cluster.read_cluster().pods
     with pytest.raises(ObservationError, match="refused"):
-        run(simulation, 1)
+        run(simulation, 1, load=Refused())
     assert simulation.cluster.read_cluster().pods == before
 
 

@@ -1,12 +1,8 @@
-"""What only the simulation's Eviction API can be made to show; the rest is in the contract."""
+"""What only the Eviction API of the simulation can show; the rest is in the contract."""
 
-import pytest
-
-from desched.errors import StopActing
 from desched.model.cluster import Pod, PodRef
 from desched.model.report import EvictionVerdict
 from desched.model.selectors import LabelSelector
-from desched.ports import EvictionAnswer
 from desched.simulation.budgets import SimulatedBudget
 from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
@@ -57,17 +53,6 @@ def test_a_pending_pod_asks_no_budget() -> None:
     assert waiting.phase == "Pending"
     assert allowed(world) == 0
     assert world.evictor.evict(waiting.ref, "").verdict is EvictionVerdict.EVICTED
-
-
-def test_scripted_answers_come_first_and_then_the_real_ones() -> None:
-    world = simulation()
-    throttled = EvictionAnswer(EvictionVerdict.THROTTLED, "busy", retry_after_seconds=5)
-    world.evictor.script.extend([throttled, StopActing("no answer within 10 seconds")])
-    ref = pods(world)[0].ref
-    assert world.evictor.evict(ref, "") is throttled
-    with pytest.raises(StopActing, match="no answer"):
-        world.evictor.evict(ref, "")
-    assert world.evictor.evict(ref, "").verdict is EvictionVerdict.EVICTED
 
 
 def test_an_evicted_pod_holds_its_place_for_its_grace_period() -> None:
