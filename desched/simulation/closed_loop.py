@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desched.cycle import CycleInfo, run_cycle
-from desched.model.cluster import Node, PodRef
+from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
@@ -157,7 +157,9 @@ def run(
             act(world)
     targets = targets_of(policy)
     nodes = simulation.cluster.read_cluster().nodes
-    load = _load_by_minute(simulation, nodes)
+    minutes = int(clock.monotonic() // 60)
+    used = simulation.cluster.history.by_step([node.name for node in nodes], minutes, 60.0)
+    load = used / np.array([size_of(node) for node in nodes], dtype=float)[:, None]
     judged: NDArray[np.bool_] = np.any(load > targets, axis=2)
     overloaded = dict(zip((node.name for node in nodes), judged, strict=True))
     moves = [_landed(move, simulation.cluster.history, overloaded) for move in evictor.moves]
@@ -168,13 +170,6 @@ def targets_of(policy: Policy) -> Floats:
     """The targets of CPU and memory as ratios; infinite without a rule for the resource."""
     ratios = {rule.resource: rule.target_ratio for rule in policy.rules}
     return np.array([ratios.get(resource, np.inf) for resource in MEASURED])
-
-
-def _load_by_minute(simulation: Simulation, nodes: Sequence[Node]) -> Floats:
-    minutes = int(simulation.clock.monotonic() // 60)
-    used = simulation.cluster.history.by_step([node.name for node in nodes], minutes, 60.0)
-    load: Floats = used / np.array([size_of(node) for node in nodes], dtype=float)[:, None]
-    return load
 
 
 class _RecordingEvictor:

@@ -220,15 +220,10 @@ class SimulatedCluster:
 
     def _usage_of_next(self, template: PodTemplate, owner: Owner | None) -> Usage | UsageSeries:
         """The usage of an owner's next pod: that of a replica which is missing."""
-        if not template.usage_by_replica:
-            return template.usage
-        taken = [
-            self._usage[pod.uid]
-            for pod in self._pods.values()
-            if pod.owner == owner and not pod.deleting
-        ]
-        free = (u for u in template.usage_by_replica if not any(u is other for other in taken))
-        return next(free, template.usage)
+        siblings = (p for p in self._pods.values() if p.owner == owner and not p.deleting)
+        taken = {id(self._usage[pod.uid]) for pod in siblings}
+        missing = (usage for usage in template.usage_by_replica if id(usage) not in taken)
+        return next(missing, template.usage)
 
     def _create_pod(
         self, namespace: str, name: str, template: PodTemplate, owner: Owner | None, node: str

@@ -61,7 +61,17 @@ def run_demo(console: Console, print_report: ReportPrinter) -> int:
             simulation.clock.advance(INTERVAL_SECONDS)
     console.print()
     _print_load("After", verdicts, console)
-    return _print_verdict(verdicts, moved, quiet, console)
+    overloaded = [v.node for v in verdicts if v.node_class is NodeClass.OVERLOADED]
+    if overloaded or quiet < QUIET_CYCLES:
+        failure = ", ".join(overloaded) or "evictions continued"
+        console.print(Text(f"Not relieved: {failure}. This is a bug in desched."))
+        return 1
+    sentence = (
+        f"{moved} pod{'' if moved == 1 else 's'} moved, no node is overloaded any more, and "
+        f"the last {quiet} cycles evicted nothing."
+    )
+    console.print(Text(sentence, style="bold green"))
+    return 0
 
 
 def demo_policy() -> Policy:
@@ -124,19 +134,3 @@ def _bar(pressure: ResourcePressure, ratio: float) -> Text:
     mark = round(pressure.target_ratio * BAR_CELLS)
     cells = "█" * full + "░" * (BAR_CELLS - full)
     return Text(f"{cells[:mark]}┃{cells[mark:]}", style="red" if pressure.overloaded else "green")
-
-
-def _print_verdict(
-    verdicts: Iterable[NodeVerdict], moved: int, quiet: int, console: Console
-) -> int:
-    overloaded = [v.node for v in verdicts if v.node_class is NodeClass.OVERLOADED]
-    if overloaded or quiet < QUIET_CYCLES:
-        failure = ", ".join(overloaded) or "evictions continued"
-        console.print(Text(f"Not relieved: {failure}. This is a bug in desched."))
-        return 1
-    sentence = (
-        f"{moved} pod{'' if moved == 1 else 's'} moved, no node is overloaded any more, and "
-        f"the last {quiet} cycles evicted nothing."
-    )
-    console.print(Text(sentence, style="bold green"))
-    return 0

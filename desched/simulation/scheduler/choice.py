@@ -64,7 +64,7 @@ def _node_affinity_scores(pod: Pod, fits: Mask, view: ClusterView) -> Integers:
     """NodeAffinity: more matching preferred terms, by weight, are better."""
     weights = np.zeros(len(view.nodes), dtype=np.int64)
     for weight, term in pod.scheduling.preferred_node_affinity:
-        weights += weight * np.array([term.matches(node.name, node.labels) for node in view.nodes])
+        weights += weight * view.matching((term,))
     most = max(1, int(weights[fits].max()))
     return BEST * weights // most
 

@@ -6,7 +6,7 @@ volume zones, claims for one pod only, preemption.
 
 import numpy as np
 
-from desched.model.cluster import Effect, HostPort, Node, Pod, Taint
+from desched.model.cluster import Effect, HostPort, Pod, Taint
 from desched.simulation.scheduler.affinity import affinity_mask
 from desched.simulation.scheduler.spread import Usable, spread_mask
 from desched.simulation.scheduler.view import ClusterView, Mask, counted
@@ -17,8 +17,11 @@ HARD_EFFECTS = {Effect.NO_SCHEDULE, Effect.NO_EXECUTE}
 def usable(pod: Pod, view: ClusterView) -> Usable:
     """The nodes that the pod's node affinity selects, and those whose hard taints it tolerates."""
     selected = tolerated = view.everywhere
-    if pod.scheduling.node_selector or pod.scheduling.required_node_affinity is not None:
-        selected = view.where(lambda node: _selects(pod, node))
+    if pod.scheduling.node_selector:
+        wanted = set(pod.scheduling.node_selector)
+        selected = view.where(lambda node: wanted <= node.labels.items())
+    if pod.scheduling.required_node_affinity is not None:
+        selected = selected & view.matching(pod.scheduling.required_node_affinity)
     for node, taint in view.taints:
         if taint.effect in HARD_EFFECTS and not tolerates(pod, taint):
             tolerated = tolerated & (np.arange(len(view.nodes)) != node)
@@ -44,14 +47,6 @@ def feasible(pod: Pod, view: ClusterView, usable_nodes: Usable) -> Mask:
 def tolerates(pod: Pod, taint: Taint) -> bool:
     """Whether one of the pod's tolerations is for the taint."""
     return any(toleration.tolerates(taint) for toleration in pod.scheduling.tolerations)
-
-
-def _selects(pod: Pod, node: Node) -> bool:
-    """Whether the pod's node selector and required node affinity allow the node."""
-    if any(node.labels.get(key) != value for key, value in pod.scheduling.node_selector):
-        return False
-    terms = pod.scheduling.required_node_affinity
-    return terms is None or any(term.matches(node.name, node.labels) for term in terms)
 
 
 def _has_room(pod: Pod, view: ClusterView) -> Mask:
@@ -86,8 +81,6 @@ def _reaches_volumes(pod: Pod, view: ClusterView) -> Mask:
     for volume in pod.volumes:
         claim = view.cluster.claims.get((pod.namespace, volume.claim))
         bound = view.cluster.volumes.get(claim.volume) if claim else None
-        terms = bound.node_affinity if bound else None
-        if terms is not None:
-            matches = [any(t.matches(n.name, n.labels) for t in terms) for n in view.nodes]
-            reached = reached & np.array(matches, dtype=bool)
+        if bound and bound.node_affinity is not None:
+            reached = reached & view.matching(bound.node_affinity)
     return reached

@@ -3,7 +3,7 @@
 All arrays over nodes are in the order of the nodes' names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from desched.model.cluster import ClusterState, Effect, Node, Pod, Taint
 from desched.model.resources import Amounts
+from desched.model.selectors import NodeSelectorTerm
 
 CORDON = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
 
@@ -61,6 +62,10 @@ class ClusterView:
     def where(self, allows: Callable[[Node], bool]) -> Mask:
         """The nodes for which the predicate holds."""
         return np.array([allows(node) for node in self.nodes], dtype=bool)
+
+    def matching(self, terms: Sequence[NodeSelectorTerm]) -> Mask:
+        """The nodes that match one of the terms."""
+        return self.where(lambda node: any(t.matches(node.name, node.labels) for t in terms))
 
     @cached_property
     def everywhere(self) -> Mask:
