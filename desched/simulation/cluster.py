@@ -178,7 +178,7 @@ class SimulatedCluster:
         workload = Workload(
             "Deployment", namespace, name, self._new_uid("deploy"), replicas, annotations or {}
         )
-        self._replica_sets[owner.uid] = ReplicaSet(owner, workload, template)
+        self._replica_sets[owner.uid] = ReplicaSet(workload, template)
         for node in nodes:
             self._create_pod(namespace, self._new_name(name), template, owner, node)
         self._scale(owner)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from desched.model.cluster import Owner, PodVolume, SchedulingClass, Workload
+from desched.model.cluster import PodVolume, SchedulingClass, Workload
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.simulation.history import IDLE, Usage, UsageSeries
@@ -50,7 +50,6 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
 class ReplicaSet:
     """A Deployment and its only revision."""
 
-    owner: Owner
     workload: Workload
     template: PodTemplate
 

@@ -1,6 +1,5 @@
 """A simulated cluster with everything that a cycle needs: load, evictions, soft taints, time."""
 
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from desched.model.cluster import STEERING_TAINT, Node, Pod, PodRef, Taint
@@ -98,13 +97,11 @@ def _others(node: Node) -> tuple[Taint, ...]:
     return tuple(taint for taint in node.taints if (taint.key, taint.effect) != own)
 
 
-@dataclass
 class Simulation:
     """A simulated cluster, its measurements and its APIs, in one virtual time."""
 
-    clock: VirtualClock = field(default_factory=VirtualClock)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
         self.cluster = SimulatedCluster(self.clock)
         self.load = SimulatedLoad(self.cluster)
         self.evictor = SimulatedEvictor(self.cluster)
