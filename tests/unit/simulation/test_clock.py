@@ -1,7 +1,7 @@
 from desched.simulation.clock import EPOCH, VirtualClock
 
 
-def test_things_happen_in_order_of_time_and_see_their_moment() -> None:
+def test_actions_run_in_order_of_time_at_the_time_when_they_are_due() -> None:
     clock = VirtualClock()
     seen: list[tuple[str, float]] = []
     clock.call_later(20, lambda: seen.append(("late", clock.monotonic())))
@@ -13,7 +13,7 @@ def test_things_happen_in_order_of_time_and_see_their_moment() -> None:
     assert (clock.now() - EPOCH).total_seconds() == 30
 
 
-def test_what_is_not_due_waits() -> None:
+def test_an_action_waits_until_it_is_due() -> None:
     clock = VirtualClock()
     seen: list[float] = []
     clock.call_later(10, lambda: seen.append(clock.monotonic()))
@@ -23,7 +23,7 @@ def test_what_is_not_due_waits() -> None:
     assert seen == [10]
 
 
-def test_what_an_action_plans_within_the_time_happens_too() -> None:
+def test_an_action_may_schedule_another_within_the_time() -> None:
     clock = VirtualClock()
     seen: list[float] = []
     clock.call_later(1, lambda: clock.call_later(1, lambda: seen.append(clock.monotonic())))
@@ -41,7 +41,7 @@ def test_an_action_may_let_time_pass_itself() -> None:
     assert clock.monotonic() == 11
 
 
-def test_waiting_moves_time_and_tells_whether_to_stop() -> None:
+def test_waiting_advances_time_and_returns_whether_to_stop() -> None:
     clock = VirtualClock()
     assert not clock.wait(5)
     clock.stop()

@@ -52,7 +52,7 @@ def test_the_last_level_of_a_trace_stays() -> None:
     assert history.user_means(900, 1000)["pod"] == Usage(300)
 
 
-def test_what_was_asked_before_a_change_does_not_hide_it() -> None:
+def test_a_mean_read_before_a_change_does_not_hide_it() -> None:
     history = LoadHistory()
     history.begin("pod", "a", Usage(1000), at=0)
     assert history.node_means(0, 400)["a"] == Usage(1000)

@@ -1,4 +1,4 @@
-"""The published scenario, judged and relieved by the real cycle in virtual time."""
+"""Real cycles relieve the published scenario in virtual time."""
 
 from collections import Counter
 from pathlib import Path
@@ -154,7 +154,7 @@ def test_the_same_scenario_runs_the_same_way_twice() -> None:
 # The demonstration
 
 
-def test_the_demonstration_tells_the_whole_story() -> None:
+def test_the_demonstration_shows_before_each_move_and_after() -> None:
     console = Console(width=80, color_system=None)
     with console.capture() as capture:
         code = demo.run_demo(console, print_report)

@@ -110,7 +110,7 @@ def test_a_terminating_sibling_no_longer_costs_spread() -> None:
     assert scores["b"] - scores["a"] == SIBLINGS_DEFAULTS
 
 
-def test_without_an_owner_the_service_alone_says_who_is_a_sibling() -> None:
+def test_without_an_owner_the_service_alone_selects_siblings() -> None:
     other = pod("old", on="a", labels=APP, owner=WEB, scheduling=requesting())
     state = cluster(node("a"), node("b"), pods=(other,), services=(Service("n", "web", APP),))
     scores = score_nodes(pod(labels=APP), state)
@@ -327,7 +327,7 @@ def test_an_empty_selector_counts_no_pod_though_it_matches_the_new_one() -> None
     assert allowed(web(spread=(spread(selector=LabelSelector()),)), web("a"), web("b")) == "abc"
 
 
-def test_nodes_that_the_pod_cannot_use_count_only_if_the_policy_says_so() -> None:
+def test_nodes_that_the_pod_cannot_use_count_only_if_the_policy_includes_them() -> None:
     only_east: dict[str, Any] = {"node_selector": ((ZONE, "east"),)}
     crowded = (web("a"), web("b"))
     assert allowed(web(spread=(spread(),), **only_east), *crowded) == "ab"

@@ -45,7 +45,7 @@ def test_a_pod_that_is_not_ready_may_go_while_enough_others_are() -> None:
     assert world.evictor.evict(starting.ref, "").verdict is EvictionVerdict.EVICTED
 
 
-def test_a_pending_pod_asks_no_budget() -> None:
+def test_a_pending_pod_needs_no_budget() -> None:
     world = simulation(min_available=2)
     world.cluster.change_node("a", unschedulable=True)
     world.cluster.add_pod("default", "waiting", PodTemplate())
