@@ -40,7 +40,7 @@ class MemoryLab(Protocol):
         """The text that was set aside, empty if there is none."""
 
 
-class MemoryStoreContract:
+class StateStoreContract:
     """Inherited by a class with the fixture `lab`."""
 
     def test_at_first_nothing_is_remembered_and_that_is_no_problem(self, lab: MemoryLab) -> None:

@@ -1,8 +1,8 @@
-"""The simulated memory behaves as the contract says."""
+"""The simulated state behaves as the contract says."""
 
 import pytest
 
-from tests.contracts.state_store_contract import MemoryStoreContract
+from tests.contracts.state_store_contract import StateStoreContract
 from tests.simulated_state_store import SimulatedConfigMap, SimulatedStateStore
 
 
@@ -18,7 +18,7 @@ class SimulatedLab:
         return self._place.set_aside
 
 
-class TestSimulatedMemoryStore(MemoryStoreContract):
+class TestSimulatedMemoryStore(StateStoreContract):
     @pytest.fixture
     def lab(self) -> SimulatedLab:
         return SimulatedLab()

@@ -19,7 +19,7 @@ from desched.bootstrap import commands
 from desched.bootstrap.commands import run_command
 from desched.errors import ObservationError, StateRefused
 from desched.settings import load_settings
-from tests.contracts.state_store_contract import FIRST, MemoryStoreContract
+from tests.contracts.state_store_contract import FIRST, StateStoreContract
 from tests.controlplane.cluster import ControlPlane
 
 ACCOUNT = "default"
@@ -96,7 +96,7 @@ def lab(shared_lab: RealLab) -> RealLab:
     return shared_lab
 
 
-class TestKubernetesMemoryStore(MemoryStoreContract):
+class TestKubernetesMemoryStore(StateStoreContract):
     pass
 
 
