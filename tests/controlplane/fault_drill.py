@@ -91,7 +91,7 @@ class Drill:
         self._recover()
         refused = refusing(self._token_file.read_text())
         with self._proxy.faulty(refused, case.method, case.path) as active:
-            self._token_file.write_text(new_token(self._sites))
+            replace_token(self._token_file, new_token(self._sites))
             self._see(case, active)
 
     def live_without_lease(self, case: Case) -> None:
@@ -209,7 +209,7 @@ def new_token(sites: Sites) -> str:
 
 def kubeconfig_with_token_file(sites: Sites, server: str, token_file: Path) -> Path:
     """As desched's account at that server, by a token that may be replaced."""
-    token_file.write_text(new_token(sites))
+    replace_token(token_file, new_token(sites))
     document: Any = yaml.safe_load(sites.kubeconfig.read_text())
     document["users"][0]["user"] = {"tokenFile": str(token_file)}
     document["clusters"][0]["cluster"]["server"] = server
@@ -217,6 +217,13 @@ def kubeconfig_with_token_file(sites: Sites, server: str, token_file: Path) -> P
     path.write_text(yaml.safe_dump(document))
     path.chmod(0o600)
     return path
+
+
+def replace_token(token_file: Path, token: str) -> None:
+    """At once, as the kubelet does: nobody reads an empty file meanwhile."""
+    beside = token_file.with_suffix(".new")
+    beside.write_text(token)
+    beside.replace(token_file)
 
 
 def refusing(token: str) -> Fault:

@@ -35,7 +35,13 @@ from tests.controlplane.fault_cases import (
     Deed,
     Effect,
 )
-from tests.controlplane.fault_drill import TIMEOUT, Drill, kubeconfig_with_token_file, new_token
+from tests.controlplane.fault_drill import (
+    TIMEOUT,
+    Drill,
+    kubeconfig_with_token_file,
+    new_token,
+    replace_token,
+)
 from tests.controlplane.fault_proxy import Exchange, Fault, FaultProxy
 from tests.controlplane.fault_table import FaultTable
 from tests.controlplane.faults import status
@@ -159,7 +165,7 @@ class SingleRuns:
                 used.add(token)
                 exchange.reply(exchange.forwarded())
                 return
-            self._token_file.write_text(new_token(self._sites))
+            replace_token(self._token_file, new_token(self._sites))
             status(401).act(exchange)
 
         return Fault(ROTATED, act)

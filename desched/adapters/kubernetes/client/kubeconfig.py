@@ -82,7 +82,7 @@ def _kubeconfig_account(location: str, context: str | None) -> ClusterAccount:
             f'The context "{name}" of the kubeconfig {location} cannot be used: {error}; '
             f"check it with `kubectl --context {name} version`."
         ) from error
-    _check_exec_plugin(document, contexts[name], configuration, location)
+    _check_credentials(document, contexts[name], configuration, location)
     return ClusterAccount(
         configuration=configuration,
         target=_target(f'context "{name}"', configuration),
@@ -92,13 +92,19 @@ def _kubeconfig_account(location: str, context: str | None) -> ClusterAccount:
     )
 
 
-def _check_exec_plugin(
+def _check_credentials(
     document: dict[str, Any], context: dict[str, Any], configuration: Configuration, location: str
 ) -> None:
-    """The library only logs a failing plugin, and continues without credentials."""
+    """The library continues without credentials if a plugin fails or a token file is empty."""
     user = _named(document.get("users"), "user").get(context.get("user", ""), {})
-    plugin = user.get("exec")
-    if plugin and not configuration.api_key and not configuration.cert_file:
+    if configuration.api_key or configuration.cert_file:
+        return
+    if token_file := user.get("tokenFile"):
+        raise ConfigurationError(
+            f"The token file {token_file} that the kubeconfig {location} names for the user "
+            f'"{context.get("user")}" is empty; write a token to it.'
+        )
+    if plugin := user.get("exec"):
         raise ConfigurationError(
             f'The credential plugin "{plugin.get("command")}" that the kubeconfig {location} '
             f'names for the user "{context.get("user")}" returned no credentials; run `kubectl '

@@ -109,6 +109,15 @@ def test_a_failing_credential_plugin_is_an_error_not_an_anonymous_login(
         find_account(path, None)
 
 
+def test_an_empty_token_file_is_an_error_not_an_anonymous_login(tmp_path: Path) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text("")
+    path = kubeconfig(tmp_path / "config", user={"tokenFile": str(token_file)})
+
+    with pytest.raises(ConfigurationError, match=r"token file .*token .* is empty"):
+        find_account(path, None)
+
+
 def test_a_credential_plugin_that_works_gives_the_token(tmp_path: Path) -> None:
     credential = (
         '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",'
