@@ -9,10 +9,11 @@ from desched.errors import ObservationError, ObservationSource
 from desched.eviction.steering import Steering
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval
-from desched.model.report import Mode
+from desched.model.report import CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.state import State
 from desched.ports import SteeringAnswer
 from desched.simulation.clock import VirtualClock
+from desched.simulation.demo import demo_policy
 from desched.simulation.scenarios import published_scenario
 from tests.builders import policy
 
@@ -102,6 +103,17 @@ def test_a_cycle_takes_away_what_a_dead_instance_has_left_although_steering_is_o
         ("te1", False, "steering is off")
     ]
     assert not world.cluster.read_cluster().node_by_name["te1"].avoided
+
+
+def test_a_cycle_evicts_nothing_while_a_taint_stays_that_its_plan_counts_as_gone():
+    simulation = published_scenario()
+    simulation.clock.advance(3600)
+    simulation.steerer.taint("te1", simulation.clock.now() + LASTING)
+    world = simulation.world(acting=True)._replace(steerer=Nodes(refuses="te1"))
+    report, _ = run_cycle(world, demo_policy(), State(), CycleInfo(1, Mode.EVICT, "test"))
+    assert (report.result, report.not_acting) == (CycleResult.NOT_ACTING, NotActing.TAINT_STAYED)
+    assert report.not_acting_detail == "te1: it changed"
+    assert [outcome.verdict for outcome in report.outcomes] == [EvictionVerdict.NOT_BEGUN]
 
 
 def test_a_dry_run_leaves_taints_where_they_are():
