@@ -1,5 +1,6 @@
 """A day of the trace in the simulated cluster: nodes, and Deployments with requests and usage."""
 
+import math
 from dataclasses import replace
 from enum import StrEnum
 
@@ -31,8 +32,26 @@ REQUEST_FACTORS = {Regime.FAIR: (0.5, 2.0), Regime.LOW: (0.1, 0.4)}
 """A workload requests the median usage of its pods times a random factor in this range."""
 
 
+class Kind(StrEnum):
+    """Which workloads a day has, and what their pods use."""
+
+    MANY_WORKLOADS = "many workloads"
+    FIVE_LARGE = "five large workloads"  # five Deployments have at least 80 % of the pods
+    SAME_USAGE = "same usage"  # at each time, all pods use the same
+
+
+LARGE_WORKLOADS = 5
+LARGE_SHARE = 0.8
+
+
 def a_day(
-    trace: Floats, seed: int, regime: Regime, *, nodes: int = NODES, intensity: float = 1.0
+    trace: Floats,
+    seed: int,
+    regime: Regime,
+    kind: Kind = Kind.MANY_WORKLOADS,
+    *,
+    nodes: int = NODES,
+    intensity: float = 1.0,
 ) -> Day:
     """A cluster drawn from the trace; the scheduler places its pods in a random order.
 
@@ -41,8 +60,11 @@ def a_day(
     """
     chance = np.random.default_rng(seed)
     shares = trace[: nodes * PODS_PER_NODE] * (SCALE / PODS_PER_NODE)
+    if kind is Kind.SAME_USAGE:
+        shares = np.broadcast_to(shares.mean(axis=0), shares.shape)
+    large = LARGE_WORKLOADS if kind is Kind.FIVE_LARGE else 0
     deployments = []
-    for number, members in enumerate(_groups(len(shares), chance)):
+    for number, members in enumerate(_groups(len(shares), chance, large)):
         used = shares[members]
         factor = chance.uniform(*REQUEST_FACTORS[regime])
         cpu, memory = np.median(used.reshape(-1, 2), axis=0) * factor * CAPACITY
@@ -61,8 +83,11 @@ def _series(shares: Floats) -> UsageSeries:
     return UsageSeries(SECONDS_PER_SAMPLE, shares * CAPACITY)
 
 
-def _groups(count: int, chance: np.random.Generator) -> list[range]:
-    groups, start = [], 0
+def _groups(count: int, chance: np.random.Generator, large: int) -> list[range]:
+    """Ranges of pods; the first `large` of them have LARGE_SHARE of all pods."""
+    size = math.ceil(count * LARGE_SHARE / large) if large else 0
+    groups = [range(i * size, (i + 1) * size) for i in range(large)]
+    start = large * size
     while start < count:
         size = int(chance.integers(REPLICAS[0], REPLICAS[1], endpoint=True))
         # A smaller rest joins the last group.

@@ -20,6 +20,7 @@ from desched.policy.policy import Policy
 from desched.ports import EvictionAnswer, World
 from desched.simulation.history import Floats, LoadHistory
 from desched.simulation.load import MEASURED, size_of
+from desched.simulation.scheduler.choice import NodeSample
 from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 
@@ -42,14 +43,19 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Day:
-    """A cluster at second 0 with the load of its pods; every run begins in the same state."""
+    """A cluster at second 0 with the load of its pods; every run begins in the same state.
+
+    For each pod, the scheduler compares a random `compared_share` of the nodes.
+    """
 
     nodes: Mapping[str, Amounts]
     deployments: tuple[Deployment, ...]
+    compared_share: float = 1.0
 
     def begin(self) -> Simulation:
         """A new simulation of this day."""
-        simulation = Simulation()
+        sampled = self.compared_share < 1.0
+        simulation = Simulation(NodeSample(self.compared_share) if sampled else None)
         for name, size in self.nodes.items():
             simulation.cluster.add_node(
                 name, cpu_millicores=size.cpu_millicores, memory_bytes=size.memory_bytes

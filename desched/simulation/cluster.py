@@ -22,7 +22,7 @@ from desched.model.snapshot import FreshLook
 from desched.simulation.budgets import BudgetStatus, SimulatedBudget
 from desched.simulation.clock import VirtualClock
 from desched.simulation.history import IDLE, LoadHistory, Usage, UsageSeries
-from desched.simulation.scheduler.choice import choose_node
+from desched.simulation.scheduler.choice import NodeSample, choose_node
 from desched.simulation.scheduler.view import ClusterView
 from desched.simulation.template import PodTemplate, ReplicaSet
 
@@ -35,11 +35,13 @@ class SimulatedCluster:
     """Nodes, pods and workloads in virtual time; also the ClusterReader port.
 
     A deleted pod keeps its requests and its load for its grace period; a ReplicaSet replaces it at
-    once. `priority_classes` (values by name) and `claims` can be extended.
+    once. `priority_classes` (values by name) and `claims` can be extended. The scheduler compares the
+    nodes of `sample`, all nodes without one.
     """
 
-    def __init__(self, clock: VirtualClock) -> None:
+    def __init__(self, clock: VirtualClock, sample: NodeSample | None = None) -> None:
         self.clock = clock
+        self.sample = sample
         self.history = LoadHistory()
         self.priority_classes = {
             "system-cluster-critical": 2_000_000_000,
@@ -214,7 +216,7 @@ class SimulatedCluster:
     def _schedule(self) -> None:
         pending = [pod for pod in self._pods.values() if not pod.node and not pod.deleting]
         for pod in sorted(pending, key=lambda pod: (-pod.priority, pod.created_at, pod.name)):
-            node = choose_node(pod, ClusterView(self.read_cluster()))
+            node = choose_node(pod, ClusterView(self.read_cluster()), sample=self.sample)
             if node is not None:
                 self._bind(pod, node)
 

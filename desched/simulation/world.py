@@ -10,6 +10,7 @@ from desched.simulation.budgets import SimulatedBudget
 from desched.simulation.clock import VirtualClock
 from desched.simulation.cluster import SimulatedCluster
 from desched.simulation.load import SimulatedLoad
+from desched.simulation.scheduler.choice import NodeSample
 
 
 class SimulatedEvictor:
@@ -100,9 +101,9 @@ def _others(node: Node) -> tuple[Taint, ...]:
 class Simulation:
     """A simulated cluster, its measurements and its APIs, in one virtual time."""
 
-    def __init__(self) -> None:
+    def __init__(self, sample: NodeSample | None = None) -> None:
         self.clock = VirtualClock()
-        self.cluster = SimulatedCluster(self.clock)
+        self.cluster = SimulatedCluster(self.clock, sample)
         self.load = SimulatedLoad(self.cluster)
         self.evictor = SimulatedEvictor(self.cluster)
         self.steerer = SimulatedSteerer(self.cluster)

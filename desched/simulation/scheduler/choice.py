@@ -1,10 +1,10 @@
 """A scheduler for simulated pods: the filters and scores of kube-scheduler.
 
 Source: k8s.io/kubernetes/pkg/scheduler at v1.36, default profile. Left out: image locality,
-preemption, and the sampling of nodes in clusters above one hundred. Of equal nodes, the first by
-name is chosen.
+preemption. Of equal nodes, the first by name is chosen.
 """
 
+import math
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -23,20 +23,53 @@ FIT_WEIGHT = 1
 BALANCE_WEIGHT = 1
 
 
-def choose_node(pod: Pod, view: ClusterView, avoided: Collection[str] = ()) -> str | None:
+class NodeSample:
+    """The nodes that the scheduler compares for one pod, drawn at random.
+
+    kube-scheduler compares only a part of the nodes in large clusters: it filters nodes in order,
+    from where it ended the last time, until it has found enough feasible ones.
+    """
+
+    def __init__(self, share: float, seed: int = 0) -> None:
+        self._share = share
+        self._chance = np.random.default_rng(seed)
+
+    def of(self, fits: Mask) -> Mask:
+        """Some of the feasible nodes, as many as `share` of all nodes."""
+        enough = math.ceil(self._share * len(fits))
+        found = np.flatnonzero(fits)
+        if len(found) <= enough:
+            return fits
+        sample = np.zeros_like(fits)
+        sample[self._chance.choice(found, enough, replace=False)] = True
+        return sample
+
+
+def choose_node(
+    pod: Pod,
+    view: ClusterView,
+    avoided: Collection[str] = (),
+    sample: NodeSample | None = None,
+) -> str | None:
     """The node to which a pod is bound, None if it fits nowhere.
 
     For a pod that is already bound, this is the node of its replacement. `avoided` nodes count as
-    if they had one more soft taint.
+    if they had one more soft taint. Without a sample, all nodes are compared.
     """
-    scores = score_nodes(pod, view, avoided)
+    scores = score_nodes(pod, view, avoided, sample)
     return max(scores, key=scores.__getitem__, default=None)
 
 
-def score_nodes(pod: Pod, view: ClusterView, avoided: Collection[str] = ()) -> Mapping[str, int]:
-    """The weighted score of each node where the pod fits, by name."""
+def score_nodes(
+    pod: Pod,
+    view: ClusterView,
+    avoided: Collection[str] = (),
+    sample: NodeSample | None = None,
+) -> Mapping[str, int]:
+    """The weighted score of each node where the pod fits, by name; of the sample, if there is one."""
     usable_nodes = usable(pod, view)
     fits = feasible(pod, view, usable_nodes)
+    fits = sample.of(fits) if sample else fits
     if not fits.any():
         return {}
     total = (
