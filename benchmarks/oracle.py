@@ -13,7 +13,8 @@ import numpy as np
 
 from benchmarks.day import CAPACITY
 from desched.model.cluster import ClusterState, Effect, Pod, Taint
-from desched.policy.policy import Policy, Share
+from desched.policy.policy import Policy
+from desched.policy.share import count_of
 from desched.ports import Evictor, World
 from desched.simulation.closed_loop import targets_of
 from desched.simulation.history import Floats
@@ -42,14 +43,15 @@ class Oracle:
         for pod in cluster.pods:
             if pod.node and not pod.deleting:
                 load[pod.node] += usage[pod.uid]
-        left = self._limits.total_for(len(cluster.nodes))
+        left = count_of(self._limits.total, len(cluster.nodes)) or 0
         touched: Counter[str] = Counter()
         view = ClusterView(cluster)
         for name in sorted(load, key=lambda name: -(load[name] - self._targets).max()):
             for _ in range(self._limits.node or left):
                 if left == 0 or not self._is_over(load[name]):
                     break
-                pods = [p for p in view.cluster.pods_by_node[name] if self._may_go(p, touched)]
+                here = view.cluster.pods_by_node[name]
+                pods = [pod for pod in here if self._may_go(pod, cluster, touched)]
                 move = self._best(pods, usage, load, view)
                 if move is None:
                     break
@@ -69,15 +71,12 @@ class Oracle:
         means = self._cluster.history.user_means(now, now + 1)
         return {pod.uid: np.array(means[pod.uid]) / CAPACITY for pod in cluster.pods if pod.node}
 
-    def _may_go(self, pod: Pod, touched: Counter[str]) -> bool:
-        most = self._limits.workload
-        assert not isinstance(most, Share), "the limit of these policies is a count"
-        return (
-            pod.ready
-            and not pod.deleting
-            and pod.owner is not None
-            and (most is None or touched[pod.owner.uid] < most)
-        )
+    def _may_go(self, pod: Pod, cluster: ClusterState, touched: Counter[str]) -> bool:
+        workload = cluster.workload_of(pod)
+        if workload is None or pod.owner is None or not pod.ready or pod.deleting:
+            return False
+        most = count_of(self._limits.workload, workload.desired_replicas)
+        return most is None or touched[pod.owner.uid] < most
 
     def _best(
         self,

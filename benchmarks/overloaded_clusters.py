@@ -118,7 +118,7 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
             OverloadedNode(loaded, _candidates(loaded.node, book)) for loaded in overloaded
         ),
         destinations=Destinations(room, view, shape.most_risk),
-        quota=EvictionQuota(policy.limits, len(cluster.nodes), cluster),
+        quota=EvictionQuota(policy.limits, cluster),
         cluster=cluster,
         free=np.array([CAPACITY - _requested(node, cluster) for node in cluster.nodes]),
         load=np.array(

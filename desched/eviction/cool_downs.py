@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from desched.model.plan import PlannedEviction
 from desched.model.state import FAILURES, SUCCESSES, CoolDown, EvictionRecord, MoveResult
 from desched.policy.follow_up import FollowUpRules
@@ -34,15 +36,20 @@ def with_cool_downs(
     rules: FollowUpRules,
     now: datetime,
 ) -> tuple[CoolDown, ...]:
-    """Add the cool-downs of the workloads of these evictions; sorted by the workload's uid.
+    """Add the cool-downs after these evictions; sorted by the workload's uid.
 
-    A level is removed once its cool-down has been over for the longest cool-down.
+    A success lowers the level, and begins no cool-down: then only the replica rests. A level is
+    removed once its cool-down has been over for the longest cool-down.
     """
     backoff = Backoff(rules.cool_down_first_seconds, rules.cool_down_longest_seconds)
     by_workload = {cool_down.workload_uid: cool_down for cool_down in cool_downs}
     for record in settled:
         earlier = by_workload.get(record.workload_uid)
-        by_workload[record.workload_uid] = _after(record, earlier, backoff, now)
+        if record.result not in SUCCESSES:
+            by_workload[record.workload_uid] = _after(record, earlier, backoff, now)
+        elif earlier is not None:
+            lower = replace(earlier, level=max(0, earlier.level - 1))
+            by_workload[record.workload_uid] = lower
     in_order = (by_workload[uid] for uid in sorted(by_workload))
     return tuple(cool_down for cool_down in in_order if not _is_over(cool_down, backoff, now))
 
@@ -72,10 +79,7 @@ def _after(
     level = earlier.level if earlier else 0
     if record.result in FAILURES:
         level = backoff.raised(level)
-    elif record.result in SUCCESSES:
-        level = max(0, level - 1)
     until = now + backoff.wait(level)
-    # A success never shortens a cool-down that another move caused.
     until = max(until, earlier.until) if earlier else until
     return CoolDown(record.workload_uid, record.workload, until, level, record.result)
 

@@ -7,11 +7,13 @@ from msgspec.structs import replace
 from desched.eviction.cool_downs import with_cool_downs
 from desched.eviction.node_cool_downs import rounds_of_nodes
 from desched.eviction.pauses import with_pauses
+from desched.eviction.recent_moves import with_recent_moves
 from desched.eviction.results import PresentLoad, settle_evictions
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.forecast_trust import with_forecast_checks
+from desched.planning.selection.slow_start import after_results
 
 
 class FollowUp(NamedTuple):
@@ -37,5 +39,9 @@ def follow_up(context: EligibilityContext, pressure: Pressure) -> FollowUp:
         nodes=rounds_of_nodes(state, load),
         cool_downs=with_cool_downs(state.cool_downs, settled, policy.follow_up, now),
         forecasts=with_forecast_checks(state.forecasts, settled, now),
+        moves=with_recent_moves(state.moves, settled, policy.follow_up, now),
     )
-    return FollowUp(with_pauses(state, settled, policy, now), tuple(settled))
+    state = with_pauses(state, settled, policy, now)
+    nodes = len(context.cluster.nodes)
+    most = after_results(state, settled, policy.limits, nodes)
+    return FollowUp(replace(state, most_evictions=most), tuple(settled))

@@ -98,7 +98,8 @@ class RefusalReason(StrEnum):
     PAUSED = "paused"
     IN_FLIGHT = "in_flight"
     COOLING_DOWN = "cooling_down"
-    EVICTED_RECENTLY = "evicted_recently"
+    MOVED_RECENTLY = "moved_recently"
+    WORKLOAD_MOVED = "workload_moved"
     USAGE_UNKNOWN = "usage_unknown"
     # The move is not possible, not useful, or not needed.
     CONSTRAINT_NOT_EVALUATED = "constraint_not_evaluated"
@@ -108,6 +109,7 @@ class RefusalReason(StrEnum):
     ROOM_AWAITED = "room_awaited"
     NO_RELIEF = "no_relief"
     NOT_NEEDED = "not_needed"
+    CHEAPER_PODS_FIRST = "cheaper_pods_first"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
     NODE_SETTLING = "node_settling"
     NOT_SUSTAINED_YET = "not_sustained_yet"

@@ -13,6 +13,9 @@ from desched.model.cluster import Pod, PodRef
 from desched.model.plan import LandingChance
 from desched.model.resources import Resource
 
+HOUR = timedelta(hours=1)
+"""The period of the limit `workload_hourly`."""
+
 TAKEN_OVER_PATIENCE = timedelta(minutes=10)
 """How long a webhook may take to move a workload before the eviction counts as failed."""
 
@@ -92,6 +95,14 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def in_flight(self) -> bool:
         """Whether it has no result yet."""
         return self.result is None
+
+
+class RecentMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A move with a known result: its workload, and the uid of the replacement if there is one."""
+
+    workload_uid: str
+    at: datetime
+    replacement_uid: str = ""
 
 
 class CoolDown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -211,9 +222,9 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The whole state; `evictions` are oldest first.
+    """The whole state; `evictions` and `moves` are oldest first.
 
-    `since` is the time of a start without a stored state, after which earlier evictions are not
+    `most_evictions` is the limit of a cycle during slow start, 0 in the first cycles. `since` is the time of a start without a stored state, after which earlier evictions are not
     known; None if there are none.
     """
 
@@ -224,6 +235,8 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     pauses: tuple[Pause, ...] = ()
     failures: tuple[Failure, ...] = ()
     forecasts: tuple[ForecastCheck, ...] = ()
+    moves: tuple[RecentMove, ...] = ()
+    most_evictions: int = 0
     last_cycle: LastCycle | None = None
 
     @property

@@ -106,6 +106,7 @@ def pruned(state: State, now: datetime) -> State:
         nodes=tuple(node for node in state.nodes if not _is_over(node, now)),
         pauses=tuple(pause for pause in state.pauses if not is_done(pause, now)),
         failures=tuple(failure for failure in state.failures if earliest < failure.at),
+        moves=tuple(move for move in state.moves if earliest < move.at),
         forecasts=tuple(check for check in state.forecasts if earliest < check.at)[
             -MOST_FORECASTS:
         ],
@@ -147,6 +148,7 @@ _LESS_IMPORTANT = (
     _Part("cool_downs", lambda cool_down: cool_down.until),
     _Part("nodes", lambda node: node.cooling_down_until or node.last_eviction_at),
     _Part("failures", lambda failure: failure.at),
+    _Part("moves", lambda move: move.at),
 )
 
 

@@ -21,7 +21,7 @@ from desched.model.state import State
 from desched.model.text import shortened
 from desched.planning.eligibility.availability import replicas_to_spare
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.eligibility.rules import refuse
+from desched.planning.eligibility.rules import refuse, waits_for_moves
 from desched.planning.holds import hold_of
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import Pressure, classify, restrain
@@ -95,6 +95,7 @@ def _sift(
     refusals: list[Refusal] = []
     for loaded in overloaded:
         movable: list[Candidate] = []
+        later: list[Candidate] = []
         for pod in context.cluster.pods_by_node.get(loaded.node.name, ()):
             finding = refuse(pod, context)
             if finding is None and pod.scheduling.unevaluated:
@@ -102,10 +103,13 @@ def _sift(
                 finding = Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
             if finding is not None:
                 refusals.append(_refusal(pod, finding))
+                if waits_for_moves(pod, context):
+                    later.append(_candidate(pod, context))
             else:
                 movable.append(_candidate(pod, context))
-        movable.sort(key=lambda candidate: candidate.pod.ref)
-        nodes.append(OverloadedNode(loaded, tuple(movable)))
+        for candidates in (movable, later):
+            candidates.sort(key=lambda candidate: candidate.pod.ref)
+        nodes.append(OverloadedNode(loaded, tuple(movable), tuple(later)))
     return nodes, refusals
 
 
@@ -133,10 +137,10 @@ def _select(
     )
     quota = EvictionQuota(
         policy.limits,
-        len(context.cluster.nodes),
         context.cluster,
         partial(replicas_to_spare, context=context),
-        context.state.in_flight,
+        context.state,
+        context.moved_within_hour,
     )
     return select_moves(
         (node for node in nodes if node.name not in pressure.waiting), destinations, quota

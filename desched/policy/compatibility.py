@@ -9,11 +9,10 @@ from enum import StrEnum
 import msgspec
 
 from desched.policy.durations import LONGEST_SECONDS
+from desched.policy.share import Share
 
 UNLIMITED = 2**31 - 1
 """More evictions than any cluster has pods."""
-TOTAL_FLOOR = 5
-TOTAL_SHARE = 0.01
 
 
 class Compatibility(StrEnum):
@@ -24,10 +23,7 @@ class Compatibility(StrEnum):
 
 
 class Defaults(msgspec.Struct, frozen=True):
-    """Values of keys that are not written; margins, floor and dead band in percentage points.
-
-    `total_limit` is None for TOTAL_FLOOR, or TOTAL_SHARE of the nodes where that is more.
-    """
+    """Values of keys that are not written; margins, floor and dead band in percentage points."""
 
     sustained_seconds: int = 600
     stop_margin: float = 5.0
@@ -35,9 +31,11 @@ class Defaults(msgspec.Struct, frozen=True):
     deviation_floor: float = 50.0
     dead_band: float = 5.0
     max_landing_risk: float = 0.15
-    total_limit: int | None = None
+    total_limit: int | Share = Share(0.05, at_least=20)
+    slow_start: bool = True
     node_limit: int | None = 2
-    workload_limit: int | None = 1
+    workload_limit: int | Share | None = Share(0.05)
+    workload_hourly_limit: int | Share | None = Share(0.5, rounded_up=True)
     single_replicas: bool = True
     max_grace_period_seconds: int = 600
 
@@ -51,8 +49,10 @@ STRICT = Defaults(
     dead_band=0.0,
     max_landing_risk=1.0,
     total_limit=UNLIMITED,
+    slow_start=False,
     node_limit=None,
     workload_limit=None,
+    workload_hourly_limit=None,
     single_replicas=False,
     max_grace_period_seconds=LONGEST_SECONDS,
 )

@@ -9,8 +9,9 @@ import msgspec
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import EXTENDED, TOTAL_FLOOR, TOTAL_SHARE
+from desched.policy.compatibility import EXTENDED
 from desched.policy.follow_up import FollowUpRules
+from desched.policy.share import Share
 
 
 class DestinationWindow(msgspec.Struct, frozen=True):
@@ -86,49 +87,26 @@ class PriorityThreshold(msgspec.Struct, frozen=True):
     place: str = ""
 
 
-class Share(msgspec.Struct, frozen=True):
-    """A part of a whole, rounded down, at least one, and never above `at_most`."""
-
-    ratio: float
-    at_most: int | None = None
-
-    def of(self, whole: int) -> int:
-        """The count for a whole of this size."""
-        # The product of 100 and 0.29 is a little less than 29.
-        part = max(1, math.floor(round(whole * self.ratio, 6)))
-        return part if self.at_most is None else min(part, self.at_most)
-
-
 class EvictionLimits(msgspec.Struct, frozen=True):
     """The most evictions, of one cycle, at a time and by the minute; None is no limit.
 
-    None in `total` means TOTAL_FLOOR, or TOTAL_SHARE of the nodes where that is more. A share is of
-    the nodes in `total`, of the namespace's pods in `namespace`, and of the desired replicas in
-    `workload`. An eviction is in flight until its replacement is known to be settled. A cycle acts
-    for `deadline_seconds`.
+    A share is of the nodes in `total` and `in_flight_total`, of the namespace's pods in
+    `namespace`, and of the desired replicas in the limits of a workload. An eviction is in flight
+    until its replacement is known to be settled. A cycle acts for `deadline_seconds`. With
+    `slow_start`, the first cycles evict less than `total` (desched.planning.selection.slow_start).
     """
 
-    total: int | Share | None = EXTENDED.total_limit
+    total: int | Share = EXTENDED.total_limit
     node: int | None = EXTENDED.node_limit
     namespace: int | Share | None = None
     workload: int | Share | None = EXTENDED.workload_limit
-    in_flight_total: int | None = 20
+    workload_hourly: int | Share | None = EXTENDED.workload_hourly_limit
+    in_flight_total: int | Share | None = Share(0.05, at_least=20)
     in_flight_workload: int | Share | None = EXTENDED.workload_limit
     in_flight_destination: int | None = 2
     per_minute: int | None = 20
     deadline_seconds: int = 240
-
-    def total_for(self, node_count: int) -> int:
-        """The limit for a cluster of this many nodes."""
-        total = count_of(self.total, node_count)
-        if total is not None:
-            return total
-        return max(TOTAL_FLOOR, math.floor(node_count * TOTAL_SHARE))
-
-
-def count_of(limit: int | Share | None, whole: int) -> int | None:
-    """The limit as a number for a whole of this size, None if there is no limit."""
-    return limit.of(whole) if isinstance(limit, Share) else limit
+    slow_start: bool = EXTENDED.slow_start
 
 
 class Protections(msgspec.Struct, frozen=True):

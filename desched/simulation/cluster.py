@@ -35,8 +35,8 @@ class SimulatedCluster:
     """Nodes, pods and workloads in virtual time; also the ClusterReader port.
 
     A deleted pod keeps its requests and its load for its grace period; a ReplicaSet replaces it at
-    once. `priority_classes` (values by name) and `claims` can be extended. The scheduler compares the
-    nodes of `sample`, all nodes without one.
+    once. `priority_classes` (values by name) and `claims` can be extended. The scheduler compares
+    the nodes of `sample`, all nodes without one.
     """
 
     def __init__(self, clock: VirtualClock, sample: NodeSample | None = None) -> None:

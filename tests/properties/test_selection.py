@@ -63,7 +63,7 @@ def choices(draw: st.DrawFn) -> Arguments:
         for loaded in pressure.of_class(NodeClass.OVERLOADED)
     )
     destinations = Destinations(free, view, draw(st.sampled_from([0.3, 1.0])))
-    return nodes, destinations, EvictionQuota(ONE_EACH.limits, len(loads), context.cluster)
+    return nodes, destinations, EvictionQuota(ONE_EACH.limits, context.cluster)
 
 
 def uids(made: Selection) -> list[str]:

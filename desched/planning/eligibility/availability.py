@@ -87,16 +87,6 @@ def autoscaler_at_maximum(pod: Pod, context: EligibilityContext) -> Refused:
     return None
 
 
-def recently_evicted(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads with an eviction that measurements do not fully show."""
-    workload = context.cluster.workload_of(pod)
-    evicted_at = context.recently_evicted.get(workload.uid) if workload else None
-    if evicted_at is not None:
-        ago_seconds = (context.now - evicted_at).total_seconds()
-        return Finding(RefusalReason.EVICTED_RECENTLY, f"{workload}, {ago_seconds:.0f} s ago")
-    return None
-
-
 def missing_budget(pod: Pod, context: EligibilityContext) -> Refused:
     """Pods without a PodDisruptionBudget, if the policy or the kind of workload requires one."""
     if context.cluster.budgets_of(pod):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ import msgspec
 from desched.model.cluster import ClusterState, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
 from desched.model.snapshot import FreshLook
-from desched.model.state import CoolDown, State
+from desched.model.state import HOUR, CoolDown, State
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.overload.pod_usage import UsageBook
@@ -97,9 +97,16 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         return tuple(pod for pod in self.cluster.pods if (pod.namespace, pod.name) == where)
 
     @cached_property
-    def recently_evicted(self) -> Mapping[str, datetime]:
-        """The times of evictions that the windows do not fully show, by the workload's uid."""
-        return {r.workload_uid: r.evicted_at for r in self.state.evictions}
+    def resting(self) -> Mapping[str, datetime]:
+        """The time until which each replacement of a moved pod stays, by its uid."""
+        rest = timedelta(seconds=self.policy.follow_up.cool_down_first_seconds)
+        return {move.replacement_uid: move.at + rest for move in self.state.moves}
+
+    @cached_property
+    def moved_within_hour(self) -> Counter[str]:
+        """The evictions in flight and those of the last hour, by the workload's uid."""
+        recent = (m.workload_uid for m in self.state.moves if self.now - m.at < HOUR)
+        return self.in_flight + Counter(recent)
 
     @cached_property
     def in_flight(self) -> Counter[str]:

@@ -4,7 +4,7 @@ from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.model.state import PauseScope
 from desched.planning.eligibility.context import EligibilityContext, Refused
-from desched.policy.policy import count_of
+from desched.policy.share import count_of
 
 
 def desched_itself(pod: Pod, context: EligibilityContext) -> Refused:
@@ -46,8 +46,29 @@ def in_flight(pod: Pod, context: EligibilityContext) -> Refused:
     return None
 
 
+def resting(pod: Pod, context: EligibilityContext) -> Refused:
+    """Replicas that were moved a short time ago."""
+    until = context.resting.get(pod.uid)
+    if until is None or context.now >= until:
+        return None
+    return Finding(RefusalReason.MOVED_RECENTLY, f"it stays until {until:%Y-%m-%d %H:%M} UTC")
+
+
+def hourly_share(pod: Pod, context: EligibilityContext) -> Refused:
+    """Workloads of which as many replicas have moved within an hour as the policy allows."""
+    workload = context.cluster.workload_of(pod)
+    if workload is None:
+        return None
+    most = count_of(context.policy.limits.workload_hourly, workload.desired_replicas)
+    moved = context.moved_within_hour[workload.uid]
+    if most is None or moved < most:
+        return None
+    detail = f"{workload}, {moved} of {workload.desired_replicas} replicas, at most {most}"
+    return Finding(RefusalReason.WORKLOAD_MOVED, detail)
+
+
 def cooling_down(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads in a cool-down after a move."""
+    """Workloads in a cool-down after a move that did not go well."""
     workload = context.cluster.workload_of(pod)
     cool_down = context.cool_downs.get(workload.uid) if workload else None
     if cool_down is None or context.now >= cool_down.until:

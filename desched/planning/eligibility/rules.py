@@ -27,6 +27,15 @@ def refuse(pod: Pod, context: EligibilityContext) -> Refused:
     return None
 
 
+def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:
+    """Whether only moves of its workload that are under way may keep the pod from moving."""
+    workload = context.cluster.workload_of(pod)
+    if workload is None or not context.in_flight[workload.uid]:
+        return False
+    rules = (rule for rule in RULES if rule not in _OF_MOVES_UNDER_WAY)
+    return all(rule(pod, context) is None for rule in rules)
+
+
 def _lifted(rule: Rule) -> Rule:
     """The same rule, unless annotations request a move."""
 
@@ -206,11 +215,17 @@ RULES: tuple[Rule, ...] = (
     recent_moves.paused,
     recent_moves.in_flight,
     recent_moves.cooling_down,
+    recent_moves.resting,
+    recent_moves.hourly_share,
     availability.missing_budget,
     availability.budgets,
     availability.single_replica,
     availability.availability,
-    availability.recently_evicted,
     _seen_by_windows,
     _usage,
 )
+
+_OF_MOVES_UNDER_WAY = frozenset(
+    {recent_moves.in_flight, availability.budgets, availability.availability}
+)
+"""Rules that may refuse a pod only because another replica of its workload is moving."""

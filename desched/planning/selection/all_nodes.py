@@ -52,6 +52,26 @@ def select_moves(
     return Selection(nodes, selected, destinations)
 
 
+def _select_patiently(
+    node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
+) -> NodeSelection:
+    """Select the node's moves; dear pods stay if cheaper ones relieve it within the next cycles."""
+    cheap = node.without_dear()
+    if cheap is node:
+        return select_for_node(node, destinations, quota)
+    found = select_for_node(cheap, destinations, quota)
+    if not found.relieved:
+        in_time = select_for_node(
+            cheap.with_later(), destinations.without_limits(), quota.over_next_cycles()
+        )
+        if not in_time.relieved:
+            return select_for_node(node, destinations, quota)
+    reason = RefusalReason.NOT_NEEDED if found.relieved else RefusalReason.CHEAPER_PODS_FIRST
+    staying = set(node.pods).difference(cheap.pods)
+    refusals = {**found.refusals, **dict.fromkeys(staying, Finding(reason))}
+    return msgspec.structs.replace(found, refusals=refusals)
+
+
 def _relieve(
     node: OverloadedNode, destinations: Destinations, quota: EvictionQuota
 ) -> NodeSelection:
@@ -59,15 +79,17 @@ def _relieve(
     if quota.exhausted:
         refusals = dict.fromkeys(node.pods, Finding(quota.exhausted))
         return NodeSelection((), 1.0, refusals, destinations, quota)
-    found = select_for_node(node, destinations, quota)
+    found = _select_patiently(node, destinations, quota)
     if found.left <= MOVABLE_SHARE:
         return found
     best = found
-    if any(finding.reason in OF_QUOTA for finding in found.refusals.values()):
+    if node.later or any(finding.reason in OF_QUOTA for finding in found.refusals.values()):
         # Without limits, would the pods clear enough? Then the next cycles go on.
-        best = select_for_node(node, destinations.without_limits(), None)
+        best = select_for_node(node.with_later(), destinations.without_limits(), None)
         if best.left <= MOVABLE_SHARE:
             return found
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
     not_movable = dict.fromkeys(node.pods, Finding(RefusalReason.EXCESS_NOT_MOVABLE, stuck))
-    return NodeSelection((), 1.0, {**not_movable, **best.refusals}, destinations, quota, stuck)
+    return NodeSelection(
+        (), 1.0, {**not_movable, **best.refusals}, destinations, quota, stuck=stuck
+    )

@@ -8,8 +8,10 @@ import msgspec
 
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.state import EvictionRecord
-from desched.policy.policy import EvictionLimits, Share, count_of
+from desched.model.state import State
+from desched.planning.selection.slow_start import most_evictions
+from desched.policy.policy import EvictionLimits
+from desched.policy.share import Share, count_of
 
 OF_QUOTA = frozenset(
     {
@@ -18,10 +20,15 @@ OF_QUOTA = frozenset(
         RefusalReason.LIMIT_NAMESPACE,
         RefusalReason.LIMIT_WORKLOAD,
         RefusalReason.LIMIT_IN_FLIGHT,
+        RefusalReason.WORKLOAD_MOVED,
         RefusalReason.BUDGET_EXHAUSTED,
     }
 )
 """Reasons that refuse an eviction for this plan only."""
+
+
+_NO_STATE = State()
+_NOTHING_MOVED: Mapping[str, int] = {}
 
 
 class LimitUse(msgspec.Struct, frozen=True, gc=False):
@@ -44,25 +51,32 @@ class EvictionQuota:
     """Counts the evictions of a plan, so that no prefix of it exceeds a limit or a budget.
 
     `replicas_to_spare` returns how many replicas the workload of a pod can spare, None if nothing
-    limits them. `in_flight` are evictions of earlier cycles that are under way.
+    limits them. `moved` counts the evictions of each workload within the hour, see
+    `EligibilityContext.moved_within_hour`.
     """
 
     def __init__(
         self,
         limits: EvictionLimits,
-        node_count: int,
         cluster: ClusterState,
         replicas_to_spare: Callable[[Pod], int | None] = lambda _: None,
-        in_flight: Sequence[EvictionRecord] = (),
+        state: State = _NO_STATE,
+        moved: Mapping[str, int] = _NOTHING_MOVED,
     ) -> None:
         self._limits = limits
         self._replicas_to_spare = replicas_to_spare
-        self._total = limits.total_for(node_count)
+        nodes = len(cluster.nodes)
+        self._total = most_evictions(limits, state, nodes)
+        self._in_flight_total = count_of(limits.in_flight_total, nodes)
         self._cluster = cluster
         self._taken = Counter(
-            key for r in in_flight for key in (("in flight", ""), ("in flight", r.workload_uid))
+            key
+            for r in state.in_flight
+            for key in (("in flight", ""), ("in flight", r.workload_uid))
         )
+        self._taken.update({("hour", uid): count for uid, count in moved.items()})
         self._uses: dict[str, tuple[LimitUse, ...]] = {}
+        self._over_next_cycles = False
         self._pods_in: Mapping[str, int] = (
             Counter(pod.namespace for pod in cluster.pods if not pod.finished)
             if isinstance(limits.namespace, Share)
@@ -74,7 +88,7 @@ class EvictionQuota:
         """The limit that forbids every further eviction, None if there is none."""
         if self._taken["total", ""] >= self._total:
             return RefusalReason.LIMIT_TOTAL
-        most = self._limits.in_flight_total
+        most = self._in_flight_total
         if most is not None and self._taken["in flight", ""] >= most:
             return RefusalReason.LIMIT_IN_FLIGHT
         return None
@@ -83,6 +97,12 @@ class EvictionQuota:
         """An independent copy."""
         copied: EvictionQuota = copy.copy(self)
         copied._taken = self._taken.copy()
+        return copied
+
+    def over_next_cycles(self) -> "EvictionQuota":
+        """What the next cycles may evict together: only the limits by the hour remain."""
+        copied = self.copy()
+        copied._over_next_cycles = True
         return copied
 
     def refuse(self, pod: Pod) -> Finding[RefusalReason] | None:
@@ -115,6 +135,8 @@ class EvictionQuota:
         found = self._uses.get(pod.uid)
         if found is None:
             found = self._uses[pod.uid] = tuple(self._use(pod))
+        if self._over_next_cycles:
+            return tuple(use for use in found if use.reason is RefusalReason.WORKLOAD_MOVED)
         return found
 
     def _use(self, pod: Pod) -> Iterator[LimitUse]:
@@ -125,6 +147,7 @@ class EvictionQuota:
         replicas = workload.desired_replicas if workload else 1
         of_workload = count_of(limits.workload, replicas)
         of_workload_in_flight = count_of(limits.in_flight_workload, replicas)
+        of_workload_hourly = count_of(limits.workload_hourly, replicas)
         for reason, key, limit in (
             (RefusalReason.LIMIT_TOTAL, ("total", ""), self._total),
             (RefusalReason.LIMIT_NODE, ("node", pod.node), limits.node),
@@ -134,12 +157,16 @@ class EvictionQuota:
             if limit is not None:
                 yield LimitUse(key, limit, reason, f"{limit} per cycle")
         for key, limit in (
-            (("in flight", ""), limits.in_flight_total),
+            (("in flight", ""), self._in_flight_total),
             (("in flight", owner), of_workload_in_flight),
         ):
             if limit is not None:
                 detail = f"{limit} at a time, until their results are known"
                 yield LimitUse(key, limit, RefusalReason.LIMIT_IN_FLIGHT, detail)
+        if of_workload_hourly is not None:
+            detail = f"{of_workload_hourly} of {replicas} replicas within an hour"
+            key = ("hour", owner)
+            yield LimitUse(key, of_workload_hourly, RefusalReason.WORKLOAD_MOVED, detail)
         spare = self._replicas_to_spare(pod)
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"

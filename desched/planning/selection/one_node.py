@@ -22,15 +22,22 @@ LEAST_RELIEF_SHARE = 0.02
 
 NOT_NEEDED = Finding(RefusalReason.NOT_NEEDED)
 
+DEAR = 2.0
+"""A pod is dear if it costs this much more than the cheapest pod of its node."""
+
 ENOUGH_SETBACKS = 2
 """After this many covers with a pod that has no destination, each pod of the node is tried."""
 
 
 class OverloadedNode(msgspec.Struct, frozen=True):
-    """An overloaded node and those of its pods that may be moved, by name."""
+    """An overloaded node and those of its pods that may be moved, by name.
+
+    `later` are pods that may be moved once the moves of their workloads under way have ended.
+    """
 
     loaded: LoadedNode
     candidates: tuple[Candidate, ...]
+    later: tuple[Candidate, ...] = ()
 
     @property
     def name(self) -> str:
@@ -41,6 +48,21 @@ class OverloadedNode(msgspec.Struct, frozen=True):
     def pods(self) -> list[str]:
         """The uids of the pods that may be moved."""
         return [candidate.pod.uid for candidate in self.candidates]
+
+    def without_dear(self) -> "OverloadedNode":
+        """The node without the pods that cost much more than its cheapest; itself without any."""
+        costs = [candidate.cost for candidate in (*self.candidates, *self.later)]
+        dear = min(costs, default=0.0) + DEAR
+        if max(costs, default=0.0) < dear:
+            return self
+        candidates = tuple(c for c in self.candidates if c.cost < dear)
+        return msgspec.structs.replace(
+            self, candidates=candidates, later=tuple(c for c in self.later if c.cost < dear)
+        )
+
+    def with_later(self) -> "OverloadedNode":
+        """The node with all pods that may be moved now or later."""
+        return msgspec.structs.replace(self, candidates=(*self.candidates, *self.later), later=())
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -53,7 +75,8 @@ class Move(msgspec.Struct, frozen=True):
 class NodeSelection(msgspec.Struct, frozen=True):
     """The moves of one node in the order of execution, and the refusals of its other candidates.
 
-    `left` is the share of the node's excess that remains. `refusals` has uids of pods as keys.
+    `left` is the share of the node's excess that remains, `relieved` whether it is at its stop
+    lines. `refusals` has uids of pods as keys.
     `destinations` and `quota` are the state after the moves. `stuck` is not empty if the pods are
     not the cause of the excess; it has the numbers.
     """
@@ -63,6 +86,7 @@ class NodeSelection(msgspec.Struct, frozen=True):
     refusals: Mapping[str, Finding[RefusalReason]]
     destinations: Destinations
     quota: EvictionQuota | None
+    relieved: bool = False
     stuck: str = ""
 
 
@@ -174,8 +198,14 @@ class _Task:
             for c in self._candidates
             if c.pod.uid not in moved
         }
-        left = self._excess.left(gone)
-        return NodeSelection(tuple(trial.moves), left, refusals, trial.destinations, trial.quota)
+        return NodeSelection(
+            tuple(trial.moves),
+            self._excess.left(gone),
+            refusals,
+            trial.destinations,
+            trial.quota,
+            relieved=self._excess.clears(gone),
+        )
 
     def _open(self) -> list[int]:
         return [i for i, c in enumerate(self._candidates) if c.pod.uid not in self.denied]

@@ -21,7 +21,8 @@ from desched.policy.document.values import (
     text_form,
 )
 from desched.policy.follow_up import FollowUpRules
-from desched.policy.policy import EvictionLimits, Share
+from desched.policy.policy import EvictionLimits
+from desched.policy.share import Share
 from desched.policy.wording import quoted
 
 _LIMITS = EvictionLimits()
@@ -61,10 +62,8 @@ _UpTo1000 = Annotated[int, Field(ge=1, le=1000)]
 class InFlightSection(Section):
     """The most evictions whose replacement is not settled yet, across cycles."""
 
-    total: Annotated[int, Field(ge=1, le=10_000)] | None = optional(
-        _LIMITS.in_flight_total, example=10
-    )
-    """In the whole cluster."""
+    total: Annotated[int, Field(ge=1, le=10_000)] | None = optional(example=10)
+    """In the whole cluster. Default: 20, or 5 % of the nodes where that is more."""
     workload: _UpTo1000 | None = optional(example=2)
     """Of one workload. Default: as many as `workload` allows a cycle."""
     destination: _UpTo1000 | None = optional(_LIMITS.in_flight_destination, example=1)
@@ -78,15 +77,21 @@ class EvictionLimitsSection(Section):
     """
 
     total: CountOrShare | None = optional(example="2%")
-    """In the whole cluster, also as a percentage of its nodes. Default: 5, or 1 % of the nodes
+    """In the whole cluster, also as a percentage of its nodes. Default: 20, or 5 % of the nodes
     where that is more."""
+    slow_start: bool | None = optional(EXTENDED.slow_start, example=False)
+    """Whether the first cycles evict less: 5, or 1 % of the nodes where that is more. Each cycle
+    whose judged moves all landed well doubles the number, up to `total`; a failure halves it."""
     node: Count | None = optional(EXTENDED.node_limit, example=1)
     """From one node."""
     namespace: CountOrShare | None = optional(example="5%")
     """From one namespace, also as a percentage of its pods. Default: no limit."""
-    workload: CountOrShare | None = optional(EXTENDED.workload_limit, example="10%")
+    workload: CountOrShare | None = optional(example="10%")
     """Of one workload (Deployment, StatefulSet, …), also as a percentage of its desired
-    replicas."""
+    replicas. Default: 5 %, at least one."""
+    workload_hourly: CountOrShare | None = optional(example="25%")
+    """Of one workload within an hour, across cycles, also as a percentage of its desired replicas.
+    Default: half of them, rounded up."""
     in_flight: InFlightSection | None = optional(example={"total": 10})
     """The most evictions under way at a time."""
     per_minute: _UpTo1000 | None = optional(_LIMITS.per_minute, example=5)
@@ -135,7 +140,8 @@ class CoolDownSection(Section):
     """For how long a workload is left alone after one of its pods is evicted."""
 
     first: Span | None = optional(seconds=_FOLLOW_UP.cool_down_first_seconds, example="30m")
-    """After an eviction that went well; each failure doubles the time."""
+    """How long a replica that was moved stays. After a failure the whole workload stays, for twice
+    as long; each further failure doubles the time."""
     longest: Span | None = optional(seconds=_FOLLOW_UP.cool_down_longest_seconds, example="12h")
     """The most; at least `first`."""
 

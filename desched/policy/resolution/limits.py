@@ -9,9 +9,10 @@ from desched.policy.document.root import DeschedulerPolicy
 from desched.policy.document.values import written
 from desched.policy.durations import duration_text
 from desched.policy.follow_up import FollowUpRules
-from desched.policy.policy import EvictionLimits, Share
+from desched.policy.policy import EvictionLimits
 from desched.policy.reading.problems import Notes
 from desched.policy.resolution.plugins import ChosenProfile
+from desched.policy.share import Share
 
 _DEFAULTS = FollowUpRules()
 _COUNTS = frozenset({"rounds", "workloads"})
@@ -35,18 +36,25 @@ def eviction_limits(
         in_args = 0 in (own.total, own.node, own.namespace, own.workload)
         at = profile.notes.below("evictionLimits") if in_args else notes
         at.warn("a limit of 0 evictions means that nothing is ever evicted.")
-    limits = EvictionLimits(**most, in_flight_workload=most["workload"])
+    limits = EvictionLimits(
+        **most,
+        in_flight_workload=most["workload"],
+        workload_hourly=defaults.workload_hourly_limit,
+        slow_start=defaults.slow_start,
+    )
     given = written(
         in_flight_total=flight.total,
         in_flight_workload=flight.workload,
         in_flight_destination=flight.destination,
         per_minute=own.per_minute,
         deadline_seconds=own.deadline,
+        workload_hourly=own.workload_hourly,
+        slow_start=own.slow_start,
     )
     return msgspec.structs.replace(limits, **given)
 
 
-def _smaller(own: int | Share | None, other: int | None, default: int | None) -> Any:
+def _smaller(own: int | Share | None, other: int | None, default: int | Share | None) -> Any:
     """The smaller of two limits; Any, because the limit of a node is never a share."""
     if own is None:
         return default if other is None else other

@@ -66,7 +66,7 @@ def score_nodes(
     avoided: Collection[str] = (),
     sample: NodeSample | None = None,
 ) -> Mapping[str, int]:
-    """The weighted score of each node where the pod fits, by name; of the sample, if there is one."""
+    """The weighted score of each node where the pod fits, by name; only of those in the sample."""
     usable_nodes = usable(pod, view)
     fits = feasible(pod, view, usable_nodes)
     fits = sample.of(fits) if sample else fits

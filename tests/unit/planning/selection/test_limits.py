@@ -5,7 +5,8 @@ import pytest
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import RefusalReason
 from desched.planning.selection.limits import Cap, EvictionQuota
-from desched.policy.policy import EvictionLimits, Share
+from desched.policy.policy import EvictionLimits
+from desched.policy.share import Share
 from tests.builders import budget, no_limits_but, pod, workload
 
 OPEN = no_limits_but(node=None)
@@ -17,7 +18,7 @@ def quota(
 ) -> EvictionQuota:
     budgets = () if allowed is None else (budget("pdb", allowed, app="web"),)
     loaded = ClusterState((), tuple(WEB), {"uid-web": workload("web")}, budgets=budgets)
-    return EvictionQuota(limits, 3, loaded, lambda _: spare)
+    return EvictionQuota(limits, loaded, lambda _: spare)
 
 
 def reason(of: EvictionQuota, one: Pod) -> RefusalReason | None:
@@ -63,7 +64,7 @@ def allowed(quota: EvictionQuota, one: Pod) -> int:
 
 def test_a_share_of_a_workload_is_of_its_desired_replicas() -> None:
     loaded = ClusterState((), tuple(WEB), {"uid-web": workload("web", replicas=20)})
-    tenth = EvictionQuota(no_limits_but(node=None, workload=Share(0.1)), 300, loaded)
+    tenth = EvictionQuota(no_limits_but(node=None, workload=Share(0.1)), loaded)
     assert allowed(tenth, WEB[0]) == 2
     assert allowed(tenth, pod("bare", on="n1", of=None)) == 1
 
@@ -72,6 +73,6 @@ def test_a_share_of_a_namespace_is_of_its_pods_that_have_not_finished() -> None:
     elsewhere = pod("d", namespace="other")
     pods = (*WEB, pod("e"), pod("f"), pod("done", phase="Succeeded"), elsewhere)
     limits = no_limits_but(node=None, workload=None, namespace=Share(0.5))
-    half = EvictionQuota(limits, 300, ClusterState((), pods))
+    half = EvictionQuota(limits, ClusterState((), pods))
     assert allowed(half, WEB[0]) == 2
     assert allowed(half, elsewhere) == 1

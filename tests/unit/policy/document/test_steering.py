@@ -1,6 +1,7 @@
 import pytest
 
-from desched.policy.policy import Share, Steering, SteeringRules
+from desched.policy.policy import Steering, SteeringRules
+from desched.policy.share import Share
 from tests.unit.policy.published import published, refusal, resolved
 
 

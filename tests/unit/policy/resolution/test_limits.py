@@ -7,7 +7,8 @@ import pytest
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.follow_up import FollowUpRules
-from desched.policy.policy import EvictionLimits, Share
+from desched.policy.policy import EvictionLimits
+from desched.policy.share import Share
 from tests.unit.policy.published import published, refusal, resolved
 
 PATH = "profiles[0].pluginConfig[1].args"

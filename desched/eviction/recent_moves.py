@@ -1,0 +1,23 @@
+"""Recent moves: replicas that rest, and how many of a workload moved within the hour."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from desched.model.state import HOUR, EvictionRecord, RecentMove
+from desched.policy.follow_up import FollowUpRules
+
+
+def with_recent_moves(
+    moves: Iterable[RecentMove],
+    settled: Iterable[EvictionRecord],
+    rules: FollowUpRules,
+    now: datetime,
+) -> tuple[RecentMove, ...]:
+    """Add these evictions, and remove those that no rule needs any more; oldest first."""
+    kept = max(HOUR, timedelta(seconds=rules.cool_down_first_seconds))
+    new = (
+        RecentMove(r.workload_uid, r.evicted_at, r.replacement.uid if r.replacement else "")
+        for r in settled
+    )
+    found = [move for move in (*moves, *new) if now - move.at < kept]
+    return tuple(sorted(found, key=lambda move: (move.at, move.workload_uid)))
