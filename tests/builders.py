@@ -113,6 +113,8 @@ UNLIMITED = EvictionLimits(
     in_flight_workload=None,
     in_flight_destination=None,
     per_minute=None,
+    workload_hourly=None,
+    slow_start=False,
 )
 
 

@@ -224,8 +224,9 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The whole state; `evictions` and `moves` are oldest first.
 
-    `most_evictions` is the limit of a cycle during slow start, 0 in the first cycles. `since` is the time of a start without a stored state, after which earlier evictions are not
-    known; None if there are none.
+    `since` is the time of a start without a stored state, after which earlier evictions are not
+    known; None if there are none. `most_evictions` is the limit of a cycle during slow start, 0 in
+    the first cycles.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()

@@ -101,7 +101,8 @@ class EvictionQuota:
 
     def over_next_cycles(self) -> "EvictionQuota":
         """What the next cycles may evict together: only the limits by the hour remain."""
-        copied = self.copy()
+        copied: EvictionQuota = copy.copy(self)
+        copied._taken = self._taken.copy()
         copied._over_next_cycles = True
         return copied
 

@@ -5,6 +5,7 @@ its pods gets a destination. A pod without one is excluded, and the cover is com
 cover is possible, the most useful moves are made one by one, memory before CPU.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -88,6 +89,11 @@ class NodeSelection(msgspec.Struct, frozen=True):
     quota: EvictionQuota | None
     relieved: bool = False
     stuck: str = ""
+
+    @property
+    def cost(self) -> float:
+        """The cost of all moves."""
+        return math.fsum(move.candidate.cost for move in self.moves)
 
 
 def select_for_node(
