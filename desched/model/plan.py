@@ -99,7 +99,6 @@ class RefusalReason(StrEnum):
     IN_FLIGHT = "in_flight"
     COOLING_DOWN = "cooling_down"
     MOVED_RECENTLY = "moved_recently"
-    WORKLOAD_MOVED = "workload_moved"
     USAGE_UNKNOWN = "usage_unknown"
     # The move is not possible, not useful, or not needed.
     CONSTRAINT_NOT_EVALUATED = "constraint_not_evaluated"
@@ -121,6 +120,7 @@ class RefusalReason(StrEnum):
     LIMIT_NODE = "limit_node"
     LIMIT_NAMESPACE = "limit_namespace"
     LIMIT_WORKLOAD = "limit_workload"
+    LIMIT_HOURLY = "limit_hourly"
     LIMIT_IN_FLIGHT = "limit_in_flight"
     CYCLE_HELD = "cycle_held"
     CONFIRMATION_FAILED = "confirmation_failed"

@@ -64,7 +64,7 @@ def hourly_share(pod: Pod, context: EligibilityContext) -> Refused:
     if most is None or moved < most:
         return None
     detail = f"{workload}, {moved} of {workload.desired_replicas} replicas, at most {most}"
-    return Finding(RefusalReason.WORKLOAD_MOVED, detail)
+    return Finding(RefusalReason.LIMIT_HOURLY, detail)
 
 
 def cooling_down(pod: Pod, context: EligibilityContext) -> Refused:

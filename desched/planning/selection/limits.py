@@ -20,7 +20,7 @@ OF_QUOTA = frozenset(
         RefusalReason.LIMIT_NAMESPACE,
         RefusalReason.LIMIT_WORKLOAD,
         RefusalReason.LIMIT_IN_FLIGHT,
-        RefusalReason.WORKLOAD_MOVED,
+        RefusalReason.LIMIT_HOURLY,
         RefusalReason.BUDGET_EXHAUSTED,
     }
 )
@@ -137,7 +137,7 @@ class EvictionQuota:
         if found is None:
             found = self._uses[pod.uid] = tuple(self._use(pod))
         if self._over_next_cycles:
-            return tuple(use for use in found if use.reason is RefusalReason.WORKLOAD_MOVED)
+            return tuple(use for use in found if use.reason is RefusalReason.LIMIT_HOURLY)
         return found
 
     def _use(self, pod: Pod) -> Iterator[LimitUse]:
@@ -167,7 +167,7 @@ class EvictionQuota:
         if of_workload_hourly is not None:
             detail = f"{of_workload_hourly} of {replicas} replicas within an hour"
             key = ("hour", owner)
-            yield LimitUse(key, of_workload_hourly, RefusalReason.WORKLOAD_MOVED, detail)
+            yield LimitUse(key, of_workload_hourly, RefusalReason.LIMIT_HOURLY, detail)
         spare = self._replicas_to_spare(pod)
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"

@@ -27,22 +27,25 @@ def after(*results, level=0, until=NOW):
 @pytest.mark.parametrize(
     ("level", "result", "expected"),
     [
-        (0, GOOD, (0, minutes(15))),
         (0, NEUTRAL, (0, minutes(15))),
         (0, BAD, (1, minutes(30))),
         (1, BAD, (2, minutes(60))),
         (2, BAD, (3, minutes(120))),
         (3, BAD, (3, minutes(120))),
         (2, NEUTRAL, (2, minutes(60))),
-        (2, GOOD, (1, minutes(30))),
+        (2, GOOD, (1, minutes(0))),
     ],
 )
-def test_failures_double_the_rest_and_successes_halve_it(level, result, expected):
+def test_a_failure_doubles_the_rest_and_a_success_lowers_its_level(level, result, expected):
     assert after(result, level=level) == expected
 
 
 def test_a_success_does_not_shorten_a_rest_that_lasts():
     assert after(GOOD, level=3, until=NOW + minutes(90)) == (2, minutes(90))
+
+
+def test_a_success_begins_no_cool_down():
+    assert with_cool_downs([], [record(result=GOOD)], RULES, NOW) == ()
 
 
 def test_a_workload_without_a_cool_down_gets_one_that_says_why():

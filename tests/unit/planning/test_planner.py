@@ -11,7 +11,7 @@ from desched.model.load import LoadProblem
 from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.model.state import EvictionRecord, State
+from desched.model.state import EvictionRecord, MoveResult, RecentMove, State
 from desched.policy.policy import EvictionLimits
 from tests.builders import (
     NOW,
@@ -347,12 +347,17 @@ def test_the_place_of_an_evicted_pod_is_kept_until_its_replacement_exists() -> N
     assert arrived.evictions
 
 
-def test_the_workload_of_a_recent_eviction_is_left_alone() -> None:
+def test_a_workload_goes_on_once_its_last_move_has_landed_well() -> None:
     seen = hot_node(a=1.7, b=1.7)
-    elsewhere = msgspec.structs.replace(
-        record("gone", seconds_ago=60, cores=0, of="web"), node="third"
+    landed = msgspec.structs.replace(
+        record("gone", seconds_ago=60, cores=0, of="web"),
+        node="third",
+        result=MoveResult.LANDED_AS_FORECAST,
     )
-    assert set(reasons(planned(seen, state=State((elsewhere,)))).values()) == {"evicted_recently"}
+    state = State((landed,), moves=(RecentMove("uid-web", landed.evicted_at, "uid-b"),))
+    plan = planned(seen, state=state)
+    assert evicted(plan) == ["a"]
+    assert reasons(plan) == {"b": "moved_recently"}
 
 
 @pytest.mark.parametrize(

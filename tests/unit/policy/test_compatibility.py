@@ -7,10 +7,12 @@ import pytest
 
 from desched.model.cluster import Owner
 from desched.model.load import LoadProblem
-from desched.policy.compatibility import EXTENDED, STRICT, TOTAL_FLOOR, TOTAL_SHARE
-from desched.policy.document.limits import EvictionLimitsSection
+from desched.planning.selection.slow_start import FIRST_CYCLES
+from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED
+from desched.policy.document.limits import EvictionLimitsSection, InFlightSection
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy
 from desched.policy.reference import reference
+from desched.policy.share import count_of
 from tests.builders import (
     budget,
     evicted,
@@ -48,7 +50,14 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "dead_band_ratio",
         "max_landing_risk",
     }
-    limits = {"total", "node", "workload", "in_flight_workload"}
+    limits = {
+        "total",
+        "node",
+        "workload",
+        "workload_hourly",
+        "in_flight_workload",
+        "slow_start",
+    }
     assert differing(plain.limits, found.limits) == limits
     assert differing(plain.protections, found.protections) == {
         "single_replicas",
@@ -63,7 +72,9 @@ def test_what_is_turned_off_is_off():
     assert (policy.sustained_seconds, policy.max_landing_risk) == (0, 1.0)
     assert (policy.deviation_floor_ratio, policy.dead_band_ratio) == (0.0, 0.0)
     assert [(r.stop_margin_ratio, r.ceiling_margin_ratio) for r in policy.rules] == [(0, 0)] * 2
-    assert policy.limits.total_for(10) > 1_000_000
+    assert count_of(policy.limits.total, 10) == UNLIMITED
+    assert not policy.limits.slow_start
+    assert policy.limits.workload_hourly is None
     assert (policy.limits.node, policy.limits.namespace, policy.limits.workload) == (None,) * 3
     assert not policy.protections.single_replicas
     assert policy.protections.max_grace_period_seconds > 365 * 24 * 3600
@@ -76,7 +87,13 @@ WRITTEN = {
     "maxLandingRisk": 0.15,
     "maxGracePeriod": "10m",
     "evictSingleReplica": False,
-    "evictionLimits": {"total": 3, "node": 2, "workload": 1},
+    "evictionLimits": {
+        "total": 3,
+        "slowStart": False,
+        "node": 2,
+        "workload": 1,
+        "workloadHourly": 2,
+    },
 }
 
 
@@ -97,7 +114,12 @@ def test_the_limits_of_other_deschedulers_hold_as_well():
         maxNoOfPodsToEvictPerNode=3,
     )
     expected = EvictionLimits(
-        total=4, node=3, namespace=None, workload=None, in_flight_workload=None
+        total=4,
+        node=3,
+        workload=None,
+        workload_hourly=None,
+        in_flight_workload=None,
+        slow_start=False,
     )
     assert loaded(document).policy.limits == expected
 
@@ -148,8 +170,19 @@ def test_a_policy_that_names_nothing_has_the_extended_defaults():
         "scheduler",
         "steering",
     }
-    total = EvictionLimitsSection.model_fields["total"].description
-    assert f"{TOTAL_FLOOR}, or {TOTAL_SHARE * 100:g} % of the nodes" in " ".join(str(total).split())
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "share"),
+    [
+        (EvictionLimitsSection, "total", EvictionLimits().total),
+        (EvictionLimitsSection, "slow_start", FIRST_CYCLES),
+        (InFlightSection, "total", EvictionLimits().in_flight_total),
+    ],
+)
+def test_the_description_of_a_limit_has_its_default(section, field, share):
+    text = " ".join(str(section.model_fields[field].description).split())
+    assert f"{share.at_least}, or {share.ratio * 100:g} % of the nodes" in text
 
 
 def test_the_reference_names_each_default_that_differs():

@@ -7,7 +7,6 @@ import yaml
 from desched.model.resources import Resource
 from desched.policy.loading import load_policy, parse_policy
 from desched.policy.policy import (
-    EvictionLimits,
     MetricsSource,
     Policy,
     PriorityThreshold,
@@ -31,7 +30,6 @@ def test_the_published_config_map_means_what_its_users_expect():
             ResourceRule(Resource.CPU, 0.3, 0.8, 0.05, 0.1, (300,)),
         ),
         metrics=MetricsSource("http://prometheus-server.kube-system.svc.cluster.local:80"),
-        limits=EvictionLimits(total=None, node=2, namespace=None, workload=1),
         protections=Protections(
             priority_threshold=PriorityThreshold(value=10_000),
             pvc_pods=True,

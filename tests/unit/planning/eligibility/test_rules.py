@@ -19,7 +19,7 @@ from desched.model.cluster import (
     VolumeKind,
 )
 from desched.model.selectors import LabelSelector
-from desched.model.state import CoolDown, Pause, PauseScope
+from desched.model.state import CoolDown, Pause, PauseScope, RecentMove
 from desched.planning.eligibility.annotations import (
     EVICT_ANNOTATION,
     OWN_ANNOTATION,
@@ -77,6 +77,7 @@ def all_of(*spoils: Spoil) -> Spoil:
     return lambda one: [spoil(one) for spoil in spoils]
 
 
+A_WHILE_AGO = NOW - timedelta(minutes=59)
 AT_MAXIMUM = Autoscaler(3, 3, 3, above_target=True)
 GROWING = Autoscaler(3, 4, 9)
 
@@ -129,6 +130,8 @@ SPOILED: list[tuple[str, Spoil]] = [
         "cooling_down",
         remembering(cool_downs=(CoolDown("uid-web", "", NOW + timedelta(minutes=5)),)),
     ),
+    ("moved_recently", remembering(moves=(RecentMove("uid-web", A_WHILE_AGO, "uid-web-1"),))),
+    ("limit_hourly", remembering(moves=2 * (RecentMove("uid-web", A_WHILE_AGO, "uid-other"),))),
     ("without_budget", all_of(with_budgets(), by_policy(pods_without_budget=True))),
     ("several_budgets", with_budgets(budget("a", 5, app="web"), budget("b", 5, app="web"))),
     (
@@ -139,7 +142,6 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("single_replica", all_of(of_workload(replicas=1), by_policy(min_replicas=0))),
     ("replicas_not_ready", of_workload(ready_replicas=2)),
     ("too_few_replicas", by_policy(min_replicas=3)),
-    ("evicted_recently", Candidate.evict_before),
     ("too_young", of_pod(started_at=NOW - timedelta(seconds=WINDOW_SECONDS - 1))),
     ("usage_unknown", lambda one: setattr(one, "measured", False)),
 ]

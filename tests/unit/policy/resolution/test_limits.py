@@ -8,7 +8,7 @@ from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import EvictionLimits
-from desched.policy.share import Share
+from desched.policy.share import Share, count_of
 from tests.unit.policy.published import published, refusal, resolved
 
 PATH = "profiles[0].pluginConfig[1].args"
@@ -19,43 +19,41 @@ def limits(own, **top_level):
     return resolved(load_aware={"evictionLimits": own}, **top_level).limits
 
 
-@pytest.mark.parametrize(
-    ("share", "whole", "count"),
-    [
-        (Share(0.1), 29, 2),
-        (Share(0.1), 9, 1),
-        (Share(0.1), 0, 1),
-        (Share(0.29), 100, 29),
-        (Share(1.0), 7, 7),
-        (Share(0.5), 100, 50),
-        (Share(0.5, at_most=20), 100, 20),
-        (Share(0.5, at_most=20), 10, 5),
-        (Share(0.5, at_most=0), 10, 0),
-    ],
-)
-def test_a_share_is_rounded_down_and_at_least_one(share, whole, count):
-    assert share.of(whole) == count
-
-
 def test_limits_may_be_percentages():
     found = limits({"total": "2%", "namespace": "12.5%", "workload": "10%"})
     assert (found.total, found.namespace, found.workload) == (Share(0.02), Share(0.125), Share(0.1))
-    assert (found.total_for(30), found.total_for(300)) == (1, 6)
+    assert (count_of(found.total, 30), count_of(found.total, 300)) == (1, 6)
 
 
 def test_a_percentage_and_the_number_of_another_key_hold_both():
     found = limits({"total": "50%"}, maxNoOfPodsToEvictTotal=4)
-    assert (found.total_for(4), found.total_for(100)) == (2, 4)
+    assert (count_of(found.total, 4), count_of(found.total, 100)) == (2, 4)
     assert limits({"total": "50%"}, maxNoOfPodsToEvictTotal=0).total == 0
 
 
-def test_without_a_total_the_larger_of_five_and_one_percent_holds():
-    assert (limits(None).total_for(30), limits(None).total_for(5000)) == (5, 50)
+def test_without_a_total_the_larger_of_twenty_and_five_percent_holds():
+    total = limits(None).total
+    assert (count_of(total, 30), count_of(total, 5000)) == (20, 250)
+
+
+def test_of_a_workload_one_replica_in_twenty_moves_at_a_time_and_half_within_an_hour():
+    found = limits(None)
+    replicas = (1, 2, 3, 5, 39, 40, 256)
+    for at_a_time in (found.workload, found.in_flight_workload):
+        assert [count_of(at_a_time, n) for n in replicas] == [1, 1, 1, 1, 1, 2, 12]
+    assert [count_of(found.workload_hourly, n) for n in replicas] == [1, 1, 2, 3, 20, 20, 128]
+
+
+def test_slow_start_and_the_limit_by_the_hour_are_handed_on():
+    found = limits({"slowStart": False, "workloadHourly": "20%"})
+    assert (found.slow_start, found.workload_hourly) == (False, Share(0.2))
+    assert limits(None).slow_start
+    assert limits({"workloadHourly": 3}).workload_hourly == 3
 
 
 def test_pace_and_evictions_in_flight_have_bounds_if_nothing_is_said():
     found = limits(None)
-    assert (found.in_flight_total, found.in_flight_workload) == (20, 1)
+    assert [count_of(found.in_flight_total, nodes) for nodes in (3, 1000)] == [20, 50]
     assert (found.in_flight_destination, found.per_minute) == (2, 20)
     assert found.deadline_seconds == 240
     assert found == EvictionLimits()

@@ -235,15 +235,19 @@ def test_both_node_selectors_scope_the_nodes_and_the_evictors_limits_destination
 @pytest.mark.parametrize(
     ("own", "peers", "limits"),
     [
-        (None, {}, EvictionLimits(None, 2, None, 1)),
-        (None, {"PerNode": 10, "PerNamespace": 3, "Total": 50}, EvictionLimits(50, 10, 3, 1)),
-        ({"node": 5, "total": 9, "workload": 3}, {}, EvictionLimits(9, 5, None, 3, 20, 3)),
+        (None, {}, EvictionLimits()),
+        (None, {"PerNode": 10, "PerNamespace": 3, "Total": 50}, EvictionLimits(50, 10, 3)),
+        (
+            {"node": 5, "total": 9, "workload": 3},
+            {},
+            EvictionLimits(9, 5, workload=3, in_flight_workload=3),
+        ),
         (
             {"node": 5, "total": 9, "namespace": 4},
             {"PerNode": 3, "PerNamespace": 7, "Total": 20},
-            EvictionLimits(9, 3, 4, 1),
+            EvictionLimits(9, 3, 4),
         ),
-        ({"node": None}, {}, EvictionLimits(None, 2, None, 1)),
+        ({"node": None}, {}, EvictionLimits()),
     ],
 )
 def test_the_smaller_limit_holds_and_a_default_gives_way_to_either(own, peers, limits):

@@ -1,0 +1,30 @@
+"""Which moves of the last hour are kept."""
+
+from desched.eviction.recent_moves import with_recent_moves
+from desched.model.state import MoveResult, RecentMove
+from desched.policy.follow_up import FollowUpRules
+from tests.builders import NOW
+from tests.unit.eviction.moves import EVICTED_AT, minutes, record, ref
+
+RULES = FollowUpRules()
+
+
+def test_a_settled_eviction_is_kept_with_its_replacement():
+    settled = [record(result=MoveResult.LANDED_ELSEWHERE, replacement=ref("web-9"))]
+    assert with_recent_moves((), settled, RULES, NOW) == (
+        RecentMove("uid-web", EVICTED_AT, "uid-web-9"),
+    )
+
+
+def test_failures_count_as_well_and_may_have_no_replacement():
+    settled = [record(result=MoveResult.NEVER_CAME)]
+    assert with_recent_moves((), settled, RULES, NOW) == (RecentMove("uid-web", EVICTED_AT),)
+
+
+def test_moves_are_dropped_after_an_hour_or_the_rest_of_a_replica_if_that_is_longer():
+    old, older = (RecentMove("uid-web", NOW - minutes(ago)) for ago in (59, 60))
+    assert with_recent_moves((older, old), (), RULES, NOW) == (old,)
+    long = FollowUpRules(cool_down_first_seconds=7200)
+    assert with_recent_moves((older, old), (), long, NOW) == (older, old)
+    short = FollowUpRules(cool_down_first_seconds=10)
+    assert with_recent_moves((older, old), (), short, NOW) == (old,)
