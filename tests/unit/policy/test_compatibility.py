@@ -10,7 +10,6 @@ from desched.model.load import LoadProblem
 from desched.policy.compatibility import EXTENDED, STRICT, TOTAL_FLOOR, TOTAL_SHARE
 from desched.policy.document.limits import EvictionLimitsSection
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy
-from desched.policy.reference import reference
 from tests.builders import (
     budget,
     evicted,
@@ -23,6 +22,7 @@ from tests.builders import (
     unknown,
     workload,
 )
+from tests.policy_reference import reference
 from tests.unit.policy.published import load as loaded
 from tests.unit.policy.published import published, refusal, resolved, warnings
 

@@ -1,6 +1,6 @@
 """The policy reference and the JSON Schema, both made from the models.
 
-`python -m desched.policy.reference` prints the reference, with `--schema` the JSON Schema.
+`python -m tests.policy_reference` prints the reference, with `--schema` the JSON Schema.
 """
 
 import json
@@ -42,7 +42,7 @@ _INTRODUCTION = """\
 A policy is a `DeschedulerPolicy` of `descheduler/v1alpha2`, as a file, as the ConfigMap that holds
 it under `policy.yaml`, or as the JSON under `deschedulerPolicy` of Huawei CCE's add-on settings.
 Examples are in [policies](../policies/README.md). This page is generated from the models by
-`python -m desched.policy.reference`.
+`python -m tests.policy_reference`.
 
 * **Units.** Thresholds and margins are percentages of capacity, from 0 to 100. Durations are texts
   with a unit, such as `90s`, `5m` or `1h30m`; whole seconds count.
@@ -182,7 +182,7 @@ def _scalar_type(schema: Mapping[str, Any]) -> str:
     if pattern.endswith("%$"):
         return "percentage"
     lowest, highest = schema.get("minimum"), schema.get("maximum")
-    return f"{name}, {lowest:g} to {highest:g}" if highest == 100 else name  # noqa: PLR2004 (%)
+    return f"{name}, {lowest:g} to {highest:g}" if highest == 100 else name
 
 
 def _default(schema: Mapping[str, Any]) -> str:
