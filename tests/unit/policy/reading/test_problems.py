@@ -173,7 +173,7 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
     ),
     "a selector that is not one": (
         {"nodeSelector": "pool=web,,zone"},
-        f'{ARGS}.nodeSelector: "pool=web,,zone" is not a label selector: "," is not a label key',
+        f'{ARGS}.nodeSelector: "pool=web,,zone" is not a label selector: "" is not a condition',
     ),
     "a selector object in place of a text": (
         {"nodeSelector": {"matchLabels": {"pool": "web"}}},
