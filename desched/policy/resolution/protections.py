@@ -20,14 +20,8 @@ from desched.policy.policy import PriorityThreshold, Protections
 from desched.policy.reading.problems import Notes
 from desched.policy.resolution.plugins import ChosenProfile
 
-_OLDER_FORM = (
-    "evictLocalStoragePods",
-    "evictDaemonSetPods",
-    "evictSystemCriticalPods",
-    "evictFailedBarePods",
-    "ignorePvcPods",
-    "ignorePodsWithoutPDB",
-)
+_OLDER_FORM = ("evict", "ignore")
+"""Keys of DefaultEvictor that `podProtections` replaces begin with these words."""
 _OTHER_THAN_EXPECTED = (
     (
         "evict_daemon_set_pods",
@@ -100,8 +94,8 @@ def _all_of(*sections: LabelSelectorSection | None) -> LabelSelector | None:
 
 
 def _check_forms(evictor: DefaultEvictorArgs, switches: PodProtections, notes: Notes) -> None:
-    attributes = names(DefaultEvictorArgs)
-    older = [key for key in _OLDER_FORM if getattr(evictor, attributes[key])]
+    attributes = names(DefaultEvictorArgs).items()
+    older = [k for k, name in attributes if k.startswith(_OLDER_FORM) and getattr(evictor, name)]
     if older and (switches.default_disabled or switches.extra_enabled):
         notes.refuse(
             f"{' and '.join(older)} and the lists of podProtections are two forms of the same; "
