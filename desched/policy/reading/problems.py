@@ -29,14 +29,13 @@ class Problem(msgspec.Struct, frozen=True):
 
 def key_path(path: KeyPath) -> str:
     """A path as people write it: `profiles[0].pluginConfig[1].args.duration`."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            word = part if _PLAIN_KEY.fullmatch(part) else quoted(part)
-            text += f".{word}" if text else word
-    return text
+    words = (
+        f"[{part}]"
+        if isinstance(part, int)
+        else f".{part if _PLAIN_KEY.fullmatch(part) else quoted(part)}"
+        for part in path
+    )
+    return "".join(words).removeprefix(".")
 
 
 class Locator(msgspec.Struct, frozen=True):
@@ -185,10 +184,8 @@ def _unknown_key(location: KeyPath) -> str:
     homes = places_of(key)
     if homes:
         return f"does not belong here; it is a key of {' and of '.join(homes)}."
-    # A close guess is worth more than a long list.
-    allowed = (
-        f", allowed are {', '.join(known)}" if len(known) <= FEW_KEYS or not suggestion else ""
-    )
+    short = suggestion and len(known) > FEW_KEYS  # a close guess is worth more than a long list
+    allowed = "" if short else f", allowed are {', '.join(known)}"
     return _ended(f"unknown {min(nouns)}{allowed}{suggestion}")
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from pydantic.alias_generators import to_camel
 
 from desched.policy.document.limits import EvictionLimitsSection, FollowUpSection, InFlightSection
 from desched.policy.document.root import DeschedulerPolicy
@@ -65,14 +66,10 @@ def follow_up_rules(section: FollowUpSection | None, notes: Notes) -> FollowUpRu
     """
     own = section or FollowUpSection()
     given = written(patience_seconds=own.patience)
-    for key, prefix, part in (
-        ("coolDown", "cool_down", own.cool_down),
-        ("nodeCoolDown", "node_cool_down", own.node_cool_down),
-        ("pause", "pause", own.pause),
-    ):
-        times = written(**dict(part or ()))
+    for prefix in ("cool_down", "node_cool_down", "pause"):
+        times = written(**dict(getattr(own, prefix) or ()))
         given |= {_field(prefix, name): value for name, value in times.items()}
-        _order(given, prefix, notes.below(key))
+        _order(given, prefix, notes.below(to_camel(prefix)))
     return msgspec.structs.replace(_DEFAULTS, **given)
 
 

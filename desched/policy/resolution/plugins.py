@@ -1,6 +1,6 @@
 """Which plugins a policy runs, and with which arguments."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -89,22 +89,15 @@ def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenPro
     return chosen
 
 
-def _sets(plugins: Plugins | None) -> Iterator[tuple[str, PluginSet]]:
-    for key, name in names(Plugins).items():
-        found = getattr(plugins, name, None)
-        if found is not None:
-            yield key, found
-
-
 def _check_plugins(profile: Profile, notes: Notes) -> None:
-    for key, plugin_set in _sets(profile.plugins):
+    for key, name in names(Plugins).items():
+        plugin_set = getattr(profile.plugins, name, None) or PluginSet()
         at = notes.below("plugins", key)
-        for index, name in enumerate(plugin_set.enabled or ()):
-            problem = _why_not(name, key, plugin_set)
-            if problem:
+        for index, plugin in enumerate(plugin_set.enabled or ()):
+            if problem := _why_not(plugin, key, plugin_set):
                 at.refuse(problem, "enabled", index)
-        for index, name in enumerate(plugin_set.disabled or ()):
-            if name == DEFAULT_EVICTOR:
+        for index, plugin in enumerate(plugin_set.disabled or ()):
+            if plugin == DEFAULT_EVICTOR:
                 at.warn("DefaultEvictor's protections hold all the same.", "disabled", index)
     for index, config in enumerate(profile.plugin_config or ()):
         if isinstance(config, UpstreamPluginConfig):
@@ -116,9 +109,7 @@ def _check_plugins(profile: Profile, notes: Notes) -> None:
 def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
     """Why a plugin cannot be enabled here, empty if it can."""
     if name in UPSTREAM_PLUGINS:
-        advice = (
-            ", which can run it beside desched; desched runs LoadAware only, so remove it here."
-        )
+        advice = ", which can run it beside desched; desched has LoadAware only, so remove it here."
         if name in COUNTERPARTS:
             advice = "; enable its counterpart here, LoadAware, as policies/cautious.yaml does."
         return f"{name} is a plugin of {UPSTREAM_PLUGINS[name]}{advice}"

@@ -1,6 +1,5 @@
 """When each resource makes a node overloaded: thresholds, margins and windows of LoadAware."""
 
-
 from desched.model.resources import Resource
 from desched.policy.compatibility import defaults_of
 from desched.policy.document.load_aware import DEFAULT_WINDOW_SECONDS, LoadAwareArgs
