@@ -38,39 +38,14 @@ def key_path(path: KeyPath) -> str:
     return "".join(words).removeprefix(".")
 
 
-class Locator(msgspec.Struct, frozen=True):
-    """Where in which file the keys of a policy are; `base` is where the policy begins."""
+class Notes(msgspec.Struct, frozen=True):
+    """Collects what is wrong and what is worth knowing of the keys below `path`.
+
+    The policy begins at `base` in its document.
+    """
 
     document: YamlDocument
     base: KeyPath = ()
-
-    def lines(self, problems: Iterable[Problem]) -> tuple[str, ...]:
-        """The problems as lines, in the order of the file, none of them twice."""
-        placed = sorted((self._line(p.path), key_path(p.path), p.text) for p in problems)
-        return tuple(
-            f"{self.document.source}:{line}: {on_one_line(f'{path}: {text}' if path else text)}"
-            for line, path, text in dict.fromkeys(placed)
-        )
-
-    def place(self, path: KeyPath) -> str:
-        """The place of a key, as `FILE:LINE: key.path`."""
-        return f"{self.document.source}:{self._line(path)}: {key_path(path)}"
-
-    def _line(self, path: KeyPath) -> int:
-        return self.document.line_of((*self.base, *path))
-
-    def refuse(self, problems: Iterable[Problem]) -> ConfigurationError:
-        """The error that lists them."""
-        lines = self.lines(problems)
-        more = len(lines) - MOST_SHOWN
-        rest = (f"… and {more} more problems.",) if more > 0 else ()
-        return ConfigurationError("\n".join((*lines[:MOST_SHOWN], *rest)))
-
-
-class Notes(msgspec.Struct, frozen=True):
-    """Collects what is wrong and what is worth knowing while the policy at `path` is resolved."""
-
-    locator: Locator
     path: KeyPath = ()
     problems: list[Problem] = []
     warnings: list[Problem] = []
@@ -89,7 +64,26 @@ class Notes(msgspec.Struct, frozen=True):
 
     def place(self, *keys: str | int) -> str:
         """The place of a key, as `FILE:LINE: key.path`."""
-        return self.locator.place((*self.path, *keys))
+        path = (*self.path, *keys)
+        return f"{self.document.source}:{self._line(path)}: {key_path(path)}"
+
+    def lines(self, problems: Iterable[Problem]) -> tuple[str, ...]:
+        """The problems as lines, in the order of the file, none of them twice."""
+        placed = sorted((self._line(p.path), key_path(p.path), p.text) for p in problems)
+        return tuple(
+            f"{self.document.source}:{line}: {on_one_line(f'{path}: {text}' if path else text)}"
+            for line, path, text in dict.fromkeys(placed)
+        )
+
+    def _line(self, path: KeyPath) -> int:
+        return self.document.line_of((*self.base, *path))
+
+    def error(self) -> ConfigurationError:
+        """The error that lists the problems."""
+        lines = self.lines(self.problems)
+        more = len(lines) - MOST_SHOWN
+        rest = (f"… and {more} more problems.",) if more > 0 else ()
+        return ConfigurationError("\n".join((*lines[:MOST_SHOWN], *rest)))
 
 
 def schema_problems(error: ValidationError, value: object) -> tuple[Problem, ...]:

@@ -127,21 +127,21 @@ def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
 
 def _configured(profile: Profile, notes: Notes) -> list[ChosenProfile]:
     load_aware: list[tuple[LoadAwareArgs, Notes]] = []
-    evictors: list[tuple[DefaultEvictorArgs, Notes]] = []
+    evictor, evictor_notes = None, notes
     for index, config in enumerate(profile.plugin_config or ()):
         at = notes.below("pluginConfig", index)
         if isinstance(config, LoadAwareConfig):
             load_aware.append((config.args, at.below("args")))
         elif isinstance(config, DefaultEvictorConfig):
-            if evictors:
+            if evictor:
                 at.refuse(f"{DEFAULT_EVICTOR} is configured twice; remove one of the two.")
-            evictors.append((config.args or DefaultEvictorArgs(), at.below("args")))
+            evictor, evictor_notes = config.args or DefaultEvictorArgs(), at.below("args")
     if not load_aware:
         notes.refuse(
             "LoadAware is enabled but not configured; "
             "add it to pluginConfig with its thresholds and metrics."
         )
-    evictor, evictor_notes = evictors[0] if evictors else (DefaultEvictorArgs(), notes)
+    evictor = evictor or DefaultEvictorArgs()
     return [
         ChosenProfile(profile.name or "", args, at, evictor, evictor_notes)
         for args, at in load_aware
