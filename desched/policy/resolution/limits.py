@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from pydantic.alias_generators import to_camel
 
-from desched.policy.document.limits import EvictionLimitsSection, FollowUpSection, InFlightSection
+from desched.policy.document.limits import EvictionLimitsSection, FollowUpSection
 from desched.policy.document.root import DeschedulerPolicy
 from desched.policy.document.values import written
 from desched.policy.durations import duration_text
@@ -25,7 +25,6 @@ def eviction_limits(
     """The smaller where both forms give a limit; a default gives way to either."""
     own = profile.load_aware.eviction_limits or EvictionLimitsSection()
     defaults = profile.defaults
-    flight = own.in_flight or InFlightSection()
     most = {
         "total": _smaller(own.total, document.max_no_of_pods_to_evict_total, defaults.total_limit),
         "node": _smaller(own.node, document.max_no_of_pods_to_evict_per_node, defaults.node_limit),
@@ -36,15 +35,10 @@ def eviction_limits(
         in_args = 0 in (own.total, own.node, own.namespace, own.workload)
         at = profile.notes.below("evictionLimits") if in_args else notes
         at.warn("a limit of 0 evictions means that nothing is ever evicted.")
-    limits = EvictionLimits(**most, in_flight_workload=most["workload"])
-    given = written(
-        in_flight_total=flight.total,
-        in_flight_workload=flight.workload,
-        in_flight_destination=flight.destination,
-        per_minute=own.per_minute,
-        deadline_seconds=own.deadline,
-    )
-    return msgspec.structs.replace(limits, **given)
+    flight = {"workload": most["workload"], **written(**dict(own.in_flight or ()))}
+    given = written(per_minute=own.per_minute, deadline_seconds=own.deadline)
+    given |= {f"in_flight_{name}": value for name, value in flight.items()}
+    return EvictionLimits(**most, **given)
 
 
 def _smaller(own: int | Share | None, other: int | None, default: int | None) -> Any:
