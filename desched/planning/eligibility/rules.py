@@ -103,18 +103,15 @@ def _namespace(pod: Pod, context: EligibilityContext) -> Refused:
         return Finding(RefusalReason.NAMESPACE_EXCLUDED, pod.namespace)
     if pod.namespace in SYSTEM_NAMESPACES and not included:
         return Finding(RefusalReason.SYSTEM_NAMESPACE, pod.namespace)
-    selector = context.protections.namespace_labels
     labels = context.cluster.namespaces.get(pod.namespace, {})
-    if selector is not None and not selector.matches(labels):
+    if not context.protections.namespace_labels.matches(labels):
         return Finding(RefusalReason.NAMESPACE_NOT_SELECTED, pod.namespace)
     return None
 
 
 def _labels(pod: Pod, context: EligibilityContext) -> Refused:
-    selector = context.protections.labels
-    if selector is not None and not selector.matches(pod.labels):
-        return Finding(RefusalReason.LABELS_NOT_SELECTED)
-    return None
+    selected = context.protections.labels.matches(pod.labels)
+    return None if selected else Finding(RefusalReason.LABELS_NOT_SELECTED)
 
 
 def _resource_claims(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)

@@ -239,6 +239,12 @@ class PluginArgs(Section):
     """Accepted and not used."""
 
 
+def all_of(*selectors: LabelSelector | LabelSelectorSection | None) -> LabelSelector:
+    """The conditions of all selectors that are written."""
+    given = (s.selector() if isinstance(s, LabelSelectorSection) else s for s in selectors if s)
+    return LabelSelector(tuple(r for selector in given for r in selector.requirements))
+
+
 def one_or_many(value: Any) -> Any:
     """Reads a single text as a list of one."""
     if isinstance(value, str):

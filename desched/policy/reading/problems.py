@@ -120,7 +120,7 @@ def _path_in(value: object, location: KeyPath) -> KeyPath:
 def _sentence(details: ErrorDetails) -> str:
     kind, found, location = details["type"], details["input"], details["loc"]
     if kind == REFUSAL:
-        return _ended(details["msg"])
+        return details["msg"] if details["msg"].endswith(("?", ".")) else f"{details['msg']}."
     if kind == "extra_forbidden":
         return _unknown_key(location)
     if kind == "missing":
@@ -160,11 +160,7 @@ def _is_number(text: str) -> bool:
 def _not_one_of(found: object, expected: str) -> str:
     options = [option.strip("' ") for option in expected.replace("' or '", "', '").split(",")]
     allowed = ", ".join(options)
-    return _ended(f"found {quoted(found)}, allowed is {allowed}{did_you_mean(found, options)}")
-
-
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith("?") else f"{sentence}."
+    return f"found {quoted(found)}, allowed is {allowed}{did_you_mean(found, options) or '.'}"
 
 
 def _unknown_key(location: KeyPath) -> str:
@@ -180,7 +176,7 @@ def _unknown_key(location: KeyPath) -> str:
         return f"does not belong here; it is a key of {' and of '.join(homes)}."
     short = suggestion and len(known) > FEW_KEYS  # a close guess is worth more than a long list
     allowed = "" if short else f", allowed are {', '.join(known)}"
-    return _ended(f"unknown {min(nouns)}{allowed}{suggestion}")
+    return f"unknown {min(nouns)}{allowed}{suggestion or '.'}"
 
 
 _TO_WRITE = {

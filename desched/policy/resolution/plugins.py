@@ -22,10 +22,10 @@ from desched.policy.document.upstream_plugins import (
     DEFAULT_EVICTOR,
     LOAD_AWARE,
     UPSTREAM_PLUGINS,
+    no_such_plugin,
 )
 from desched.policy.document.values import written
 from desched.policy.reading.problems import Notes
-from desched.policy.wording import did_you_mean, quoted
 
 _ACTS_AT: Mapping[str, tuple[str, ...]] = {
     LOAD_AWARE: ("balance", "filter", "preevictionfilter", "preEvictionFilter"),
@@ -114,10 +114,7 @@ def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
             advice = "; enable its counterpart here, LoadAware, as policies/cautious.yaml does."
         return f"{name} is a plugin of {UPSTREAM_PLUGINS[name]}{advice}"
     if name not in _ACTS_AT:
-        return (
-            f"found {quoted(name)}, which is no plugin that desched has; allowed are "
-            f"{' and '.join(_ACTS_AT)}{did_you_mean(name, _ACTS_AT) or '.'}"
-        )
+        return no_such_plugin(name)
     if key not in _ACTS_AT[name]:
         return f"{name} does nothing at this extension point; enable it at {_ACTS_AT[name][0]}."
     if name in (plugin_set.disabled or ()) and name == LOAD_AWARE:
