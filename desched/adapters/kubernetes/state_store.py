@@ -105,7 +105,10 @@ class KubernetesStateStore:
             answer = self._change(data) if self._version else self._create(data)
         except ObservationError as error:
             raise StopActing(f"Whether {self.place} was written is not known. {error}") from error
-        self._version = self._stored(answer)
+        found = _config_map(answer) if answer.is_done else None
+        if found is None:
+            raise self._not_stored(answer)
+        self._version = found.metadata.resource_version
         self._unusable = ""
 
     @property
@@ -146,17 +149,6 @@ class KubernetesStateStore:
     @property
     def _write_seconds(self) -> float:
         return min(self.deadline_seconds, self.seconds_left())
-
-    def _stored(self, answer: Answer) -> str:
-        """The version that was stored."""
-        if not answer.is_done:
-            raise self._not_stored(answer)
-        found = _config_map(answer)
-        if found is None:
-            raise StopActing(
-                f"Whether {self.place} was written is not known: the answer is no ConfigMap."
-            )
-        return found.metadata.resource_version
 
     def _not_stored(self, answer: Answer) -> StopActing:
         from_server = answer.status_object is not None

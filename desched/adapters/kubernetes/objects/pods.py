@@ -95,10 +95,7 @@ def _annotations(raw: msgspec.Raw) -> dict[str, str]:
 
 
 def _owner(data: bytes) -> Owner | None:
-    controller = controller_of(_OWNERS(data))
-    if controller is None:
-        return None
-    return Owner(controller.kind, controller.name, controller.uid, controller.api_version)
+    return controller_of(_OWNERS(data))
 
 
 def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool]:

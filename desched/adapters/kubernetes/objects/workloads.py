@@ -60,7 +60,7 @@ def owners_by_controller(controllers: Controllers) -> Mapping[str, Owner]:
     owned = [item.metadata for item in controllers.replica_sets]
     owned += [item.metadata for item in controllers.jobs]
     return {
-        metadata.uid: Owner(owner.kind, owner.name, owner.uid, owner.api_version)
+        metadata.uid: owner
         for metadata in owned
         if (owner := controller_of(metadata.owner_references)) is not None
         and owner.kind not in _SUPPORTED_OWNERS
