@@ -17,6 +17,7 @@ from desched.adapters.prometheus.port_forward import port_forward_hint
 from desched.adapters.prometheus.session import PrometheusSession
 from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ObservationError, ObservationSource
+from desched.model.text import shortened
 
 LONGEST_QUERY_CHARACTERS = 6_000
 """As encoded in the URL, which proxies limit to 8 KiB; the library supports no other way."""
@@ -232,5 +233,5 @@ def _is_about_data(info: str) -> bool:
 
 def _quoted(text: str) -> str:
     """Foreign text as one line of bounded length, without control characters."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= _LONGEST_QUOTE else f"{line[:_LONGEST_QUOTE]}…"
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return shortened(" ".join(line.split()), _LONGEST_QUOTE)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from desched.adapters.prometheus.queries import CHECKPOINTS, STALE_AFTER_SECONDS
 from desched.model.load import Level, Measured, Unknown, UnknownReason
+from desched.policy.durations import duration_text
 
 COVERED_CHECKPOINTS = CHECKPOINTS * 0.8
 AGREEMENT_RATIO = 0.03
@@ -79,7 +80,7 @@ def _gaps(
     window: WindowEvidence, evidence: NodeEvidence, values: Sequence[float]
 ) -> Iterator[Problem]:
     """What is missing; `values` are the usable ones."""
-    length = duration(window.seconds)
+    length = duration_text(window.seconds)
     if not (window.values or evidence.ages):
         yield UnknownReason.ABSENT, evidence.absent_detail
     if evidence.checkable:
@@ -142,9 +143,3 @@ def _usable(window: WindowEvidence, evidence: NodeEvidence) -> Sequence[float]:
     if evidence.own_query:
         return [s.value for s in live]
     return [s.value for s in live if window.covered.get(s.key, 0.0) >= COVERED_CHECKPOINTS]
-
-
-def duration(seconds: float) -> str:
-    """A duration as in PromQL and policies, such as 90s or 5m."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}m" if minutes and not rest else f"{minutes * 60 + rest}s"

@@ -13,7 +13,6 @@ from desched.adapters.prometheus.data_quality import (
     NodeEvidence,
     Sighting,
     WindowEvidence,
-    duration,
     judge,
 )
 from desched.adapters.prometheus.nodes import NodeIndex
@@ -29,6 +28,7 @@ from desched.adapters.prometheus.queries import (
 from desched.model.cluster import ClusterState, Node
 from desched.model.load import Measured, Unknown
 from desched.model.resources import Resource
+from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource
 
 SAMPLES_PER_WINDOW = 4
@@ -172,6 +172,6 @@ def _too_short(window_seconds: int, intervals: Iterable[Series]) -> str:
     if window_seconds >= interval * SAMPLES_PER_WINDOW:
         return ""
     return (
-        f"window {duration(window_seconds)} is too short for a scrape interval of "
-        f"{interval}s: set windows to at least {duration(interval * SAMPLES_PER_WINDOW)}"
+        f"window {duration_text(window_seconds)} is too short for a scrape interval of "
+        f"{interval}s: set windows to at least {duration_text(interval * SAMPLES_PER_WINDOW)}"
     )

@@ -21,7 +21,7 @@ from desched.adapters.kubernetes.objects.scheduling_class import (
     scheduling_class,
     with_images,
 )
-from desched.model.cluster import Owner, Pod, PodVolume, SchedulingClass, VolumeKind
+from desched.model.cluster import Pod, PodVolume, SchedulingClass, VolumeKind
 
 _STRINGS = RawDecoder(dict[str, str])
 _OWNERS = RawDecoder(list[OwnerReference])
@@ -39,8 +39,8 @@ class PodBuilder:
     """Builds pods; the pods of one builder share equal parts."""
 
     def __init__(self) -> None:
-        self._labels = Shared(_labels)
-        self._owners = Shared(_owner)
+        self._labels = Shared(lambda data: _STRINGS(data) or {})
+        self._owners = Shared(lambda data: controller_of(_OWNERS(data)))
         self._classes: dict[tuple[Fingerprint, tuple[str, ...]], SchedulingClass] = {}
         self._constraints: dict[Fingerprint, SchedulingClass] = {}
         self._distinct: dict[SchedulingClass, SchedulingClass] = {}
@@ -85,17 +85,9 @@ class PodBuilder:
         return found
 
 
-def _labels(data: bytes) -> dict[str, str]:
-    return _STRINGS(data) or {}
-
-
 def _annotations(raw: msgspec.Raw) -> dict[str, str]:
     data = bytes(raw)
     return relevant_annotations(_STRINGS(data)) if may_be_relevant(data) else _NO_ANNOTATIONS
-
-
-def _owner(data: bytes) -> Owner | None:
-    return controller_of(_OWNERS(data))
 
 
 def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool]:
