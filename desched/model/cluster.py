@@ -271,8 +271,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
 class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     """A PodDisruptionBudget; `up_to_date` is false until its controller has seen the last edit.
 
-    A `selector` of None matches no pod. `always_allows_unhealthy` is its policy for pods that are
-    not Ready.
+    A `selector` of None matches no pod.
     """
 
     namespace: str
@@ -280,7 +279,6 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     selector: LabelSelector | None
     disruptions_allowed: int
     up_to_date: bool = True
-    always_allows_unhealthy: bool = False
 
     def covers(self, pod: Pod) -> bool:
         """Whether an eviction of the pod is charged to this budget."""
