@@ -371,14 +371,24 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     server_times: tuple[datetime, datetime] | None = None
 
     @cached_property
-    def own_workload_uid(self) -> str:
-        """The uid of desched's own workload, empty if not known."""
-        if self.own_pod is None:
-            return ""
-        where = (self.own_pod.namespace, self.own_pod.name)
-        own = next((pod for pod in self.pods if (pod.namespace, pod.name) == where), None)
-        workload = self.workload_of(own) if own else None
-        return workload.uid if workload else ""
+    def own_pods(self) -> tuple[Pod, ...]:
+        """The pods with the name of desched's own pod: it, and perhaps its predecessor."""
+        own = self.own_pod
+        where = (own.namespace, own.name) if own else None
+        return tuple(pod for pod in self.pods if (pod.namespace, pod.name) == where)
+
+    @cached_property
+    def _own_workload(self) -> Workload | None:
+        return self.workload_of(self.own_pods[0]) if self.own_pods else None
+
+    def runs_desched(self, pod: Pod) -> bool:
+        """Whether the pod is desched's own, or of the same workload, as standby replicas are."""
+        own, workload = self.own_pod, self.workload_of(pod)
+        if own is None:
+            return False
+        peers = self._own_workload
+        is_peer = peers is not None and workload is not None and workload.uid == peers.uid
+        return is_peer or (pod.namespace, pod.name) == (own.namespace, own.name)
 
     @cached_property
     def node_by_name(self) -> Mapping[str, Node]:
