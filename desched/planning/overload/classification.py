@@ -26,7 +26,12 @@ from desched.planning.overload.departed_load import DepartedLoad
 from desched.planning.overload.measurement import measure
 from desched.planning.overload.node_load import LoadedNode, NodeLoad, SourceLoad, Thresholds
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.overload.saturation import Saturated, saturation, saturation_hold
+from desched.planning.overload.saturation import (
+    Saturated,
+    saturation,
+    saturation_hold,
+    why_saturated,
+)
 from desched.planning.overload.scope import out_of_scope
 from desched.planning.overload.sustained import not_sustained
 from desched.planning.overload.thresholds import pool_thresholds
@@ -140,9 +145,8 @@ def _wait(
         return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, detail)
     if lasted := not_sustained(loaded, book):
         return Wait(NodeReason.NOT_SUSTAINED_YET, RefusalReason.NOT_SUSTAINED_YET, lasted)
-    for pressure in loaded.overloaded:
-        if full := saturated.get((loaded.verdict.pool, pressure.resource)):
-            return Wait(NodeReason.POOL_SATURATED, RefusalReason.POOL_SATURATED, full)
+    if full := why_saturated(loaded, saturated):
+        return Wait(NodeReason.POOL_SATURATED, RefusalReason.POOL_SATURATED, full)
     return None
 
 

@@ -1,14 +1,13 @@
 """The report as a table: overloaded nodes, what moves, what stays and why."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from desched.model.load import UnknownReason
-from desched.model.plan import NodeReason, NodeVerdict, PlannedEviction, Refusal, RefusalReason
+from desched.model.groups import grouped
+from desched.model.plan import NodeVerdict, PlannedEviction, Refusal
 from desched.model.report import CycleReport, CycleResult, Mode, Outcome, TaintChange
 from desched.service.reports.earlier_moves import print_earlier_moves
 from desched.service.reports.formatting import count, percent, plain
@@ -62,10 +61,11 @@ def _print_header(report: CycleReport, console: Console) -> None:
 
 
 def _print_node_reasons(verdicts: Iterable[NodeVerdict], console: Console) -> None:
-    by_reason: dict[tuple[type, NodeReason | UnknownReason], list[Member]] = defaultdict(list)
-    for verdict in verdicts:
-        if (reason := verdict.reason) is not None:
-            by_reason[type(reason), reason].append(Member(verdict.node, verdict.detail))
+    by_reason = grouped(
+        ((type(reason), reason), Member(verdict.node, verdict.detail))
+        for verdict in verdicts
+        if (reason := verdict.reason) is not None
+    )
     if by_reason:
         console.print(Text("\nNodes that are left alone:", style="bold"))
         console.print(groups([(reason, nodes) for (_, reason), nodes in by_reason.items()]))
@@ -145,9 +145,7 @@ def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
         return
     stay = count(len(refusals), "pod on overloaded nodes stays", "pods on overloaded nodes stay")
     console.print(Text(f"{stay}:", style="bold"))
-    by_reason: dict[RefusalReason, list[Member]] = defaultdict(list)
-    for refusal in refusals:
-        by_reason[refusal.reason].append(Member(str(refusal.pod), refusal.detail))
+    by_reason = grouped((r.reason, Member(str(r.pod), r.detail)) for r in refusals)
     console.print(groups(sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))))
     console.print()
 

@@ -1,6 +1,5 @@
 """Earlier evictions in the table: their results, those in flight, and what is left alone since."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -8,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from desched.model.groups import grouped
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, EvictionRecord, MoveResult
 from desched.service.reports.formatting import clock_time
@@ -41,11 +41,11 @@ def _by_result(
     settled: Sequence[EvictionRecord],
 ) -> Sequence[tuple[MoveResult, Sequence[Member]]]:
     """The moves by result, failures first."""
-    found: dict[MoveResult, list[Member]] = defaultdict(list)
-    for record in settled:
-        if record.result is not None:
-            name = f"{record.pod} {record.node} → {record.landed_on or '?'}"
-            found[record.result].append(Member(name))
+    found = grouped(
+        (record.result, Member(f"{record.pod} {record.node} → {record.landed_on or '?'}"))
+        for record in settled
+        if record.result is not None
+    )
     return sorted(found.items(), key=lambda item: (item[0] not in FAILURES, _ORDER.index(item[0])))
 
 

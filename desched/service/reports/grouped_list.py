@@ -1,12 +1,12 @@
 """Lists of things that share a reason: how many there are, why, and the first few."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
+from desched.model.groups import grouped
 from desched.service.reports.formatting import plain
 from desched.service.reports.reason_texts import Reason, sentence_of
 
@@ -45,9 +45,7 @@ def block(title: Text, lines: Iterable[str]) -> Text:
 
 def _by_detail(members: Iterable[Member]) -> list[str]:
     """One line for each detail, with the names that share it."""
-    names: dict[str, list[str]] = defaultdict(list)
-    for member in members:
-        names[member.detail].append(member.name)
+    names = grouped((member.detail, member.name) for member in members)
     return [
         ", ".join(alike) + (f" ({detail})" if detail else "") for detail, alike in names.items()
     ]
