@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -12,32 +11,8 @@ from desched.policy.follow_up import FollowUpRules
 from desched.ports import Clock
 
 
-class Journal(Protocol):
-    """Records evictions as they begin."""
-
-    def remember(self, eviction: PlannedEviction) -> None:
-        """Record the eviction as in flight.
-
-        Raises:
-            StopActing: it could not be recorded.
-        """
-        ...
-
-    def forget(self, eviction: PlannedEviction) -> None:
-        """Remove an eviction that did not begin; the next write stores the removal."""
-        ...
-
-    def hand_over(self, eviction: PlannedEviction) -> None:
-        """Record at once that a webhook performs it: the pod may stay for a long time.
-
-        Raises:
-            StopActing: it could not be recorded.
-        """
-        ...
-
-
-class StateJournal:
-    """A journal that stores the state; `state` is the latest one."""
+class Journal:
+    """Records evictions as they begin; `keep` stores the state, `state` is the latest one."""
 
     def __init__(
         self, state: State, keep: Callable[[State], None], rules: FollowUpRules, clock: Clock
@@ -48,17 +23,25 @@ class StateJournal:
         self._clock = clock
 
     def remember(self, eviction: PlannedEviction) -> None:
-        """Record the eviction as in flight."""
+        """Record the eviction as in flight.
+
+        Raises:
+            StopActing: it could not be recorded.
+        """
         state = self.state.with_eviction(_record(eviction, self._clock.now(), self._patience))
         self._keep(state)
         self.state = state
 
     def forget(self, eviction: PlannedEviction) -> None:
-        """Remove an eviction that did not begin."""
+        """Remove an eviction that did not begin; the next write stores the removal."""
         self.state = self.state.without_eviction(eviction.pod)
 
     def hand_over(self, eviction: PlannedEviction) -> None:
-        """Record that a webhook performs it."""
+        """Record at once that a webhook performs it: the pod may stay for a long time.
+
+        Raises:
+            StopActing: it could not be recorded.
+        """
         records = tuple(
             replace(record, taken_over=True) if record.pod == eviction.pod else record
             for record in self.state.evictions

@@ -1,6 +1,7 @@
 """Lists of things that share a reason: how many there are, why, and the first few."""
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from rich.table import Table
@@ -8,7 +9,7 @@ from rich.text import Text
 
 from desched.model.groups import grouped
 from desched.service.reports.formatting import plain
-from desched.service.reports.reason_texts import Reason, sentence_of
+from desched.service.reports.reason_texts import sentence_of
 
 MOST_EXAMPLES = 10
 
@@ -20,7 +21,7 @@ class Member(NamedTuple):
     detail: str = ""
 
 
-def groups(by_reason: Iterable[tuple[Reason, Sequence[Member]]]) -> Table:
+def groups(by_reason: Iterable[tuple[StrEnum, Sequence[Member]]]) -> Table:
     """Each reason with its sentence, the number of members and the first of them."""
     return counted((f"{reason}: {sentence_of(reason)}", members) for reason, members in by_reason)
 
