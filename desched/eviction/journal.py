@@ -10,6 +10,8 @@ from desched.model.state import EvictionRecord, State
 from desched.policy.follow_up import FollowUpRules
 from desched.ports import Clock
 
+_KNOWN_FROM_PLAN = {*EvictionRecord.__struct_fields__} & {*PlannedEviction.__struct_fields__}
+
 
 class Journal:
     """Records evictions as they begin; `keep` stores the state, `state` is the latest one."""
@@ -51,20 +53,6 @@ class Journal:
 
 
 def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:
-    return EvictionRecord(
-        pod=eviction.pod,
-        node=eviction.node,
-        workload_uid=eviction.workload_uid,
-        evicted_at=now,
-        expected_node=eviction.expected_node,
-        cpu_millicores=eviction.cpu_millicores,
-        memory_bytes=eviction.memory_bytes,
-        workload=eviction.workload,
-        replicas=eviction.replicas,
-        pool=eviction.pool,
-        landing=eviction.landing,
-        landing_risk=eviction.landing_risk,
-        judged_by=now + timedelta(seconds=eviction.grace_period_seconds) + patience,
-        probe=eviction.probe,
-        steered=eviction.steered,
-    )
+    judged_by = now + timedelta(seconds=eviction.grace_period_seconds) + patience
+    known = {name: getattr(eviction, name) for name in _KNOWN_FROM_PLAN}
+    return EvictionRecord(evicted_at=now, judged_by=judged_by, **known)

@@ -54,8 +54,9 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
         """The known nodes of a class, by name."""
         return [s for s in self.known.values() if s.verdict.node_class is node_class]
 
-    def with_waits(self, waits: Mapping[str, "Wait"]) -> "Pressure":
-        """The same with these overloaded nodes waiting, for the new reason."""
+    def with_waits(self, found: Mapping[str, "Wait | None"]) -> "Pressure":
+        """The same with these overloaded nodes waiting, for the new reason if there is one."""
+        waits = {name: wait for name, wait in found.items() if wait is not None}
         if not waits:
             return self
         known = {
@@ -84,16 +85,15 @@ def classify(book: UsageBook, state: State) -> Pressure:
     )
     overloaded = pressure.of_class(NodeClass.OVERLOADED)
     settling = departed_load.settling(policy.shortest_window_seconds)
-    found = {s.node.name: _wait(s, settling, saturated, book) for s in overloaded}
-    pressure = pressure.with_waits({name: wait for name, wait in found.items() if wait is not None})
+    waits = {s.node.name: _wait(s, settling, saturated, book) for s in overloaded}
+    pressure = pressure.with_waits(waits)
     return msgspec.structs.replace(pressure, hold=saturation_hold(overloaded, saturated))
 
 
 def restrain(pressure: Pressure, state: State, now: datetime) -> Pressure:
     """Make nodes wait that are cooling down, and nodes of paused pools."""
     overloaded = pressure.of_class(NodeClass.OVERLOADED)
-    found = {loaded.node.name: _restraint(loaded, state, now) for loaded in overloaded}
-    return pressure.with_waits({name: wait for name, wait in found.items() if wait is not None})
+    return pressure.with_waits({s.node.name: _restraint(s, state, now) for s in overloaded})
 
 
 class _Pool(msgspec.Struct, frozen=True):
