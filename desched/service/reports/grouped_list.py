@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -28,15 +29,30 @@ def groups(by_reason: Iterable[tuple[StrEnum, Sequence[Member]]]) -> Table:
 
 def counted(by_title: Iterable[tuple[str, Sequence[Member]]]) -> Table:
     """Each title with the number of members and the first of them."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(justify="right", width=4)
-    table.add_column(overflow="fold")
+    blocks = []
     for title, members in by_title:
         lines = _by_detail(members[:MOST_EXAMPLES])
         if len(members) > MOST_EXAMPLES:
             lines.append(f"… and {len(members) - MOST_EXAMPLES} more")
-        table.add_row(str(len(members)), block(Text(plain(title)), lines))
+        blocks.append((str(len(members)), block(Text(plain(title)), lines)))
+    return numbered(blocks)
+
+
+def numbered(blocks: Iterable[tuple[str, Text]]) -> Table:
+    """Each block beside its number."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", width=4)
+    table.add_column(overflow="fold")
+    for number, each in blocks:
+        table.add_row(number, each)
     return table
+
+
+def print_section(title: str, body: RenderableType, console: Console) -> None:
+    """Print a title, what belongs to it, and a blank line."""
+    console.print(Text(title, style="bold"))
+    console.print(body)
+    console.print()
 
 
 def block(title: Text, lines: Iterable[str]) -> Text:
