@@ -23,7 +23,7 @@ KUBERNETES = """
 """They mean what they mean to Kubernetes and its neighbours."""
 
 PROGRAMS = """
-    access adapters answers arrays backoff bootstrap bounded chain cli client clock commands
+    access adapters answers arrays backoff bootstrap bounded cache chain cli client clock commands
     connection credentials decoding default demo document durations election endpoint enum
     envelope errors executor facts file formatting gauge health http index inputs json loading
     log loop model paged plugins ports process proxy queries raw reader reading reads reference

@@ -1,59 +1,29 @@
-"""Rules about earlier moves, pauses by a person, and desched's own pods."""
+"""Rules about earlier moves of a workload, and pauses by a person."""
 
-from desched.model.cluster import Pod
-from desched.model.plan import Finding, RefusalReason
+from desched.model.cluster import Workload
 from desched.model.state import PauseScope
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext, Why
 from desched.policy.policy import count_of
 
 
-def desched_itself(pod: Pod, context: EligibilityContext) -> Refused:
-    """The pods of desched's own workload: its own pod and those of standby replicas."""
-    own = context.cluster.own_pod
-    workload = context.cluster.workload_of(pod)
-    peer = workload is not None and workload.uid == context.cluster.own_workload_uid
-    if peer or (own is not None and (pod.namespace, pod.name) == (own.namespace, own.name)):
-        return Finding(RefusalReason.DESCHED_ITSELF)
-    return None
-
-
-def paused(pod: Pod, context: EligibilityContext) -> Refused:
+def paused(workload: Workload, context: EligibilityContext) -> Why:
     """Workloads that a person paused."""
-    workload = context.cluster.workload_of(pod)
-    if workload is None:
-        return None
-    for pause in context.state.pauses:
-        if (
-            pause.scope is PauseScope.WORKLOAD
-            and pause.lasts(context.now)
-            and pause.covers(str(workload), "")
-        ):
-            return Finding(RefusalReason.PAUSED, pause.describe())
-    return None
+    found = (p for p in context.state.pauses if p.scope is PauseScope.WORKLOAD)
+    lasting = (p for p in found if p.lasts(context.now) and p.covers(str(workload), ""))
+    return next((pause.describe() for pause in lasting), None)
 
 
-def in_flight(pod: Pod, context: EligibilityContext) -> Refused:
+def in_flight(workload: Workload, context: EligibilityContext) -> Why:
     """Workloads with as many evictions in flight as the policy allows."""
-    workload = context.cluster.workload_of(pod)
-    if workload is None:
-        return None
     most = count_of(context.policy.limits.in_flight_workload, workload.desired_replicas)
-    if most is None:
-        return None
     count = context.in_flight[workload.uid]
-    if count >= most:
-        return Finding(RefusalReason.IN_FLIGHT, f"{workload}, {count} of at most {most}")
-    return None
+    return most is not None and count >= most and f"{workload}, {count} of at most {most}"
 
 
-def cooling_down(pod: Pod, context: EligibilityContext) -> Refused:
+def cooling_down(workload: Workload, context: EligibilityContext) -> Why:
     """Workloads in a cool-down after a move."""
-    workload = context.cluster.workload_of(pod)
-    cool_down = context.cool_downs.get(workload.uid) if workload else None
+    cool_down = context.cool_downs.get(workload.uid)
     if cool_down is None or context.now >= cool_down.until:
         return None
     after = f" after {cool_down.result.value}" if cool_down.result else ""
-    return Finding(
-        RefusalReason.COOLING_DOWN,
-        f"{workload} until {cool_down.until:%Y-%m-%d %H:%M} UTC{after}",
-    )
+    return f"{workload} until {cool_down.until:%Y-%m-%d %H:%M} UTC{after}"
