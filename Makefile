@@ -57,8 +57,8 @@ soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
 	@$(BIN)/python -m tests.controlplane.soak --report docs/soak
 
 generated: $(INSTALLED) ## write what is generated from the code: policy reference and schema
-	$(BIN)/python -m desched.policy.reference > docs/policy-reference.md
-	$(BIN)/python -m desched.policy.reference --schema > policies/desched-policy.schema.json
+	$(BIN)/python -m tests.policy_reference > docs/policy-reference.md
+	$(BIN)/python -m tests.policy_reference --schema > policies/desched-policy.schema.json
 
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv

@@ -88,24 +88,19 @@ FLAGS: Mapping[str, Flag] = {
 }
 
 
-class Command(NamedTuple):
-    """The settings and the flags of its own that a command accepts."""
-
-    settings: frozenset[str] = frozenset()
-    flags: frozenset[str] = frozenset()
-
-
 DEMO = "demo"
 STEERING = "steering"
 CLEAR = "clear"
 _CONNECTION = frozenset({"kubeconfig", "context", "state_namespace", "log_format", "log_level"})
-COMMANDS: Mapping[str, Command] = {
-    DEMO: Command(),
-    "pause": Command(_CONNECTION, frozenset({"workload", "pool", "for", "because"})),
-    "resume": Command(_CONNECTION, frozenset({"workload", "pool", "all"})),
-    "status": Command(_CONNECTION | {"output"}),
-    STEERING: Command(_CONNECTION),
+COMMANDS: Mapping[str, frozenset[str]] = {
+    DEMO: frozenset(),
+    "pause": _CONNECTION | {"workload", "pool", "for", "because"},
+    "resume": _CONNECTION | {"workload", "pool", "all"},
+    "status": _CONNECTION | {"output"},
+    STEERING: _CONNECTION,
 }
+"""The settings and the flags of its own that each command accepts."""
+
 _SEE_HELP = "See `desched --help`."
 
 
@@ -189,9 +184,9 @@ def _refuse_misplaced(name: str, command: str | None) -> None:
             'the flag, or "demo".'
         )
     if command is None and name in FLAGS:
-        takers = [f"`desched {word}`" for word, each in COMMANDS.items() if name in each.flags]
+        takers = [f"`desched {word}`" for word, accepted in COMMANDS.items() if name in accepted]
         raise ConfigurationError(f"{flag_of(name)} belongs to {' and '.join(takers)}. {_SEE_HELP}")
-    if command and name not in COMMANDS[command].settings | COMMANDS[command].flags:
+    if command and name not in COMMANDS[command]:
         raise ConfigurationError(
             f"{flag_of(name)} has no effect for `desched {command}`; omit it. {_SEE_HELP}"
         )

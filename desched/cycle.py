@@ -12,7 +12,7 @@ from desched.errors import ObservationError
 from desched.eviction.cool_downs import with_refusals
 from desched.eviction.executor import Acting, carry_out
 from desched.eviction.follow_up import follow_up
-from desched.eviction.journal import StateJournal
+from desched.eviction.journal import Journal
 from desched.eviction.steering import Steering
 from desched.model.plan import Finding, NodeClass, Plan
 from desched.model.report import (
@@ -214,7 +214,7 @@ def _act(
     """Execute the plan."""
     context, plan = decision.context, decision.plan
     rules = context.policy.follow_up
-    journal = StateJournal(context.state, keep, rules, world.clock)
+    journal = Journal(context.state, keep, rules, world.clock)
     outcomes = carry_out(plan, Acting(world, context, journal, steering.steer))
     state = journal.state
     refused_pods = {o.pod for o in outcomes if o.verdict in REFUSED}

@@ -33,7 +33,7 @@ from desched.model.state import State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.planner import make_plan
+from desched.planning.planner import plan_moves
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy, Protections, ResourceRule
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -187,7 +187,9 @@ def snapshot(
 
 
 def planned(seen: Snapshot, by: Policy | None = None, state: State | None = None) -> Plan:
-    return make_plan(seen, by or policy(), state or State(), seen.taken_at)
+    book = UsageBook(seen, by or policy(), seen.taken_at)
+    context = EligibilityContext.of(book, state or State())
+    return plan_moves(context, classify(book, context.state))
 
 
 def evicted(plan: Plan) -> list[str]:

@@ -1,7 +1,6 @@
 """Whether and how this process takes part in leader election."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from random import SystemRandom
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
@@ -48,14 +47,9 @@ def contends(settings: Settings, mode: Mode, *, in_cluster: bool) -> bool:
     return mode is Mode.EVICT or (in_cluster and settings.loops)
 
 
-@contextmanager
-def contend(leadership: Leadership | None) -> Iterator[None]:
+def contend(leadership: Leadership | None) -> AbstractContextManager[None]:
     """Contend for the lease during the context; nothing without leader election."""
-    if leadership is None:
-        yield
-        return
-    with leadership.contend():
-        yield
+    return nullcontext() if leadership is None else leadership.contend()
 
 
 def wait_for_lease(leadership: Leadership, settings: Settings, clock: SystemClock) -> None:

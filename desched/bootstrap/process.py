@@ -30,7 +30,7 @@ class Intent(NamedTuple):
 
 
 class Process(NamedTuple):
-    """The parts of a run; `leadership` is None without leader election."""
+    """The parts of a run; `leadership` is None without leader election, `own_pod` outside a pod."""
 
     settings: Settings
     kubernetes: KubernetesConnection
@@ -38,6 +38,7 @@ class Process(NamedTuple):
     intent: Intent
     identity: str
     leadership: Leadership | None
+    own_pod: PodRef | None
     events: EventWriter
     metrics: ServiceMetrics
 
@@ -92,13 +93,5 @@ class Process(NamedTuple):
 
     def announce_refusal(self, reading: PolicyReading) -> None:
         """Write an Event on desched's own pod, if it is known, for an edit that was refused."""
-        pod = self.own_pod
-        if pod is not None and reading.news and reading.problem:
-            self.events.warn_on_self(pod.name, pod.namespace, "PolicyRefused", reading.problem)
-
-    @property
-    def own_pod(self) -> PodRef | None:
-        """The pod that this process runs in; None if unknown."""
-        name = self.settings.pod_name
-        namespace = self.settings.pod_namespace or self.kubernetes.namespace
-        return PodRef(namespace, name) if name is not None else None
+        if reading.news and reading.problem:
+            self.events.warn_on_self("PolicyRefused", reading.problem)

@@ -14,6 +14,7 @@ from desched.bootstrap.election import contend, contender, wait_for_lease
 from desched.bootstrap.process import Intent, Process
 from desched.cycle import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
+from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.policy.loading import load_policy
@@ -104,7 +105,9 @@ def _run(
     if not kubernetes.in_cluster and _prints_notice(settings, intent, stderr):
         stderr.write(f"desched: {intent.notice}\n")
         intent = intent._replace(notice="")
-    identity = own_identity(settings.pod_name)
+    name, namespace = settings.pod_name, settings.pod_namespace or kubernetes.namespace
+    own_pod = PodRef(namespace, name) if name is not None else None
+    identity = own_identity(name)
     process = Process(
         settings,
         kubernetes,
@@ -112,7 +115,8 @@ def _run(
         intent,
         identity,
         contender(settings, kubernetes, intent.mode, identity, clock),
-        EventWriter(kubernetes, clock, settings.pod_name or "desched"),
+        own_pod,
+        EventWriter(kubernetes, clock, own_pod),
         ServiceMetrics(intent.mode),
     )
     runner = CycleRunner(
@@ -189,7 +193,7 @@ def _serve(runner: CycleRunner, process: Process) -> None:
         metrics.cycle_completed,
         status.cycle_completed,
         CompetitorLog().publish,
-        EventPublisher(process.events, process.own_pod).publish,
+        EventPublisher(process.events).publish,
     )
     runner.on_policy(metrics.policy_read, process.announce_refusal)
     if leadership is not None:

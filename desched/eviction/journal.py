@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -11,33 +10,11 @@ from desched.model.state import EvictionRecord, State
 from desched.policy.follow_up import FollowUpRules
 from desched.ports import Clock
 
-
-class Journal(Protocol):
-    """Records evictions as they begin."""
-
-    def remember(self, eviction: PlannedEviction) -> None:
-        """Record the eviction as in flight.
-
-        Raises:
-            StopActing: it could not be recorded.
-        """
-        ...
-
-    def forget(self, eviction: PlannedEviction) -> None:
-        """Remove an eviction that did not begin; the next write stores the removal."""
-        ...
-
-    def hand_over(self, eviction: PlannedEviction) -> None:
-        """Record at once that a webhook performs it: the pod may stay for a long time.
-
-        Raises:
-            StopActing: it could not be recorded.
-        """
-        ...
+_KNOWN_FROM_PLAN = {*EvictionRecord.__struct_fields__} & {*PlannedEviction.__struct_fields__}
 
 
-class StateJournal:
-    """A journal that stores the state; `state` is the latest one."""
+class Journal:
+    """Records evictions as they begin; `keep` stores the state, `state` is the latest one."""
 
     def __init__(
         self, state: State, keep: Callable[[State], None], rules: FollowUpRules, clock: Clock
@@ -48,17 +25,25 @@ class StateJournal:
         self._clock = clock
 
     def remember(self, eviction: PlannedEviction) -> None:
-        """Record the eviction as in flight."""
+        """Record the eviction as in flight.
+
+        Raises:
+            StopActing: it could not be recorded.
+        """
         state = self.state.with_eviction(_record(eviction, self._clock.now(), self._patience))
         self._keep(state)
         self.state = state
 
     def forget(self, eviction: PlannedEviction) -> None:
-        """Remove an eviction that did not begin."""
+        """Remove an eviction that did not begin; the next write stores the removal."""
         self.state = self.state.without_eviction(eviction.pod)
 
     def hand_over(self, eviction: PlannedEviction) -> None:
-        """Record that a webhook performs it."""
+        """Record at once that a webhook performs it: the pod may stay for a long time.
+
+        Raises:
+            StopActing: it could not be recorded.
+        """
         records = tuple(
             replace(record, taken_over=True) if record.pod == eviction.pod else record
             for record in self.state.evictions
@@ -68,20 +53,6 @@ class StateJournal:
 
 
 def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:
-    return EvictionRecord(
-        pod=eviction.pod,
-        node=eviction.node,
-        workload_uid=eviction.workload_uid,
-        evicted_at=now,
-        expected_node=eviction.expected_node,
-        cpu_millicores=eviction.cpu_millicores,
-        memory_bytes=eviction.memory_bytes,
-        workload=eviction.workload,
-        replicas=eviction.replicas,
-        pool=eviction.pool,
-        landing=eviction.landing,
-        landing_risk=eviction.landing_risk,
-        judged_by=now + timedelta(seconds=eviction.grace_period_seconds) + patience,
-        probe=eviction.probe,
-        steered=eviction.steered,
-    )
+    judged_by = now + timedelta(seconds=eviction.grace_period_seconds) + patience
+    known = {name: getattr(eviction, name) for name in _KNOWN_FROM_PLAN}
+    return EvictionRecord(evicted_at=now, judged_by=judged_by, **known)

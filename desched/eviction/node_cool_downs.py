@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from desched.eviction.cool_downs import Backoff
 from desched.eviction.results import PresentLoad
+from desched.model.groups import grouped
 from desched.model.plan import NodeClass
 from desched.model.state import EvictionRecord, NodeRounds, State
 
@@ -21,9 +22,7 @@ def rounds_of_nodes(state: State, load: PresentLoad) -> tuple[NodeRounds, ...]:
     window. A relieved node starts again; a node with unknown load waits.
     """
     earlier = {each.node: each for each in state.nodes}
-    records: dict[str, list[EvictionRecord]] = {}
-    for record in state.evictions:
-        records.setdefault(record.node, []).append(record)
+    records = grouped((record.node, record) for record in state.evictions)
     found = (
         _followed(node, earlier.get(node), records.get(node, ()), load)
         for node in sorted({*earlier, *records})

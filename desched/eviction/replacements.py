@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef, Workload
+from desched.model.groups import grouped
 from desched.model.state import EvictionRecord
 from desched.planning.clocks import SEEMS_EARLIER
 
@@ -27,12 +28,12 @@ def replicas_of(records: Iterable[EvictionRecord], cluster: ClusterState) -> Rep
     """Collect the replicas of the workloads of these evictions, in one pass over all pods."""
     awaited = {record.workload_uid for record in records}
     workloads = {w.uid: w for w in cluster.workloads.values() if w.uid in awaited}
-    pods: dict[str, list[Pod]] = {}
-    for pod in cluster.pods:
-        workload = cluster.workload_of(pod)
-        if workload is None or workload.uid not in awaited or pod.finished or pod.deleting:
-            continue
-        pods.setdefault(workload.uid, []).append(pod)
+    pods = grouped(
+        (workload.uid, pod)
+        for pod in cluster.pods
+        if (workload := cluster.workload_of(pod)) is not None
+        if workload.uid in awaited and not pod.finished and not pod.deleting
+    )
     in_order = {uid: sorted(of, key=lambda p: (p.created_at, p.ref)) for uid, of in pods.items()}
     return Replicas(workloads, in_order)
 

@@ -1,6 +1,7 @@
 """Sets the soft taints that a plan needs, and removes those that nothing needs any more."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval
@@ -8,6 +9,7 @@ from desched.model.report import TaintChange
 from desched.ports import Clock, Fence, Steerer
 
 
+@dataclass(eq=False)
 class Steering:
     """The soft taints of one cycle; `changes` has all attempts in order.
 
@@ -15,15 +17,11 @@ class Steering:
     died. Nothing is written once `may_act` returns false.
     """
 
-    def __init__(
-        self, steerer: Steerer | None, clock: Clock, may_act: Fence, lasting: timedelta
-    ) -> None:
-        self._steerer = steerer
-        self._clock = clock
-        self._may_act = may_act
-        self._lasting = lasting
-        self._tainted: set[str] = set()
-        self.changes: tuple[TaintChange, ...] = ()
+    steerer: Steerer | None
+    clock: Clock
+    may_act: Fence
+    lasting: timedelta
+    changes: tuple[TaintChange, ...] = ()
 
     def remove(self, removals: Iterable[TaintRemoval]) -> str:
         """Remove the taint from these nodes; return the errors, empty without any.
@@ -47,18 +45,15 @@ class Steering:
         return ""
 
     def _taint(self, node: str, why: str) -> str:
-        if node in self._tainted:
+        if any(each.node == node and each.tainted and each.done for each in self.changes):
             return ""
-        failed = self._change(node, why, tainted=True)
-        if not failed:
-            self._tainted.add(node)
-        return failed
+        return self._change(node, why, tainted=True)
 
     def _change(self, node: str, why: str, *, tainted: bool) -> str:
-        if self._steerer is None or not self._may_act():
-            return "leadership was lost" if self._steerer else "this run sets no taints"
-        until: datetime = self._clock.now() + self._lasting
-        answer = self._steerer.taint(node, until) if tainted else self._steerer.untaint(node)
+        if self.steerer is None or not self.may_act():
+            return "leadership was lost" if self.steerer else "this run sets no taints"
+        until: datetime = self.clock.now() + self.lasting
+        answer = self.steerer.taint(node, until) if tainted else self.steerer.untaint(node)
         detail = "" if answer.done else answer.detail or "the response is not understood"
         self.changes += (TaintChange(node, tainted, why, answer.done, detail),)
         return detail

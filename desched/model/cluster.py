@@ -1,12 +1,14 @@
 """The objects of a cluster, with only the fields that planning uses."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 
 import msgspec
 
+from desched.model.cache import cached
+from desched.model.groups import grouped
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 
@@ -271,8 +273,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
 class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     """A PodDisruptionBudget; `up_to_date` is false until its controller has seen the last edit.
 
-    A `selector` of None matches no pod. `always_allows_unhealthy` is its policy for pods that are
-    not Ready.
+    A `selector` of None matches no pod.
     """
 
     namespace: str
@@ -280,15 +281,14 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     selector: LabelSelector | None
     disruptions_allowed: int
     up_to_date: bool = True
-    always_allows_unhealthy: bool = False
 
     def covers(self, pod: Pod) -> bool:
         """Whether an eviction of the pod is charged to this budget."""
-        return (
-            self.selector is not None
-            and pod.namespace == self.namespace
-            and self.selector.matches(pod.labels)
-        )
+        return pod.namespace == self.namespace and self.selects(pod.labels)
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether it covers the pods of its namespace with these labels."""
+        return self.selector is not None and self.selector.matches(labels)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -371,14 +371,24 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     server_times: tuple[datetime, datetime] | None = None
 
     @cached_property
-    def own_workload_uid(self) -> str:
-        """The uid of desched's own workload, empty if not known."""
-        if self.own_pod is None:
-            return ""
-        where = (self.own_pod.namespace, self.own_pod.name)
-        own = next((pod for pod in self.pods if (pod.namespace, pod.name) == where), None)
-        workload = self.workload_of(own) if own else None
-        return workload.uid if workload else ""
+    def own_pods(self) -> tuple[Pod, ...]:
+        """The pods with the name of desched's own pod: it, and perhaps its predecessor."""
+        own = self.own_pod
+        where = (own.namespace, own.name) if own else None
+        return tuple(pod for pod in self.pods if (pod.namespace, pod.name) == where)
+
+    @cached_property
+    def _own_workload(self) -> Workload | None:
+        return self.workload_of(self.own_pods[0]) if self.own_pods else None
+
+    def runs_desched(self, pod: Pod) -> bool:
+        """Whether the pod is desched's own, or of the same workload, as standby replicas are."""
+        own, workload = self.own_pod, self.workload_of(pod)
+        if own is None:
+            return False
+        peers = self._own_workload
+        is_peer = peers is not None and workload is not None and workload.uid == peers.uid
+        return is_peer or (pod.namespace, pod.name) == (own.namespace, own.name)
 
     @cached_property
     def node_by_name(self) -> Mapping[str, Node]:
@@ -388,11 +398,9 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
         """The pods that hold resources, by the name of their node."""
-        found: dict[str, list[Pod]] = {node.name: [] for node in self.nodes}
-        for pod in self.pods:
-            if pod.node and not pod.finished:
-                found.setdefault(pod.node, []).append(pod)
-        return {name: tuple(pods) for name, pods in found.items()}
+        found = grouped((pod.node, pod) for pod in self.pods if pod.node and not pod.finished)
+        nobody: dict[str, tuple[Pod, ...]] = {node.name: () for node in self.nodes}
+        return nobody | {name: tuple(pods) for name, pods in found.items()}
 
     def workload_of(self, pod: Pod) -> Workload | None:
         """The workload of the pod, None if it has no owner or one that is not understood.
@@ -406,33 +414,25 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         """The budgets that cover the pod."""
         if not self.budgets:
             return ()
-        key = (pod.namespace, frozenset(pod.labels.items()))
-        found = self._budgets_by_labels.get(key)
-        if found is None:
-            candidates = sorted(set(self._budgets_that_may_cover(pod)))
-            found = tuple(self.budgets[i] for i in candidates if self.budgets[i].covers(pod))
-            self._budgets_by_labels[key] = found
-        return found
+        return self._budgets_covering(pod.namespace, frozenset(pod.labels.items()))
 
-    def _budgets_that_may_cover(self, pod: Pod) -> Iterator[int]:
-        """The positions of candidates: a namespace may have too many budgets to compare all."""
-        for label in (None, *pod.labels.items()):
-            yield from self._budgets_by_demand.get((pod.namespace, label), ())
+    @cached
+    def _budgets_covering(
+        self, namespace: str, labels: frozenset[tuple[str, str]]
+    ) -> tuple[PodDisruptionBudget, ...]:
+        """The same for all pods with these labels; those of a workload share them."""
+        # A namespace may have too many budgets to compare all.
+        keys = ((namespace, label) for label in (None, *labels))
+        candidates = sorted({i for key in keys for i in self._budgets_by_demand.get(key, ())})
+        found = (self.budgets[i] for i in candidates)
+        return tuple(budget for budget in found if budget.selects(dict(labels)))
 
     @cached_property
-    def _budgets_by_demand(self) -> Mapping[tuple[str, tuple[str, str] | None], list[int]]:
+    def _budgets_by_demand(self) -> Mapping[tuple[str, tuple[str, str] | None], Sequence[int]]:
         """The positions of budgets by namespace and a label that their pods have, else None."""
-        found: dict[tuple[str, tuple[str, str] | None], list[int]] = {}
-        for position, budget in enumerate(self.budgets):
-            if budget.selector is not None:
-                labels = budget.selector.one_of_labels()
-                for label in (None,) if labels is None else labels:
-                    found.setdefault((budget.namespace, label), []).append(position)
-        return found
-
-    @cached_property
-    def _budgets_by_labels(
-        self,
-    ) -> dict[tuple[str, frozenset[tuple[str, str]]], tuple[PodDisruptionBudget, ...]]:
-        """The cache of `budgets_of`; pods of a workload share their labels."""
-        return {}
+        return grouped(
+            ((budget.namespace, label), position)
+            for position, budget in enumerate(self.budgets)
+            if budget.selector is not None
+            for label in budget.selector.one_of_labels() or (None,)
+        )

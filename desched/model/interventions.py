@@ -59,29 +59,18 @@ def resume(state: State, scope: Scope) -> Resumption:
     Resuming a workload also ends its cool-down.
     """
     ended = tuple(pause for pause in state.pauses if scope.is_of(pause))
-    cool_downs = tuple(
-        cool_down for cool_down in state.cool_downs if scope.is_workload(cool_down.workload)
-    )
+    cool_downs = tuple(each for each in state.cool_downs if scope.is_workload(each.workload))
     for pause in ended:
         state = state.without_pause(pause)
-    return Resumption(
-        replace(
-            state,
-            cool_downs=tuple(
-                cool_down for cool_down in state.cool_downs if cool_down not in cool_downs
-            ),
-            failures=tuple(f for f in state.failures if not scope.is_workload(f.workload)),
-        ),
-        ended,
-        cool_downs,
+    state = replace(
+        state,
+        cool_downs=tuple(each for each in state.cool_downs if each not in cool_downs),
+        failures=tuple(f for f in state.failures if not scope.is_workload(f.workload)),
     )
+    return Resumption(state, ended, cool_downs)
 
 
 def resume_all(state: State) -> Resumption:
     """The state without any pause or cool-down, and without their causes."""
-    return Resumption(
-        replace(state, pauses=(), cool_downs=(), nodes=(), failures=()),
-        state.pauses,
-        state.cool_downs,
-        state.nodes,
-    )
+    resumed = replace(state, pauses=(), cool_downs=(), nodes=(), failures=())
+    return Resumption(resumed, state.pauses, state.cool_downs, state.nodes)

@@ -30,23 +30,11 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
     extended: tuple[tuple[str, int], ...] = ()
 
 
+_DECIMAL_SUFFIXES = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_BINARY_SUFFIXES = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SUFFIXES = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal(10) ** 3,
-    "M": Decimal(10) ** 6,
-    "G": Decimal(10) ** 9,
-    "T": Decimal(10) ** 12,
-    "P": Decimal(10) ** 15,
-    "E": Decimal(10) ** 18,
-    "Ki": Decimal(2) ** 10,
-    "Mi": Decimal(2) ** 20,
-    "Gi": Decimal(2) ** 30,
-    "Ti": Decimal(2) ** 40,
-    "Pi": Decimal(2) ** 50,
-    "Ei": Decimal(2) ** 60,
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate(_DECIMAL_SUFFIXES, -3)},
+    **{suffix: Decimal(1024) ** power for power, suffix in enumerate(_BINARY_SUFFIXES, 1)},
 }
 
 _LONGEST_QUANTITY = 64  # characters; no meaningful quantity is longer

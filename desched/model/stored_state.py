@@ -99,17 +99,13 @@ def pruned(state: State, now: datetime) -> State:
     return msgspec.structs.replace(
         state,
         cool_downs=tuple(
-            cool_down
-            for cool_down in state.cool_downs
-            if now < cool_down.until or (cool_down.level > 0 and earliest < cool_down.until)
+            each for each in state.cool_downs if (earliest if each.level > 0 else now) < each.until
         ),
         nodes=tuple(node for node in state.nodes if not _is_over(node, now)),
         pauses=tuple(pause for pause in state.pauses if not is_done(pause, now)),
         failures=tuple(failure for failure in state.failures if earliest < failure.at),
         moves=tuple(move for move in state.moves if earliest < move.at),
-        forecasts=tuple(check for check in state.forecasts if earliest < check.at)[
-            -MOST_FORECASTS:
-        ],
+        forecasts=tuple(c for c in state.forecasts if earliest < c.at)[-MOST_FORECASTS:],
     )
 
 

@@ -27,15 +27,12 @@ def hold_of(pressure: Pressure, context: EligibilityContext) -> Finding[HoldReas
     Without overloaded nodes, only the clocks and the data are checked.
     """
     snapshot, policy = context.book.snapshot, context.policy
-    hold = _clock_hold(snapshot) or _data_hold(snapshot, pressure)
+    if differing := clocks_differ(snapshot):
+        return Finding(HoldReason.CLOCKS_DIFFER, differing)
+    hold = _data_hold(snapshot, pressure)
     if hold is not None or not pressure.of_class(NodeClass.OVERLOADED):
         return hold
     return _policy_hold(policy, pressure) or _start_hold(policy, context.state, context.now)
-
-
-def _clock_hold(snapshot: Snapshot) -> Finding[HoldReason] | None:
-    detail = clocks_differ(snapshot)
-    return Finding(HoldReason.CLOCKS_DIFFER, detail) if detail else None
 
 
 def _data_hold(snapshot: Snapshot, pressure: Pressure) -> Finding[HoldReason] | None:

@@ -34,7 +34,7 @@ def other_deschedulers(cluster: ClusterState) -> tuple[str, ...]:
     found = set()
     for pod in cluster.pods:
         maker = by_image[id(pod.scheduling)] or by_label[id(pod.labels)]
-        if maker and _is_at_work(pod) and not _is_desched(pod, cluster):
+        if maker and _is_at_work(pod) and not cluster.runs_desched(pod):
             found.add(f"{maker} in {pod.namespace}")
     return tuple(sorted(found))
 
@@ -55,12 +55,3 @@ def _last_part(image: str) -> str:
 def _is_at_work(pod: Pod) -> bool:
     of_cron_job = pod.owner is not None and pod.owner.kind == "Job"
     return of_cron_job or not pod.finished
-
-
-def _is_desched(pod: Pod, cluster: ClusterState) -> bool:
-    """Whether the pod runs desched itself, whatever the name of its image."""
-    own = cluster.own_pod
-    if own is not None and (pod.namespace, pod.name) == (own.namespace, own.name):
-        return True
-    workload = cluster.workload_of(pod)
-    return workload is not None and workload.uid == cluster.own_workload_uid

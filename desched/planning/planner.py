@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from functools import partial
 
 from desched.model.cluster import Pod
@@ -16,17 +15,14 @@ from desched.model.plan import (
     Refusal,
     RefusalReason,
 )
-from desched.model.snapshot import Snapshot
-from desched.model.state import State
 from desched.model.text import shortened
 from desched.planning.eligibility.availability import replicas_to_spare
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse, waits_for_moves
 from desched.planning.holds import hold_of
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
-from desched.planning.overload.classification import Pressure, classify, restrain
+from desched.planning.overload.classification import Pressure, restrain
 from desched.planning.overload.node_load import LoadedNode
-from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.forecast_trust import risk_surcharge
 from desched.planning.placement.free_capacity import usage_of
@@ -40,27 +36,13 @@ from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.one_node import OverloadedNode
 from desched.planning.selection.probes import cut_to_probes
 from desched.planning.taints import SoftTaints
-from desched.policy.policy import Policy
-
-
-def make_plan(snapshot: Snapshot, policy: Policy, state: State, now: datetime) -> Plan:
-    """Make the plan for a snapshot; the order of the snapshot's objects does not matter.
-
-    Args:
-        snapshot: the cluster and its load.
-        policy: what may be disturbed.
-        state: the state as of the snapshot (`State.observed`).
-        now: the time of the decision.
-
-    Raises:
-        ConfigurationError: the policy names a PriorityClass that the cluster does not have.
-    """
-    context = EligibilityContext.of(UsageBook(snapshot, policy, now), state)
-    return plan_moves(context, classify(context.book, state))
 
 
 def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
-    """Make the plan from a context after the follow-up, and the class of every node by its load."""
+    """Make the plan from a context after the follow-up, and the class of every node by its load.
+
+    The order of the snapshot's objects does not matter.
+    """
     pressure = restrain(pressure, context.state, context.now)
     overloaded = sorted(
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)

@@ -75,13 +75,9 @@ class SoftTaints(msgspec.Struct, frozen=True):
         return (
             *self.standing,
             *(
-                PlannedTaint(
-                    node,
-                    f"it must not receive the replacement of {eviction.pod}",
-                    eviction.pod,
-                )
-                for eviction in evictions
-                for node in eviction.steered
+                PlannedTaint(node, f"it must not receive the replacement of {each.pod}", each.pod)
+                for each in evictions
+                for node in each.steered
             ),
         )
 

@@ -1,7 +1,7 @@
 """The defaults of keys that other deschedulers lack, with `compatibility` Extended or Strict.
 
 Each is written here and nowhere else: the policy that planning reads, the resolution of documents,
-the JSON Schema and the reference take it from here.
+and the generated JSON Schema and reference take it from here.
 """
 
 from enum import StrEnum

@@ -12,7 +12,7 @@ from desched.model.text import on_one_line
 from desched.policy.document.root import API_VERSION, KIND, DeschedulerPolicy
 from desched.policy.policy import Policy
 from desched.policy.reading.envelope import CCE_KEY, POLICY_KEY, find_policy
-from desched.policy.reading.problems import Locator, Notes, schema_problems
+from desched.policy.reading.problems import Notes, schema_problems
 from desched.policy.reading.yaml_source import LARGEST_TEXT
 from desched.policy.resolution.resolution import resolve
 
@@ -60,21 +60,21 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
         ConfigurationError: lists all that is wrong, as `FILE:LINE: key.path: sentence` lines.
     """
     document, base = find_policy(text, source)
-    locator = Locator(document, base)
-    value, notes, settings = document.value, Notes(locator), Notes(Locator(document))
+    value, notes, settings = document.value, Notes(document, base), Notes(document)
     if base and isinstance(value, dict):
         value = _unwrapped(value, settings)
     canonical = json.dumps(value, sort_keys=True)
     try:
         parsed = DeschedulerPolicy.model_validate_json(canonical)
     except ValidationError as error:
-        raise locator.refuse(schema_problems(error, value)) from error
+        notes.problems.extend(schema_problems(error, value))
+        raise notes.error() from error
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:_DIGEST_CHARACTERS]
     policy = resolve(parsed, source, digest, notes)
     if policy is None:
-        raise locator.refuse(notes.problems)
-    beside = settings.locator.lines(settings.warnings)
-    return LoadedPolicy(policy, (*beside, *locator.lines(notes.warnings)))
+        raise notes.error()
+    warnings = (*settings.lines(settings.warnings), *notes.lines(notes.warnings))
+    return LoadedPolicy(policy, warnings)
 
 
 def _unwrapped(wrapper: dict[str, object], notes: Notes) -> object:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 MOST_CACHED = 64
-"""The maximum number of cached windows; a cycle reads some windows of the cycle before again."""
+"""The maximum number of cached windows."""
 
 
 class Usage(NamedTuple):
@@ -96,8 +97,7 @@ class LoadHistory:
 
     def __init__(self) -> None:
         self._by_user: dict[str, list[Stay]] = {}
-        self._arrays: _Stays | None = None
-        self._cached: dict[tuple[bool, float, float], Mapping[str, Usage]] = {}
+        self._means = lru_cache(MOST_CACHED)(self._compute_means)
 
     def begin(self, user: str, node: str, usage: Usage | UsageSeries, at: float) -> None:
         """Start a user on a node; a stay elsewhere ends."""
@@ -109,8 +109,8 @@ class LoadHistory:
         """End the stays of a user."""
         for stay in self.stays_of(user):
             stay.ended = min(stay.ended, at)
-        self._arrays = None
-        self._cached = {key: means for key, means in self._cached.items() if key[2] <= at}
+        self.__dict__.pop("_arrays", None)
+        self._means.cache_clear()
 
     def node_means(self, begin: float, end: float) -> Mapping[str, Usage]:
         """The mean usage of everything on each node."""
@@ -122,30 +122,21 @@ class LoadHistory:
 
     def by_step(self, nodes: Sequence[str], steps: int, step_seconds: float) -> Floats:
         """The mean usage in each step from second 0: node x step x resource."""
-        arrays = self._as_arrays()
-        totals = np.stack([arrays.totals(i * step_seconds)[1] for i in range(steps + 1)], axis=1)
+        moments = np.arange(steps + 1) * step_seconds
+        totals = np.stack([self._arrays.totals(moment)[1] for moment in moments], axis=1)
         found: Floats = np.diff(totals, axis=1) / step_seconds
-        return found[[arrays.nodes[node] for node in nodes]]
+        return found[[self._arrays.nodes[node] for node in nodes]]
 
     def stays_of(self, user: str) -> Sequence[Stay]:
         """The stays of one user, in order."""
         return self._by_user.get(user, ())
 
-    def _as_arrays(self) -> _Stays:
-        if self._arrays is None:
-            self._arrays = _Stays([stay for stays in self._by_user.values() for stay in stays])
-        return self._arrays
+    @cached_property
+    def _arrays(self) -> _Stays:
+        return _Stays([stay for stays in self._by_user.values() for stay in stays])
 
-    def _means(self, begin: float, end: float, *, of_nodes: bool) -> Mapping[str, Usage]:
-        """Means of one window, cached until something changes them."""
-        found = self._cached.get((of_nodes, begin, end))
-        if found is None:
-            arrays = self._as_arrays()
-            names = arrays.nodes if of_nodes else arrays.users
-            used = arrays.totals(end)[of_nodes] - arrays.totals(begin)[of_nodes]
-            means = map(Usage._make, (used * (1 / (end - begin))).tolist())
-            found = dict(zip(names, means, strict=True))
-            if len(self._cached) == MOST_CACHED:
-                del self._cached[next(iter(self._cached))]
-            self._cached[of_nodes, begin, end] = found
-        return found
+    def _compute_means(self, begin: float, end: float, *, of_nodes: bool) -> Mapping[str, Usage]:
+        names = self._arrays.nodes if of_nodes else self._arrays.users
+        used = self._arrays.totals(end)[of_nodes] - self._arrays.totals(begin)[of_nodes]
+        means = map(Usage._make, (used * (1 / (end - begin))).tolist())
+        return dict(zip(names, means, strict=True))

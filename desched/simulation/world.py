@@ -6,7 +6,6 @@ from desched.model.cluster import STEERING_TAINT, Node, Pod, PodRef, Taint
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
 from desched.ports import EvictionAnswer, SteeringAnswer, World
-from desched.simulation.budgets import SimulatedBudget
 from desched.simulation.clock import VirtualClock
 from desched.simulation.cluster import SimulatedCluster
 from desched.simulation.load import SimulatedLoad
@@ -24,25 +23,34 @@ class SimulatedEvictor:
         found = self._cluster.pod(pod)
         if found is None:
             return EvictionAnswer(EvictionVerdict.GONE, f'pods "{pod.name}" not found')
-        return self._charge(found) or self._delete(pod, found)
+        refusal = self._charge(found)
+        if refusal is not None:
+            return refusal
+        # As in the real API, the uid is compared only after the budget has been charged.
+        if pod.uid and pod.uid != found.uid:
+            return EvictionAnswer(
+                EvictionVerdict.REPLACED,
+                f"Precondition failed: UID in precondition: {pod.uid}, "
+                f"UID in object meta: {found.uid}",
+            )
+        self._cluster.delete_pod(found.namespace, found.name)
+        return EvictionAnswer(EvictionVerdict.EVICTED)
 
     def announce(self, eviction: PlannedEviction, note: str) -> None:
         """Do nothing: the simulation has no Events."""
 
     def _charge(self, pod: Pod) -> EvictionAnswer | None:
         """Charge the pod's budget; returns an answer if the budget refuses."""
-        if pod.deleting or pod.finished or pod.phase == "Pending":
-            return None  # nothing is lost, so no budget applies
         budgets = self._cluster.budgets_of(pod)
+        if not budgets or pod.deleting or pod.finished or pod.phase == "Pending":
+            return None  # nothing is lost, so no budget applies
         if len(budgets) > 1:
             return EvictionAnswer(
                 EvictionVerdict.SEVERAL_BUDGETS,
                 "This pod has more than one PodDisruptionBudget, "
                 "which the eviction subresource does not support.",
             )
-        return self._charge_budget(pod, budgets[0]) if budgets else None
-
-    def _charge_budget(self, pod: Pod, budget: SimulatedBudget) -> EvictionAnswer | None:
+        budget = budgets[0]
         status = self._cluster.budget_status(budget)
         if not pod.ready and 0 < status.desired_healthy <= status.current_healthy:
             return None  # an unhealthy pod may go while there are enough healthy ones
@@ -54,17 +62,6 @@ class SimulatedEvictor:
             )
         budget.disrupted[pod.name] = self._cluster.clock.monotonic()
         return None
-
-    def _delete(self, requested: PodRef, found: Pod) -> EvictionAnswer:
-        # As in the real API, the uid is compared only after the budget has been charged.
-        if requested.uid and requested.uid != found.uid:
-            return EvictionAnswer(
-                EvictionVerdict.REPLACED,
-                f"Precondition failed: UID in precondition: {requested.uid}, "
-                f"UID in object meta: {found.uid}",
-            )
-        self._cluster.delete_pod(found.namespace, found.name)
-        return EvictionAnswer(EvictionVerdict.EVICTED)
 
 
 class SimulatedSteerer:

@@ -16,6 +16,7 @@ from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.cli import main
+from desched.model.cluster import PodRef
 from desched.service.election.leadership import Leadership, LeaseTiming
 from desched.service.process.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
@@ -141,7 +142,8 @@ class Case(NamedTuple):
 
     def own_events(self) -> EventWriter:
         """What writes Events about desched's own pod."""
-        return EventWriter(connect(self.lives.kubeconfig, None), SystemClock(), "desched-0")
+        own = PodRef(STATE, "desched-0")
+        return EventWriter(connect(self.lives.kubeconfig, None), SystemClock(), own)
 
 
 def no_cycle(case: Case) -> None:
@@ -213,7 +215,7 @@ def not_described(case: Case) -> None:
     metadata = {"name": "desched-0", "namespace": STATE}
     spec = {**pod_spec(), "nodeName": "plain-cool"}
     plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    assert case.own_events().warn_on_self("desched-0", STATE, "PolicyRefused", note)
+    assert case.own_events().warn_on_self("PolicyRefused", note)
     assert case.lives.told(STATE, "PolicyRefused")
     assert note not in plane.kubectl("describe", "pod", "desched-0", "--namespace", STATE)
 
@@ -221,7 +223,7 @@ def not_described(case: Case) -> None:
 def without_own_events(case: Case) -> None:
     events = case.own_events()
     with structlog.testing.capture_logs() as logs:
-        assert not any(events.warn_on_self("a", STATE, "PolicyRefused", "why") for _ in range(3))
+        assert not any(events.warn_on_self("PolicyRefused", "why") for _ in range(3))
     (warning,) = (entry for entry in logs if entry["log_level"] == "warning")
     assert 'cannot create resource "events"' in warning["error"]
 

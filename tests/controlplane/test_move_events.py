@@ -40,7 +40,7 @@ def written(control_plane: ControlPlane, record: EvictionRecord) -> tuple[str, s
     """What kubectl shows on the Deployment and on the node once the Event is written."""
     connection = connect(control_plane.admin_kubeconfig, None)
     with structlog.testing.capture_logs() as logs:
-        assert EventWriter(connection, SystemClock(), "test").settled(record, move_note(record))
+        assert EventWriter(connection, SystemClock()).settled(record, move_note(record))
     assert logs == []
     on_workload = control_plane.kubectl("describe", "deployment", "web", "-n", record.pod.namespace)
     return on_workload, control_plane.kubectl("describe", "node", "te1")

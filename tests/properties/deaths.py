@@ -72,7 +72,9 @@ class Witness(SimulatedConfigMap):
         remembered = self._remembered()
         assert ref in {record.pod for record in remembered.in_flight}
         assert pod is None or pod.labels["app"] != "protected"
-        assert len(remembered.in_flight) <= (self._by.limits.in_flight_total or 20)
+        nodes = len(self._simulation.cluster.read_cluster().nodes)
+        most = count_of(self._by.limits.in_flight_total, nodes)
+        assert most is None or len(remembered.in_flight) <= most
         answer = self._simulation.evictor.evict(ref, reason)
         if answer.verdict is EvictionVerdict.EVICTED and pod is not None and pod.owner is not None:
             self.evicted.append((now, ref, pod.owner.uid))

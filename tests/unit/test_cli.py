@@ -364,8 +364,7 @@ def test_a_command_that_fails_is_a_sentence_and_a_code(command, capsys, error, c
 def test_commands_do_not_hide_behind_settings_of_the_same_name():
     assert not FLAGS.keys() & Settings.model_fields.keys()
     for each in COMMANDS.values():
-        assert each.settings <= set(FIELDS)
-        assert each.flags <= FLAGS.keys()
+        assert each <= {*FIELDS, *FLAGS}
 
 
 def test_the_help_page_names_every_command_and_its_flags(capsys):

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import GET_POD, LIST_PODS
-from desched.adapters.kubernetes.client.api_types.metadata import OwnerReference
 from desched.adapters.kubernetes.client.api_types.pods import Pod
 from desched.adapters.kubernetes.client.api_types.status import Version
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
@@ -141,9 +140,7 @@ def _controllers_of(read: Reading, owner: Owner, namespace: str) -> Controllers:
             return Controllers()
 
 
-def _named(
-    read: Reading, kind: Kind[W, W], owner: Owner | OwnerReference, namespace: str
-) -> Sequence[W]:
+def _named(read: Reading, kind: Kind[W, W], owner: Owner, namespace: str) -> Sequence[W]:
     item = read.named(kind, owner.name, namespace)
     return () if item is None else (item,)
 

@@ -1,6 +1,7 @@
 """Kubernetes Events on pods, nodes, workloads and desched's own pod."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -10,7 +11,8 @@ from desched.adapters.kubernetes.client.access import CREATE_EVENT, GET_OWN_POD
 from desched.adapters.kubernetes.client.api_types.metadata import Named
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE
-from desched.errors import DeschedError, ObservationError, ObservationSource
+from desched.errors import DeschedError
+from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction
 from desched.model.state import FAILURES, EvictionRecord
 from desched.model.text import on_one_line
@@ -22,7 +24,6 @@ LONGEST_NOTE_BYTES = 1024
 _LONGEST_WORD = 128  # characters; its limit for names of controllers and their instances
 _NODE_EVENT_NAMESPACE = "default"  # of Events about objects that are in no namespace
 _DEADLINE_SECONDS = 5.0  # evictions wait for it
-_CREATED = 201
 _API_VERSIONS = {
     "Deployment": "apps/v1",
     "Job": "batch/v1",
@@ -37,22 +38,22 @@ class EventWriter:
     """Writes Events; a failure is logged and swallowed, because nothing depends on them.
 
     The first failure is logged as a warning, further ones at level debug until an Event is written
-    again. `instance` is the reporting instance, by convention the name of desched's pod.
+    again. `own_pod` is the reporting instance, None outside a pod.
     """
 
     def __init__(
-        self, connection: KubernetesConnection, clock: Clock, instance: str = "desched"
+        self, connection: KubernetesConnection, clock: Clock, own_pod: PodRef | None = None
     ) -> None:
         self._connection = connection
         self._clock = clock
-        self._instance = instance[:_LONGEST_WORD] or "desched"
+        self._own_pod = own_pod
+        self._instance = own_pod.name[:_LONGEST_WORD] if own_pod is not None else "desched"
         self._failing = False
 
     def announce(self, eviction: PlannedEviction, note: str) -> None:
         """Record on the pod and on its node that the pod was evicted, and why."""
-        pod = eviction.pod
         event = {"type": "Normal", "reason": "Descheduled", "action": "Eviction", "note": note}
-        self._write(_pod_reference(pod.namespace, pod.name, pod.uid), event)
+        self._write(_pod_reference(eviction.pod), event)
         self._write(_node_reference(eviction.node), event)
 
     def settled(self, record: EvictionRecord, note: str) -> bool:
@@ -70,29 +71,23 @@ class EventWriter:
         written = self._write(_workload_reference(record), event)
         return written and (not failed or self._write(_node_reference(record.node), event))
 
-    def warn_on_self(
-        self,
-        pod_name: str,
-        namespace: str,
-        reason: str,
-        note: str,
-        *,
-        action: str = "Configuration",
-    ) -> bool:
-        """Record on desched's own pod what needs a person, such as a refused policy.
+    def warn_on_self(self, reason: str, note: str, *, action: str = "Configuration") -> bool:
+        """Record on desched's own pod, if it has one, what needs a person.
 
         `reason` and `action` are one word each in CamelCase. False if it could not be written.
         """
+        own = self._own_pod
+        if own is None:
+            return True
         event = {"type": "Warning", "reason": reason, "action": action, "note": note}
-        uid = self._uid(namespace, pod_name)
-        return self._write(_pod_reference(namespace, pod_name, uid), event)
+        regarding = _pod_reference(own) | {"uid": self._uid(own)}
+        return self._write(regarding, event)
 
-    def _uid(self, namespace: str, name: str) -> str:
+    def _uid(self, pod: PodRef) -> str:
         """The uid, which `kubectl describe` needs to show the Event; empty if it is unknown."""
+        path = GET_OWN_POD.path(pod.namespace, pod.name)
         try:
-            answer = self._connection.get(
-                GET_OWN_POD.path(namespace, name), deadline_seconds=_DEADLINE_SECONDS
-            )
+            answer = self._connection.get(path, deadline_seconds=_DEADLINE_SECONDS)
             return msgspec.json.decode(answer.body, type=Named).metadata.uid
         except (DeschedError, *UNDECODABLE):
             return ""
@@ -114,28 +109,21 @@ class EventWriter:
             answer = self._connection.post(
                 CREATE_EVENT.path(namespace), body, deadline_seconds=_DEADLINE_SECONDS
             )
-            if answer.status != _CREATED:
-                raise ObservationError(
-                    ObservationSource.CLUSTER,
-                    f"The API server answered {answer.status}: {answer.explanation}.",
-                )
-        except DeschedError as error:
+            refused = f"The API server answered {answer.status}: {answer.explanation}."
+            error = "" if answer.status == HTTPStatus.CREATED else refused
+        except DeschedError as unanswered:
+            error = str(unanswered)
+        if error:
             log = _log.debug if self._failing else _log.warning
-            log(
-                "event.not_written",
-                kind=regarding["kind"],
-                namespace=namespace,
-                name=regarding["name"],
-                error=str(error),
-            )
-            self._failing = True
-            return False
-        self._failing = False
-        return True
+            names = {"kind": regarding["kind"], "namespace": namespace, "name": regarding["name"]}
+            log("event.not_written", **names, error=error)
+        self._failing = bool(error)
+        return not error
 
 
-def _pod_reference(namespace: str, name: str, uid: str) -> dict[str, str]:
-    return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
+def _pod_reference(pod: PodRef) -> dict[str, str]:
+    reference = {"apiVersion": "v1", "kind": "Pod"}
+    return reference | {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
 
 
 def _node_reference(name: str) -> dict[str, str]:
@@ -148,7 +136,7 @@ def _workload_reference(record: EvictionRecord) -> dict[str, str]:
     kind, _, path = record.workload.partition(" ")
     namespace, _, name = path.partition("/")
     if kind not in _API_VERSIONS or not name:
-        return _pod_reference(record.pod.namespace, record.pod.name, record.pod.uid)
+        return _pod_reference(record.pod)
     return {
         "apiVersion": _API_VERSIONS[kind],
         "kind": kind,

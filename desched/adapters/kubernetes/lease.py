@@ -3,12 +3,12 @@
 Why not the library's LeaseLock: docs/decisions/0004-lease-through-our-own-connection.md.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -22,8 +22,6 @@ from desched.ports import LeaseRecord
 DEADLINE_SECONDS = 2.5
 """For one request with all its retries."""
 
-_DONE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
-
 
 class _Spec(Wire):
     holder_identity: str | None = None
@@ -34,7 +32,7 @@ class _Spec(Wire):
 
 
 class _Lease(Wire):
-    kind: str
+    kind: Literal["Lease"]
     metadata: VersionedMetadata
     spec: _Spec | None = None
 
@@ -55,11 +53,9 @@ class KubernetesLease:
 
     def read(self) -> LeaseRecord | None:
         """The record as it is now, None if there is no such Lease."""
-        with _lease_errors():
-            answer = self.connection.get(self._path, deadline_seconds=self.deadline_seconds)
-        if answer.is_from_server(HTTPStatus.NOT_FOUND):
-            return None
-        return self._understood("read", answer)
+        return self._answered(
+            "read", partial(self.connection.get, self._path), HTTPStatus.NOT_FOUND
+        )
 
     def create(self, record: LeaseRecord) -> LeaseRecord | None:
         """Create the Lease and return it as stored; None if another was first."""
@@ -69,10 +65,8 @@ class KubernetesLease:
             "metadata": {"namespace": self.namespace, "name": self.name},
             "spec": _spec(record),
         }
-        path = CREATE_LEASE.path(self.namespace)
-        with _lease_errors():
-            answer = self.connection.post(path, body, deadline_seconds=self.deadline_seconds)
-        return self._stored("created", answer)
+        post = partial(self.connection.post, CREATE_LEASE.path(self.namespace), body)
+        return self._answered("created", post, HTTPStatus.CONFLICT)
 
     def replace(self, record: LeaseRecord) -> LeaseRecord | None:
         """Change the Lease, provided that it still has the record's version.
@@ -83,48 +77,30 @@ class KubernetesLease:
         if not record.version:
             raise ValueError("a record without a version would replace any stored one")
         body = {"metadata": {"resourceVersion": record.version}, "spec": _spec(record)}
-        try:
-            answer = self.connection.patch(self._path, body, deadline_seconds=self.deadline_seconds)
-        except ObservationError as error:
-            raise LeaseError(str(error)) from error
-        if answer.is_from_server(HTTPStatus.NOT_FOUND):
-            return None
-        return self._stored("changed", answer)
+        patch = partial(self.connection.patch, self._path, body)
+        return self._answered("changed", patch, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 
     @property
     def _path(self) -> str:
         return GET_LEASE.path(self.namespace, self.name)
 
-    def _stored(self, what: str, answer: Answer) -> LeaseRecord | None:
-        if answer.is_from_server(HTTPStatus.CONFLICT):
-            return None
-        return self._understood(what, answer)
-
-    def _understood(self, what: str, answer: Answer) -> LeaseRecord:
+    def _answered(
+        self, done: str, request: Callable[..., Answer], *not_there: HTTPStatus
+    ) -> LeaseRecord | None:
+        """The record in the answer; None if the server answers with one of these statuses."""
         lease = f"The Lease {self.namespace}/{self.name}"
-        if answer.status not in _DONE:
-            raise LeaseError(
-                f"{lease} could not be {what}; the API server answered {answer.status}: "
-                f"{answer.explanation}"
-            )
         try:
-            found = msgspec.json.decode(answer.body, type=_Lease)
-        except UNDECODABLE as error:
-            raise LeaseError(
-                f"{lease} could not be {what}; the answer is none ({error})"
-            ) from error
-        if found.kind != "Lease" or not found.metadata.resource_version:
-            raise LeaseError(f"{lease} could not be {what}; the answer is a {found.kind}")
-        return _record(found)
-
-
-@contextmanager
-def _lease_errors() -> Iterator[None]:
-    """Turns a missing answer into a LeaseError."""
-    try:
-        yield
-    except ObservationError as error:
-        raise LeaseError(str(error)) from error
+            answer = request(deadline_seconds=self.deadline_seconds)
+            if any(map(answer.is_from_server, not_there)):
+                return None
+            if answer.is_done:
+                return _record(msgspec.json.decode(answer.body, type=_Lease))
+        except (ObservationError, *UNDECODABLE) as error:
+            raise LeaseError(f"{lease} could not be {done}: {error}") from error
+        raise LeaseError(
+            f"{lease} could not be {done}; the API server answered {answer.status}: "
+            f"{answer.explanation}"
+        )
 
 
 def _record(lease: _Lease) -> LeaseRecord:

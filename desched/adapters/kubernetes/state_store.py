@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from http import HTTPStatus
+from typing import Literal
 
 import msgspec
 
@@ -33,7 +35,6 @@ SET_ASIDE_KEY = "set-aside.json"
 DEADLINE_SECONDS = 10.0
 """For one request with all its retries."""
 
-_DONE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 _REFUSED = frozenset(
     {
         HTTPStatus.BAD_REQUEST,
@@ -47,7 +48,7 @@ _REFUSED = frozenset(
 
 
 class _ConfigMap(Wire):
-    kind: str
+    kind: Literal["ConfigMap"]
     metadata: VersionedMetadata
     data: Strings = None
 
@@ -104,7 +105,10 @@ class KubernetesStateStore:
             answer = self._change(data) if self._version else self._create(data)
         except ObservationError as error:
             raise StopActing(f"Whether {self.place} was written is not known. {error}") from error
-        self._version = self._stored(answer)
+        found = _config_map(answer) if answer.is_done else None
+        if found is None:
+            raise self._not_stored(answer)
+        self._version = found.metadata.resource_version
         self._unusable = ""
 
     @property
@@ -112,12 +116,12 @@ class KubernetesStateStore:
         return GET_STATE.path(self.namespace, CONFIG_MAP)
 
     def _read(self, answer: Answer) -> _ConfigMap:
-        found = _config_map(answer) if answer.status == HTTPStatus.OK else None
-        if found is not None:
-            return found
-        why = "the answer is no ConfigMap"
         if answer.status != HTTPStatus.OK:
             why = why_refused(answer, GET_STATE, self.namespace)
+        elif found := _config_map(answer):
+            return found
+        else:
+            why = "the answer is no ConfigMap"
         raise ObservationError(
             ObservationSource.CLUSTER, f"The state in {self.place} could not be read: {why}."
         )
@@ -145,17 +149,6 @@ class KubernetesStateStore:
     @property
     def _write_seconds(self) -> float:
         return min(self.deadline_seconds, self.seconds_left())
-
-    def _stored(self, answer: Answer) -> str:
-        """The version that was stored."""
-        if answer.status not in _DONE:
-            raise self._not_stored(answer)
-        found = _config_map(answer)
-        if found is None:
-            raise StopActing(
-                f"Whether {self.place} was written is not known: the answer is no ConfigMap."
-            )
-        return found.metadata.resource_version
 
     def _not_stored(self, answer: Answer) -> StopActing:
         from_server = answer.status_object is not None
@@ -189,8 +182,6 @@ class KubernetesStateStore:
 
 
 def _config_map(answer: Answer) -> _ConfigMap | None:
-    try:
-        found = msgspec.json.decode(answer.body, type=_ConfigMap)
-    except UNDECODABLE:
-        return None
-    return found if found.kind == "ConfigMap" and found.metadata.resource_version else None
+    with suppress(*UNDECODABLE):
+        return msgspec.json.decode(answer.body, type=_ConfigMap)
+    return None

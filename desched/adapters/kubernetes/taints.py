@@ -15,9 +15,9 @@ import msgspec
 
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import LIST_NODES, PATCH_NODE
-from desched.adapters.kubernetes.client.api_types.metadata import Items, VersionedMetadata, Wire
+from desched.adapters.kubernetes.client.api_types.metadata import VersionedMetadata, Wire
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
+from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.errors import ObservationError
@@ -126,9 +126,11 @@ class KubernetesSteerer:
         self, name: str, change: Change, without_node: SteeringAnswer
     ) -> SteeringAnswer | None:
         """One read and one write; None if the node changed in between."""
-        found = self._read(name)
-        if not isinstance(found, _Node):
-            return found or without_node
+        deadline = Deadline(self._seconds)
+        reading = Reading(self.connection, PAGE_SIZE, self.deadline_seconds, deadline)
+        found = reading.named(_NODES, name)
+        if found is None:
+            return without_node
         body = change(found)
         if isinstance(body, SteeringAnswer):
             return body
@@ -138,19 +140,7 @@ class KubernetesSteerer:
         answer = self.connection.patch(path, body, deadline_seconds=self._seconds)
         if answer.status == HTTPStatus.CONFLICT:
             return None
-        return _DONE if answer.status == HTTPStatus.OK else _refused(answer, f"changing {name}")
-
-    def _read(self, name: str) -> _Node | SteeringAnswer | None:
-        """The node as it is now, None if there is none; `list` needs no further right."""
-        query = {"fieldSelector": f"metadata.name={name}"}
-        answer = self.connection.get(LIST_NODES.path(), query, deadline_seconds=self._seconds)
-        if answer.status != HTTPStatus.OK:
-            return _refused(answer, f"reading {name}")
-        try:
-            found = msgspec.json.decode(answer.body, type=Items[_Node]).items
-        except UNDECODABLE as error:
-            return SteeringAnswer(done=False, detail=f"node {name} cannot be read ({error})")
-        return found[0] if found else None
+        return _DONE if answer.status == HTTPStatus.OK else _refused(answer, name)
 
     @property
     def _seconds(self) -> float:
@@ -185,9 +175,9 @@ def _patch(node: _Node, taints: list[dict[str, Any]], until: str | None) -> dict
     }
 
 
-def _refused(answer: Answer, doing: str) -> SteeringAnswer:
+def _refused(answer: Answer, node: str) -> SteeringAnswer:
     hint = ""
     if answer.status == HTTPStatus.FORBIDDEN:
         hint = f"; `steering` needs the right to {PATCH_NODE}, see deploy/"
-    detail = f"{doing} gave status {answer.status}, {answer.explanation}{hint}"
+    detail = f"changing {node} gave status {answer.status}, {answer.explanation}{hint}"
     return SteeringAnswer(done=False, detail=detail)

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Generic, TypeVar
 
 import msgspec
+
+S = TypeVar("S")
 
 
 class Series(msgspec.Struct, frozen=True, gc=False):
@@ -21,19 +24,12 @@ class Grid(msgspec.Struct, frozen=True, gc=False):
     values: tuple[float | None, ...]
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """An instant vector, with the warnings about its completeness.
+class Answer(msgspec.Struct, Generic[S], frozen=True):
+    """A vector, with the warnings about its completeness.
 
-    `evaluated_at` is by the clock of Prometheus, None without any series.
+    `evaluated_at` is by the clock of Prometheus, None for a range and without any series.
     """
 
-    series: tuple[Series, ...]
+    series: tuple[S, ...]
     warnings: tuple[str, ...] = ()
     evaluated_at: datetime | None = None
-
-
-class RangeAnswer(msgspec.Struct, frozen=True):
-    """A range vector, with the warnings about its completeness."""
-
-    grids: tuple[Grid, ...]
-    warnings: tuple[str, ...] = ()

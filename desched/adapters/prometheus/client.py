@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, NoReturn, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -11,12 +11,13 @@ from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3 import Retry
 from urllib3.exceptions import NameResolutionError
 
-from desched.adapters.prometheus.answers import Answer, Grid, RangeAnswer, Series
+from desched.adapters.prometheus.answers import Answer, Grid, Series
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
 from desched.adapters.prometheus.session import PrometheusSession
 from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ObservationError, ObservationSource
+from desched.model.text import shortened
 
 LONGEST_QUERY_CHARACTERS = 6_000
 """As encoded in the URL, which proxies limit to 8 KiB; the library supports no other way."""
@@ -32,7 +33,6 @@ _WHY_STATUS = {
 }
 
 T = TypeVar("T")
-V = TypeVar("V")
 
 _VECTOR, _MATRIX = "vector", "matrix"
 _MUST_RETURN = {
@@ -98,21 +98,24 @@ class PrometheusClient:
         """Close the pooled connections."""
         self._library.close()
 
-    def query(self, promql: str) -> Answer:
+    def query(self, promql: str) -> Answer[Series]:
         """The instant vector of an expression, evaluated at the server's present time.
 
         Raises:
             ObservationError: there is no answer, or none that can be understood.
         """
-        result = self._ask(promql, _VECTOR, lambda: self._library.custom_query(promql))
-        return self._understood(promql, result, list[_Sample], self._vector)
 
-    def _vector(self, samples: list[_Sample]) -> Answer:
-        series = tuple(Series(s.metric, float(s.value[1]), s.value[0]) for s in samples)
-        evaluated_at = datetime.fromtimestamp(series[0].at, UTC) if series else None
-        return Answer(series, self._warnings(), evaluated_at)
+        def read() -> Answer[Series]:
+            samples = msgspec.convert(self._library.custom_query(promql), list[_Sample])
+            series = tuple(Series(s.metric, float(s.value[1]), s.value[0]) for s in samples)
+            evaluated_at = datetime.fromtimestamp(series[0].at, UTC) if series else None
+            return Answer(series, self._warnings(), evaluated_at)
 
-    def query_range(self, promql: str, end: datetime, steps: int, step_seconds: int) -> RangeAnswer:
+        return self._answered(promql, _VECTOR, read)
+
+    def query_range(
+        self, promql: str, end: datetime, steps: int, step_seconds: int
+    ) -> Answer[Grid]:
         """The values of an expression at `steps` + 1 regular times, the last at `end`.
 
         `end` is in whole seconds.
@@ -122,19 +125,17 @@ class PrometheusClient:
         """
         begin = end - timedelta(seconds=steps * step_seconds)
         times = [begin.timestamp() + i * step_seconds for i in range(steps + 1)]
-        step = f"{step_seconds}s"
 
-        def grids(found: list[_Samples]) -> tuple[Grid, ...]:
-            by_time = [(s.metric, {at: float(value) for at, value in s.values}) for s in found]
-            return tuple(Grid(labels, tuple(map(v.get, times))) for labels, v in by_time)
+        def read() -> Answer[Grid]:
+            result = self._library.custom_query_range(promql, begin, end, f"{step_seconds}s")
+            samples = msgspec.convert(result, list[_Samples])
+            by_time = [(s.metric, {at: float(value) for at, value in s.values}) for s in samples]
+            grids = tuple(Grid(labels, tuple(map(v.get, times))) for labels, v in by_time)
+            return Answer(grids, self._warnings())
 
-        result = self._ask(
-            promql, _MATRIX, lambda: self._library.custom_query_range(promql, begin, end, step)
-        )
-        found = self._understood(promql, result, list[_Samples], grids)
-        return RangeAnswer(found, self._warnings())
+        return self._answered(promql, _MATRIX, read)
 
-    def _ask(self, promql: str, expected: str, send: Callable[[], list[Any]]) -> list[Any]:
+    def _answered(self, promql: str, expected: str, read: Callable[[], T]) -> T:
         if len(quote(promql)) > LONGEST_QUERY_CHARACTERS:
             self._fail(
                 f"would get a query of more than {LONGEST_QUERY_CHARACTERS} characters in its URL "
@@ -142,12 +143,12 @@ class PrometheusClient:
             )
         self._expected = expected
         try:
-            return send()
+            return read()
         except OSError as error:  # every error of requests is one; so is a certificate file gone
             self._fail(self._why_unreachable(error), error)
-        except (LookupError, TypeError, ValueError, RecursionError) as error:
+        except (LookupError, TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             # The library checks neither that the parts of an answer exist nor how long numbers are.
-            self._not_understood(promql, error)
+            self._fail(f"answered {_quoted(promql)} with samples that are not understood", error)
 
     def _inspect(self, response: requests.Response) -> None:
         """Check a response before the library drops all but its data."""
@@ -176,17 +177,6 @@ class PrometheusClient:
             found = self._foreign(envelope.data.result_type)
             self._fail(f"answered with a {found}; {_MUST_RETURN[self._expected]}")
         self._envelope = envelope
-
-    def _understood(
-        self, promql: str, result: list[Any], wanted: type[T], build: Callable[[T], V]
-    ) -> V:
-        try:
-            return build(msgspec.convert(result, type=wanted))
-        except (msgspec.ValidationError, ValueError) as error:
-            self._not_understood(promql, error)
-
-    def _not_understood(self, promql: str, error: Exception) -> NoReturn:
-        self._fail(f"answered {_quoted(promql)} with samples that are not understood", error)
 
     def _warnings(self) -> tuple[str, ...]:
         envelope = self._envelope
@@ -243,5 +233,5 @@ def _is_about_data(info: str) -> bool:
 
 def _quoted(text: str) -> str:
     """Foreign text as one line of bounded length, without control characters."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= _LONGEST_QUOTE else f"{line[:_LONGEST_QUOTE]}…"
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return shortened(" ".join(line.split()), _LONGEST_QUOTE)

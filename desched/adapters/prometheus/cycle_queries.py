@@ -49,5 +49,5 @@ class CycleQueries:
             end = self.evaluated_at.replace(microsecond=0)
             answer = self._client.query_range(promql, end, steps, step_seconds)
             self.warnings |= dict.fromkeys(answer.warnings)
-            self._grids[key] = answer.grids
+            self._grids[key] = answer.series
         return self._grids[key]

@@ -1,14 +1,16 @@
 """Whether the data of a node can be used; missing data never counts as zero.
 
-Each check is a function; the first that fails gives the reason.
+The first problem that is found gives the reason.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from desched.adapters.prometheus.queries import CHECKPOINTS, STALE_AFTER_SECONDS
 from desched.model.load import Level, Measured, Unknown, UnknownReason
+from desched.policy.durations import duration_text
 
 COVERED_CHECKPOINTS = CHECKPOINTS * 0.8
 AGREEMENT_RATIO = 0.03
@@ -21,6 +23,8 @@ LOWEST_RATIO, HIGHEST_RATIO = -0.01, 1.05
 """Extrapolation may leave [0, 1] by this much; a value beyond is an error."""
 
 Key = frozenset[tuple[str, str]]
+Problem = tuple[UnknownReason, str]
+"""Why a value is unknown, with the detail."""
 
 
 class Sighting(NamedTuple):
@@ -62,98 +66,58 @@ class NodeEvidence(NamedTuple):
 
 def judge(evidence: NodeEvidence) -> Measured | Unknown:
     """The load of a node over all windows, or why it is unknown."""
+    levels = []
     for window in evidence.windows:
-        for check in _CHECKS:
-            if unknown := check(window, evidence):
-                return unknown
-    levels = tuple(_level(window, evidence) for window in evidence.windows)
-    return Measured(levels, max(0.0, min(evidence.ages.values(), default=0.0)))
+        values = _usable(window, evidence)
+        problems = chain(_gaps(window, evidence, values), _errors(values))
+        if (problem := next(problems, None)) is not None:
+            return Unknown(*problem)
+        levels.append(Level(window.seconds, min(max(*values, 0.0), 1.0)))
+    return Measured(tuple(levels), max(0.0, min(evidence.ages.values(), default=0.0)))
 
 
-def _level(window: WindowEvidence, evidence: NodeEvidence) -> Level:
-    highest = max(_usable(window, evidence))
-    return Level(window.seconds, min(max(highest, 0.0), 1.0))
+def _gaps(
+    window: WindowEvidence, evidence: NodeEvidence, values: Sequence[float]
+) -> Iterator[Problem]:
+    """What is missing; `values` are the usable ones."""
+    length = duration_text(window.seconds)
+    if not (window.values or evidence.ages):
+        yield UnknownReason.ABSENT, evidence.absent_detail
+    if evidence.checkable:
+        yield from _misplaced_in_time(evidence.ages.values())
+    if evidence.node_age_seconds < window.seconds:
+        joined = f"the node joined {max(evidence.node_age_seconds, 0.0):.0f}s ago"
+        yield UnknownReason.WINDOW_NOT_COVERED, f"{joined}, within the last {length}"
+    if evidence.checkable:
+        keys = _keys(window, evidence)
+        most = max((window.covered.get(key, 0.0) for key in keys), default=0.0)
+        if most < COVERED_CHECKPOINTS:
+            seen = f"samples cover {most / CHECKPOINTS:.0%} of the last {length}"
+            yield UnknownReason.WINDOW_NOT_COVERED, window.remark or seen
+    if not values:
+        yield UnknownReason.ABSENT, f"the query has no value for the last {length}"
 
 
-def _absent(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    if window.values or evidence.ages:
-        return None
-    return Unknown(UnknownReason.ABSENT, evidence.absent_detail)
+def _misplaced_in_time(ages: Collection[float]) -> Iterator[Problem]:
+    if not ages:
+        yield UnknownReason.STALE, "its series have ended"
+    elif (age := min(ages)) < -MOST_AHEAD_SECONDS:
+        yield UnknownReason.IMPLAUSIBLE, f"the newest sample is from {-age:.0f}s in the future"
+    elif age > STALE_AFTER_SECONDS:
+        yield UnknownReason.STALE, f"the newest sample is {age:.0f}s old"
 
 
-def _stale(_window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    if not evidence.checkable:
-        return None
-    if not evidence.ages:
-        return Unknown(UnknownReason.STALE, "its series have ended")
-    age = min(evidence.ages.values())
-    if age < -MOST_AHEAD_SECONDS:
-        detail = f"the newest sample is from {-age:.0f}s in the future"
-        return Unknown(UnknownReason.IMPLAUSIBLE, detail)
-    if age <= STALE_AFTER_SECONDS:
-        return None
-    return Unknown(UnknownReason.STALE, f"the newest sample is {age:.0f}s old")
-
-
-def _too_young(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    if evidence.node_age_seconds >= window.seconds:
-        return None
-    return Unknown(
-        UnknownReason.WINDOW_NOT_COVERED,
-        f"the node joined {max(evidence.node_age_seconds, 0.0):.0f}s ago, within the last "
-        f"{duration(window.seconds)}",
-    )
-
-
-def _not_covered(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    if not evidence.checkable:
-        return None
-    checkpoints = [window.covered.get(key, 0.0) for key in _keys(window, evidence)]
-    if (most := max(checkpoints, default=0.0)) >= COVERED_CHECKPOINTS:
-        return None
-    seen = f"samples cover {most / CHECKPOINTS:.0%} of the last {duration(window.seconds)}"
-    return Unknown(UnknownReason.WINDOW_NOT_COVERED, window.remark or seen)
-
-
-def _without_value(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    if _usable(window, evidence):
-        return None
-    detail = f"the query has no value for the last {duration(window.seconds)}"
-    return Unknown(UnknownReason.ABSENT, detail)
-
-
-def _not_finite(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    if all(map(math.isfinite, _usable(window, evidence))):
-        return None
-    return Unknown(UnknownReason.NOT_FINITE, "the query returned NaN or infinity")
-
-
-def _contradictory(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    values = _usable(window, evidence)
+def _errors(values: Sequence[float]) -> Iterator[Problem]:
+    """What is wrong with the values, of which there is at least one."""
+    if not all(map(math.isfinite, values)):
+        yield UnknownReason.NOT_FINITE, "the query returned NaN or infinity"
     low, high = min(values), max(values)
-    if high - low <= AGREEMENT_RATIO:
-        return None
-    detail = f"{len(values)} series of the same node range from {low:.1%} to {high:.1%}"
-    return Unknown(UnknownReason.CONTRADICTORY, detail)
-
-
-def _implausible(window: WindowEvidence, evidence: NodeEvidence) -> Unknown | None:
-    impossible = [v for v in _usable(window, evidence) if not LOWEST_RATIO <= v <= HIGHEST_RATIO]
-    if not impossible:
-        return None
-    return Unknown(UnknownReason.IMPLAUSIBLE, f"a load of {impossible[0]:.1%} of the capacity")
-
-
-_CHECKS: Sequence[Callable[[WindowEvidence, NodeEvidence], Unknown | None]] = (
-    _absent,
-    _stale,
-    _too_young,
-    _not_covered,
-    _without_value,
-    _not_finite,
-    _contradictory,
-    _implausible,
-)
+    if high - low > AGREEMENT_RATIO:
+        ratios = f"{len(values)} series of the same node range from {low:.1%} to {high:.1%}"
+        yield UnknownReason.CONTRADICTORY, ratios
+    for value in values:
+        if not LOWEST_RATIO <= value <= HIGHEST_RATIO:
+            yield UnknownReason.IMPLAUSIBLE, f"a load of {value:.1%} of the capacity"
 
 
 def _keys(window: WindowEvidence, evidence: NodeEvidence) -> Collection[Key]:
@@ -179,9 +143,3 @@ def _usable(window: WindowEvidence, evidence: NodeEvidence) -> Sequence[float]:
     if evidence.own_query:
         return [s.value for s in live]
     return [s.value for s in live if window.covered.get(s.key, 0.0) >= COVERED_CHECKPOINTS]
-
-
-def duration(seconds: float) -> str:
-    """A duration as in PromQL and policies, such as 90s or 5m."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}m" if minutes and not rest else f"{minutes * 60 + rest}s"

@@ -72,7 +72,7 @@ class LoadTracks(NamedTuple):
         return found
 
     def _by_node(
-        self, grids: Iterable[Grid], choose: Callable[[float, float], float]
+        self, grids: Iterable[Grid], choose: Callable[[Iterable[float]], float]
     ) -> dict[str, Points]:
         found: dict[str, Points] = {}
         for grid in grids:
@@ -81,12 +81,9 @@ class LoadTracks(NamedTuple):
                 continue
             points = tuple(map(_plausible, grid.values))
             if node in found:
-                points = tuple(
-                    choose(one, other)
-                    if one is not None and other is not None
-                    else (other if one is None else one)
-                    for one, other in zip(found[node], points, strict=True)
-                )
+                both = zip(found[node], points, strict=True)
+                known = ([point for point in pair if point is not None] for pair in both)
+                points = tuple(choose(pair) if pair else None for pair in known)
             found[node] = points
         return found
 

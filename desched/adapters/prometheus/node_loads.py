@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from desched.adapters.prometheus.answers import Series
@@ -12,7 +13,6 @@ from desched.adapters.prometheus.data_quality import (
     NodeEvidence,
     Sighting,
     WindowEvidence,
-    duration,
     judge,
 )
 from desched.adapters.prometheus.nodes import NodeIndex
@@ -28,6 +28,7 @@ from desched.adapters.prometheus.queries import (
 from desched.model.cluster import ClusterState, Node
 from desched.model.load import Measured, Unknown
 from desched.model.resources import Resource
+from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource
 
 SAMPLES_PER_WINDOW = 4
@@ -72,11 +73,8 @@ class NodeLoads:
         """The load of each node over the windows, by node name."""
         source, aged = self._found_source(resource)
         own = self._metrics.queries.get(f"node_{resource}")
-        values = [self._values(seconds, source, own) for seconds in windows_seconds]
-        windows = [
-            self._window(seconds, source, of_window)
-            for seconds, of_window in zip(windows_seconds, values, strict=True)
-        ]
+        values = [self._values(resource, seconds) for seconds in windows_seconds]
+        windows = list(map(partial(self._window, source), windows_seconds, values))
         return {
             node.name: judge(
                 NodeEvidence(
@@ -116,14 +114,11 @@ class NodeLoads:
             reports = self._vector(exporter_names(self._metrics.matchers))
             self._index.learn_names(series.labels for series in reports)
 
-    def _values(self, seconds: int, source: NodeSource | None, own: str | None) -> Sightings:
-        if own is not None:
-            return self._by_node(self._vector(own_query(own, seconds)))
-        if source is not None:
-            return self._by_node(self._vector(source.ratio(seconds, self._metrics.matchers)))
-        return {}
+    def _values(self, resource: Resource, seconds: int) -> Sightings:
+        query = self.expression(resource, seconds)
+        return self._by_node(self._vector(query)) if query is not None else {}
 
-    def _window(self, seconds: int, source: NodeSource | None, values: Sightings) -> _ClusterWindow:
+    def _window(self, source: NodeSource | None, seconds: int, values: Sightings) -> _ClusterWindow:
         matchers = self._metrics.matchers
         if source is None:
             return _ClusterWindow(seconds, values, {})
@@ -177,6 +172,6 @@ def _too_short(window_seconds: int, intervals: Iterable[Series]) -> str:
     if window_seconds >= interval * SAMPLES_PER_WINDOW:
         return ""
     return (
-        f"window {duration(window_seconds)} is too short for a scrape interval of "
-        f"{interval}s: set windows to at least {duration(interval * SAMPLES_PER_WINDOW)}"
+        f"window {duration_text(window_seconds)} is too short for a scrape interval of "
+        f"{interval}s: set windows to at least {duration_text(interval * SAMPLES_PER_WINDOW)}"
     )

@@ -43,7 +43,7 @@ class NodeIndex:
         found = self._by_label(labels)
         if found or labels.get("node"):
             return found
-        return self._by_hostname(labels) or self._by_address(labels)
+        return self._by_hostname(labels) or self._named(_host(labels.get("instance", "")))
 
     def would_need_names(self, labels: Labels) -> bool:
         """Whether the host names that exporters report could help to resolve the series."""
@@ -73,9 +73,6 @@ class NodeIndex:
             if found := self._named(name):
                 return found
         return None
-
-    def _by_address(self, labels: Labels) -> str | None:
-        return self._named(_host(labels.get("instance", "")))
 
     def _named(self, name: str) -> str | None:
         return name if name in self._names else self._aliases.get(name)

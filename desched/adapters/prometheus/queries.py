@@ -20,8 +20,14 @@ _EXPORTER_LABELS = (
     *("node", "instance", "namespace", "pod", "nodename", "hostname", "Hostname"),
     *CLUSTER_LABELS,
 )
+_BY_EXPORTER = ", ".join(_EXPORTER_LABELS)
 # The namespace and pod labels of cAdvisor's root are its scraper's on one side only.
-_KUBELET_LABELS = ("node", "instance", *CLUSTER_LABELS)
+_BY_KUBELET = ", ".join(("node", "instance", *CLUSTER_LABELS))
+_USAGES = {
+    Resource.CPU: "container_cpu_usage_seconds_total",
+    Resource.MEMORY: "container_memory_working_set_bytes",
+}
+_ROOT = 'id="/"'
 
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 CHECKPOINTS = 10
@@ -43,12 +49,13 @@ Matchers = Mapping[str, str]
 class NodeSource(NamedTuple):
     """A source of node load.
 
-    `raw` is the metric whose samples show age and coverage, as arguments of `_selector`; `ratio`
-    returns the query for the mean load over a window, as a share of capacity.
+    `by` are the labels of its series. `raw` is the metric whose samples show age and coverage, as
+    arguments of `_selector`; `ratio` returns the query for the mean load over a window, as a share
+    of capacity.
     """
 
     name: str
-    labels: tuple[str, ...]
+    by: str
     raw: tuple[str, str]
     ratio: Callable[[int, Matchers], str]
 
@@ -76,13 +83,12 @@ class NodeSource(NamedTuple):
         return f"quantile(0.5, {span} / (changes({seen}) > 0))"
 
     def _newest(self, matchers: Matchers) -> str:
-        return f"max by ({', '.join(self.labels)}) (timestamp({_selector(*self.raw, matchers)}))"
+        return f"max by ({self.by}) (timestamp({_selector(*self.raw, matchers)}))"
 
 
 def exporter_names(matchers: Matchers) -> str:
     """The node name that each node_exporter reports, with the labels of its other series."""
-    labels = ", ".join(_EXPORTER_LABELS)
-    return f"group by ({labels}) ({_selector('node_uname_info', '', matchers)})"
+    return f"group by ({_BY_EXPORTER}) ({_selector('node_uname_info', '', matchers)})"
 
 
 def pod_usage(resource: Resource, window_seconds: int, matchers: Matchers) -> str:
@@ -91,16 +97,10 @@ def pod_usage(resource: Resource, window_seconds: int, matchers: Matchers) -> st
     A container that is scraped twice counts once. The pod's cgroup is read if the runtime does not
     label containers.
     """
-
-    def usage(conditions: str) -> str:
-        if resource is Resource.CPU:
-            counter = _selector("container_cpu_usage_seconds_total", conditions, matchers)
-            return f"rate({counter}[{window_seconds}s])"
-        gauge = _selector("container_memory_working_set_bytes", conditions, matchers)
-        return f"avg_over_time({gauge}[{window_seconds}s])"
-
-    containers = usage('container!="",container!="POD",pod!=""')
-    cgroups = usage('container="",pod!="",id=~".*pod[^/]*"')
+    containers = _usage(
+        resource, 'container!="",container!="POD",pod!=""', window_seconds, matchers
+    )
+    cgroups = _usage(resource, 'container="",pod!="",id=~".*pod[^/]*"', window_seconds, matchers)
     return (
         f"sum by (namespace, pod) (max by (namespace, pod, container) ({containers}))"
         f" or max by (namespace, pod) ({cgroups})"
@@ -124,12 +124,17 @@ def own_query(text: str, window_seconds: int) -> str:
     return text.replace("{window}", f"{window_seconds}s")
 
 
-def _exporter_cpu(window_seconds: int, matchers: Matchers) -> str:
-    by = ", ".join(_EXPORTER_LABELS)
+def _usage(resource: Resource, conditions: str, window_seconds: int, matchers: Matchers) -> str:
+    """Mean usage of cgroups over a window, in cores or bytes."""
+    selector = _selector(_USAGES[resource], conditions, matchers)
+    mean = "rate" if resource is Resource.CPU else "avg_over_time"
+    return f"{mean}({selector}[{window_seconds}s])"
 
+
+def _exporter_cpu(window_seconds: int, matchers: Matchers) -> str:
     def seconds(modes: str) -> str:
         counter = _selector("node_cpu_seconds_total", modes, matchers)
-        return f"sum by ({by}) (rate({counter}[{window_seconds}s]))"
+        return f"sum by ({_BY_EXPORTER}) (rate({counter}[{window_seconds}s]))"
 
     # No pod causes waiting for a disk or the hypervisor; `user` includes guests.
     idle = seconds('mode=~"idle|iowait|steal"')
@@ -139,53 +144,39 @@ def _exporter_cpu(window_seconds: int, matchers: Matchers) -> str:
 
 
 def _exporter_memory(window_seconds: int, matchers: Matchers) -> str:
-    by = ", ".join(_EXPORTER_LABELS)
-
     def mean(name: str) -> str:
         gauge = _selector(f"node_memory_{name}_bytes", "", matchers)
         return f"avg_over_time({gauge}[{window_seconds}s])"
 
     parts = " + ".join(mean(name) for name in ("Buffers", "Cached", "MemFree", "Slab"))
     available = f"{mean('MemAvailable')} or ({parts})"  # kernels before 3.14 have no MemAvailable
-    return f"1 - sum by ({by}) ({available}) / sum by ({by}) ({mean('MemTotal')})"
+    total = mean("MemTotal")
+    return f"1 - sum by ({_BY_EXPORTER}) ({available}) / sum by ({_BY_EXPORTER}) ({total})"
 
 
-def _root_cpu(window_seconds: int, matchers: Matchers) -> str:
-    by = ", ".join(_KUBELET_LABELS)
-    counter = _selector("container_cpu_usage_seconds_total", 'id="/"', matchers)
-    cores = _selector("machine_cpu_cores", "", matchers)
-    return f"max by ({by}) (rate({counter}[{window_seconds}s])) / max by ({by}) ({cores})"
+def _root(resource: Resource, capacity: str) -> NodeSource:
+    """The root cgroup, as cAdvisor reports it."""
+
+    def ratio(window_seconds: int, matchers: Matchers) -> str:
+        usage = _usage(resource, _ROOT, window_seconds, matchers)
+        size = _selector(capacity, "", matchers)
+        return f"max by ({_BY_KUBELET}) ({usage}) / max by ({_BY_KUBELET}) ({size})"
+
+    return NodeSource(CADVISOR, _BY_KUBELET, (_USAGES[resource], _ROOT), ratio)
 
 
-def _root_memory(window_seconds: int, matchers: Matchers) -> str:
-    by = ", ".join(_KUBELET_LABELS)
-    gauge = _selector("container_memory_working_set_bytes", 'id="/"', matchers)
-    size = _selector("machine_memory_bytes", "", matchers)
-    return f"max by ({by}) (avg_over_time({gauge}[{window_seconds}s])) / max by ({by}) ({size})"
+def _exporter(metric: str, conditions: str, ratio: Callable[[int, Matchers], str]) -> NodeSource:
+    return NodeSource(NODE_EXPORTER, _BY_EXPORTER, (metric, conditions), ratio)
 
 
 NODE_SOURCES: Mapping[Resource, tuple[NodeSource, ...]] = {
     Resource.CPU: (
-        NodeSource(
-            NODE_EXPORTER,
-            _EXPORTER_LABELS,
-            ("node_cpu_seconds_total", 'mode="idle"'),
-            _exporter_cpu,
-        ),
-        NodeSource(
-            CADVISOR, _KUBELET_LABELS, ("container_cpu_usage_seconds_total", 'id="/"'), _root_cpu
-        ),
+        _exporter("node_cpu_seconds_total", 'mode="idle"', _exporter_cpu),
+        _root(Resource.CPU, "machine_cpu_cores"),
     ),
     Resource.MEMORY: (
-        NodeSource(
-            NODE_EXPORTER, _EXPORTER_LABELS, ("node_memory_MemTotal_bytes", ""), _exporter_memory
-        ),
-        NodeSource(
-            CADVISOR,
-            _KUBELET_LABELS,
-            ("container_memory_working_set_bytes", 'id="/"'),
-            _root_memory,
-        ),
+        _exporter("node_memory_MemTotal_bytes", "", _exporter_memory),
+        _root(Resource.MEMORY, "machine_memory_bytes"),
     ),
 }
 """By resource, in order of preference; the second is for clusters without the first."""

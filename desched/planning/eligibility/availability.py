@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from desched.model.cluster import Pod, Workload
 from desched.model.plan import Finding, RefusalReason
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext, Refused, Why
 
 SETTLING = timedelta(minutes=5)
 """How long load takes to settle after an autoscaler changed the number of replicas."""
@@ -30,74 +30,45 @@ def replicas_to_spare(pod: Pod, context: EligibilityContext) -> int | None:
     return max(0, _ready(workload, context) - kept)
 
 
-def min_replicas(pod: Pod, context: EligibilityContext) -> Refused:
+def min_replicas(workload: Workload, context: EligibilityContext) -> Why:
     """Workloads with fewer replicas than the policy requires."""
-    workload, least = context.cluster.workload_of(pod), context.protections.min_replicas
-    if workload is not None and workload.desired_replicas < least:
-        detail = f"{workload} wants {workload.desired_replicas}, the policy requires {least}"
-        return Finding(RefusalReason.TOO_FEW_REPLICAS, detail)
-    return None
+    wanted, least = workload.desired_replicas, context.protections.min_replicas
+    return wanted < least and f"{workload} wants {wanted}, the policy requires {least}"
 
 
-def job(pod: Pod, context: EligibilityContext) -> Refused:
-    """Jobs that count an eviction as a failure."""
-    workload = context.cluster.workload_of(pod)
-    if workload is not None and not workload.survives_disruption:
-        return Finding(RefusalReason.JOB_COUNTS_EVICTION, str(workload))
-    return None
-
-
-def rollout(pod: Pod, context: EligibilityContext) -> Refused:
-    """Workloads that are replacing their pods."""
-    workload = context.cluster.workload_of(pod)
-    if workload is not None and workload.rolling_out:
-        return Finding(RefusalReason.ROLLOUT_UNDER_WAY, str(workload))
-    return None
-
-
-def scaling(pod: Pod, context: EligibilityContext) -> Refused:
+def scaling(workload: Workload, context: EligibilityContext) -> Why:
     """Workloads whose autoscaler changes the number of replicas, or did so recently."""
-    workload = context.cluster.workload_of(pod)
-    if workload is None:
-        return None
     if workload.scaling:
-        return Finding(RefusalReason.SCALING_UNDER_WAY, str(workload))
+        return str(workload)
     scaler = workload.autoscaler
     if scaler is None:
         return None
     # An autoscaler that has not measured yet reports 0 desired replicas.
     if scaler.desired_replicas not in {0, scaler.current_replicas}:
         change = f"from {scaler.current_replicas} to {scaler.desired_replicas} replicas"
-        return Finding(RefusalReason.SCALING_UNDER_WAY, f"{workload}, {change}")
+        return f"{workload}, {change}"
     if scaler.last_scaled_at is not None and context.now - scaler.last_scaled_at < SETTLING:
         ago_seconds = (context.now - scaler.last_scaled_at).total_seconds()
-        return Finding(
-            RefusalReason.SCALING_UNDER_WAY, f"{workload}, scaled {ago_seconds:.0f} s ago"
-        )
+        return f"{workload}, scaled {ago_seconds:.0f} s ago"
     return None
 
 
-def autoscaler_at_maximum(pod: Pod, context: EligibilityContext) -> Refused:
+def autoscaler_at_maximum(workload: Workload, _: EligibilityContext) -> Why:
     """Workloads that need more replicas than their autoscaler allows."""
-    workload = context.cluster.workload_of(pod)
-    scaler = workload.autoscaler if workload else None
+    scaler = workload.autoscaler
     if scaler and scaler.above_target and scaler.current_replicas >= scaler.max_replicas:
-        detail = f"{workload} has its maximum of {scaler.max_replicas} and is above its target"
-        return Finding(RefusalReason.AUTOSCALER_AT_MAXIMUM, detail)
+        return f"{workload} has its maximum of {scaler.max_replicas} and is above its target"
     return None
 
 
-def missing_budget(pod: Pod, context: EligibilityContext) -> Refused:
+def missing_budget(pod: Pod, context: EligibilityContext) -> Why:
     """Pods without a PodDisruptionBudget, if the policy or the kind of workload requires one."""
     if context.cluster.budgets_of(pod):
         return None
     workload = context.cluster.workload_of(pod)
     if workload is not None and not workload.sized:
-        detail = f"without one, how many replicas {workload} needs is not known"
-        return Finding(RefusalReason.WITHOUT_BUDGET, detail)
-    return (
-        Finding(RefusalReason.WITHOUT_BUDGET) if context.protections.pods_without_budget else None
-    )
+        return f"without one, how many replicas {workload} needs is not known"
+    return context.protections.pods_without_budget
 
 
 def budgets(pod: Pod, context: EligibilityContext) -> Refused:
@@ -115,14 +86,12 @@ def budgets(pod: Pod, context: EligibilityContext) -> Refused:
     return None
 
 
-def single_replica(pod: Pod, context: EligibilityContext) -> Refused:
+def single_replica(pod: Pod, context: EligibilityContext) -> Why:
     """The only replica of a workload, even if a budget allows a disruption."""
     workload = context.cluster.workload_of(pod)
     if workload is None or not _needs_replicas(workload) or workload.desired_replicas > 1:
         return None
-    return (
-        None if _may_be_away(pod, context) else Finding(RefusalReason.SINGLE_REPLICA, str(workload))
-    )
+    return None if _may_be_away(pod, context) else str(workload)
 
 
 def availability(pod: Pod, context: EligibilityContext) -> Refused:

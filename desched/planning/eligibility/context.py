@@ -72,7 +72,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         cluster = msgspec.structs.replace(
             seen,
             nodes=tuple(node if node and n.name == node.name else n for n in seen.nodes),
-            pods=(look.pod, *(pod for pod in self._own_pods if pod.uid != look.pod.uid)),
+            pods=(look.pod, *(pod for pod in seen.own_pods if pod.uid != look.pod.uid)),
             workloads=workloads,
             controller_owners=owners,
             budgets=look.budgets,
@@ -89,12 +89,6 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         if known is None or owner is None or known.sized or known.uid != owner.uid:
             return None
         return known
-
-    @cached_property
-    def _own_pods(self) -> tuple[Pod, ...]:
-        own = self.cluster.own_pod
-        where = (own.namespace, own.name) if own else None
-        return tuple(pod for pod in self.cluster.pods if (pod.namespace, pod.name) == where)
 
     @cached_property
     def resting(self) -> Mapping[str, datetime]:
@@ -146,3 +140,9 @@ Refused = Finding[RefusalReason] | None
 """Why a pod must not move; None if the rule allows it."""
 
 Rule = Callable[[Pod, EligibilityContext], Refused]
+
+Why = str | bool | None
+"""Why a rule with a single reason refuses: the details, or True without any; None or False if not.
+
+Details may be empty.
+"""

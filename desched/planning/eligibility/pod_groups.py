@@ -5,8 +5,7 @@ of a group.
 """
 
 from desched.model.cluster import Pod
-from desched.model.plan import Finding, RefusalReason
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext, Why
 
 GROUP_MARKS = (
     "gang.scheduling.koordinator.sh/name",
@@ -26,20 +25,20 @@ LEAST_MEMBERS = "scheduling.volcano.sh/group-min-member"
 """The minimum number of running pods in a generated group; the default is 1."""
 
 
-def grouped(pod: Pod, context: EligibilityContext) -> Refused:
+def grouped(pod: Pod, context: EligibilityContext) -> Why:
     """Pods of a group, by their labels, annotations or specification."""
     if pod.has_scheduling_group:
-        return Finding(RefusalReason.POD_GROUP, "by its specification")
+        return "by its specification"
     for key in GROUP_MARKS:
         value = pod.labels.get(key, pod.annotations.get(key))
         if value is not None:
-            return Finding(RefusalReason.POD_GROUP, f"{key}: {value}")
+            return f"{key}: {value}"
     group = pod.annotations.get(VOLCANO_GROUP, "")
     if group and not group.startswith(GENERATED_PREFIX):
-        return Finding(RefusalReason.POD_GROUP, f"{VOLCANO_GROUP}: {group}")
+        return f"{VOLCANO_GROUP}: {group}"
     workload = context.cluster.workload_of(pod)
     for annotations in (pod.annotations, workload.annotations if workload else {}):
         least = annotations.get(LEAST_MEMBERS, "1")
         if least.strip() not in {"0", "1"}:
-            return Finding(RefusalReason.POD_GROUP, f"{LEAST_MEMBERS}: {least}")
+            return f"{LEAST_MEMBERS}: {least}"
     return None

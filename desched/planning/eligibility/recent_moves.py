@@ -1,80 +1,46 @@
-"""Rules about earlier moves, pauses by a person, and desched's own pods."""
+"""Rules about earlier moves of a pod or its workload, and pauses by a person."""
 
-from desched.model.cluster import Pod
-from desched.model.plan import Finding, RefusalReason
+from desched.model.cluster import Pod, Workload
 from desched.model.state import PauseScope
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext, Why
 from desched.policy.share import count_of
 
 
-def desched_itself(pod: Pod, context: EligibilityContext) -> Refused:
-    """The pods of desched's own workload: its own pod and those of standby replicas."""
-    own = context.cluster.own_pod
-    workload = context.cluster.workload_of(pod)
-    peer = workload is not None and workload.uid == context.cluster.own_workload_uid
-    if peer or (own is not None and (pod.namespace, pod.name) == (own.namespace, own.name)):
-        return Finding(RefusalReason.DESCHED_ITSELF)
-    return None
-
-
-def paused(pod: Pod, context: EligibilityContext) -> Refused:
+def paused(workload: Workload, context: EligibilityContext) -> Why:
     """Workloads that a person paused."""
-    workload = context.cluster.workload_of(pod)
-    if workload is None:
-        return None
-    for pause in context.state.pauses:
-        if (
-            pause.scope is PauseScope.WORKLOAD
-            and pause.lasts(context.now)
-            and pause.covers(str(workload), "")
-        ):
-            return Finding(RefusalReason.PAUSED, pause.describe())
-    return None
+    found = (p for p in context.state.pauses if p.scope is PauseScope.WORKLOAD)
+    lasting = (p for p in found if p.lasts(context.now) and p.covers(str(workload), ""))
+    return next((pause.describe() for pause in lasting), None)
 
 
-def in_flight(pod: Pod, context: EligibilityContext) -> Refused:
+def in_flight(workload: Workload, context: EligibilityContext) -> Why:
     """Workloads with as many evictions in flight as the policy allows."""
-    workload = context.cluster.workload_of(pod)
-    if workload is None:
-        return None
     most = count_of(context.policy.limits.in_flight_workload, workload.desired_replicas)
-    if most is None:
-        return None
     count = context.in_flight[workload.uid]
-    if count >= most:
-        return Finding(RefusalReason.IN_FLIGHT, f"{workload}, {count} of at most {most}")
-    return None
+    return most is not None and count >= most and f"{workload}, {count} of at most {most}"
 
 
-def resting(pod: Pod, context: EligibilityContext) -> Refused:
+def resting(pod: Pod, context: EligibilityContext) -> Why:
     """Replicas that were moved a short time ago."""
     until = context.resting.get(pod.uid)
     if until is None or context.now >= until:
         return None
-    return Finding(RefusalReason.MOVED_RECENTLY, f"it stays until {until:%Y-%m-%d %H:%M} UTC")
+    return f"it stays until {until:%Y-%m-%d %H:%M} UTC"
 
 
-def hourly_share(pod: Pod, context: EligibilityContext) -> Refused:
+def hourly_share(workload: Workload, context: EligibilityContext) -> Why:
     """Workloads of which as many replicas have moved within an hour as the policy allows."""
-    workload = context.cluster.workload_of(pod)
-    if workload is None:
-        return None
-    most = count_of(context.policy.limits.workload_hourly, workload.desired_replicas)
+    replicas = workload.desired_replicas
+    most = count_of(context.policy.limits.workload_hourly, replicas)
     moved = context.moved_within_hour[workload.uid]
-    if most is None or moved < most:
-        return None
-    detail = f"{workload}, {moved} of {workload.desired_replicas} replicas, at most {most}"
-    return Finding(RefusalReason.LIMIT_HOURLY, detail)
+    exceeded = most is not None and moved >= most
+    return exceeded and f"{workload}, {moved} of {replicas} replicas, at most {most}"
 
 
-def cooling_down(pod: Pod, context: EligibilityContext) -> Refused:
+def cooling_down(workload: Workload, context: EligibilityContext) -> Why:
     """Workloads in a cool-down after a move that did not go well."""
-    workload = context.cluster.workload_of(pod)
-    cool_down = context.cool_downs.get(workload.uid) if workload else None
+    cool_down = context.cool_downs.get(workload.uid)
     if cool_down is None or context.now >= cool_down.until:
         return None
     after = f" after {cool_down.result.value}" if cool_down.result else ""
-    return Finding(
-        RefusalReason.COOLING_DOWN,
-        f"{workload} until {cool_down.until:%Y-%m-%d %H:%M} UTC{after}",
-    )
+    return f"{workload} until {cool_down.until:%Y-%m-%d %H:%M} UTC{after}"

@@ -1,14 +1,16 @@
 """The ordered rules of eligibility; the first refusal wins.
 
 First come pods that are never evicted, then pods that the policy protects, then pods that must
-wait. Rules marked with `_lifted` do not apply to a pod whose annotations request a move.
+wait. `lifted` rules do not apply to a pod whose annotations request a move.
 """
 
-from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod
+from collections.abc import Callable
+
+from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility import availability, pod_groups, recent_moves, volumes
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
-from desched.planning.eligibility.context import EligibilityContext, Refused, Rule
+from desched.planning.eligibility.context import EligibilityContext, Refused, Rule, Why
 from desched.planning.eligibility.controllers import kind_of, top_owner
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -32,24 +34,41 @@ def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:
     workload = context.cluster.workload_of(pod)
     if workload is None or not context.in_flight[workload.uid]:
         return False
-    rules = (rule for rule in RULES if rule not in _OF_MOVES_UNDER_WAY)
-    return all(rule(pod, context) is None for rule in rules)
+    findings = (rule(pod, context) for rule in RULES)
+    return all(finding is None or finding.reason in _OF_MOVES_UNDER_WAY for finding in findings)
 
 
-def _lifted(rule: Rule) -> Rule:
-    """The same rule, unless annotations request a move."""
+PodWhy = Callable[[Pod, EligibilityContext], Why]
 
-    def lifted(pod: Pod, context: EligibilityContext) -> Refused:
-        finding = rule(pod, context)
-        return None if finding is None or context.eviction_annotations(pod).requests else finding
 
-    return lifted
+def _rule(reason: RefusalReason, why: PodWhy, *, lifted: bool = False) -> Rule:
+    """The rule that refuses for this reason; `lifted` if annotations request a move."""
+
+    def refused(pod: Pod, context: EligibilityContext) -> Refused:
+        found = why(pod, context)
+        if found is None or found is False:
+            return None
+        if lifted and context.eviction_annotations(pod).requests:
+            return None
+        return Finding(reason, "" if found is True else found)
+
+    return refused
+
+
+def _workload(why: Callable[[Workload, EligibilityContext], Why]) -> PodWhy:
+    """Judge the pod by its workload."""
+
+    def of_workload(pod: Pod, context: EligibilityContext) -> Why:
+        workload = context.cluster.workload_of(pod)
+        return None if workload is None else why(workload, context)
+
+    return of_workload
 
 
 # Never, whatever the policy says.
 
 
-def _kubelet_owned(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
+def _kubelet_owned(pod: Pod, _: EligibilityContext) -> Refused:
     if MIRROR_ANNOTATION in pod.annotations or (pod.owner and pod.owner.kind == "Node"):
         return Finding(RefusalReason.MIRROR_POD)
     if pod.annotations.get(SOURCE_ANNOTATION, "api") != "api":
@@ -57,13 +76,7 @@ def _kubelet_owned(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: A
     return None
 
 
-def _daemonset(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
-    if pod.owner and pod.owner.kind == "DaemonSet":
-        return Finding(RefusalReason.DAEMONSET_POD)
-    return None
-
-
-def _phase(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
+def _phase(pod: Pod, _: EligibilityContext) -> Refused:
     if pod.deleting:
         return Finding(RefusalReason.TERMINATING)
     if pod.phase != "Running":
@@ -73,9 +86,9 @@ def _phase(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a
     return None
 
 
-def _opted_out(pod: Pod, context: EligibilityContext) -> Refused:
+def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
     found = context.eviction_annotations(pod)
-    return Finding(RefusalReason.OPTED_OUT, found.detail) if found.forbids else None
+    return found.detail if found.forbids else None
 
 
 def _owner(pod: Pod, context: EligibilityContext) -> Refused:
@@ -90,19 +103,15 @@ def _owner(pod: Pod, context: EligibilityContext) -> Refused:
 # By policy.
 
 
-def _critical(pod: Pod, context: EligibilityContext) -> Refused:
-    if context.protections.system_critical and pod.priority >= SYSTEM_CRITICAL_PRIORITY:
-        return Finding(RefusalReason.SYSTEM_CRITICAL, f"priority {pod.priority}")
-    return None
+def _critical(pod: Pod, context: EligibilityContext) -> Why:
+    critical = context.protections.system_critical and pod.priority >= SYSTEM_CRITICAL_PRIORITY
+    return critical and f"priority {pod.priority}"
 
 
-def _priority(pod: Pod, context: EligibilityContext) -> Refused:
+def _priority(pod: Pod, context: EligibilityContext) -> Why:
     threshold = context.priority_threshold
-    if threshold is not None and pod.priority >= threshold:
-        return Finding(
-            RefusalReason.PRIORITY_THRESHOLD, f"priority {pod.priority}, threshold {threshold}"
-        )
-    return None
+    above = threshold is not None and pod.priority >= threshold
+    return above and f"priority {pod.priority}, threshold {threshold}"
 
 
 def _namespace(pod: Pod, context: EligibilityContext) -> Refused:
@@ -112,120 +121,110 @@ def _namespace(pod: Pod, context: EligibilityContext) -> Refused:
         return Finding(RefusalReason.NAMESPACE_EXCLUDED, pod.namespace)
     if pod.namespace in SYSTEM_NAMESPACES and not included:
         return Finding(RefusalReason.SYSTEM_NAMESPACE, pod.namespace)
-    selector = context.protections.namespace_labels
     labels = context.cluster.namespaces.get(pod.namespace, {})
-    if selector is not None and not selector.matches(labels):
+    if not context.protections.namespace_labels.matches(labels):
         return Finding(RefusalReason.NAMESPACE_NOT_SELECTED, pod.namespace)
     return None
 
 
-def _labels(pod: Pod, context: EligibilityContext) -> Refused:
-    selector = context.protections.labels
-    if selector is not None and not selector.matches(pod.labels):
-        return Finding(RefusalReason.LABELS_NOT_SELECTED)
-    return None
+def _labels(pod: Pod, context: EligibilityContext) -> Why:
+    return not context.protections.labels.matches(pod.labels)
 
 
-def _resource_claims(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
-    # The planner does not evaluate whether another node has a free device.
-    return Finding(RefusalReason.RESOURCE_CLAIMS) if pod.has_resource_claims else None
-
-
-def _preference(pod: Pod, context: EligibilityContext) -> Refused:
-    if (
+def _preference(pod: Pod, context: EligibilityContext) -> Why:
+    return (
         context.protections.prefer_no_eviction_is_mandatory
         and PREFER_NO_EVICTION_ANNOTATION in pod.annotations
         and not context.eviction_annotations(pod).overrides
-    ):
-        return Finding(RefusalReason.PREFERS_NO_EVICTION, PREFER_NO_EVICTION_ANNOTATION)
-    return None
+        and PREFER_NO_EVICTION_ANNOTATION
+    )
 
 
-def _min_age(pod: Pod, context: EligibilityContext) -> Refused:
+def _min_age(pod: Pod, context: EligibilityContext) -> Why:
     least_seconds = context.protections.min_pod_age_seconds
     if not least_seconds:
         return None
     if pod.started_at is None:
-        return Finding(RefusalReason.TOO_YOUNG, "its start time is not known")
+        return "its start time is not known"
     age_seconds = (context.now - pod.started_at).total_seconds()
-    if age_seconds < least_seconds:
-        return Finding(
-            RefusalReason.TOO_YOUNG, f"{age_seconds:.0f} s old, minPodAge {least_seconds} s"
-        )
-    return None
+    return age_seconds < least_seconds and f"{age_seconds:.0f} s old, minPodAge {least_seconds} s"
 
 
-def _grace_period(pod: Pod, context: EligibilityContext) -> Refused:
-    longest_seconds = context.protections.max_grace_period_seconds
-    if pod.grace_period_seconds > longest_seconds:
-        detail = f"{pod.grace_period_seconds} s, maxGracePeriod {longest_seconds} s"
-        return Finding(RefusalReason.LONG_GRACE_PERIOD, detail)
-    return None
+def _grace_period(pod: Pod, context: EligibilityContext) -> Why:
+    longest = context.protections.max_grace_period_seconds
+    too_long = pod.grace_period_seconds > longest
+    return too_long and f"{pod.grace_period_seconds} s, maxGracePeriod {longest} s"
 
 
 # For now.
 
 
-def _resize(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
-    return Finding(RefusalReason.RESIZE_UNDER_WAY) if pod.resizing else None
-
-
-def _seen_by_windows(pod: Pod, context: EligibilityContext) -> Refused:
+def _seen_by_windows(pod: Pod, context: EligibilityContext) -> Why:
     window_seconds = context.book.longest_window_seconds
-    if context.book.seen_share(pod, window_seconds) < 1.0:
-        return Finding(
-            RefusalReason.TOO_YOUNG, f"runs for less than the longest window, {window_seconds} s"
-        )
-    return None
+    young = context.book.seen_share(pod, window_seconds) < 1.0
+    return young and f"runs for less than the longest window, {window_seconds} s"
 
 
-def _usage(pod: Pod, context: EligibilityContext) -> Refused:
-    for resource in context.book.windows:
-        if not context.book.measured(pod, resource):
-            return Finding(RefusalReason.USAGE_UNKNOWN, f"no {resource.value} usage measured")
-    return None
+def _usage(pod: Pod, context: EligibilityContext) -> Why:
+    missing = (r for r in context.book.windows if not context.book.measured(pod, r))
+    return next((f"no {resource.value} usage measured" for resource in missing), None)
 
 
 RULES: tuple[Rule, ...] = (
     _kubelet_owned,
-    _daemonset,
-    recent_moves.desched_itself,
+    _rule(
+        RefusalReason.DAEMONSET_POD,
+        lambda pod, _: pod.owner is not None and pod.owner.kind == "DaemonSet",
+    ),
+    _rule(RefusalReason.DESCHED_ITSELF, lambda pod, context: context.cluster.runs_desched(pod)),
     _phase,
-    _opted_out,
+    _rule(RefusalReason.OPTED_OUT, _opted_out),
     _owner,
-    _critical,
-    _lifted(_priority),
+    _rule(RefusalReason.SYSTEM_CRITICAL, _critical),
+    _rule(RefusalReason.PRIORITY_THRESHOLD, _priority, lifted=True),
     _namespace,
-    _labels,
-    _lifted(volumes.claims),
-    volumes.node_bound_volumes,
-    _lifted(volumes.disk_storage),
-    _lifted(volumes.host_paths),
-    _resource_claims,
-    pod_groups.grouped,
-    _lifted(availability.min_replicas),
-    _min_age,
-    _grace_period,
-    _preference,
-    availability.job,
-    availability.rollout,
-    availability.scaling,
-    availability.autoscaler_at_maximum,
-    _resize,
-    recent_moves.paused,
-    recent_moves.in_flight,
-    recent_moves.cooling_down,
-    recent_moves.resting,
-    recent_moves.hourly_share,
-    availability.missing_budget,
+    _rule(RefusalReason.LABELS_NOT_SELECTED, _labels),
+    _rule(RefusalReason.PVC_POD, volumes.claims, lifted=True),
+    _rule(RefusalReason.NODE_BOUND_VOLUME, volumes.node_bound_volumes),
+    _rule(RefusalReason.LOCAL_STORAGE, volumes.disk_storage, lifted=True),
+    _rule(RefusalReason.HOST_PATH, volumes.host_paths, lifted=True),
+    # The planner does not evaluate whether another node has a free device.
+    _rule(RefusalReason.RESOURCE_CLAIMS, lambda pod, _: pod.has_resource_claims),
+    _rule(RefusalReason.POD_GROUP, pod_groups.grouped),
+    _rule(RefusalReason.TOO_FEW_REPLICAS, _workload(availability.min_replicas), lifted=True),
+    _rule(RefusalReason.TOO_YOUNG, _min_age),
+    _rule(RefusalReason.LONG_GRACE_PERIOD, _grace_period),
+    _rule(RefusalReason.PREFERS_NO_EVICTION, _preference),
+    _rule(
+        RefusalReason.JOB_COUNTS_EVICTION,
+        _workload(lambda workload, _: not workload.survives_disruption and str(workload)),
+    ),
+    _rule(
+        RefusalReason.ROLLOUT_UNDER_WAY,
+        _workload(lambda workload, _: workload.rolling_out and str(workload)),
+    ),
+    _rule(RefusalReason.SCALING_UNDER_WAY, _workload(availability.scaling)),
+    _rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, _workload(availability.autoscaler_at_maximum)),
+    _rule(RefusalReason.RESIZE_UNDER_WAY, lambda pod, _: pod.resizing),
+    _rule(RefusalReason.PAUSED, _workload(recent_moves.paused)),
+    _rule(RefusalReason.IN_FLIGHT, _workload(recent_moves.in_flight)),
+    _rule(RefusalReason.COOLING_DOWN, _workload(recent_moves.cooling_down)),
+    _rule(RefusalReason.MOVED_RECENTLY, recent_moves.resting),
+    _rule(RefusalReason.LIMIT_HOURLY, _workload(recent_moves.hourly_share)),
+    _rule(RefusalReason.WITHOUT_BUDGET, availability.missing_budget),
     availability.budgets,
-    availability.single_replica,
+    _rule(RefusalReason.SINGLE_REPLICA, availability.single_replica),
     availability.availability,
-    _seen_by_windows,
-    _usage,
+    _rule(RefusalReason.TOO_YOUNG, _seen_by_windows),
+    _rule(RefusalReason.USAGE_UNKNOWN, _usage),
 )
 
 _OF_MOVES_UNDER_WAY = frozenset(
-    {recent_moves.in_flight, availability.budgets, availability.availability}
+    {
+        RefusalReason.IN_FLIGHT,
+        RefusalReason.BUDGET_EXHAUSTED,
+        RefusalReason.BUDGET_NOT_CURRENT,
+        RefusalReason.REPLICAS_NOT_READY,
+    }
 )
-"""Rules that may refuse a pod only because another replica of its workload is moving."""
+"""Refusals that end when the replica of the workload that is moving has landed."""

@@ -11,9 +11,8 @@ import posixpath
 from fnmatch import fnmatchcase
 
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
-from desched.model.plan import Finding, RefusalReason
 from desched.model.selectors import NodeSelectorTerm, Operator
-from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.context import EligibilityContext, Why
 
 CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
 HOSTNAME_KEYS = frozenset({"kubernetes.io/hostname", "metadata.name"})
@@ -39,7 +38,7 @@ DRIVER_PATHS = (
 """Patterns of devices, their drivers and their runtimes; `*` also matches slashes."""
 
 
-def claims(pod: Pod, context: EligibilityContext) -> Refused:
+def claims(pod: Pod, context: EligibilityContext) -> Why:
     """PersistentVolumeClaims that the policy protects: all, or those of some storage classes."""
     if not context.protections.pvc_pods:
         return None
@@ -50,30 +49,27 @@ def claims(pod: Pod, context: EligibilityContext) -> Refused:
         claim = context.cluster.claims.get((pod.namespace, volume.claim))
         # A claim that is missing or has no class may belong to a protected class.
         if not protected or claim is None or claim.storage_class in {"", *protected}:
-            return Finding(RefusalReason.PVC_POD, volume.claim)
+            return volume.claim
     return None
 
 
-def node_bound_volumes(pod: Pod, context: EligibilityContext) -> Refused:
+def node_bound_volumes(pod: Pod, context: EligibilityContext) -> Why:
     """Volumes that no other node can reach, or that are not known."""
     for volume in pod.volumes:
         if volume.kind in CLAIMS:
             found = _node_bound(pod, volume, context)
             if found:
-                return Finding(RefusalReason.NODE_BOUND_VOLUME, f"claim {volume.claim}: {found}")
+                return f"claim {volume.claim}: {found}"
     return None
 
 
-def disk_storage(pod: Pod, context: EligibilityContext) -> Refused:
+def disk_storage(pod: Pod, context: EligibilityContext) -> Why:
     """An emptyDir on disk, which is lost with the pod."""
-    if context.protections.local_storage and any(
-        volume.kind is VolumeKind.EMPTY_DIR and not volume.in_memory for volume in pod.volumes
-    ):
-        return Finding(RefusalReason.LOCAL_STORAGE, VolumeKind.EMPTY_DIR.value)
-    return None
+    on_disk = any(v.kind is VolumeKind.EMPTY_DIR and not v.in_memory for v in pod.volumes)
+    return context.protections.local_storage and on_disk and VolumeKind.EMPTY_DIR.value
 
 
-def host_paths(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG001 (a Rule)
+def host_paths(pod: Pod, _: EligibilityContext) -> Why:
     """A hostPath that other nodes may not have, or with other content."""
     for volume in pod.volumes:
         if volume.kind is not VolumeKind.HOST_PATH:
@@ -82,9 +78,9 @@ def host_paths(pod: Pod, context: EligibilityContext) -> Refused:  # noqa: ARG00
         if any(path == same or path.startswith(f"{same}/") for same in SAME_ON_EVERY_NODE):
             continue
         if not any(fnmatchcase(path, pattern) for pattern in DRIVER_PATHS):
-            return Finding(RefusalReason.HOST_PATH, volume.path)
+            return volume.path
         if not _requests_a_device(pod):
-            return Finding(RefusalReason.HOST_PATH, f"{volume.path}, and it requests no device")
+            return f"{volume.path}, and it requests no device"
     return None
 
 

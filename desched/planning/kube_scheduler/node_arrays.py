@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 import numpy as np
 
+from desched.model.cache import cached
 from desched.model.cluster import Node
 from desched.planning.arrays import Ints, Mask, Positions
 
@@ -39,7 +40,6 @@ class NodeArrays:
         self.nodes = tuple(sorted(nodes, key=lambda node: node.name))
         self.names = tuple(node.name for node in self.nodes)
         self.index = {name: i for i, name in enumerate(self.names)}
-        self._domains: dict[str, Domains] = {}
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -56,13 +56,10 @@ class NodeArrays:
         """The nodes that satisfy the predicate, as a mask."""
         return np.array([predicate(node) for node in self.nodes], dtype=bool)
 
+    @cached
     def domains(self, topology_key: str) -> Domains:
         """The domains of a label key."""
-        found = self._domains.get(topology_key)
-        if found is None:
-            numbers: dict[str, int] = {}
-            values = (node.labels.get(topology_key) for node in self.nodes)
-            of = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in values]
-            found = Domains(np.array(of, dtype=np.intp), len(numbers))
-            self._domains[topology_key] = found
-        return found
+        numbers: dict[str, int] = {}
+        values = (node.labels.get(topology_key) for node in self.nodes)
+        of = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in values]
+        return Domains(np.array(of, dtype=np.intp), len(numbers))

@@ -12,7 +12,9 @@ from itertools import chain
 import msgspec
 import numpy as np
 
+from desched.model.cache import cached
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm, SchedulingClass
+from desched.model.groups import grouped
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
 from desched.planning.arrays import Ints, Mask, Positions
@@ -59,8 +61,6 @@ class PodIndex:
     def __init__(self, cluster: ClusterState, arrays: NodeArrays) -> None:
         self._cluster = cluster
         self.arrays = arrays
-        self._found: dict[tuple[tuple[PodMatch, ...], bool], Positions] = {}
-        self._matches: dict[tuple[PodAffinityTerm, str], PodMatch] = {}
 
     @cached_property
     def residents(self) -> tuple[Resident, ...]:
@@ -70,15 +70,9 @@ class PodIndex:
             (pod, i) for i, name in enumerate(self.arrays.names) for pod in by_node.get(name, ())
         )
 
+    @cached
     def match_of(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
         """The pods that a term refers to if a pod of this namespace carries it."""
-        key = (term, namespace)
-        found = self._matches.get(key)
-        if found is None:
-            found = self._matches[key] = self._resolve(term, namespace)
-        return found
-
-    def _resolve(self, term: PodAffinityTerm, namespace: str) -> PodMatch:
         if term.selector is None:
             return PodMatch(frozenset(), LabelSelector())
         if term.namespace_selector is None:
@@ -130,43 +124,32 @@ class PodIndex:
     @cached_property
     def _alike(self) -> Mapping[str, list[Group]]:
         """The groups of each namespace."""
-        found: dict[str, list[Group]] = {}
-        groups: dict[tuple[str, int], list[Resident]] = {}
-        for resident in self.residents:
-            pod = resident[0]
-            key = pod.namespace, id(pod.labels)
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = []
-                found.setdefault(pod.namespace, []).append((pod.labels, group))
-            group.append(resident)
-        return found
+        groups = grouped(((r[0].namespace, id(r[0].labels)), r) for r in self.residents)
+        return grouped((key[0], (group[0][0].labels, group)) for key, group in groups.items())
 
     @cached_property
     def _labelled(self) -> Mapping[tuple[str, Label], list[Group]]:
         """The groups by namespace and each of their labels."""
-        found: dict[tuple[str, Label], list[Group]] = {}
-        for namespace, groups in self._alike.items():
-            for group in groups:
-                for label in group[0].items():
-                    found.setdefault((namespace, label), []).append(group)
-        return found
+        return grouped(
+            ((namespace, label), group)
+            for namespace, groups in self._alike.items()
+            for group in groups
+            for label in group[0].items()
+        )
 
+    @cached
     def positions(self, wanted: tuple[PodMatch, ...], *, terminating: bool) -> Positions:
         """The nodes of the pods that match all of `wanted`, one position for each pod."""
-        key = (wanted, terminating)
-        found = self._found.get(key)
-        if found is None:
-            matching = [
-                i
-                for namespace in self._namespaces(wanted[0])
-                for labels, group in self._groups(namespace, wanted[0].selector)
-                if all(w.selects(namespace, labels) for w in wanted)
-                for pod, i in group
-                if terminating or not pod.deleting
-            ]
-            found = self._found[key] = np.array(matching, dtype=np.intp)
-        return found
+        namespaces = self._alike if wanted[0].namespaces is None else wanted[0].namespaces
+        matching = [
+            i
+            for namespace in namespaces
+            for labels, group in self._groups(namespace, wanted[0].selector)
+            if all(w.selects(namespace, labels) for w in wanted)
+            for pod, i in group
+            if terminating or not pod.deleting
+        ]
+        return np.array(matching, dtype=np.intp)
 
     def _groups(self, namespace: str, selector: LabelSelector) -> Iterable[Group]:
         """All groups that the selector matches, and perhaps some others."""
@@ -174,9 +157,6 @@ class PodIndex:
         if one_of is None:
             return self._alike.get(namespace, ())
         return chain.from_iterable(self._labelled.get((namespace, label), ()) for label in one_of)
-
-    def _namespaces(self, wanted: PodMatch) -> Iterable[str]:
-        return self._alike if wanted.namespaces is None else wanted.namespaces
 
 
 class PodChanges:

@@ -26,7 +26,12 @@ from desched.planning.overload.departed_load import DepartedLoad
 from desched.planning.overload.measurement import measure
 from desched.planning.overload.node_load import LoadedNode, NodeLoad, SourceLoad, Thresholds
 from desched.planning.overload.pod_usage import UsageBook
-from desched.planning.overload.saturation import Saturated, saturation, saturation_hold
+from desched.planning.overload.saturation import (
+    Saturated,
+    saturation,
+    saturation_hold,
+    why_saturated,
+)
 from desched.planning.overload.scope import out_of_scope
 from desched.planning.overload.sustained import not_sustained
 from desched.planning.overload.thresholds import pool_thresholds
@@ -49,8 +54,9 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
         """The known nodes of a class, by name."""
         return [s for s in self.known.values() if s.verdict.node_class is node_class]
 
-    def with_waits(self, waits: Mapping[str, "Wait"]) -> "Pressure":
-        """The same with these overloaded nodes waiting, for the new reason."""
+    def with_waits(self, found: Mapping[str, "Wait | None"]) -> "Pressure":
+        """The same with these overloaded nodes waiting, for the new reason if there is one."""
+        waits = {name: wait for name, wait in found.items() if wait is not None}
         if not waits:
             return self
         known = {
@@ -79,16 +85,15 @@ def classify(book: UsageBook, state: State) -> Pressure:
     )
     overloaded = pressure.of_class(NodeClass.OVERLOADED)
     settling = departed_load.settling(policy.shortest_window_seconds)
-    found = {s.node.name: _wait(s, settling, saturated, book) for s in overloaded}
-    pressure = pressure.with_waits({name: wait for name, wait in found.items() if wait is not None})
+    waits = {s.node.name: _wait(s, settling, saturated, book) for s in overloaded}
+    pressure = pressure.with_waits(waits)
     return msgspec.structs.replace(pressure, hold=saturation_hold(overloaded, saturated))
 
 
 def restrain(pressure: Pressure, state: State, now: datetime) -> Pressure:
     """Make nodes wait that are cooling down, and nodes of paused pools."""
     overloaded = pressure.of_class(NodeClass.OVERLOADED)
-    found = {loaded.node.name: _restraint(loaded, state, now) for loaded in overloaded}
-    return pressure.with_waits({name: wait for name, wait in found.items() if wait is not None})
+    return pressure.with_waits({s.node.name: _restraint(s, state, now) for s in overloaded})
 
 
 class _Pool(msgspec.Struct, frozen=True):
@@ -140,9 +145,8 @@ def _wait(
         return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, detail)
     if lasted := not_sustained(loaded, book):
         return Wait(NodeReason.NOT_SUSTAINED_YET, RefusalReason.NOT_SUSTAINED_YET, lasted)
-    for pressure in loaded.overloaded:
-        if full := saturated.get((loaded.verdict.pool, pressure.resource)):
-            return Wait(NodeReason.POOL_SATURATED, RefusalReason.POOL_SATURATED, full)
+    if full := why_saturated(loaded, saturated):
+        return Wait(NodeReason.POOL_SATURATED, RefusalReason.POOL_SATURATED, full)
     return None
 
 

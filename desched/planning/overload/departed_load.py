@@ -2,7 +2,7 @@
 
 import math
 
-from desched.model.cluster import Pod
+from desched.model.groups import grouped
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
 from desched.planning.overload.node_load import Basis
@@ -14,18 +14,12 @@ class DepartedLoad:
 
     def __init__(self, state: State, book: UsageBook) -> None:
         self._book = book
-        self._leaving: dict[str, list[Pod]] = {}
-        present = set()
-        for pod in book.snapshot.cluster.pods:
-            if (pod.deleting or pod.finished) and pod.node:
-                self._leaving.setdefault(pod.node, []).append(pod)
-                if not pod.finished:
-                    present.add(pod.uid)
-        self._gone: dict[str, list[EvictionRecord]] = {}
+        pods = book.snapshot.cluster.pods
+        leaving = [pod for pod in pods if (pod.deleting or pod.finished) and pod.node]
+        present = {pod.uid for pod in leaving if not pod.finished}
+        self._leaving = grouped((pod.node, pod) for pod in leaving)
         self._still_here = {r.node for r in state.evictions if r.pod.uid in present}
-        for record in state.evictions:
-            if record.pod.uid not in present:
-                self._gone.setdefault(record.node, []).append(record)
+        self._gone = grouped((r.node, r) for r in state.evictions if r.pod.uid not in present)
 
     def leave(self, node: str, resource: Resource, bases: tuple[Basis, ...]) -> tuple[Basis, ...]:
         """The bases without the usage that has left the node or is leaving it."""

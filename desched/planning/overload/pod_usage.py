@@ -1,13 +1,15 @@
 """Pod usage, measured and expected."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 
 import msgspec
 
+from desched.model.cache import cached
 from desched.model.cluster import Pod
+from desched.model.groups import grouped
 from desched.model.load import Measured, PodUsage
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
@@ -105,24 +107,24 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         return float(requests.memory_bytes)
 
     @cached_property
-    def young_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
+    def young_by_node(self) -> Mapping[str, Sequence[Pod]]:
         """The pods that are younger than the longest window, also of destinations, by node."""
         further = (w.window_seconds for r in self.policy.rules for w in r.destination_windows)
         longest_seconds = max((self.policy.longest_window_seconds, *further))
         since = self.now - timedelta(seconds=longest_seconds)
-        found: dict[str, list[Pod]] = {}
-        for pod in self.snapshot.cluster.pods:
-            if (pod.started_at or pod.created_at) > since and pod.node and not pod.finished:
-                found.setdefault(pod.node, []).append(pod)
-        return {node: tuple(pods) for node, pods in found.items()}
+        return grouped(
+            (pod.node, pod)
+            for pod in self.snapshot.cluster.pods
+            if (pod.started_at or pod.created_at) > since and pod.node and not pod.finished
+        )
 
     @cached_property
-    def _pods_by_owner(self) -> Mapping[str, tuple[Pod, ...]]:
-        found: dict[str, list[Pod]] = {}
-        for pod in self.snapshot.cluster.pods:
-            if pod.owner is not None and pod.node and not pod.finished:
-                found.setdefault(pod.owner.uid, []).append(pod)
-        return {uid: tuple(pods) for uid, pods in found.items()}
+    def _pods_by_owner(self) -> Mapping[str, Sequence[Pod]]:
+        return grouped(
+            (pod.owner.uid, pod)
+            for pod in self.snapshot.cluster.pods
+            if pod.owner is not None and pod.node and not pod.finished
+        )
 
     def _sibling_mean(self, pod: Pod, resource: Resource) -> float | None:
         """Mean usage of the siblings whose measurements are usable."""
@@ -134,14 +136,12 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
             total, count = total - own, count - 1
         return total / count if count else None
 
+    @cached
     def _known_usage(self, owner_uid: str, resource: Resource) -> tuple[float, int]:
         """Sum and count of usable measurements of an owner's pods; cached, as pods may be many."""
-        key = owner_uid, resource
-        if key not in self._known:
-            pods = self._pods_by_owner.get(owner_uid, ())
-            values = [used for pod in pods if (used := self._usable(pod, resource)) is not None]
-            self._known[key] = math.fsum(values), len(values)
-        return self._known[key]
+        pods = self._pods_by_owner.get(owner_uid, ())
+        values = [used for pod in pods if (used := self._usable(pod, resource)) is not None]
+        return math.fsum(values), len(values)
 
     def _usable(self, pod: Pod, resource: Resource) -> float | None:
         """The usage of a pod if all windows fully show it, and it is not short of CPU."""
@@ -150,7 +150,3 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         if self.seen_share(pod, self.windows[resource][-1]) < 1.0:
             return None
         return max(self.measured(pod, resource), default=None)
-
-    @cached_property
-    def _known(self) -> dict[tuple[str, Resource], tuple[float, int]]:
-        return {}

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from desched.model.groups import grouped
 from desched.model.plan import Finding, HoldReason, ResourcePressure
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
@@ -18,11 +19,8 @@ Saturated = Mapping[tuple[str, Resource], str]
 
 def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) -> Saturated:
     """The saturated resources of pools with overloaded nodes, given all nodes with known load."""
-    pools: dict[str, list[LoadedNode]] = {}
-    for loaded in loaded_nodes:
-        pools.setdefault(loaded.verdict.pool, []).append(loaded)
     found = {}
-    for pool, nodes in pools.items():
+    for pool, nodes in grouped((each.verdict.pool, each) for each in loaded_nodes).items():
         for resource in sorted({p.resource for loaded in nodes for p in loaded.overloaded}):
             if why := _why(nodes, resource, destinations):
                 of_pool = f"pool {pool}: " if pool else ""
@@ -30,21 +28,17 @@ def saturation(loaded_nodes: Iterable[LoadedNode], destinations: LabelSelector) 
     return found
 
 
+def why_saturated(loaded: LoadedNode, saturated: Saturated) -> str:
+    """Why moves cannot relieve the node, empty if they can."""
+    keys = ((loaded.verdict.pool, pressure.resource) for pressure in loaded.overloaded)
+    return next((saturated[key] for key in keys if key in saturated), "")
+
+
 def saturation_hold(
     overloaded: Collection[LoadedNode], saturated: Saturated
 ) -> Finding[HoldReason] | None:
     """The hold of the cycle if moves can relieve no overloaded node."""
-    reasons = [
-        next(
-            (
-                saturated[key]
-                for p in s.overloaded
-                if (key := (s.verdict.pool, p.resource)) in saturated
-            ),
-            "",
-        )
-        for s in overloaded
-    ]
+    reasons = [why_saturated(loaded, saturated) for loaded in overloaded]
     if not reasons or not all(reasons):
         return None
     return Finding(HoldReason.CLUSTER_SATURATED, "; ".join(sorted(set(reasons))))

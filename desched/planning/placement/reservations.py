@@ -3,6 +3,7 @@
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod, PodRef
+from desched.model.groups import grouped
 from desched.model.resources import Resource
 from desched.model.state import State
 from desched.planning.clocks import SEEMS_EARLIER
@@ -22,8 +23,7 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
     }
     watched = book.windows.keys()
     free = FreeCapacity(cluster, destinations, watched)
-    waiting = [p for p in cluster.pods if not p.node and not p.finished and not p.deleting]
-    waiting = [pod for pod in waiting if not pod.gated]
+    waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
     for pod in sorted(waiting, key=lambda p: (-p.priority, p.created_at, p.ref)):
         node = expected_node(pod, free.schedulable(pod), free)
         if node is None:
@@ -41,13 +41,14 @@ def _reserve_replacements(free: FreeCapacity, cluster: ClusterState, state: Stat
     if not awaited:
         return
     claimed = {record.replacement.uid for record in state.evictions if record.replacement}
-    siblings: dict[str, list[Pod]] = {record.workload_uid: [] for record in awaited}
-    for pod in cluster.pods:
-        workload = cluster.workload_of(pod)
-        if workload is not None and workload.uid in siblings:
-            siblings[workload.uid].append(pod)
+    workloads = {record.workload_uid for record in awaited}
+    siblings = grouped(
+        (workload.uid, pod)
+        for pod in cluster.pods
+        if (workload := cluster.workload_of(pod)) and workload.uid in workloads
+    )
     for record in awaited:
-        others = siblings[record.workload_uid]
+        others = siblings.get(record.workload_uid, [])
         earliest = record.evicted_at - SEEMS_EARLIER
         created = (p for p in others if p.created_at >= earliest and p.uid not in claimed)
         replacement = next(created, None)

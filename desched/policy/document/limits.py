@@ -164,9 +164,7 @@ class NodeCoolDownSection(Section):
 class PauseSection(Section):
     """When everything is left alone, and for how long."""
 
-    workloads: Annotated[int, Field(ge=1, le=1000)] | None = optional(
-        _FOLLOW_UP.pause_workloads, example=5
-    )
+    workloads: _UpTo1000 | None = optional(_FOLLOW_UP.pause_workloads, example=5)
     """After evictions of this number of workloads failed …"""
     within: Span | None = optional(seconds=_FOLLOW_UP.pause_within_seconds, example="2h")
     """… within this time."""

@@ -1,10 +1,10 @@
 """The part of LoadAware's arguments that defines where load comes from."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
-from desched.policy.document.values import Section, optional, refusal
+from desched.policy.document.values import Form, Section, optional, refusal
 from desched.policy.wording import quoted
 
 
@@ -66,9 +66,7 @@ class Metrics(Section):
     """Where load comes from."""
 
     type: Annotated[
-        Literal["prometheus"],
-        BeforeValidator(_metrics_type),
-        WithJsonSchema({"type": "string", "enum": ["prometheus", "Prometheus"]}),
+        str, Form(_metrics_type, {"type": "string", "enum": ["prometheus", "Prometheus"]})
     ]
     """`prometheus`; upper and lower case are the same."""
     address: str | None = optional(

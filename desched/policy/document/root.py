@@ -6,9 +6,13 @@ from pydantic import BeforeValidator, Discriminator, Tag, WithJsonSchema
 
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.load_aware import LoadAwareArgs
-from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE, UPSTREAM_PLUGINS
+from desched.policy.document.upstream_plugins import (
+    DEFAULT_EVICTOR,
+    LOAD_AWARE,
+    UPSTREAM_PLUGINS,
+    no_such_plugin,
+)
 from desched.policy.document.values import Count, Form, Section, SelectorText, refusal
-from desched.policy.wording import did_you_mean, quoted
 
 API_VERSION = "descheduler/v1alpha2"
 KIND = "DeschedulerPolicy"
@@ -72,11 +76,7 @@ class Plugins(Section):
 def _upstream_plugin(value: object) -> object:
     if isinstance(value, str) and value in UPSTREAM_PLUGINS:
         return value
-    known = (LOAD_AWARE, DEFAULT_EVICTOR)
-    raise refusal(
-        f"found {quoted(value)}, which is no plugin that desched has; "
-        f"allowed are {' and '.join(known)}{did_you_mean(value, known)}"
-    )
+    raise refusal(no_such_plugin(value))
 
 
 class LoadAwareConfig(Section):

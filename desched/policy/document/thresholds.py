@@ -1,22 +1,19 @@
 """The parts of LoadAware's arguments that define when a node is overloaded."""
 
-import re
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from desched.policy.document.values import (
     DURATION_SCHEMA,
-    Form,
     Percent,
     Seconds,
     Section,
     SelectorText,
+    matching,
     one_or_many,
     optional,
-    refusal,
 )
-from desched.policy.wording import quoted
 
 
 class ResourcePercentages(Section):
@@ -51,13 +48,14 @@ class Windows(Section):
     """Windows for memory, one or several. Default: `duration`."""
 
 
-def _statistic(value: object) -> str:
-    text = value.lower() if isinstance(value, str) else ""
-    if text in {"max", "avg"} or re.fullmatch(r"p[1-9][0-9]?", text):
-        return text
-    raise refusal(
-        f'found {quoted(value)}, allowed are "max", "avg" and percentiles from "p1" to "p99"'
-    )
+Statistic = Annotated[
+    str,
+    matching(
+        "^(max|avg|p[1-9][0-9]?)$",
+        'allowed are "max", "avg" and percentiles from "p1" to "p99"',
+        any_case=True,
+    ),
+]
 
 
 class DestinationWindowSection(Section):
@@ -65,9 +63,7 @@ class DestinationWindowSection(Section):
 
     window: Seconds = Field(examples=["1h"])
     """How far it looks back."""
-    statistic: Annotated[
-        str, Form(_statistic, {"type": "string", "pattern": "^(max|avg|p[1-9][0-9]?)$"})
-    ] = Field("p95", examples=["max"])
+    statistic: Statistic = Field("p95", examples=["max"])
     """How the means over the shortest window within that time are combined: `max`, `avg` or a
     percentile such as `p95`."""
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from desched.policy.wording import did_you_mean, quoted
+
 LOAD_AWARE = "LoadAware"
 DEFAULT_EVICTOR = "DefaultEvictor"
 
@@ -38,6 +40,16 @@ UPSTREAM_PLUGINS: Mapping[str, str] = {
 """Plugins that other deschedulers run and desched does not, with who runs them."""
 COUNTERPARTS = frozenset({"LowNodeUtilization", "LowNodeLoad"})
 """What LoadAware does in their place."""
+
+
+def no_such_plugin(found: object) -> str:
+    """The sentence about a name that is no plugin's."""
+    known = (LOAD_AWARE, DEFAULT_EVICTOR)
+    return (
+        f"found {quoted(found)}, which is no plugin that desched has; "
+        f"allowed are {' and '.join(known)}{did_you_mean(found, known) or '.'}"
+    )
+
 
 _FROM_PROMETHEUS = (
     f"is a key of {_SIGS}; desched reads load from Prometheus, so remove the key and set metrics "

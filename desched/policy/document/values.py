@@ -103,13 +103,14 @@ def text_form(
     return Form(read, {"type": "string", **schema})
 
 
-def matching(pattern: str, allowed: str) -> Form:
-    """A text of which the whole matches the pattern."""
+def matching(pattern: str, allowed: str, *, any_case: bool = False) -> Form:
+    """A text of which the whole matches the pattern; with `any_case` it is read in lower case."""
 
     def read(value: object) -> object:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+        text = value.lower() if any_case and isinstance(value, str) else value
+        if not isinstance(text, str) or not re.fullmatch(pattern, text):
             raise refusal(f"found {quoted(value)}, {allowed}")
-        return value
+        return text
 
     return Form(read, {"type": "string", "pattern": pattern})
 
@@ -236,6 +237,12 @@ class PluginArgs(Section):
     """Accepted and not used."""
     kind: str | None = None
     """Accepted and not used."""
+
+
+def all_of(*selectors: LabelSelector | LabelSelectorSection | None) -> LabelSelector:
+    """The conditions of all selectors that are written."""
+    given = (s.selector() if isinstance(s, LabelSelectorSection) else s for s in selectors if s)
+    return LabelSelector(tuple(r for selector in given for r in selector.requirements))
 
 
 def one_or_many(value: Any) -> Any:

@@ -24,9 +24,7 @@ def find_policy(text: str, source: str) -> tuple[YamlDocument, KeyPath]:
     documents = read_documents(text, source)
     if not documents:
         raise complaint(source, 1, f"the file is empty; it must hold a {KIND}.")
-    candidates = documents
-    if len(documents) > 1:
-        candidates = tuple(document for document in documents if _holds_policy(document))
+    candidates = [each for each in documents if len(documents) == 1 or _holds_policy(each)]
     if len(candidates) != 1:
         text = (
             f"the file has {len(documents)} documents, of which {len(candidates)} hold a policy; "

@@ -29,49 +29,23 @@ class Problem(msgspec.Struct, frozen=True):
 
 def key_path(path: KeyPath) -> str:
     """A path as people write it: `profiles[0].pluginConfig[1].args.duration`."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            word = part if _PLAIN_KEY.fullmatch(part) else quoted(part)
-            text += f".{word}" if text else word
-    return text
-
-
-class Locator(msgspec.Struct, frozen=True):
-    """Where in which file the keys of a policy are; `base` is where the policy begins."""
-
-    document: YamlDocument
-    base: KeyPath = ()
-
-    def lines(self, problems: Iterable[Problem]) -> tuple[str, ...]:
-        """The problems as lines, in the order of the file, none of them twice."""
-        placed = sorted((self._line(p.path), key_path(p.path), p.text) for p in problems)
-        return tuple(
-            f"{self.document.source}:{line}: {on_one_line(f'{path}: {text}' if path else text)}"
-            for line, path, text in dict.fromkeys(placed)
-        )
-
-    def place(self, path: KeyPath) -> str:
-        """The place of a key, as `FILE:LINE: key.path`."""
-        return f"{self.document.source}:{self._line(path)}: {key_path(path)}"
-
-    def _line(self, path: KeyPath) -> int:
-        return self.document.line_of((*self.base, *path))
-
-    def refuse(self, problems: Iterable[Problem]) -> ConfigurationError:
-        """The error that lists them."""
-        lines = self.lines(problems)
-        more = len(lines) - MOST_SHOWN
-        rest = (f"… and {more} more problems.",) if more > 0 else ()
-        return ConfigurationError("\n".join((*lines[:MOST_SHOWN], *rest)))
+    words = (
+        f"[{part}]"
+        if isinstance(part, int)
+        else f".{part if _PLAIN_KEY.fullmatch(part) else quoted(part)}"
+        for part in path
+    )
+    return "".join(words).removeprefix(".")
 
 
 class Notes(msgspec.Struct, frozen=True):
-    """Collects what is wrong and what is worth knowing while the policy at `path` is resolved."""
+    """Collects what is wrong and what is worth knowing of the keys below `path`.
 
-    locator: Locator
+    The policy begins at `base` in its document.
+    """
+
+    document: YamlDocument
+    base: KeyPath = ()
     path: KeyPath = ()
     problems: list[Problem] = []
     warnings: list[Problem] = []
@@ -90,7 +64,26 @@ class Notes(msgspec.Struct, frozen=True):
 
     def place(self, *keys: str | int) -> str:
         """The place of a key, as `FILE:LINE: key.path`."""
-        return self.locator.place((*self.path, *keys))
+        path = (*self.path, *keys)
+        return f"{self.document.source}:{self._line(path)}: {key_path(path)}"
+
+    def lines(self, problems: Iterable[Problem]) -> tuple[str, ...]:
+        """The problems as lines, in the order of the file, none of them twice."""
+        placed = sorted((self._line(p.path), key_path(p.path), p.text) for p in problems)
+        return tuple(
+            f"{self.document.source}:{line}: {on_one_line(f'{path}: {text}' if path else text)}"
+            for line, path, text in dict.fromkeys(placed)
+        )
+
+    def _line(self, path: KeyPath) -> int:
+        return self.document.line_of((*self.base, *path))
+
+    def error(self) -> ConfigurationError:
+        """The error that lists the problems."""
+        lines = self.lines(self.problems)
+        more = len(lines) - MOST_SHOWN
+        rest = (f"… and {more} more problems.",) if more > 0 else ()
+        return ConfigurationError("\n".join((*lines[:MOST_SHOWN], *rest)))
 
 
 def schema_problems(error: ValidationError, value: object) -> tuple[Problem, ...]:
@@ -127,7 +120,7 @@ def _path_in(value: object, location: KeyPath) -> KeyPath:
 def _sentence(details: ErrorDetails) -> str:
     kind, found, location = details["type"], details["input"], details["loc"]
     if kind == REFUSAL:
-        return _ended(details["msg"])
+        return details["msg"] if details["msg"].endswith(("?", ".")) else f"{details['msg']}."
     if kind == "extra_forbidden":
         return _unknown_key(location)
     if kind == "missing":
@@ -167,11 +160,7 @@ def _is_number(text: str) -> bool:
 def _not_one_of(found: object, expected: str) -> str:
     options = [option.strip("' ") for option in expected.replace("' or '", "', '").split(",")]
     allowed = ", ".join(options)
-    return _ended(f"found {quoted(found)}, allowed is {allowed}{did_you_mean(found, options)}")
-
-
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith("?") else f"{sentence}."
+    return f"found {quoted(found)}, allowed is {allowed}{did_you_mean(found, options) or '.'}"
 
 
 def _unknown_key(location: KeyPath) -> str:
@@ -185,11 +174,9 @@ def _unknown_key(location: KeyPath) -> str:
     homes = places_of(key)
     if homes:
         return f"does not belong here; it is a key of {' and of '.join(homes)}."
-    # A close guess is worth more than a long list.
-    allowed = (
-        f", allowed are {', '.join(known)}" if len(known) <= FEW_KEYS or not suggestion else ""
-    )
-    return _ended(f"unknown {min(nouns)}{allowed}{suggestion}")
+    short = suggestion and len(known) > FEW_KEYS  # a close guess is worth more than a long list
+    allowed = "" if short else f", allowed are {', '.join(known)}"
+    return f"unknown {min(nouns)}{allowed}{suggestion or '.'}"
 
 
 _TO_WRITE = {

@@ -4,7 +4,8 @@ Only what JSON can express is understood: no tags, no merge keys, no dates. Keys
 written.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -22,6 +23,8 @@ MOST_VALUES = 20_000
 
 type_tag = "tag:yaml.org,2002:{}".format
 _LONGEST_NUMBER = 40
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TOO_MUCH = f"holds more than {MOST_VALUES} values or {DEEPEST_NESTING} levels"
 
 KeyPath = tuple[str | int, ...]
 
@@ -101,16 +104,11 @@ class _BoundedLoader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self._depth += 1
         self._nodes += 1
-        if self._depth > DEEPEST_NESTING:
-            raise self._refusal(f"it is nested deeper than {DEEPEST_NESTING} levels")
-        if self._nodes > 2 * MOST_VALUES:  # each value may have a key
-            raise self._refusal(f"it holds more than {MOST_VALUES} values")
+        if self._depth > DEEPEST_NESTING or self._nodes > 2 * MOST_VALUES:  # a value may have a key
+            raise yaml.composer.ComposerError(None, None, f"it {_TOO_MUCH}", self.get_mark())
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
-
-    def _refusal(self, problem: str) -> yaml.MarkedYAMLError:
-        return yaml.composer.ComposerError(None, None, problem, self.get_mark())
 
 
 class _Reader:
@@ -125,8 +123,8 @@ class _Reader:
         self._values = 0
 
     def document(self, root: yaml.Node) -> YamlDocument:
-        self._lines[()] = self._line(root)
-        return YamlDocument(self._source, self._read(root, ()), self._lines, self._texts)
+        value = self._read(root, ())
+        return YamlDocument(self._source, value, self._lines, self._texts)
 
     def _line(self, node: yaml.Node) -> int:
         return self._first_line + (int(node.start_mark.line) if self._keeps_lines else 0)
@@ -136,56 +134,40 @@ class _Reader:
 
     def _read(self, node: yaml.Node, path: KeyPath) -> object:
         self._values += 1
+        self._lines.setdefault(path, self._line(node))  # that of a key is known before its value
         if self._values > MOST_VALUES or len(path) > DEEPEST_NESTING:
-            raise self._refuse(
-                node,
-                f"the document holds more than {MOST_VALUES} values or {DEEPEST_NESTING} levels, "
-                "counting what its aliases repeat; write it without aliases.",
-            )
+            advice = "counting what its aliases repeat; write it without aliases."
+            raise self._refuse(node, f"the document {_TOO_MUCH}, {advice}")
+        if isinstance(node, yaml.ScalarNode):
+            if node.style == "|":
+                self._texts[path] = self._line(node) + 1
+            return self._scalar(node)
+        if node.tag != type_tag("map" if isinstance(node, yaml.MappingNode) else "seq"):
+            raise self._refuse(node, f"the tag {quoted(node.tag)} is not supported; remove it.")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return self._sequence(node, path)
-        if not isinstance(node, yaml.ScalarNode):  # pragma: no cover  (there are no other kinds)
-            raise self._refuse(node, "this kind of value is not understood.")
-        if node.style == "|":
-            self._texts[path] = self._line(node) + 1
-        return self._scalar(node)
+        return [self._read(item, (*path, index)) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, object]:
-        self._check_tag(node, "map")
         found: dict[str, object] = {}
-        for key, below in self._keys(node):
-            child = (*path, key.value)
-            if key.value in found:
-                raise self._refuse(
-                    key,
-                    f'the key "{key.value}" is repeated, the first is in line '
-                    f"{self._lines[child]}; remove one of them.",
-                )
-            self._lines[child] = self._line(key)
-            found[key.value] = self._read(below, child)
-        return found
-
-    def _keys(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
         for key, below in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._refuse(key, "a key must be a text, not a list or a mapping.")
             if key.tag == type_tag("merge"):
                 raise self._refuse(key, 'merge keys ("<<") are not supported; write the keys out.')
-            self._check_text(key)
-            yield key, below
-
-    def _sequence(self, node: yaml.SequenceNode, path: KeyPath) -> list[object]:
-        self._check_tag(node, "seq")
-        items: Sequence[yaml.Node] = node.value
-        for index, item in enumerate(items):
-            self._lines[*path, index] = self._line(item)
-        return [self._read(item, (*path, index)) for index, item in enumerate(items)]
+            name, child = self._text(key), (*path, key.value)
+            if name in found:
+                raise self._refuse(
+                    key,
+                    f'the key "{name}" is repeated, the first is in line {self._lines[child]}; '
+                    "remove one of them.",
+                )
+            self._lines[child] = self._line(key)
+            found[name] = self._read(below, child)
+        return found
 
     def _scalar(self, node: yaml.ScalarNode) -> object:
-        self._check_text(node)
-        text = str(node.value)
+        text = self._text(node)
         name = str(node.tag).removeprefix(type_tag(""))
         if name in {"str", "timestamp", "value"}:
             return text
@@ -198,16 +180,11 @@ class _Reader:
                 return _SCALARS[name](node)
         raise self._refuse(node, f'"{text}" cannot be read as {name}; quote it.')
 
-    def _check_tag(self, node: yaml.Node, name: str) -> None:
-        if node.tag != type_tag(name):
-            raise self._refuse(node, f"the tag {quoted(node.tag)} is not supported; remove it.")
-
-    def _check_text(self, node: yaml.ScalarNode) -> None:
-        if not str(node.value).isascii():
-            try:
-                str(node.value).encode()
-            except UnicodeEncodeError as error:
-                raise self._refuse(node, "a text holds half of a surrogate pair.") from error
+    def _text(self, node: yaml.ScalarNode) -> str:
+        text = str(node.value)
+        if _SURROGATE.search(text):
+            raise self._refuse(node, "a text holds half of a surrogate pair.")
+        return text
 
 
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()

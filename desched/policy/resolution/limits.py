@@ -3,8 +3,9 @@
 from typing import Any
 
 import msgspec
+from pydantic.alias_generators import to_camel
 
-from desched.policy.document.limits import EvictionLimitsSection, FollowUpSection, InFlightSection
+from desched.policy.document.limits import EvictionLimitsSection, FollowUpSection
 from desched.policy.document.root import DeschedulerPolicy
 from desched.policy.document.values import written
 from desched.policy.durations import duration_text
@@ -25,7 +26,6 @@ def eviction_limits(
     """The smaller where both forms give a limit; a default gives way to either."""
     own = profile.load_aware.eviction_limits or EvictionLimitsSection()
     defaults = profile.defaults
-    flight = own.in_flight or InFlightSection()
     most = {
         "total": _smaller(own.total, document.max_no_of_pods_to_evict_total, defaults.total_limit),
         "node": _smaller(own.node, document.max_no_of_pods_to_evict_per_node, defaults.node_limit),
@@ -36,22 +36,19 @@ def eviction_limits(
         in_args = 0 in (own.total, own.node, own.namespace, own.workload)
         at = profile.notes.below("evictionLimits") if in_args else notes
         at.warn("a limit of 0 evictions means that nothing is ever evicted.")
-    limits = EvictionLimits(
-        **most,
-        in_flight_workload=most["workload"],
-        workload_hourly=defaults.workload_hourly_limit,
-        slow_start=defaults.slow_start,
-    )
-    given = written(
-        in_flight_total=flight.total,
-        in_flight_workload=flight.workload,
-        in_flight_destination=flight.destination,
-        per_minute=own.per_minute,
-        deadline_seconds=own.deadline,
-        workload_hourly=own.workload_hourly,
-        slow_start=own.slow_start,
-    )
-    return msgspec.structs.replace(limits, **given)
+    flight = {"workload": most["workload"], **written(**dict(own.in_flight or ()))}
+    given = {
+        "workload_hourly": defaults.workload_hourly_limit,
+        "slow_start": defaults.slow_start,
+        **written(
+            per_minute=own.per_minute,
+            deadline_seconds=own.deadline,
+            workload_hourly=own.workload_hourly,
+            slow_start=own.slow_start,
+        ),
+    }
+    given |= {f"in_flight_{name}": value for name, value in flight.items()}
+    return EvictionLimits(**most, **given)
 
 
 def _smaller(own: int | Share | None, other: int | None, default: int | Share | None) -> Any:
@@ -73,14 +70,10 @@ def follow_up_rules(section: FollowUpSection | None, notes: Notes) -> FollowUpRu
     """
     own = section or FollowUpSection()
     given = written(patience_seconds=own.patience)
-    for key, prefix, part in (
-        ("coolDown", "cool_down", own.cool_down),
-        ("nodeCoolDown", "node_cool_down", own.node_cool_down),
-        ("pause", "pause", own.pause),
-    ):
-        times = written(**dict(part or ()))
+    for prefix in ("cool_down", "node_cool_down", "pause"):
+        times = written(**dict(getattr(own, prefix) or ()))
         given |= {_field(prefix, name): value for name, value in times.items()}
-        _order(given, prefix, notes.below(key))
+        _order(given, prefix, notes.below(to_camel(prefix)))
     return msgspec.structs.replace(_DEFAULTS, **given)
 
 

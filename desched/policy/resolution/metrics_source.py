@@ -17,12 +17,16 @@ _RECORDED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*:[a-zA-Z0-9_:]+")
 
 def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
     """The source as the adapter needs it; what is wrong with it is noted."""
-    problem = _address_problem(metrics.address or "")
-    if problem:
+    if problem := _address_problem(metrics.address or ""):
         notes.refuse(problem, "address")
+    matchers = dict(sorted((metrics.matchers or {}).items()))
+    for label in matchers:
+        if not _LABEL_NAME.fullmatch(label) or label == "__name__":
+            text = "is not the name of a label; letters, digits and underscores are allowed."
+            notes.refuse(text, "matchers", label)
     return MetricsSource(
         address=metrics.address or "",
-        matchers=_matchers(metrics, notes.below("matchers")),
+        matchers=matchers,
         queries=_queries(metrics.queries, notes.below("queries")),
     )
 
@@ -48,16 +52,6 @@ def _address_problem(address: str) -> str:
     if parts.query or parts.fragment:
         return f'found "{found}", a URL without "?" and "#" is allowed; {example}.'
     return ""
-
-
-def _matchers(metrics: Metrics, notes: Notes) -> dict[str, str]:
-    matchers = dict(sorted((metrics.matchers or {}).items()))
-    for label in matchers:
-        if not _LABEL_NAME.fullmatch(label) or label == "__name__":
-            notes.refuse(
-                "is not the name of a label; letters, digits and underscores are allowed.", label
-            )
-    return matchers
 
 
 def _queries(section: Queries | None, notes: Notes) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Which plugins a policy runs, and with which arguments."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -22,10 +22,10 @@ from desched.policy.document.upstream_plugins import (
     DEFAULT_EVICTOR,
     LOAD_AWARE,
     UPSTREAM_PLUGINS,
+    no_such_plugin,
 )
 from desched.policy.document.values import written
 from desched.policy.reading.problems import Notes
-from desched.policy.wording import did_you_mean, quoted
 
 _ACTS_AT: Mapping[str, tuple[str, ...]] = {
     LOAD_AWARE: ("balance", "filter", "preevictionfilter", "preEvictionFilter"),
@@ -89,22 +89,15 @@ def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenPro
     return chosen
 
 
-def _sets(plugins: Plugins | None) -> Iterator[tuple[str, PluginSet]]:
-    for key, name in names(Plugins).items():
-        found = getattr(plugins, name, None)
-        if found is not None:
-            yield key, found
-
-
 def _check_plugins(profile: Profile, notes: Notes) -> None:
-    for key, plugin_set in _sets(profile.plugins):
+    for key, name in names(Plugins).items():
+        plugin_set = getattr(profile.plugins, name, None) or PluginSet()
         at = notes.below("plugins", key)
-        for index, name in enumerate(plugin_set.enabled or ()):
-            problem = _why_not(name, key, plugin_set)
-            if problem:
+        for index, plugin in enumerate(plugin_set.enabled or ()):
+            if problem := _why_not(plugin, key, plugin_set):
                 at.refuse(problem, "enabled", index)
-        for index, name in enumerate(plugin_set.disabled or ()):
-            if name == DEFAULT_EVICTOR:
+        for index, plugin in enumerate(plugin_set.disabled or ()):
+            if plugin == DEFAULT_EVICTOR:
                 at.warn("DefaultEvictor's protections hold all the same.", "disabled", index)
     for index, config in enumerate(profile.plugin_config or ()):
         if isinstance(config, UpstreamPluginConfig):
@@ -116,17 +109,12 @@ def _check_plugins(profile: Profile, notes: Notes) -> None:
 def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
     """Why a plugin cannot be enabled here, empty if it can."""
     if name in UPSTREAM_PLUGINS:
-        advice = (
-            ", which can run it beside desched; desched runs LoadAware only, so remove it here."
-        )
+        advice = ", which can run it beside desched; desched has LoadAware only, so remove it here."
         if name in COUNTERPARTS:
             advice = "; enable its counterpart here, LoadAware, as policies/cautious.yaml does."
         return f"{name} is a plugin of {UPSTREAM_PLUGINS[name]}{advice}"
     if name not in _ACTS_AT:
-        return (
-            f"found {quoted(name)}, which is no plugin that desched has; allowed are "
-            f"{' and '.join(_ACTS_AT)}{did_you_mean(name, _ACTS_AT) or '.'}"
-        )
+        return no_such_plugin(name)
     if key not in _ACTS_AT[name]:
         return f"{name} does nothing at this extension point; enable it at {_ACTS_AT[name][0]}."
     if name in (plugin_set.disabled or ()) and name == LOAD_AWARE:
@@ -136,21 +124,21 @@ def _why_not(name: str, key: str, plugin_set: PluginSet) -> str:
 
 def _configured(profile: Profile, notes: Notes) -> list[ChosenProfile]:
     load_aware: list[tuple[LoadAwareArgs, Notes]] = []
-    evictors: list[tuple[DefaultEvictorArgs, Notes]] = []
+    evictor, evictor_notes = None, notes
     for index, config in enumerate(profile.plugin_config or ()):
         at = notes.below("pluginConfig", index)
         if isinstance(config, LoadAwareConfig):
             load_aware.append((config.args, at.below("args")))
         elif isinstance(config, DefaultEvictorConfig):
-            if evictors:
+            if evictor:
                 at.refuse(f"{DEFAULT_EVICTOR} is configured twice; remove one of the two.")
-            evictors.append((config.args or DefaultEvictorArgs(), at.below("args")))
+            evictor, evictor_notes = config.args or DefaultEvictorArgs(), at.below("args")
     if not load_aware:
         notes.refuse(
             "LoadAware is enabled but not configured; "
             "add it to pluginConfig with its thresholds and metrics."
         )
-    evictor, evictor_notes = evictors[0] if evictors else (DefaultEvictorArgs(), notes)
+    evictor = evictor or DefaultEvictorArgs()
     return [
         ChosenProfile(profile.name or "", args, at, evictor, evictor_notes)
         for args, at in load_aware

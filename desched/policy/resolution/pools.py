@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import count
 
-from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.sections import names
@@ -97,15 +96,14 @@ def _merged(base: ResourcePercentages, own: ResourcePercentages | None) -> Resou
 
 def _check_resources(pool: NodePoolSection, args: LoadAwareArgs, notes: Notes) -> None:
     watched = args.target_thresholds.model_fields_set
-    for key, own in (
-        ("thresholds", pool.thresholds),
-        ("targetThresholds", pool.target_thresholds),
-    ):
-        for resource in Resource:
-            if own is not None and resource.value in own.model_fields_set - watched:
-                notes.refuse(
-                    f"has no effect, because LoadAware's own targetThresholds has no "
-                    f"{resource.value}; add it there, because a pool only changes numbers.",
-                    key,
-                    resource.value,
-                )
+    for key, own in {
+        "thresholds": pool.thresholds,
+        "targetThresholds": pool.target_thresholds,
+    }.items():
+        for name in own.model_fields_set - watched if own else ():
+            notes.refuse(
+                f"has no effect, because LoadAware's own targetThresholds has no {name}; add it "
+                "there, because a pool only changes numbers.",
+                key,
+                name,
+            )

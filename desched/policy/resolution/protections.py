@@ -5,7 +5,6 @@ If both have a key for the same pods, the more protective value applies.
 
 from pydantic.alias_generators import to_camel
 
-from desched.model.selectors import LabelSelector
 from desched.policy.document.default_evictor import (
     DefaultEvictorArgs,
     DefaultProtection,
@@ -15,19 +14,13 @@ from desched.policy.document.default_evictor import (
 )
 from desched.policy.document.load_aware import EvictableNamespaces
 from desched.policy.document.sections import names
-from desched.policy.document.values import LabelSelectorSection, PriorityThresholdSection
+from desched.policy.document.values import PriorityThresholdSection, all_of
 from desched.policy.policy import PriorityThreshold, Protections
 from desched.policy.reading.problems import Notes
 from desched.policy.resolution.plugins import ChosenProfile
 
-_OLDER_FORM = (
-    "evictLocalStoragePods",
-    "evictDaemonSetPods",
-    "evictSystemCriticalPods",
-    "evictFailedBarePods",
-    "ignorePvcPods",
-    "ignorePodsWithoutPDB",
-)
+_OLDER_FORM = ("evict", "ignore")
+"""Keys of DefaultEvictor that `podProtections` replaces begin with these words."""
 _OTHER_THAN_EXPECTED = (
     (
         "evict_daemon_set_pods",
@@ -82,8 +75,8 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
         ),
         single_replicas=profile.defaults.single_replicas,
         prefer_no_eviction_is_mandatory=evictor.no_eviction_policy is NoEvictionPolicy.MANDATORY,
-        labels=_all_of(args.label_selector, evictor.label_selector),
-        namespace_labels=_all_of(evictor.namespace_label_selector),
+        labels=all_of(args.label_selector, evictor.label_selector),
+        namespace_labels=all_of(evictor.namespace_label_selector),
         included_namespaces=namespaces.include or (),
         excluded_namespaces=namespaces.exclude or (),
         min_replicas=evictor.min_replicas or 0,
@@ -93,15 +86,9 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
     )
 
 
-def _all_of(*sections: LabelSelectorSection | None) -> LabelSelector | None:
-    given = [section.selector() for section in sections if section is not None]
-    requirements = tuple(requirement for s in given for requirement in s.requirements)
-    return LabelSelector(requirements) if requirements else None
-
-
 def _check_forms(evictor: DefaultEvictorArgs, switches: PodProtections, notes: Notes) -> None:
-    attributes = names(DefaultEvictorArgs)
-    older = [key for key in _OLDER_FORM if getattr(evictor, attributes[key])]
+    attributes = names(DefaultEvictorArgs).items()
+    older = [k for k, name in attributes if k.startswith(_OLDER_FORM) and getattr(evictor, name)]
     if older and (switches.default_disabled or switches.extra_enabled):
         notes.refuse(
             f"{' and '.join(older)} and the lists of podProtections are two forms of the same; "

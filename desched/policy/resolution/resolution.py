@@ -2,11 +2,10 @@
 
 from pydantic.alias_generators import to_camel
 
-from desched.model.selectors import LabelSelector
 from desched.policy.compatibility import Compatibility
 from desched.policy.document.root import DeschedulerPolicy
 from desched.policy.document.scheduler import SchedulerSection
-from desched.policy.document.values import written
+from desched.policy.document.values import all_of, written
 from desched.policy.durations import duration_text
 from desched.policy.policy import (
     Policy,
@@ -57,8 +56,8 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         protections=resolve_protections(profile),
         deviation=bool(args.use_deviation_thresholds),
         min_underloaded_nodes=args.number_of_nodes or 0,
-        node_selector=_all_of(document.node_selector, args.node_selector if alone else None),
-        destination_selector=_all_of(profile.evictor.node_selector),
+        node_selector=all_of(document.node_selector, args.node_selector if alone else None),
+        destination_selector=all_of(profile.evictor.node_selector),
         sustained_seconds=defaults.sustained_seconds,
         deviation_floor_ratio=defaults.deviation_floor / 100,
         pools=node_pools(args, at) if alone else as_pools(profiles),
@@ -87,10 +86,6 @@ def _scheduler_rules(section: SchedulerSection) -> SchedulerRules:
             weights=section.weights and ScoreWeights(**written(**dict(section.weights))),
         )
     )
-
-
-def _all_of(*selectors: LabelSelector | None) -> LabelSelector:
-    return LabelSelector(tuple(r for s in selectors if s is not None for r in s.requirements))
 
 
 def _check_sustained(seconds: int, notes: Notes) -> None:

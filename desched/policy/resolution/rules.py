@@ -1,8 +1,5 @@
 """When each resource makes a node overloaded: thresholds, margins and windows of LoadAware."""
 
-from collections.abc import Collection
-from typing import NamedTuple
-
 from desched.model.resources import Resource
 from desched.policy.compatibility import defaults_of
 from desched.policy.document.load_aware import DEFAULT_WINDOW_SECONDS, LoadAwareArgs
@@ -15,26 +12,26 @@ LONGEST_WINDOW_SECONDS = 24 * 3600
 """Nodes younger than the longest window are left alone; a day of that is enough."""
 
 
-class _Margins(NamedTuple):
-    stop: float
-    ceiling: float
-
-
 def resource_rules(args: LoadAwareArgs, notes: Notes) -> tuple[ResourceRule, ...]:
     """The rules in the order of relief; what is wrong with them is noted."""
     rules = rules_between(args, notes)
-    _warn_of_idle_windows(args, {rule.resource for rule in rules}, notes)
-    if any(rule.resource is Resource.PODS for rule in rules):
-        at = notes.below("targetThresholds", "pods")
-        at.warn("is read as a percentage of the node's allocatable pods, not as a number of pods.")
+    watched = {rule.resource.value for rule in rules}
+    windows = {"windows": args.windows, "destinationWindows": args.destination_windows}
+    for key, section in windows.items():
+        for name, given in dict(section or ()).items():
+            if given and name not in watched:
+                text = f"has no effect, because targetThresholds has no {name}."
+                notes.warn(text, key, name)
+    if Resource.PODS in watched:
+        text = "is read as a percentage of the node's allocatable pods, not as a number of pods."
+        notes.warn(text, "targetThresholds", "pods")
     return rules
 
 
 def rules_between(args: LoadAwareArgs, notes: Notes) -> tuple[ResourceRule, ...]:
     """A rule for each resource that has a low threshold and a target."""
-    low = _percentages(args.thresholds, notes.below("thresholds"))
-    targets = _percentages(args.target_thresholds, notes.below("targetThresholds"))
-    _check_same_resources(args, notes)
+    low = _percentages("thresholds", args.thresholds, args.target_thresholds, notes)
+    targets = _percentages("targetThresholds", args.target_thresholds, args.thresholds, notes)
     return tuple(
         _rule(args, resource, low[resource], targets[resource], notes)
         for resource in Resource
@@ -46,54 +43,52 @@ def _rule(
     args: LoadAwareArgs, resource: Resource, low: float, target: float, notes: Notes
 ) -> ResourceRule:
     if target == 0:
-        at = notes.below("targetThresholds", resource.value)
-        at.refuse("found 0, which makes every node overloaded; raise it.")
+        text = "found 0, which makes every node overloaded; raise it."
+        notes.refuse(text, "targetThresholds", resource.value)
     elif not args.use_deviation_thresholds and low > target:
-        at = notes.below("thresholds", resource.value)
-        at.refuse(
+        notes.refuse(
             f"found {low:g}, which is above targetThresholds.{resource.value} ({target:g}); the "
-            "low threshold must not be above the target."
+            "low threshold must not be above the target.",
+            "thresholds",
+            resource.value,
         )
-    margins = _margins(args, resource, target, notes)
+    stop_margin, ceiling_margin = _margins(args, resource, target, notes)
     return ResourceRule(
         resource=resource,
         low_ratio=low / 100,
         target_ratio=target / 100,
-        stop_margin_ratio=margins.stop / 100,
-        ceiling_margin_ratio=margins.ceiling / 100,
+        stop_margin_ratio=stop_margin / 100,
+        ceiling_margin_ratio=ceiling_margin / 100,
         windows_seconds=_windows(args, resource, notes),
         destination_windows=_destination_windows(args, resource, notes),
     )
 
 
-def _percentages(section: ResourcePercentages, notes: Notes) -> dict[Resource, float]:
+def _percentages(
+    key: str, section: ResourcePercentages, other: ResourcePercentages, notes: Notes
+) -> dict[Resource, float]:
+    """The percentages of one section, which must have the same resources as the other."""
     given = section.model_fields_set
     if not given:
-        notes.refuse('is empty; give at least one resource, such as "cpu: 80".')
+        notes.refuse('is empty; give at least one resource, such as "cpu: 80".', key)
+    elif missing := sorted(other.model_fields_set - given):
+        other_key = "targetThresholds" if key == "thresholds" else "thresholds"
+        notes.refuse(
+            f"has no {' and no '.join(missing)}, but {other_key} has; "
+            "both must name the same resources.",
+            key,
+        )
     found: dict[Resource, float | None] = {r: getattr(section, r.value) for r in Resource}
-    for resource, value in found.items():
-        if value is None and resource.value in given:
-            notes.refuse("found null, allowed is a number from 0 to 100.", resource.value)
+    for name in given:
+        if getattr(section, name) is None:
+            notes.refuse("found null, allowed is a number from 0 to 100.", key, name)
     return {resource: value for resource, value in found.items() if value is not None}
 
 
-def _check_same_resources(args: LoadAwareArgs, notes: Notes) -> None:
-    low, high = args.thresholds.model_fields_set, args.target_thresholds.model_fields_set
-    for key, lacking, other_key, other in (
-        ("thresholds", low, "targetThresholds", high),
-        ("targetThresholds", high, "thresholds", low),
-    ):
-        missing = sorted(other - lacking)
-        if missing and lacking:
-            notes.refuse(
-                f"has no {' and no '.join(missing)}, but {other_key} has; "
-                "both must name the same resources.",
-                key,
-            )
-
-
-def _margins(args: LoadAwareArgs, resource: Resource, target: float, notes: Notes) -> _Margins:
-    """Percentage points under the target; defaults shrink so that they fit under a low target."""
+def _margins(
+    args: LoadAwareArgs, resource: Resource, target: float, notes: Notes
+) -> tuple[float, float]:
+    """The stop margin and the ceiling margin; defaults shrink so that they fit a low target."""
     given, defaults = args.ceiling_margin, defaults_of(args.compatibility)
     at_most = target if given is None else given
     stop = args.stop_margin
@@ -117,7 +112,7 @@ def _margins(args: LoadAwareArgs, resource: Resource, target: float, notes: Note
             f"({target:g}); the target less the margin would be below zero.",
             "stopMargin" if stop > target else "ceilingMargin",
         )
-    return _Margins(stop, ceiling)
+    return stop, ceiling
 
 
 def _windows(args: LoadAwareArgs, resource: Resource, notes: Notes) -> tuple[int, ...]:
@@ -157,14 +152,3 @@ def _quantile(statistic: str) -> float | None:
     if statistic == "avg":
         return None
     return 1.0 if statistic == "max" else int(statistic.removeprefix("p")) / 100
-
-
-def _warn_of_idle_windows(args: LoadAwareArgs, watched: Collection[Resource], notes: Notes) -> None:
-    for key, section in (
-        ("windows", args.windows),
-        ("destinationWindows", args.destination_windows),
-    ):
-        for resource in (Resource.CPU, Resource.MEMORY):
-            if getattr(section, resource.value, None) and resource not in watched:
-                at = notes.below(key, resource.value)
-                at.warn(f"has no effect, because targetThresholds has no {resource.value}.")

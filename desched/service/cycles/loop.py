@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 import structlog
 from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
@@ -32,6 +33,7 @@ _WAKE_UP_SECONDS = 1.0
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class ServiceLoop:
     """Runs the first cycle at once, then one per tick, never two at a time.
 
@@ -40,23 +42,14 @@ class ServiceLoop:
     the replica that may act runs cycles, the first as soon as it may.
     """
 
-    def __init__(
-        self,
-        run_cycle: Callable[[], object],
-        schedule: Schedule,
-        clock: SystemClock,
-        health: Health,
-        metrics: ServiceMetrics,
-        leadership: Leadership | None = None,
-    ) -> None:
-        self._run_cycle = run_cycle
-        self._schedule = schedule
-        self._clock = clock
-        self._health = health
-        self._metrics = metrics
-        self._leadership = leadership
-        self._refused: ConfigurationError | None = None
-        self._cycles = 0
+    run_cycle: Callable[[], object]
+    schedule: Schedule
+    clock: SystemClock
+    health: Health
+    metrics: ServiceMetrics
+    leadership: Leadership | None = None
+    _refused: ConfigurationError | None = field(default=None, init=False)
+    _cycles: int = field(default=0, init=False)
 
     def run(self) -> None:
         """Run until the clock stops, and let the current cycle end.
@@ -77,11 +70,11 @@ class ServiceLoop:
         scheduler.start()
         heartbeat = IntervalTrigger(seconds=HEARTBEAT_SECONDS, timezone="UTC")
         scheduler.add_job(self._heartbeat, heartbeat)
-        if self._leadership is not None:
-            self._leadership.on_change(lambda change: self._start_at_once(scheduler, change))
-        first = self._clock.now()
-        scheduler.add_job(self.tick, self._schedule.trigger, id=_CYCLE, next_run_time=first)
-        while not self._clock.wait(_WAKE_UP_SECONDS):
+        if self.leadership is not None:
+            self.leadership.on_change(lambda change: self._start_at_once(scheduler, change))
+        first = self.clock.now()
+        scheduler.add_job(self.tick, self.schedule.trigger, id=_CYCLE, next_run_time=first)
+        while not self.clock.wait(_WAKE_UP_SECONDS):
             pass
         scheduler.shutdown(wait=True)
         if self._refused is not None:
@@ -89,58 +82,58 @@ class ServiceLoop:
 
     def tick(self) -> None:
         """Run one cycle; its failure does not prevent the next one."""
-        if self._leadership is not None and not self._leadership.may_act():
-            _log.debug("cycle.left_to_leader", holder=self._leadership.holder)
+        if self.leadership is not None and not self.leadership.may_act():
+            _log.debug("cycle.left_to_leader", holder=self.leadership.holder)
             return
         self._cycles += 1
-        self._health.cycle_began()
+        self.health.cycle_began()
         observed = False
         try:
-            self._run_cycle()
+            self.run_cycle()
             observed = True
         except ObservationError as error:
             self._not_observed(error)
         except ConfigurationError as error:
             self._not_configured(error)
         except Exception:  # noqa: BLE001  (a bug in one cycle must not end the service)
-            self._metrics.cycle_failed(FailedCycle.CRASHED)
+            self.metrics.cycle_failed(FailedCycle.CRASHED)
             _log.exception(
                 "cycle.crashed",
                 cycle=self._cycles,
                 meaning="this is a bug in desched; please report it",
             )
         finally:
-            self._health.cycle_ended(observed=observed)
+            self.health.cycle_ended(observed=observed)
 
     def _heartbeat(self) -> None:
-        self._health.scheduler_runs()
-        leadership = self._leadership
+        self.health.scheduler_runs()
+        leadership = self.leadership
         if leadership is not None and leadership.holder and not leadership.may_act():
-            self._health.standby()
+            self.health.standby()
 
     def _start_at_once(self, scheduler: BackgroundScheduler, change: LeadershipChange) -> None:
-        if change.leading and not self._clock.stopping():
+        if change.leading and not self.clock.stopping():
             with suppress(JobLookupError):  # not scheduled yet; it then starts at once anyway
-                scheduler.modify_job(_CYCLE, next_run_time=self._clock.now())
+                scheduler.modify_job(_CYCLE, next_run_time=self.clock.now())
 
     def _not_observed(self, error: ObservationError) -> None:
-        if self._clock.stopping():
+        if self.clock.stopping():
             _log.info("cycle.abandoned", cycle=self._cycles, why="desched is stopping")
             return
-        self._metrics.observation_failed(error.source)
+        self.metrics.observation_failed(error.source)
         _log.error("cycle.skipped", cycle=self._cycles, source=error.source.value, why=str(error))
 
     def _not_configured(self, error: ConfigurationError) -> None:
-        self._metrics.cycle_failed(FailedCycle.CONFIGURATION_FAILED)
-        if self._health.has_observed:
+        self.metrics.cycle_failed(FailedCycle.CONFIGURATION_FAILED)
+        if self.health.has_observed:
             _log.error("cycle.skipped", cycle=self._cycles, source="configuration", why=str(error))
             return
         self._refused = error
-        self._clock.stop()
+        self.clock.stop()
 
     def _tick_skipped(self, event: JobEvent) -> None:
         if event.job_id != _CYCLE:
             return
         reason = _SKIPPED[event.code]
-        self._metrics.tick_skipped(reason)
+        self.metrics.tick_skipped(reason)
         _log.warning("tick.skipped", reason=reason.value)

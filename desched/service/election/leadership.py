@@ -9,7 +9,7 @@ renewal in between makes them fail. No two clocks are compared.
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from socket import gethostname
 from threading import Event, Thread
@@ -81,6 +81,7 @@ def own_identity(pod_name: str | None) -> str:
     return f"{pod_name or gethostname()}_{secrets.token_hex(4)}"
 
 
+@dataclass(eq=False)
 class Leadership:
     """Contends for the lease; `may_act` returns whether this replica holds it now.
 
@@ -89,26 +90,19 @@ class Leadership:
     [0, 1).
     """
 
-    def __init__(
-        self,
-        lease: Lease,
-        identity: str,
-        timing: LeaseTiming,
-        *,
-        now: Callable[[], datetime],
-        random: Callable[[], float],
-        seconds: Callable[[], float] = seconds_since_boot,
-    ) -> None:
-        self.identity = identity
-        self._lease = lease
-        self._timing = timing
-        self._seconds = seconds
-        self._now = now
-        self._random = random
+    lease: Lease
+    identity: str
+    timing: LeaseTiming
+    _: KW_ONLY
+    now: Callable[[], datetime]
+    random: Callable[[], float]
+    seconds: Callable[[], float] = seconds_since_boot
+
+    def __post_init__(self) -> None:
         self._stop = Event()
         self._listeners: tuple[Callable[[LeadershipChange], None], ...] = ()
         self._tenure: _Tenure | None = None  # one assignment, so readers need no lock
-        self._watch = LeaseWatch(identity, timing.duration_seconds, seconds)
+        self._watch = LeaseWatch(self.identity, self.timing.duration_seconds, self.seconds)
         self._trouble = "the lease has not been requested yet"
         self._last_published = False
         self._last_logged = ""
@@ -120,7 +114,7 @@ class Leadership:
     def seconds_left(self) -> float:
         """How long writes are still allowed without a renewal; 0 if they are not."""
         tenure = self._tenure
-        now = self._seconds()  # after reading the tenure, so that a pause in between counts
+        now = self.seconds()  # after reading the tenure, so that a pause in between counts
         return tenure.ends - now if tenure is not None and tenure.covers(now) else 0.0
 
     @property
@@ -153,7 +147,7 @@ class Leadership:
             yield
         finally:
             self.stop()
-            thread.join(self._timing.renew_deadline_seconds)
+            thread.join(self.timing.renew_deadline_seconds)
 
     def stop(self) -> None:
         """Let `run` release the lease and return."""
@@ -163,8 +157,8 @@ class Leadership:
         """Contend until stopped, then release the lease."""
         while not self._stop.is_set():
             self.step()
-            jitter = 1 - JITTER_RATIO * self._random()
-            self._stop.wait(self._timing.retry_period_seconds * jitter)
+            jitter = 1 - JITTER_RATIO * self.random()
+            self._stop.wait(self.timing.retry_period_seconds * jitter)
         self.release()
 
     def step(self) -> None:
@@ -191,41 +185,41 @@ class Leadership:
         self._trouble = "desched is stopping"
         try:
             self._publish_change()
-            if self._seconds() < self._watch.not_before:
+            if self.seconds() < self._watch.not_before:
                 return
-            found = self._lease.read()
+            found = self.lease.read()
             if found is not None and found.holder == self.identity:
-                self._lease.replace(msgspec.structs.replace(found, holder=""))
+                self.lease.replace(msgspec.structs.replace(found, holder=""))
         except Exception as error:  # noqa: BLE001  (the lease expires by itself)
             _log.warning("leadership.not_released", why=str(error))
 
     def _attempt(self) -> str:
         """Read the lease and take it if it is free or ours; returns why not, empty if taken."""
-        began_at = self._seconds()
-        found = self._lease.read()
+        began_at = self.seconds()
+        found = self.lease.read()
         self._watch.look(found)
         if found is None:
-            stored = self._lease.create(self._claim(None))
+            stored = self.lease.create(self._claim(None))
         elif self._watch.is_free(found):
-            stored = self._lease.replace(self._claim(found))
+            stored = self.lease.replace(self._claim(found))
         else:
             self._tenure = None
             return f"{found.holder} holds the lease"
         if stored is None or stored.holder != self.identity:
             return "another writer of the lease was faster"
         self._watch.look(stored)
-        ends = began_at + self._timing.renew_deadline_seconds
+        ends = began_at + self.timing.renew_deadline_seconds
         self._tenure = _Tenure(self._watch.not_before, ends, stored.transitions)
-        if self._seconds() < self._watch.not_before:
+        if self.seconds() < self._watch.not_before:
             return "there was no lease, and the holder of a deleted one may still act"
         return ""
 
     def _claim(self, found: LeaseRecord | None) -> LeaseRecord:
-        now = self._now()
+        now = self.now()
         renews = found is not None and found.holder == self.identity
         return LeaseRecord(
             holder=self.identity,
-            duration_seconds=self._timing.duration_seconds,
+            duration_seconds=self.timing.duration_seconds,
             transitions=0 if found is None else found.transitions + (not renews),
             acquired_at=found.acquired_at if found is not None and renews else now,
             renewed_at=now,

@@ -1,6 +1,7 @@
 """The state that cycles start from; people and other replicas change it in the cluster, too."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
@@ -14,6 +15,7 @@ from desched.ports import Clock, Fence, StateStore
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class StateKeeper:
     """Loads the state for each cycle, and writes it if evictions are made.
 
@@ -22,20 +24,12 @@ class StateKeeper:
     be read, used or written.
     """
 
-    def __init__(
-        self,
-        store: StateStore,
-        clock: Clock,
-        afresh: State,
-        may_write: Fence | None,
-        on_problem: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._afresh = afresh
-        self._may_write = may_write
-        self._on_problem = on_problem
-        self._last_warning = ""
+    store: StateStore
+    clock: Clock
+    afresh: State
+    may_write: Fence | None
+    on_problem: Callable[[], None] = lambda: None
+    _last_warning: str = field(default="", init=False)
 
     def load(self, policy: Policy) -> State:
         """The state that the next cycle starts from.
@@ -44,19 +38,19 @@ class StateKeeper:
             ObservationError: it could not be read, and evictions must not ignore it.
         """
         try:
-            found = self._store.load()
+            found = self.store.load()
         except ObservationError as error:
-            self._on_problem()
-            if self._may_write is not None:
+            self.on_problem()
+            if self.may_write is not None:
                 raise
             self._warn_once("state.not_read", str(error))
-            return self._afresh
+            return self.afresh
         if found.problem:
-            self._on_problem()
+            self.on_problem()
             self._warn_once("state.unusable", found.problem)
-            return _cautious(found.problem, policy, self._clock.now())
+            return _cautious(found.problem, policy, self.clock.now())
         self._last_warning = ""
-        return found.state or self._afresh
+        return found.state or self.afresh
 
     def write(self, state: State) -> None:
         """Write the state before an eviction.
@@ -65,23 +59,23 @@ class StateKeeper:
             StopActing: it may not have been written.
         """
         try:
-            self._store.save(pruned(state, self._clock.now()))
+            self.store.save(pruned(state, self.clock.now()))
         except StateConflict:  # another writer was faster, which is no problem with the state
             raise
         except StopActing:
-            self._on_problem()
+            self.on_problem()
             raise
 
     def write_last(self, state: State) -> None:
         """Write the state at the end of a cycle; after a failure the next cycle finds it out."""
-        if self._may_write is None or not self._may_write():
+        if self.may_write is None or not self.may_write():
             return
         try:
-            self._store.save(pruned(state, self._clock.now()))
+            self.store.save(pruned(state, self.clock.now()))
         except StateConflict as error:
             _log.info("state.changed_meanwhile", why=str(error))
         except StopActing as error:
-            self._on_problem()
+            self.on_problem()
             _log.error("state.not_written", why=str(error))
 
     def _warn_once(self, event: str, why: str) -> None:

@@ -1,18 +1,16 @@
 """The report as a table: overloaded nodes, what moves, what stays and why."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from desched.model.load import UnknownReason
-from desched.model.plan import NodeReason, NodeVerdict, PlannedEviction, Refusal, RefusalReason
+from desched.model.groups import grouped
+from desched.model.plan import NodeVerdict, PlannedEviction, Refusal
 from desched.model.report import CycleReport, CycleResult, Mode, Outcome, TaintChange
 from desched.service.reports.earlier_moves import print_earlier_moves
 from desched.service.reports.formatting import count, percent, plain
-from desched.service.reports.grouped_list import Member, block, groups
+from desched.service.reports.grouped_list import Member, block, groups, numbered, print_section
 from desched.service.reports.node_table import RESOURCE_NAMES, print_nodes
 from desched.service.reports.reason_texts import (
     OTHER_DESCHEDULERS,
@@ -47,29 +45,23 @@ def _print_header(report: CycleReport, console: Console) -> None:
     console.print(Text(title, style="bold"))
     started_at = f"{report.started_at:%Y-%m-%d %H:%M:%S} UTC"
     console.print(Text(f"cycle {report.cycle} at {started_at} · policy {plain(report.policy)}"))
-    unresolved = (
-        f", {seen.unresolved_series} series that match no known node"
-        if seen.unresolved_series
-        else ""
-    )
-    console.print(
-        Text(
-            f"{count(seen.nodes, 'node')}, {count(seen.pods, 'pod')}, "
-            f"{seen.pods_measured} measured{unresolved}"
-        )
-    )
+    line = f"{count(seen.nodes, 'node')}, {count(seen.pods, 'pod')}, {seen.pods_measured} measured"
+    if seen.unresolved_series:
+        line += f", {seen.unresolved_series} series that match no known node"
+    console.print(Text(line))
     console.print()
 
 
 def _print_node_reasons(verdicts: Iterable[NodeVerdict], console: Console) -> None:
-    by_reason: dict[tuple[type, NodeReason | UnknownReason], list[Member]] = defaultdict(list)
-    for verdict in verdicts:
-        if (reason := verdict.reason) is not None:
-            by_reason[type(reason), reason].append(Member(verdict.node, verdict.detail))
-    if by_reason:
-        console.print(Text("\nNodes that are left alone:", style="bold"))
-        console.print(groups([(reason, nodes) for (_, reason), nodes in by_reason.items()]))
+    by_reason = grouped(
+        ((type(reason), reason), Member(verdict.node, verdict.detail))
+        for verdict in verdicts
+        if (reason := verdict.reason) is not None
+    )
     console.print()
+    if by_reason:
+        listed = groups((reason, nodes) for (_, reason), nodes in by_reason.items())
+        print_section("Nodes that are left alone:", listed, console)
 
 
 def _print_evictions(report: CycleReport, console: Console) -> None:
@@ -77,17 +69,13 @@ def _print_evictions(report: CycleReport, console: Console) -> None:
     if not evictions:
         return
     verb = "Would evict" if report.mode is Mode.DRY_RUN else "Evicting"
-    console.print(Text(f"{verb} {count(len(evictions), 'pod')}:", style="bold"))
     outcomes = {outcome.pod: outcome for outcome in report.outcomes}
-    table = Table.grid(padding=(0, 1))
-    table.add_column(justify="right", width=4)
-    table.add_column(overflow="fold")
+    blocks = []
     for number, eviction in enumerate(evictions, 1):
         lines = [*_move_lines(eviction), *_outcome_lines(outcomes.get(eviction.pod))]
         title = Text(plain(str(eviction.pod)), style="bold")
-        table.add_row(Text(f"{number}."), block(title, lines))
-    console.print(table)
-    console.print()
+        blocks.append((f"{number}.", block(title, lines)))
+    print_section(f"{verb} {count(len(evictions), 'pod')}:", numbered(blocks), console)
 
 
 def _move_lines(eviction: PlannedEviction) -> Iterable[str]:
@@ -127,10 +115,8 @@ def _print_soft_taints(report: CycleReport, console: Console) -> None:
     else:
         lines = [_taint_line(change) for change in report.taints]
     if lines:
-        console.print(Text("Soft taints (desched.io/overloaded):", style="bold"))
-        for line in lines:
-            console.print(Text(plain(f"  {line}")))
-        console.print()
+        text = Text("\n".join(plain(f"  {line}") for line in lines))
+        print_section("Soft taints (desched.io/overloaded):", text, console)
 
 
 def _taint_line(change: TaintChange) -> str:
@@ -144,12 +130,9 @@ def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
     if not refusals:
         return
     stay = count(len(refusals), "pod on overloaded nodes stays", "pods on overloaded nodes stay")
-    console.print(Text(f"{stay}:", style="bold"))
-    by_reason: dict[RefusalReason, list[Member]] = defaultdict(list)
-    for refusal in refusals:
-        by_reason[refusal.reason].append(Member(str(refusal.pod), refusal.detail))
-    console.print(groups(sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))))
-    console.print()
+    by_reason = grouped((r.reason, Member(str(r.pod), r.detail)) for r in refusals)
+    most_first = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
+    print_section(f"{stay}:", groups(most_first), console)
 
 
 def _print_warnings(report: CycleReport, console: Console) -> None:

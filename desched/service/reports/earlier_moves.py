@@ -1,17 +1,15 @@
 """Earlier evictions in the table: their results, those in flight, and what is left alone since."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from desched.model.groups import grouped
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, EvictionRecord, MoveResult
 from desched.service.reports.formatting import clock_time
-from desched.service.reports.grouped_list import Member, counted, groups
+from desched.service.reports.grouped_list import Member, counted, groups, print_section
 from desched.service.reports.on_hold import OnHold, on_hold
 
 _ORDER = tuple(MoveResult)
@@ -21,31 +19,25 @@ def print_earlier_moves(report: CycleReport, console: Console) -> None:
     """Print what is known of earlier moves, if there were any."""
     now = report.started_at
     if report.settled:
-        _print_section("Results of earlier evictions:", groups(_by_result(report.settled)), console)
+        print_section("Results of earlier evictions:", groups(_by_result(report.settled)), console)
     if report.state.in_flight:
         in_flight = [_in_flight(record, now) for record in report.state.in_flight]
         rows = counted([("waiting for the replacement:", in_flight)])
-        _print_section("Evictions in flight:", rows, console)
+        print_section("Evictions in flight:", rows, console)
     left_alone = list(_left_alone(on_hold(report.state, now), now))
     if left_alone:
-        _print_section("Left alone for now:", counted(left_alone), console)
-
-
-def _print_section(title: str, rows: Table, console: Console) -> None:
-    console.print(Text(title, style="bold"))
-    console.print(rows)
-    console.print()
+        print_section("Left alone for now:", counted(left_alone), console)
 
 
 def _by_result(
     settled: Sequence[EvictionRecord],
 ) -> Sequence[tuple[MoveResult, Sequence[Member]]]:
     """The moves by result, failures first."""
-    found: dict[MoveResult, list[Member]] = defaultdict(list)
-    for record in settled:
-        if record.result is not None:
-            name = f"{record.pod} {record.node} → {record.landed_on or '?'}"
-            found[record.result].append(Member(name))
+    found = grouped(
+        (record.result, Member(f"{record.pod} {record.node} → {record.landed_on or '?'}"))
+        for record in settled
+        if record.result is not None
+    )
     return sorted(found.items(), key=lambda item: (item[0] not in FAILURES, _ORDER.index(item[0])))
 
 

@@ -6,6 +6,7 @@ enumerations with the same value are equal; therefore each kind has its own mapp
 
 from collections import Counter
 from collections.abc import Mapping
+from enum import StrEnum
 
 from desched.model.load import UnknownReason
 from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan, RefusalReason
@@ -13,16 +14,6 @@ from desched.model.report import CycleReport, CycleResult, EvictionVerdict, NotA
 from desched.model.state import MoveResult
 from desched.policy.durations import duration_text
 from desched.service.reports.formatting import count, plain
-
-Reason = (
-    RefusalReason
-    | NodeReason
-    | UnknownReason
-    | HoldReason
-    | EvictionVerdict
-    | MoveResult
-    | NotActing
-)
 
 REFUSALS: Mapping[str, str] = {
     "mirror_pod": "The kubelet runs it from a file on this node.",
@@ -186,7 +177,7 @@ NOT_ACTING: Mapping[str, str] = {
     "taint_stayed": "desched could not remove a soft taint; the next cycle tries again.",
 }
 
-_SENTENCES: Mapping[type[Reason], Mapping[str, str]] = {
+_SENTENCES: Mapping[type[StrEnum], Mapping[str, str]] = {
     RefusalReason: REFUSALS,
     NodeReason: NODES,
     UnknownReason: UNKNOWN_LOADS,
@@ -229,12 +220,12 @@ NOTHING_JUDGED = (
 )
 
 
-def sentence_of(reason: Reason) -> str:
+def sentence_of(reason: StrEnum) -> str:
     """The sentence for a reason of any kind."""
     return _SENTENCES[type(reason)][reason]
 
 
-def describe(reason: Reason | None, detail: str) -> str:
+def describe(reason: StrEnum | None, detail: str) -> str:
     """The sentence for a reason, with its detail in brackets; empty without a reason."""
     if reason is None:
         return ""

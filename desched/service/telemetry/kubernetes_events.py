@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from desched.model.cluster import PodRef
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, SUCCESSES, EvictionRecord, Pause
 from desched.service.reports.reason_texts import describe
@@ -11,27 +10,24 @@ from desched.service.telemetry.new_results import NewResults, is_acting_replica
 
 
 class Announcer(Protocol):
-    """Writes Events; the methods return whether it was written, and never raise if not."""
+    """Writes Events; the methods return false if one cannot be written, and never raise."""
 
     def settled(self, record: EvictionRecord, note: str) -> bool:
         """Write the result of the move on the workload, and on the node if the move failed."""
 
-    def warn_on_self(
-        self, pod_name: str, namespace: str, reason: str, note: str, *, action: str
-    ) -> bool:
-        """Write a warning on desched's own pod."""
+    def warn_on_self(self, reason: str, note: str, *, action: str) -> bool:
+        """Write a warning on desched's own pod, if it has one."""
 
 
 class EventPublisher:
     """Publishes each success, each failure and each automatic pause of the reports.
 
-    Pauses are published on `own_pod`, which is None outside a pod. Only the acting replica
-    publishes. Inconclusive results and pauses by people are only logged.
+    Pauses are published on desched's own pod. Only the acting replica publishes. Inconclusive
+    results and pauses by people are only logged.
     """
 
-    def __init__(self, announcer: Announcer, own_pod: PodRef | None) -> None:
+    def __init__(self, announcer: Announcer) -> None:
         self._announcer = announcer
-        self._own_pod = own_pod
         self._moves = NewResults()
         self._last_pauses: frozenset[Pause] | None = None
 
@@ -52,14 +48,10 @@ class EventPublisher:
         all(self._written(new_pauses, self._moves.of(report)))  # the first failure ends it
 
     def _written(self, pauses: Iterable[Pause], moves: Iterable[EvictionRecord]) -> Iterator[bool]:
-        own = self._own_pod
-        if own is not None:
-            for pause in pauses:
-                phrase = pause.describe()
-                note = f"{phrase[0].upper()}{phrase[1:]}."
-                yield self._announcer.warn_on_self(
-                    own.name, own.namespace, "Paused", note, action="Pause"
-                )
+        for pause in pauses:
+            phrase = pause.describe()
+            note = f"{phrase[0].upper()}{phrase[1:]}."
+            yield self._announcer.warn_on_self("Paused", note, action="Pause")
         for record in sorted(moves, key=lambda record: record.result not in FAILURES):
             if record.result in FAILURES | SUCCESSES:
                 yield self._announcer.settled(record, move_note(record))

@@ -1,5 +1,7 @@
 """This replica's status as JSON, served at /status."""
 
+from dataclasses import dataclass, field
+
 from desched.model.report import CycleReport, Mode
 from desched.service.reports.rendering import json_text, plain_value
 from desched.service.telemetry.cycle_log import essentials
@@ -7,17 +9,17 @@ from desched.service.telemetry.cycle_log import essentials
 STATUS_VERSION = "desched.io/replica-status/v1"
 
 
+@dataclass(eq=False)
 class StatusEndpoint:
     """The essentials of the last report, the state, and whether this replica leads.
 
     `instance` names the replica. Without leader election `leading` is null.
     """
 
-    def __init__(self, instance: str, mode: Mode) -> None:
-        self._instance = instance
-        self._mode = mode
-        self._leading: bool | None = None
-        self._report: CycleReport | None = None
+    instance: str
+    mode: Mode
+    _leading: bool | None = field(default=None, init=False)
+    _report: CycleReport | None = field(default=None, init=False)
 
     def cycle_completed(self, report: CycleReport) -> None:
         """Show this report from now on."""
@@ -35,12 +37,10 @@ class StatusEndpoint:
         report = self._report
         document = {
             "version": STATUS_VERSION,
-            "instance": self._instance,
-            "mode": self._mode.value,
+            "instance": self.instance,
+            "mode": self.mode.value,
             "leading": self._leading,
-            "last_cycle": {"started_at": report.started_at, **essentials(report)}
-            if report
-            else None,
-            "state": plain_value(report.state) if report else None,
+            "last_cycle": report and {"started_at": report.started_at, **essentials(report)},
+            "state": report and plain_value(report.state),
         }
         return json_text(document).encode()

@@ -5,13 +5,13 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.service_proxy import ServiceProxy
 from desched.bootstrap.load_source import LoadSource, prometheus_connection, through_proxy
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
 from desched.settings import load_settings
 from desched.simulation.clock import VirtualClock
 from desched.simulation.demo import demo_policy
+from tests.unit.adapters.kubernetes.fake_api_server import account
 
 IN_CLUSTER = "http://prometheus-server.monitoring.svc:80/prom"
 EXTERNAL = "https://prometheus.example.com"
@@ -25,11 +25,16 @@ def policy_with(address):
     )
 
 
+def connected(authorization="Bearer secret-token", **configuration):
+    found = account("https://api:6443", authorization)
+    for name, value in configuration.items():
+        setattr(found.configuration, name, value)
+    return KubernetesConnection(lambda: found)
+
+
 @pytest.fixture
-def kubernetes(mocker):
-    connection = mocker.create_autospec(KubernetesConnection, instance=True)
-    connection.in_cluster = False
-    return connection
+def kubernetes():
+    return connected()
 
 
 @pytest.fixture
@@ -47,22 +52,6 @@ def lookup(mocker):
         return [(host, port)]
 
     return mocker.patch("socket.getaddrinfo", side_effect=resolve)
-
-
-@pytest.fixture(autouse=True)
-def proxy(mocker):
-    return mocker.patch(
-        "desched.bootstrap.load_source.service_proxy",
-        autospec=True,
-        return_value=ServiceProxy(
-            base_url="https://api:6443/api/v1/namespaces/monitoring/services/x/proxy",
-            ca_file=None,
-            client_cert_file=None,
-            client_key_file=None,
-            insecure_skip_verify=True,
-            token=lambda: "token",
-        ),
-    )
 
 
 def source(kubernetes, **flags):
@@ -99,20 +88,41 @@ def test_a_connection_lasts_until_the_address_changes(kubernetes, reader):
     reader.return_value.close.assert_called_once()
 
 
-def test_from_outside_a_service_is_reached_through_the_api_server(kubernetes, reader, proxy):
+def test_from_outside_a_service_is_reached_through_the_api_server(kubernetes, reader):
     source(kubernetes).read_load(CLUSTER, policy_with(IN_CLUSTER))
-    assert addresses(reader) == [
-        "https://api:6443/api/v1/namespaces/monitoring/services/x/proxy/prom"
-    ]
-    connection = reader.call_args.args[0]
-    assert connection.token_provider() == "token"
+    proxy = "/api/v1/namespaces/monitoring/services/http:prometheus-server:80/proxy"
+    assert addresses(reader) == [f"https://api:6443{proxy}/prom"]
+
+
+def proxied(kubernetes):
+    return through_proxy(prometheus_connection(load_settings({}), IN_CLUSTER), kubernetes)
+
+
+def test_the_accounts_token_comes_along_but_is_not_printed(kubernetes):
+    connection = proxied(kubernetes)
+    assert connection.token_provider() == "secret-token"
+    assert "secret-token" not in repr(connection)
+
+
+def test_an_account_without_a_bearer_token_has_none_to_give():
+    assert proxied(connected("Basic dXNlcjpwYXNz")).token_provider is None
+
+
+def test_certificates_come_along(tmp_path):
+    files = [tmp_path / name for name in ("ca.crt", "me.crt", "me.key")]
+    for file in files:
+        file.touch()
+    names = ("ssl_ca_cert", "cert_file", "key_file")
+    found = connected(**dict(zip(names, map(str, files), strict=True)))
+    connection = proxied(found)
+    assert [connection.ca_file, connection.client_cert_file, connection.client_key_file] == files
+    assert not connection.insecure_skip_verify
+
+
+def test_an_unverified_server_stays_unverified_and_needs_no_files():
+    connection = proxied(connected(verify_ssl=False))
     assert connection.insecure_skip_verify
-    assert proxy.call_args.kwargs == {
-        "scheme": "http",
-        "namespace": "monitoring",
-        "service": "prometheus-server",
-        "port": 80,
-    }
+    assert connection.ca_file is connection.client_cert_file is connection.client_key_file is None
 
 
 def test_where_the_proxy_does_not_help_the_port_forward_line_is_shown(kubernetes, reader):

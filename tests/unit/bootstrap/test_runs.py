@@ -13,6 +13,7 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.events import EventWriter
 from desched.bootstrap.runs import Ending, intent_of, run, schedule_of
 from desched.errors import ConfigurationError, ObservationError, ObservationSource, StopActing
+from desched.model.cluster import PodRef
 from desched.model.report import Mode
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
@@ -70,7 +71,7 @@ def events(mocker):
     return mocker.patch(
         "desched.bootstrap.runs.EventWriter",
         return_value=mocker.create_autospec(EventWriter, instance=True),
-    ).return_value
+    )
 
 
 @pytest.fixture
@@ -294,9 +295,10 @@ def test_a_bad_edit_leaves_an_event_on_the_pod_once_and_the_service_goes_on(
     monkeypatch.setenv("DESCHED_POD_NAMESPACE", "operations")
     stop_after(simulation, mocker, looks=3, meanwhile=lambda _: policy.write_text(BAD))
     _, messages = started(policy, **SERVICE)
-    events.warn_on_self.assert_called_once()
-    pod, namespace, reason, note = events.warn_on_self.call_args.args
-    assert (pod, namespace, reason) == ("desched-0", "operations", "PolicyRefused")
+    assert events.call_args.args[-1] == PodRef("operations", "desched-0")
+    events.return_value.warn_on_self.assert_called_once()
+    reason, note = events.return_value.warn_on_self.call_args.args
+    assert reason == "PolicyRefused"
     assert "targetTresholds" in note
     names = [line["event"] for line in log_lines(messages)]
     assert names.count("policy.refused") == 1

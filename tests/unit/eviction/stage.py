@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.eviction.executor import Acting, carry_out
+from desched.eviction.journal import Journal
 from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
 from desched.model.load import ClusterLoad
 from desched.model.plan import Plan, PlannedEviction
@@ -40,7 +41,7 @@ class Deed(NamedTuple):
     pod: str
 
 
-class Stage:
+class Stage(Journal):
     """All the ports of acting.
 
     Each move is `pod@node of workload`. Answers are by pod, in their turn, then OK. `allowed` tells

@@ -6,7 +6,7 @@ import pytest
 
 from desched.cycle import observe
 from desched.eviction.executor import Acting, carry_out
-from desched.eviction.journal import StateJournal
+from desched.eviction.journal import Journal
 from desched.model.cluster import Pod, SchedulingClass
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import Outcome
@@ -58,7 +58,7 @@ def carried_out(simulation: Simulation) -> tuple[Outcome, ...]:
     assert world.evictor is not None
     seen = observe(world, by)
     context = EligibilityContext.of(UsageBook(seen, by, seen.taken_at), State())
-    journal = StateJournal(State(), lambda _: None, by.follow_up, world.clock)
+    journal = Journal(State(), lambda _: None, by.follow_up, world.clock)
     acting = Acting(world, context, journal)
     return carry_out(Plan((), tuple(planned(pod) for pod in seen.cluster.pods)), acting)
 

@@ -11,7 +11,6 @@ from desched.planning.selection.slow_start import FIRST_CYCLES
 from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED
 from desched.policy.document.limits import EvictionLimitsSection, InFlightSection
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy
-from desched.policy.reference import reference
 from desched.policy.share import count_of
 from tests.builders import (
     budget,
@@ -25,6 +24,7 @@ from tests.builders import (
     unknown,
     workload,
 )
+from tests.policy_reference import reference
 from tests.unit.policy.published import load as loaded
 from tests.unit.policy.published import published, refusal, resolved, warnings
 

@@ -8,7 +8,7 @@ import pytest
 from desched.policy.document.sections import all_sections, keys
 from desched.policy.document.thresholds import NodePoolSection
 from desched.policy.document.values import Section
-from desched.policy.reference import json_schema, reference
+from tests.policy_reference import json_schema, reference
 from tests.repository import ROOT
 from tests.unit.policy.published import POLICIES
 
@@ -57,7 +57,7 @@ GENERATED = {
 
 @pytest.mark.parametrize("file", GENERATED, ids=lambda file: file.name)
 def test_the_committed_file_is_what_the_command_prints(file):
-    command = [sys.executable, "-m", "desched.policy.reference", *GENERATED[file]]
+    command = [sys.executable, "-m", "tests.policy_reference", *GENERATED[file]]
     printed = subprocess.run(  # noqa: S603 (our own module)
         command, capture_output=True, check=True, cwd=ROOT, encoding="utf-8"
     ).stdout

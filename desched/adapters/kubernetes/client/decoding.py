@@ -47,6 +47,11 @@ class Answer(NamedTuple):
             return "an answer that no API server gives"
         return (found.message or "no message").rstrip(".")
 
+    @property
+    def is_done(self) -> bool:
+        """Whether a read or a write was carried out."""
+        return self.status in {HTTPStatus.OK, HTTPStatus.CREATED}
+
     def is_from_server(self, status: HTTPStatus) -> bool:
         """Whether the server itself, and nothing in between, answered with this status."""
         return self.status == status and self.status_object is not None

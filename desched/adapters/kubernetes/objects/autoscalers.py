@@ -22,30 +22,24 @@ class Scaling(NamedTuple):
 
 def scaling_of_target(item: autoscalers.HorizontalPodAutoscaler) -> tuple[Target, Scaling]:
     """The workload, and how it is being scaled."""
-    reference = item.spec.scale_target_ref
+    reference, spec, status = item.spec.scale_target_ref, item.spec, item.status
+    current, desired = status.current_replicas or 0, status.desired_replicas or 0
+    autoscaler = Autoscaler(
+        current_replicas=current,
+        desired_replicas=desired,
+        max_replicas=spec.max_replicas,
+        last_scaled_at=status.last_scale_time,
+        above_target=_is_above_target(spec.metrics or [], status.current_metrics or []),
+    )
+    # With zero desired replicas it has not measured yet, unless it may scale to zero.
+    under_way = desired != current and (desired > 0 or spec.min_replicas == 0)
     target = (reference.kind, item.metadata.namespace, reference.name)
-    return target, Scaling(_autoscaler(item), _is_under_way(item))
+    return target, Scaling(autoscaler, under_way)
 
 
 def scaling_by_target(found: Iterable[tuple[Target, Scaling]]) -> Mapping[Target, Scaling]:
     """By workload; if several autoscalers target one workload, an active one wins."""
     return dict(sorted(found, key=lambda each: each[1].under_way))
-
-
-def _is_under_way(item: autoscalers.HorizontalPodAutoscaler) -> bool:
-    """With zero desired replicas it has not measured yet, unless it may scale to zero."""
-    desired, current = item.status.desired_replicas or 0, item.status.current_replicas or 0
-    return desired != current and (desired > 0 or item.spec.min_replicas == 0)
-
-
-def _autoscaler(item: autoscalers.HorizontalPodAutoscaler) -> Autoscaler:
-    return Autoscaler(
-        current_replicas=item.status.current_replicas or 0,
-        desired_replicas=item.status.desired_replicas or 0,
-        max_replicas=item.spec.max_replicas,
-        last_scaled_at=item.status.last_scale_time,
-        above_target=_is_above_target(item.spec.metrics or [], item.status.current_metrics or []),
-    )
 
 
 def _is_above_target(
@@ -63,13 +57,8 @@ def _is_above_target(
 
 
 def _source(metric: autoscalers.Metric) -> autoscalers.MetricSource | None:
-    return (
-        metric.resource
-        or metric.container_resource
-        or metric.pods
-        or metric.object
-        or metric.external
-    )
+    sources = (metric.resource, metric.container_resource, metric.pods, metric.object)
+    return next(filter(None, sources), metric.external)
 
 
 def _name(source: autoscalers.MetricSource) -> str | None:
@@ -83,15 +72,14 @@ def _exceeds(
         return False
     if target.average_utilization is not None:
         return (current.average_utilization or 0) > target.average_utilization
-    return _is_more(current.average_value, target.average_value) or _is_more(
-        current.value, target.value
+    return any(
+        quantity(now, per_unit=1000) > quantity(limit, per_unit=1000)
+        for now, limit in (
+            (current.average_value, target.average_value),
+            (current.value, target.value),
+        )
+        if now is not None and limit is not None
     )
-
-
-def _is_more(current: str | None, target: str | None) -> bool:
-    if current is None or target is None:
-        return False
-    return quantity(current, per_unit=1000) > quantity(target, per_unit=1000)
 
 
 AUTOSCALERS = Kind(

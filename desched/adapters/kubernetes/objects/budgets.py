@@ -19,7 +19,6 @@ def budget(item: workloads.PodDisruptionBudget) -> PodDisruptionBudget:
         selector=None if selector is None else label_selector(selector),
         disruptions_allowed=status.disruptions_allowed or 0,
         up_to_date=(status.observed_generation or 0) >= (item.metadata.generation or 0),
-        always_allows_unhealthy=item.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from desched.adapters.kubernetes.client.api_types.metadata import OwnerReference
+from desched.model.cluster import Owner
 
 PREFIXES = (
     "descheduler.alpha.kubernetes.io/",
@@ -34,6 +35,7 @@ def may_be_relevant(encoded: bytes) -> bool:
     return any(part in encoded for part in _ENCODED_PREFIXES + _ESCAPES)
 
 
-def controller_of(owners: Iterable[OwnerReference] | None) -> OwnerReference | None:
+def controller_of(owners: Iterable[OwnerReference] | None) -> Owner | None:
     """The one owner that controls the object."""
-    return next((owner for owner in owners or () if owner.controller), None)
+    found = (owner for owner in owners or () if owner.controller)
+    return next((Owner(o.kind, o.name, o.uid, o.api_version) for o in found), None)

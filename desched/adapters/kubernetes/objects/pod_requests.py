@@ -61,17 +61,20 @@ def _container_requests(
 ) -> Requests:
     statuses = {s.name: s for s in status.container_statuses or ()}
     statuses.update({s.name: s for s in status.init_container_statuses or ()})
+
+    def while_running(container: pods.Container) -> Requests:
+        status = statuses.get(container.name)
+        return unset | _effective(container.resources, status, infeasible=infeasible)
+
     running: Requests = {}
     for container in spec.containers:
-        resized = _effective(container, statuses.get(container.name), infeasible=infeasible)
-        _add(running, unset | resized)
+        _add(running, while_running(container))
     sidecars: Requests = {}
     starting: Requests = {}
     for container in spec.init_containers or ():
         if container.restart_policy == "Always":
-            resized = _effective(container, statuses.get(container.name), infeasible=infeasible)
-            _add(running, unset | resized)
-            _add(sidecars, unset | resized)
+            _add(running, while_running(container))
+            _add(sidecars, while_running(container))
             _raise_to(starting, sidecars)
         else:
             alone = unset | _requests(container.resources)
@@ -82,9 +85,10 @@ def _container_requests(
 
 
 def _effective(
-    container: pods.Container, status: pods.ContainerStatus | None, *, infeasible: bool
+    resources: Raw, status: pods.ContainerStatus | pods.PodStatus | None, *, infeasible: bool
 ) -> Requests:
-    wanted = _requests(container.resources)
+    """The largest of wanted, actual and allocated; the wanted ones if there is no status."""
+    wanted = _requests(resources)
     actual = _REQUIREMENTS(status.resources) if status is not None else None
     if status is None or actual is None:
         return wanted
@@ -98,14 +102,10 @@ def _pod_level_requests(
     spec: pods.PodSpec, status: pods.PodStatus, *, infeasible: bool
 ) -> Requests:
     """Requests of the pod as a whole, which replace those of its containers."""
-    wanted = _requests(spec.resources)
-    found = dict(wanted)
-    actual = _REQUIREMENTS(status.resources)
-    if actual is not None:
-        found = {} if infeasible else found
-        _raise_to(found, _parsed(actual.requests))
-        _raise_to(found, _quantities(status.allocated_resources))
-    return {name: found.get(name, 0) for name in wanted if _may_be_pod_level(name)}
+    found = _effective(spec.resources, status, infeasible=infeasible)
+    return {
+        name: found.get(name, 0) for name in filter(_may_be_pod_level, _requests(spec.resources))
+    }
 
 
 def _may_be_pod_level(name: str) -> bool:

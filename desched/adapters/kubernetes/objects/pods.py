@@ -21,7 +21,7 @@ from desched.adapters.kubernetes.objects.scheduling_class import (
     scheduling_class,
     with_images,
 )
-from desched.model.cluster import Owner, Pod, PodVolume, SchedulingClass, VolumeKind
+from desched.model.cluster import Pod, PodVolume, SchedulingClass, VolumeKind
 
 _STRINGS = RawDecoder(dict[str, str])
 _OWNERS = RawDecoder(list[OwnerReference])
@@ -30,6 +30,7 @@ _DISK_DIR = PodVolume(VolumeKind.EMPTY_DIR)
 _MEMORY_DIR = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
 _MEMORY_MEDIA = ("Memory", "HugePages")  # and sizes such as "HugePages-2Mi"
 
+_NO_ANNOTATIONS: dict[str, str] = {}
 _RESIZE_CONDITIONS = frozenset({"PodResizePending", "PodResizeInProgress"})
 _DEFAULT_GRACE_SECONDS = 30
 
@@ -38,8 +39,8 @@ class PodBuilder:
     """Builds pods; the pods of one builder share equal parts."""
 
     def __init__(self) -> None:
-        self._labels = Shared(_labels)
-        self._owners = Shared(_owner)
+        self._labels = Shared(lambda data: _STRINGS(data) or {})
+        self._owners = Shared(lambda data: controller_of(_OWNERS(data)))
         self._classes: dict[tuple[Fingerprint, tuple[str, ...]], SchedulingClass] = {}
         self._constraints: dict[Fingerprint, SchedulingClass] = {}
         self._distinct: dict[SchedulingClass, SchedulingClass] = {}
@@ -74,40 +75,19 @@ class PodBuilder:
         )
 
     def _scheduling(self, spec: pods.PodSpec, status: pods.PodStatus) -> SchedulingClass:
-        key = (fingerprint(spec, status), image_names(spec))
-        found = self._classes.get(key)
+        key, images = fingerprint(spec, status), image_names(spec)
+        found = self._classes.get((key, images))
         if found is None:
-            made = with_images(self._without_images(key[0], spec, status), key[1])
-            found = self._classes[key] = self._distinct.setdefault(made, made)
+            if key not in self._constraints:  # workloads may differ only in their images
+                self._constraints[key] = scheduling_class(spec, status)
+            made = with_images(self._constraints[key], images)
+            found = self._classes[key, images] = self._distinct.setdefault(made, made)
         return found
-
-    def _without_images(
-        self, key: Fingerprint, spec: pods.PodSpec, status: pods.PodStatus
-    ) -> SchedulingClass:
-        """Read once for all workloads that differ only in their images."""
-        found = self._constraints.get(key)
-        if found is None:
-            found = self._constraints[key] = scheduling_class(spec, status)
-        return found
-
-
-def _labels(data: bytes) -> dict[str, str]:
-    return _STRINGS(data) or {}
 
 
 def _annotations(raw: msgspec.Raw) -> dict[str, str]:
     data = bytes(raw)
-    return relevant_annotations(_STRINGS(data)) if may_be_relevant(data) else _NONE
-
-
-_NONE: dict[str, str] = {}
-
-
-def _owner(data: bytes) -> Owner | None:
-    controller = controller_of(_OWNERS(data))
-    if controller is None:
-        return None
-    return Owner(controller.kind, controller.name, controller.uid, controller.api_version)
+    return relevant_annotations(_STRINGS(data)) if may_be_relevant(data) else _NO_ANNOTATIONS
 
 
 def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool]:

@@ -3,11 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from msgspec.structs import replace
-
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import workloads
-from desched.adapters.kubernetes.client.api_types.metadata import Metadata
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
 from desched.adapters.kubernetes.objects.metadata import controller_of, relevant_annotations
@@ -40,16 +37,13 @@ def workloads_by_controller(
     A ReplicaSet leads to its Deployment. A ReplicaSet or a Job of any other owner is left out: its
     kind is not supported.
     """
-    build = _Builder(scaling)
-    deployment_by_uid = {
-        item.metadata.uid: build.deployment(item) for item in controllers.deployments
-    }
-    found = {item.metadata.uid: build.stateful_set(item) for item in controllers.stateful_sets}
+    deployment_by_uid = {d.metadata.uid: _workload(d, scaling) for d in controllers.deployments}
+    found = {item.metadata.uid: _workload(item, scaling) for item in controllers.stateful_sets}
     for item in controllers.replica_sets:
         owner = controller_of(item.metadata.owner_references)
         workload = None
         if owner is None:
-            workload = build.replica_set(item)
+            workload = _workload(item, scaling)
         elif owner.kind == "Deployment":
             workload = deployment_by_uid.get(owner.uid)
         if workload is not None:
@@ -57,7 +51,7 @@ def workloads_by_controller(
     for job in controllers.jobs:
         owner = controller_of(job.metadata.owner_references)
         if owner is None or owner.kind == "CronJob":
-            found[job.metadata.uid] = build.job(job)
+            found[job.metadata.uid] = _workload(job, scaling)
     return found
 
 
@@ -66,7 +60,7 @@ def owners_by_controller(controllers: Controllers) -> Mapping[str, Owner]:
     owned = [item.metadata for item in controllers.replica_sets]
     owned += [item.metadata for item in controllers.jobs]
     return {
-        metadata.uid: Owner(owner.kind, owner.name, owner.uid, owner.api_version)
+        metadata.uid: owner
         for metadata in owned
         if (owner := controller_of(metadata.owner_references)) is not None
         and owner.kind not in _SUPPORTED_OWNERS
@@ -88,54 +82,37 @@ def selectors_by_controller(controllers: Controllers) -> Mapping[str, LabelSelec
     return {uid: selector for uid, selector in found.items() if selector is not None}
 
 
-class _Builder:
-    """Builds workloads, with their autoscalers."""
-
-    def __init__(self, scaling: Mapping[Target, Scaling]) -> None:
-        self._scaling = scaling
-
-    def deployment(self, item: workloads.Deployment) -> Workload:
-        status = item.status
-        return replace(
-            self._workload("Deployment", item.metadata, item.spec.replicas),
+def _workload(
+    item: workloads.Replicated | workloads.Job, scaling: Mapping[Target, Scaling]
+) -> Workload:
+    kind, metadata = type(item).__name__, item.metadata
+    scaled = scaling.get((kind, metadata.namespace, metadata.name))
+    replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas
+    ready, rolling_out, survives = item.status.ready_replicas, False, True
+    match item:
+        case workloads.Job():
+            survives = survives_disruption(item.spec.pod_failure_policy)
+        case workloads.Deployment():
             # A pod that is not available has not been Ready for minReadySeconds yet.
-            ready_replicas=min(status.ready_replicas or 0, status.available_replicas or 0),
-            rolling_out=_is_deploying(item),
-        )
-
-    def replica_set(self, item: workloads.ReplicaSet) -> Workload:
-        return replace(
-            self._workload("ReplicaSet", item.metadata, item.spec.replicas),
-            ready_replicas=item.status.ready_replicas or 0,
-            rolling_out=_is_unseen(item.metadata, item.status.observed_generation),
-        )
-
-    def stateful_set(self, item: workloads.StatefulSet) -> Workload:
-        return replace(
-            self._workload("StatefulSet", item.metadata, item.spec.replicas),
-            ready_replicas=item.status.ready_replicas or 0,
-            rolling_out=_is_updating(item),
-        )
-
-    def job(self, item: workloads.Job) -> Workload:
-        return replace(
-            self._workload("Job", item.metadata, item.spec.parallelism),
-            ready_replicas=item.status.ready,
-            survives_disruption=survives_disruption(item.spec.pod_failure_policy),
-        )
-
-    def _workload(self, kind: str, metadata: Metadata, replicas: int | None) -> Workload:
-        scaling = self._scaling.get((kind, metadata.namespace, metadata.name))
-        return Workload(
-            kind=kind,
-            namespace=metadata.namespace,
-            name=metadata.name,
-            uid=metadata.uid,
-            desired_replicas=_DEFAULT_REPLICAS if replicas is None else replicas,
-            annotations=relevant_annotations(metadata.annotations),
-            scaling=scaling is not None and scaling.under_way,
-            autoscaler=scaling.autoscaler if scaling is not None else None,
-        )
+            ready = min(ready or 0, item.status.available_replicas or 0)
+            rolling_out = _is_deploying(item, replicas)
+        case workloads.StatefulSet():
+            ready, rolling_out = ready or 0, _is_updating(item, replicas)
+        case _:
+            ready, rolling_out = ready or 0, _is_unseen(item)
+    return Workload(
+        kind=kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        desired_replicas=replicas,
+        annotations=relevant_annotations(metadata.annotations),
+        rolling_out=rolling_out,
+        scaling=scaled is not None and scaled.under_way,
+        ready_replicas=ready,
+        autoscaler=scaled.autoscaler if scaled is not None else None,
+        survives_disruption=survives,
+    )
 
 
 def survives_disruption(policy: workloads.PodFailurePolicy | None) -> bool:
@@ -160,37 +137,29 @@ def _matches_eviction(rule: workloads.PodFailureRule) -> bool:
     )
 
 
-def _is_unseen(metadata: Metadata, observed_generation: int | None) -> bool:
+def _is_unseen(item: workloads.Replicated) -> bool:
     """Whether the controller has not processed the last edit yet."""
-    return (observed_generation or 0) < (metadata.generation or 0)
+    return (item.status.observed_generation or 0) < (item.metadata.generation or 0)
 
 
-def _is_deploying(item: workloads.Deployment) -> bool:
+def _is_deploying(item: workloads.Deployment, replicas: int) -> bool:
     """Whether `kubectl rollout status` would wait for more than available replicas."""
-    status = item.status
-    replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas
-    updated = status.updated_replicas or 0
-    return (
-        _is_unseen(item.metadata, status.observed_generation)
-        or updated < replicas
-        or (status.replicas or 0) > updated
-    )
+    updated = item.status.updated_replicas or 0
+    return _is_unseen(item) or updated < replicas or (item.status.replicas or 0) > updated
 
 
-def _is_updating(item: workloads.StatefulSet) -> bool:
+def _is_updating(item: workloads.StatefulSet, replicas: int) -> bool:
     """Whether `kubectl rollout status` would wait for more than Ready replicas.
 
     Also whether an eviction would change the revision.
     """
-    status = item.status
-    replicas = _DEFAULT_REPLICAS if item.spec.replicas is None else item.spec.replicas
-    if _is_unseen(item.metadata, status.observed_generation):
+    if _is_unseen(item):
         return True
     strategy = item.spec.update_strategy or workloads.UpdateStrategy()
-    rolling_update = strategy.rolling_update or workloads.RollingUpdate()
-    if strategy.type == "OnDelete" or rolling_update.partition:
-        return (status.updated_replicas or 0) < replicas - (rolling_update.partition or 0)
-    return status.update_revision != status.current_revision
+    partition = (strategy.rolling_update or workloads.RollingUpdate()).partition or 0
+    if strategy.type == "OnDelete" or partition:
+        return (item.status.updated_replicas or 0) < replicas - partition
+    return item.status.update_revision != item.status.current_revision
 
 
 def _same(item: W) -> W:

@@ -89,11 +89,7 @@ class FilterChain:
 
     def passing_again(self, pod: Pod, source: int) -> tuple[Mask, Verdicts]:
         """The nodes where the pod passes once it has left the source; verdicts for `excluded`."""
-        requests = pod.scheduling.requests
-        enough = self.requests.enough(requests)
-        if not enough[source] and self.requests.holds(source, requests):
-            enough = enough.copy()
-            enough[source] = True
+        enough = self.requests.enough_again(pod.scheduling.requests, source)
         return self._judge(pod, enough, partial(self.pod_changes.without, pod, source))
 
     def excluded(self, pod: Pod, source: int, verdicts: Verdicts) -> Mapping[str, int]:
@@ -102,17 +98,14 @@ class FilterChain:
         A node may lack several resources, and counts for each of them.
         """
         scheduling, requests = pod.scheduling, pod.scheduling.requests
-        enough = self.requests.enough(requests)
-        passing = self._nodes.verdict(scheduling).passing
-        returns = passing[source] and not enough[source] and self.requests.holds(source, requests)
         if verdicts:
-            if returns:
-                enough = enough.copy()
-                enough[source] = True
             others = [(mask, _plainly(reason)) for reason, mask in verdicts]
-            return self._first_failing(scheduling, enough, others)
+            again = self.requests.enough_again(requests, source)
+            return self._first_failing(scheduling, again, others)
+        enough = self.requests.enough(requests)
         found = self._by_itself(scheduling, enough)
-        if returns:
+        admitted = self._nodes.verdict(scheduling).passing[source]
+        if admitted and not enough[source] and self.requests.holds(source, requests):
             return found - Counter(self.requests.lacking_at(source, requests))
         return found
 

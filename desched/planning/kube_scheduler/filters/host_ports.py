@@ -5,6 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from desched.model.cluster import Pod
+from desched.model.groups import grouped
 from desched.planning.arrays import Mask, Positions
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex
@@ -21,13 +22,13 @@ class PortFilter:
 
     @cached_property
     def _by_port(self) -> dict[tuple[str, int], dict[str, Positions]]:
-        found: dict[tuple[str, int], dict[str, list[int]]] = {}
-        for pod, position in self._index.residents:
-            for port in pod.scheduling.host_ports:
-                by_address = found.setdefault((port.protocol, port.port), {})
-                by_address.setdefault(port.address, []).append(position)
+        found = grouped(
+            ((port.protocol, port.port), (port.address, position))
+            for pod, position in self._index.residents
+            for port in pod.scheduling.host_ports
+        )
         return {
-            port: {address: np.array(where, dtype=np.intp) for address, where in taken.items()}
+            port: {address: np.array(at, dtype=np.intp) for address, at in grouped(taken).items()}
             for port, taken in found.items()
         }
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from desched.model.cluster import Effect, SchedulingClass, Taint, Toleration
+from desched.model.cache import cached
+from desched.model.cluster import Effect, SchedulingClass, SpreadConstraint, Taint, Toleration
+from desched.model.groups import grouped
 from desched.model.selectors import NodeSelectorTerm
 from desched.planning.arrays import Mask
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
@@ -17,6 +19,7 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
 CORDONED = "node(s) were unschedulable"
 NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
 
+Tolerations = tuple[Toleration, ...]
 Selection = tuple[tuple[tuple[str, str], ...], tuple[NodeSelectorTerm, ...] | None]
 
 
@@ -33,75 +36,71 @@ class NodeFilter:
     def __init__(self, arrays: NodeArrays) -> None:
         self._arrays = arrays
         self._cordoned = arrays.where(lambda node: node.unschedulable)
-        self._by_taints: dict[tuple[Taint, ...], list[int]] = {}
-        for i, node in enumerate(arrays.nodes):
-            hard = tuple(t for t in node.taints if t.effect != Effect.PREFER_NO_SCHEDULE)
-            self._by_taints.setdefault(hard, []).append(i)
-        self._tolerated: dict[tuple[Toleration, ...], Mask] = {}
-        self._selected: dict[Selection, Mask] = {}
-        self._verdicts: dict[tuple[tuple[Toleration, ...], Selection], NodeVerdict] = {}
+        self._by_taints = grouped(
+            (tuple(t for t in node.taints if t.effect != Effect.PREFER_NO_SCHEDULE), i)
+            for i, node in enumerate(arrays.nodes)
+        )
         self._by_class: dict[int, tuple[SchedulingClass, NodeVerdict]] = {}
 
     def verdict(self, scheduling: SchedulingClass) -> NodeVerdict:
         """The result of all three filters. Cached: do not modify."""
         known = self._by_class.get(id(scheduling))
         if known is None:
-            key = (scheduling.tolerations, _selection(scheduling))
-            found = self._verdicts.get(key)
-            if found is None:
-                found = self._verdicts[key] = self._judge(scheduling)
+            found = self._judge(scheduling.tolerations, _selection(scheduling))
             # The entry keeps the class alive, so no other class can get its id.
             known = self._by_class[id(scheduling)] = (scheduling, found)
         return known[1]
 
-    def _judge(self, scheduling: SchedulingClass) -> NodeVerdict:
-        uncordoned, tolerated = self.uncordoned(scheduling), self.tolerated(scheduling)
-        passing = uncordoned & tolerated & self.selected(scheduling)
-        excluded = Counter(self._untolerated(scheduling, uncordoned & ~tolerated))
+    @cached
+    def _judge(self, tolerations: Tolerations, selection: Selection) -> NodeVerdict:
+        uncordoned = self._arrays.all()
+        if not _tolerates(tolerations, UNSCHEDULABLE):
+            uncordoned = ~self._cordoned
+        tolerated = self._tolerated(tolerations)
+        passing = uncordoned & tolerated & self._selected(selection)
+        excluded = Counter(self._untolerated(tolerations, uncordoned & ~tolerated))
         excluded[CORDONED] += int(np.count_nonzero(~uncordoned))
         excluded[NOT_SELECTED] += int(np.count_nonzero(uncordoned & tolerated & ~passing))
         return NodeVerdict(passing, excluded)
 
-    def uncordoned(self, scheduling: SchedulingClass) -> Mask:
-        """The nodes that are not cordoned for such pods."""
-        if _tolerates(scheduling.tolerations, UNSCHEDULABLE):
-            return self._arrays.all()
-        return ~self._cordoned
-
-    def tolerated(self, scheduling: SchedulingClass) -> Mask:
-        """The nodes whose hard taints such pods tolerate. Cached: do not modify."""
-        mask = self._tolerated.get(scheduling.tolerations)
-        if mask is None:
-            mask = self._tolerated[scheduling.tolerations] = self._arrays.none()
-            for taints, positions in self._by_taints.items():
-                if _first_untolerated(scheduling.tolerations, taints) is None:
-                    mask[positions] = True
+    def eligible(
+        self, scheduling: SchedulingClass, constraint: SpreadConstraint, labelled: Mask
+    ) -> Mask:
+        """The labelled nodes whose pods and domains count for the spread constraint."""
+        mask = labelled
+        if constraint.honors_affinity:
+            mask = mask & self._selected(_selection(scheduling))
+        if constraint.honors_taints:
+            mask = mask & self._tolerated(scheduling.tolerations)
         return mask
 
-    def selected(self, scheduling: SchedulingClass) -> Mask:
-        """The nodes that node selector and required affinity match. Cached: do not modify."""
-        key = _selection(scheduling)
-        mask = self._selected.get(key)
-        if mask is None:
-            mask = self._selected[key] = self._select(scheduling)
+    @cached
+    def _tolerated(self, tolerations: Tolerations) -> Mask:
+        """The nodes whose hard taints such pods tolerate."""
+        mask = self._arrays.none()
+        for taints, positions in self._by_taints.items():
+            if _first_untolerated(tolerations, taints) is None:
+                mask[positions] = True
         return mask
 
-    def _select(self, scheduling: SchedulingClass) -> Mask:
+    @cached
+    def _selected(self, selection: Selection) -> Mask:
+        """The nodes that node selector and required affinity match."""
+        wanted, terms = selection
         mask = self._arrays.all()
-        if scheduling.node_selector:
-            wanted = scheduling.node_selector
+        if wanted:
             mask &= self._arrays.where(
                 lambda node: all(node.labels.get(key) == value for key, value in wanted)
             )
-        if scheduling.required_node_affinity is not None:
-            mask &= matching(self._arrays, scheduling.required_node_affinity)
+        if terms is not None:
+            mask &= matching(self._arrays, terms)
         return mask
 
-    def _untolerated(self, scheduling: SchedulingClass, failing: Mask) -> Mapping[str, int]:
+    def _untolerated(self, tolerations: Tolerations, failing: Mask) -> Mapping[str, int]:
         """Count the failing nodes by their first taint that the pods do not tolerate."""
         found: Counter[str] = Counter()
         for taints, positions in self._by_taints.items():
-            taint = _first_untolerated(scheduling.tolerations, taints)
+            taint = _first_untolerated(tolerations, taints)
             if taint is not None:
                 value = f": {taint.value}" if taint.value else ""
                 text = f"node(s) had untolerated taint {{{taint.key}{value}}}"
@@ -118,11 +117,9 @@ def matching(arrays: NodeArrays, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
     return arrays.where(lambda node: any(t.matches(node.name, node.labels) for t in terms))
 
 
-def _tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+def _tolerates(tolerations: Tolerations, taint: Taint) -> bool:
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
-def _first_untolerated(
-    tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]
-) -> Taint | None:
+def _first_untolerated(tolerations: Tolerations, taints: tuple[Taint, ...]) -> Taint | None:
     return next((taint for taint in taints if not _tolerates(tolerations, taint)), None)

@@ -1,11 +1,13 @@
 """Required pod affinity and anti-affinity, in both directions."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod, PodAffinityTerm
+from desched.model.groups import grouped
 from desched.planning.arrays import Mask, Positions
 from desched.planning.kube_scheduler.label_index import SelectorIndex
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
@@ -92,16 +94,15 @@ class AffinityFilter:
         return [carried for carried in found if carried.wanted.matches(pod)]
 
     def _learn_residents(self) -> None:
-        by_class: dict[tuple[int, str], tuple[Pod, list[int]]] = {}
-        for pod, position in self._index.residents_of(lambda s: s.pod_anti_affinity):
-            key = (id(pod.scheduling), pod.namespace)
-            by_class.setdefault(key, (pod, []))[1].append(position)
-        by_term: dict[tuple[PodAffinityTerm, str], list[int]] = {}
-        for pod, positions in by_class.values():
-            for term in pod.scheduling.pod_anti_affinity:
-                by_term.setdefault((term, pod.namespace), []).extend(positions)
-        for (term, namespace), found in by_term.items():
-            self._learn(term, namespace, found)
+        residents = self._index.residents_of(lambda s: s.pod_anti_affinity)
+        by_class = grouped(((id(r[0].scheduling), r[0].namespace), r) for r in residents)
+        by_term = grouped(
+            ((term, namespace), [position for _, position in alike])
+            for (_, namespace), alike in by_class.items()
+            for term in alike[0][0].scheduling.pod_anti_affinity
+        )
+        for (term, namespace), positions in by_term.items():
+            self._learn(term, namespace, list(chain.from_iterable(positions)))
 
     def _learn(self, term: PodAffinityTerm, namespace: str, positions: Sequence[int]) -> None:
         if (term, namespace) in self._known:

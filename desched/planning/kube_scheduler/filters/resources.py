@@ -64,6 +64,14 @@ class FreeRequests:
             self._enough[requests] = mask
         return mask
 
+    def enough_again(self, requests: Amounts, position: int) -> Mask:
+        """The same once a pod of these requests that is on a node has left it."""
+        mask = self.enough(requests)
+        if not mask[position] and self.holds(position, requests):
+            mask = mask.copy()
+            mask[position] = True
+        return mask
+
     def holds(self, position: int, requests: Amounts) -> bool:
         """Whether a pod of these requests that is on the node could come back to it."""
         return all(free[position] >= 0 for _, free, _ in self._asked(requests))

@@ -1,6 +1,6 @@
 """The hard constraints (DoNotSchedule) of topology spread."""
 
-from desched.model.cluster import Pod, SpreadConstraint
+from desched.model.cluster import Pod
 from desched.model.selectors import LabelSelector
 from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
@@ -24,21 +24,12 @@ class SpreadFilter:
         labelled = mask.copy()
         for constraint in hard:
             selector = constraint.selector_of(pod.labels)
-            eligible = self._eligible(pod, constraint, labelled)
+            eligible = self._nodes.eligible(pod.scheduling, constraint, labelled)
             domains = self._arrays.domains(constraint.topology_key)
             counts = _count(pod, selector, pod_changes, domains, eligible)
             own = int(selector is not None and selector.matches(pod.labels))
             least = _least(counts, domains, eligible, constraint.min_domains)
             mask &= counts[domains.of] + own - least <= constraint.max_skew
-        return mask
-
-    def _eligible(self, pod: Pod, constraint: SpreadConstraint, labelled: Mask) -> Mask:
-        """The nodes whose pods and domains count."""
-        mask = labelled
-        if constraint.honors_affinity:
-            mask = mask & self._nodes.selected(pod.scheduling)
-        if constraint.honors_taints:
-            mask = mask & self._nodes.tolerated(pod.scheduling)
         return mask
 
 

@@ -6,7 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
+from desched.model.cache import cached
 from desched.model.cluster import ClusterState, Node, PersistentVolume, Pod, PodVolume, VolumeKind
+from desched.model.groups import grouped
+from desched.model.selectors import NodeSelectorTerm
 from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.filters.node_constraints import matching
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
@@ -23,6 +26,7 @@ ZONE_LABELS = {
 NO_LIMIT = 2**31
 _CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
 
+Terms = tuple[NodeSelectorTerm, ...] | None
 Handle = tuple[str, str]
 """The CSI driver of a volume, and its name for the volume."""
 
@@ -41,8 +45,6 @@ class VolumeFilter:
         self._cluster = cluster
         self._arrays = arrays
         self._index = index
-        self._reachable: dict[str, Mask] = {}
-        self._limits_of: dict[str, Ints] = {}
 
     def reachable(self, pod: Pod) -> Mask:
         """The nodes that can reach every volume, or for which it can be provisioned."""
@@ -54,7 +56,7 @@ class VolumeFilter:
                 if bound is None or (replaced and bound.node_affinity is not None):
                     mask &= self._provisioned_for(pod, volume, bound)
                 else:
-                    mask &= self._reaching(bound)
+                    mask &= self._matching(bound.node_affinity)
         return mask
 
     def in_zone(self, pod: Pod) -> Mask:
@@ -82,10 +84,8 @@ class VolumeFilter:
     def attachable(self, pod: Pod, pod_changes: PodChanges) -> Mask:
         """The nodes that can attach those of the pod's volumes that they have not attached yet."""
         mask = self._arrays.all()
-        by_driver: dict[str, set[Handle]] = {}
-        for handle in self._handles(pod):
-            by_driver.setdefault(handle[0], set()).add(handle)
-        by_driver = {driver: found for driver, found in by_driver.items() if self._limited(driver)}
+        handles_of = grouped((handle[0], handle) for handle in self._handles(pod))
+        by_driver = {driver: found for driver, found in handles_of.items() if self._limited(driver)}
         if not by_driver:
             return mask
         moved = self._moved(pod_changes)
@@ -96,13 +96,10 @@ class VolumeFilter:
             mask &= (new == 0) | (self._count(driver, moved) + new <= self._limits(driver))
         return mask
 
-    def _reaching(self, volume: PersistentVolume) -> Mask:
-        mask = self._reachable.get(volume.name)
-        if mask is None:
-            terms = volume.node_affinity
-            mask = self._arrays.all() if terms is None else matching(self._arrays, terms)
-            self._reachable[volume.name] = mask
-        return mask
+    @cached
+    def _matching(self, terms: Terms) -> Mask:
+        """The nodes that one of the terms matches; all without terms."""
+        return self._arrays.all() if terms is None else matching(self._arrays, terms)
 
     def _bound(self, pod: Pod, volume: PodVolume) -> PersistentVolume | None:
         claim = self._cluster.claims.get((pod.namespace, volume.claim))
@@ -118,9 +115,7 @@ class VolumeFilter:
             return self._arrays.none()
         if claim.volume and before is None:
             return self._arrays.none()
-        if storage.topologies is None:
-            return self._arrays.all()
-        return matching(self._arrays, storage.topologies)
+        return self._matching(storage.topologies)
 
     def _for_one_pod(self, pod: Pod) -> set[ClaimKey]:
         names = {v.claim for v in pod.volumes if v.kind is VolumeKind.CLAIM}
@@ -196,15 +191,11 @@ class VolumeFilter:
     def _limited(self, driver: str) -> bool:
         return any(driver in node.attach_limits for node in self._cluster.csi_nodes.values())
 
+    @cached
     def _limits(self, driver: str) -> Ints:
-        found = self._limits_of.get(driver)
-        if found is None:
-            nodes = (self._cluster.csi_nodes.get(name) for name in self._arrays.names)
-            limits = [
-                node.attach_limits.get(driver, NO_LIMIT) if node else NO_LIMIT for node in nodes
-            ]
-            found = self._limits_of[driver] = np.array(limits, dtype=np.int64)
-        return found
+        nodes = (self._cluster.csi_nodes.get(name) for name in self._arrays.names)
+        limits = [node.attach_limits.get(driver, NO_LIMIT) if node else NO_LIMIT for node in nodes]
+        return np.array(limits, dtype=np.int64)
 
 
 _NOWHERE: Counter[int] = Counter()

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desched.model.cluster import STEERING_TAINT, ClusterState, Pod, Service, Toleration
+from desched.model.groups import grouped
 from desched.planning.arrays import Floats, Ints, Mask
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.label_index import LabelIndex
@@ -34,8 +35,6 @@ ALTERNATIVES = (31, 23, 17, 11, 7, 5, 3, 2, 1)
 CELLS = 4096
 """The maximum of alternatives times nodes: in large clusters one move matters less."""
 
-Labels = tuple[tuple[str, str], ...]
-
 
 class LeavingPod(msgspec.Struct, frozen=True):
     """A pod that leaves its node: it is terminating, or `gone` and holds no requests any more."""
@@ -50,13 +49,6 @@ class _Move(msgspec.Struct, frozen=True):
 
     departure: LeavingPod
     placed: NDArray[np.intp] | None
-
-
-class _Attraction(msgspec.Struct, frozen=True):
-    """The terms of existing pods that match a pod, and their weights by topology key and node."""
-
-    terms: tuple[CarriedTerm, ...]
-    weights: Mapping[str, Ints]
 
 
 class SchedulerView:
@@ -83,7 +75,6 @@ class SchedulerView:
         self._alternatives = next(
             (a for a in ALTERNATIVES if a * len(self.names) <= CELLS), ALTERNATIVES[-1]
         )
-        self._attracting: dict[tuple[str, Labels], _Attraction] = {}
         self.capacity = Capacity.of_nodes(np.array(self.facts.allocatable))
         totals = self._counts.index.totals(requested_amounts)
         self._requested = Requested.of(totals, self.capacity)
@@ -187,10 +178,7 @@ class SchedulerView:
     def attraction(self, leaving: LeavingPod) -> dict[str, Ints]:
         """The weights with which existing pods attract the pod, by topology key and node."""
         pod = leaving.pod
-        key = (pod.namespace, tuple(sorted(pod.labels.items())))
-        at_start = self._attracting.get(key)
-        if at_start is None:
-            at_start = self._attracting[key] = self._attraction_at_start(pod)
+        at_start = self._counts.attraction(pod.namespace, tuple(sorted(pod.labels.items())))
         found, own = dict(at_start.weights), carried_terms(pod)
         for carried in at_start.terms:
             moves = [*self._carrying.get(carried, ())]
@@ -200,15 +188,6 @@ class SchedulerView:
                 sums, moves, carried.weight, leaves=False
             )
         return found
-
-    def _attraction_at_start(self, pod: Pod) -> _Attraction:
-        weights: dict[str, Ints] = {}
-        terms = tuple(self._counts.about(pod))
-        for carried in terms:
-            topology = carried.term.topology_key
-            counts = carried.weight * self._counts.carried[carried]
-            weights[topology] = weights.get(topology, 0) + counts
-        return _Attraction(terms, weights)
 
     def preference(self, leaving: LeavingPod) -> dict[str, Ints]:
         """The weights with which the pod's own terms attract it, by topology key and node."""
@@ -242,12 +221,11 @@ class SchedulerView:
     @cached_property
     def _services(self) -> Mapping[tuple[str, tuple[str, str]], list[Service]]:
         """The Services by namespace and one label of their selector."""
-        found: dict[tuple[str, tuple[str, str]], list[Service]] = {}
-        for service in self.cluster.services:
-            if service.selector:
-                label = next(iter(service.selector.items()))
-                found.setdefault((service.namespace, label), []).append(service)
-        return found
+        return grouped(
+            ((service.namespace, next(iter(service.selector.items()))), service)
+            for service in self.cluster.services
+            if service.selector
+        )
 
     def unfamiliar(self, pod: Pod) -> Mask:
         """The nodes of an architecture on which no pod of the workload runs."""
@@ -260,11 +238,9 @@ class SchedulerView:
     @cached_property
     def _architectures(self) -> Mapping[str, frozenset[str]]:
         """The architectures of a controller's pods, by the uid of the controller."""
-        found: dict[str, set[str]] = {}
-        for pod, i in self._counts.index.residents:
-            if pod.owner:
-                found.setdefault(pod.owner.uid, set()).add(self.facts.architectures[i])
-        return {uid: frozenset(architectures) for uid, architectures in found.items()}
+        residents, architectures = self._counts.index.residents, self.facts.architectures
+        found = grouped((pod.owner.uid, architectures[i]) for pod, i in residents if pod.owner)
+        return {uid: frozenset(names) for uid, names in found.items()}
 
 
 def _selects(service: Service, pod: Pod) -> bool:

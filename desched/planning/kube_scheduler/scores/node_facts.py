@@ -3,19 +3,16 @@
 Results are cached; callers must not modify them.
 """
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 
+from desched.model.cache import cached
 from desched.model.cluster import Effect, Taint, Toleration
+from desched.model.groups import grouped
 from desched.model.selectors import NodeSelectorTerm
 from desched.planning.arrays import Ints, Mask, Positions
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 ARCHITECTURE_LABEL = "kubernetes.io/arch"
 
@@ -27,9 +24,6 @@ class NodeFacts:
 
     def __init__(self, arrays: NodeArrays) -> None:
         self._arrays = arrays
-        self._soft_taints: dict[tuple[Toleration, ...], Ints] = {}
-        self._preferred: dict[WeightedTerms, Ints] = {}
-        self._image_bytes: dict[tuple[str, ...], Ints] = {}
 
     @cached_property
     def allocatable(self) -> tuple[Ints, Ints]:
@@ -40,24 +34,9 @@ class NodeFacts:
             np.array([each.memory_bytes for each in amounts], dtype=np.int64),
         )
 
+    @cached
     def soft_taints(self, tolerations: tuple[Toleration, ...]) -> Ints:
         """Count the PreferNoSchedule taints of each node that are not tolerated."""
-        return _kept(self._soft_taints, tolerations, lambda: self._untolerated(tolerations))
-
-    @cached_property
-    def steered(self) -> Mask:
-        """The nodes with desched's own soft taint."""
-        return self._arrays.where(lambda node: node.avoided and node.steered_until is not None)
-
-    @cached_property
-    def _by_soft_taints(self) -> dict[tuple[Taint, ...], list[int]]:
-        found: dict[tuple[Taint, ...], list[int]] = {}
-        for i, node in enumerate(self._arrays.nodes):
-            if soft := tuple(t for t in node.taints if t.effect == Effect.PREFER_NO_SCHEDULE):
-                found.setdefault(soft, []).append(i)
-        return found
-
-    def _untolerated(self, tolerations: tuple[Toleration, ...]) -> Ints:
         counts = np.zeros(len(self._arrays), dtype=np.int64)
         for taints, positions in self._by_soft_taints.items():
             counts[positions] = sum(
@@ -66,25 +45,31 @@ class NodeFacts:
             )
         return counts
 
-    def preferred(self, terms: WeightedTerms) -> Ints:
-        """Sum the weights of the preferred terms that each node matches."""
-        return _kept(
-            self._preferred,
-            terms,
-            lambda: np.array(
-                [
-                    sum(weight for weight, term in terms if term.matches(node.name, node.labels))
-                    for node in self._arrays.nodes
-                ],
-                dtype=np.int64,
-            ),
+    @cached_property
+    def steered(self) -> Mask:
+        """The nodes with desched's own soft taint."""
+        return self._arrays.where(lambda node: node.avoided and node.steered_until is not None)
+
+    @cached_property
+    def _by_soft_taints(self) -> dict[tuple[Taint, ...], list[int]]:
+        return grouped(
+            (soft, i)
+            for i, node in enumerate(self._arrays.nodes)
+            if (soft := tuple(t for t in node.taints if t.effect == Effect.PREFER_NO_SCHEDULE))
         )
 
+    @cached
+    def preferred(self, terms: WeightedTerms) -> Ints:
+        """Sum the weights of the preferred terms that each node matches."""
+        sums = [
+            sum(weight for weight, term in terms if term.matches(node.name, node.labels))
+            for node in self._arrays.nodes
+        ]
+        return np.array(sums, dtype=np.int64)
+
+    @cached
     def image_bytes(self, images: tuple[str, ...]) -> Ints:
         """The bytes of these images on each node, each scaled by the share of nodes with it."""
-        return _kept(self._image_bytes, images, lambda: self._bytes_of(images))
-
-    def _bytes_of(self, images: tuple[str, ...]) -> Ints:
         total = np.zeros(len(self._arrays), dtype=np.int64)
         for where, sizes in (self._images[i] for i in images if i in self._images):
             total[where] += (sizes * (len(where) / len(self._arrays))).astype(np.int64)
@@ -93,10 +78,11 @@ class NodeFacts:
     @cached_property
     def _images(self) -> dict[str, tuple[Positions, Ints]]:
         """The nodes with an image and its size there, by the name of the image."""
-        found: dict[str, list[tuple[int, int]]] = {}
-        for i, node in enumerate(self._arrays.nodes):
-            for name, size in node.images.items():
-                found.setdefault(name, []).append((i, size))
+        found = grouped(
+            (name, (i, size))
+            for i, node in enumerate(self._arrays.nodes)
+            for name, size in node.images.items()
+        )
         return {
             name: (
                 np.array([i for i, _ in entries], dtype=np.intp),
@@ -114,10 +100,3 @@ class NodeFacts:
     def distinct_architectures(self) -> frozenset[str]:
         """All architectures of the cluster."""
         return frozenset(self.architectures)
-
-
-def _kept(known: dict[K, V], key: K, compute: Callable[[], V]) -> V:
-    found = known.get(key)
-    if found is None:
-        found = known[key] = compute()
-    return found

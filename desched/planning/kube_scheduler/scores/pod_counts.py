@@ -9,7 +9,9 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from desched.model.cache import cached
 from desched.model.cluster import Pod, PodAffinityTerm
+from desched.model.groups import grouped
 from desched.planning.arrays import Ints
 from desched.planning.kube_scheduler.label_index import SelectorIndex
 from desched.planning.kube_scheduler.pod_index import PodIndex, PodMatch
@@ -26,6 +28,13 @@ class CarriedTerm(msgspec.Struct, frozen=True, gc=False):
     weight: int
 
 
+class Attraction(msgspec.Struct, frozen=True):
+    """The terms of existing pods that match a pod, and their weights by topology key and node."""
+
+    terms: tuple[CarriedTerm, ...]
+    weights: Mapping[str, Ints]
+
+
 def carried_terms(pod: Pod) -> tuple[CarriedTerm, ...]:
     """The terms with which a pod attracts or repels later pods."""
     required = [(term, REQUIRED_TERM_WEIGHT) for term in pod.scheduling.pod_affinity]
@@ -39,35 +48,36 @@ class PodCounts:
     def __init__(self, index: PodIndex) -> None:
         self._arrays = index.arrays
         self.index = index
-        self._counted: dict[tuple[PodMatch, bool], Ints] = {}
 
+    @cached
     def per_node(self, wanted: PodMatch, *, terminating: bool) -> Ints:
         """Count the matching pods on each node; `terminating` pods count or do not."""
-        key = (wanted, terminating)
-        found = self._counted.get(key)
-        if found is None:
-            positions = self.index.positions((wanted,), terminating=terminating)
-            found = self._counted[key] = np.bincount(positions, minlength=len(self._arrays))
-        return found
+        positions = self.index.positions((wanted,), terminating=terminating)
+        return np.bincount(positions, minlength=len(self._arrays))
 
     @cached_property
     def carried(self) -> Mapping[CarriedTerm, Ints]:
         """Count the pods on each node that carry a term, including pods that are being deleted."""
-        positions: dict[CarriedTerm, list[int]] = {}
         carrying = self.index.residents_of(lambda s: s.pod_affinity or s.preferred_pod_affinity)
-        for pod, i in carrying:
-            for carried in carried_terms(pod):
-                positions.setdefault(carried, []).append(i)
+        positions = grouped((term, i) for pod, i in carrying for term in carried_terms(pod))
         count = len(self._arrays)
         return {
             carried: np.bincount(np.array(where, dtype=np.intp), minlength=count)
             for carried, where in positions.items()
         }
 
-    def about(self, pod: Pod) -> list[CarriedTerm]:
-        """The terms of existing pods that match this pod."""
-        found = self._by_selector.about(pod.labels)
-        return [carried for carried in found if self.match(carried).matches(pod)]
+    @cached
+    def attraction(self, namespace: str, labels: tuple[tuple[str, str], ...]) -> Attraction:
+        """How existing pods attract a pod of this namespace with these labels."""
+        own = dict(labels)
+        found = self._by_selector.about(own)
+        terms = tuple(each for each in found if self._match(each).selects(namespace, own))
+        weights: dict[str, Ints] = {}
+        for carried in terms:
+            topology = carried.term.topology_key
+            counts = carried.weight * self.carried[carried]
+            weights[topology] = weights.get(topology, 0) + counts
+        return Attraction(terms, weights)
 
     @cached_property
     def _by_selector(self) -> SelectorIndex[CarriedTerm]:
@@ -77,6 +87,6 @@ class PodCounts:
                 found.add(carried.term.selector, carried)
         return found
 
-    def match(self, carried: CarriedTerm) -> PodMatch:
+    def _match(self, carried: CarriedTerm) -> PodMatch:
         """The pods that a term refers to."""
         return self.index.match_of(carried.term, carried.namespace)

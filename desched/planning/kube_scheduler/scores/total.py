@@ -132,11 +132,7 @@ def _spread_term(
     if constraint.topology_key == HOSTNAME_LABEL:
         size = min(int(compared.sum()), nodes_to_find(len(view.names)))
         return SpreadTerm(counts, domains.labelled, size, constraint.max_skew)
-    included = labelled
-    if constraint.honors_affinity:
-        included = included & view.nodes.selected(pod.scheduling)
-    if constraint.honors_taints:
-        included = included & view.nodes.tolerated(pod.scheduling)
+    included = view.nodes.eligible(pod.scheduling, constraint, labelled)
     totals = domain_totals(domains, np.where(included, counts, 0))
     # Nodes without the label form a domain of their own here.
     size = int(np.count_nonzero(np.bincount(domains.of[compared] + 1)))

@@ -139,8 +139,9 @@ def test_the_message_of_a_webhook_is_shortened(server: FakeApiServer) -> None:
 
 def test_a_note_holds_nothing_that_a_terminal_obeys(server: FakeApiServer) -> None:
     server.answer = lambda _: Reply(201, {})
-    writer = EventWriter(connection_to(server), VirtualClock())
-    assert writer.warn_on_self("desched-0", "desched-system", "Paused", f"a\n{HOSTILE}" * 999)
+    own = PodRef("desched-system", "desched-0")
+    writer = EventWriter(connection_to(server), VirtualClock(), own)
+    assert writer.warn_on_self("Paused", f"a\n{HOSTILE}" * 999)
     note = server.requests[-1].body["note"]
     assert len(note.encode()) <= LONGEST_NOTE_BYTES
     assert all(line.isprintable() for line in note.split("\n"))

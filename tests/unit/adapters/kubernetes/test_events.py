@@ -58,7 +58,7 @@ def always(reply: Reply) -> Callable[[Request], Reply]:
 
 def writer_of(server: FakeApiServer) -> EventWriter:
     server.answer = accepting
-    return EventWriter(connection_to(server), StoppedClock(), "desched-0")
+    return EventWriter(connection_to(server), StoppedClock(), PodRef("ops", "desched-0"))
 
 
 def test_an_eviction_is_recorded_on_the_pod_and_on_its_node(server: FakeApiServer) -> None:
@@ -144,7 +144,7 @@ def test_after_an_event_that_is_written_the_next_failure_is_a_warning_again(
 
 
 def test_a_warning_on_desched_itself_names_its_own_pod(server: FakeApiServer) -> None:
-    writer_of(server).warn_on_self("desched-0", "ops", "PolicyRefused", "line 3: no such key")
+    writer_of(server).warn_on_self("PolicyRefused", "line 3: no such key")
 
     event = server.requests[-1].body
     assert (event["type"], event["reason"], event["note"]) == (
@@ -156,12 +156,17 @@ def test_a_warning_on_desched_itself_names_its_own_pod(server: FakeApiServer) ->
     assert server.requests[-1].path == EVENTS.format("ops")
 
 
+def test_outside_a_pod_a_warning_on_desched_itself_is_not_written(server: FakeApiServer) -> None:
+    assert EventWriter(connection_to(server), StoppedClock()).warn_on_self("Paused", "note")
+    assert server.requests == []
+
+
 def test_a_warning_is_written_even_if_its_own_pod_cannot_be_read(server: FakeApiServer) -> None:
     writer = writer_of(server)
     server.answer = lambda request: (
         status(404, "not found") if request.method == "GET" else Reply(201, {})
     )
-    writer.warn_on_self("desched-0", "ops", "PolicyRefused", "line 3")
+    writer.warn_on_self("PolicyRefused", "line 3")
 
     assert server.requests[-1].body["regarding"]["uid"] == ""
 
@@ -222,5 +227,5 @@ def test_an_event_that_cannot_be_written_returns_false_and_no_other_is_tried(
 
     assert not writer.settled(failed, "note")
     assert len(server.requests) == 1
-    assert not writer.warn_on_self("desched-0", "ops", "Paused", "note", action="Pause")
+    assert not writer.warn_on_self("Paused", "note", action="Pause")
     assert server.requests[-1].body["action"] == "Pause"

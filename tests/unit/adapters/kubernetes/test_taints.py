@@ -113,7 +113,7 @@ def test_a_missing_right_is_named(server: FakeApiServer) -> None:
     ("look", "said"),
     [
         (Reply(502, b"<html>"), "no API server gives"),
-        (status(401, "Unauthorized"), "Unauthorized"),
+        (status(401, "Unauthorized"), "renew them"),
         (Reply(body={"items": [{"metadata": {"name": "te1"}}]}), "cannot be read"),
     ],
 )

@@ -11,7 +11,6 @@ from desched.adapters.prometheus.data_quality import (
     NodeEvidence,
     Sighting,
     WindowEvidence,
-    duration,
     judge,
 )
 from desched.model.load import Level, Measured, Unknown, UnknownReason
@@ -218,11 +217,6 @@ def test_the_reason_why_a_window_cannot_be_covered_is_the_detail() -> None:
     found = judge(NodeEvidence([window(covered={}, remark="too short")], {A: 1.0}, DAY))
 
     assert found == Unknown(UnknownReason.WINDOW_NOT_COVERED, "too short")
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(30, "30s"), (90, "90s"), (300, "5m"), (0, "0s")])
-def test_durations_are_written_as_in_policies(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 SIGHTINGS = st.lists(

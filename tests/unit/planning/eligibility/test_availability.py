@@ -200,12 +200,6 @@ def test_a_budget_with_head_room_or_of_other_pods_lets_the_pod_go(
     assert one.reason is None
 
 
-def test_a_budget_that_always_allows_unhealthy_pods_does_not_move_a_pod_that_is_not_ready() -> None:
-    one = Candidate(ready=False)
-    one.budgets = (msgspec.structs.replace(ROOMY, always_allows_unhealthy=True),)
-    assert one.reason == "not_ready"
-
-
 # --- declared owners --------------------------------------------------------------------------
 
 

@@ -18,9 +18,11 @@ GOOD, BAD, NEUTRAL = (
 LIMITS = EvictionLimits()
 
 
-def after(*results: MoveResult, most: int = 0, nodes: int = 100, **state: object) -> int:
+def after(
+    *results: MoveResult, most: int = 0, nodes: int = 100, pauses: tuple[Pause, ...] = ()
+) -> int:
     settled = [record(f"web-{i}", result=result) for i, result in enumerate(results)]
-    return after_results(State(most_evictions=most, **state), settled, LIMITS, nodes)
+    return after_results(State(most_evictions=most, pauses=pauses), settled, LIMITS, nodes)
 
 
 @pytest.mark.parametrize(("nodes", "most"), [(3, 5), (100, 5), (700, 7), (5000, 50)])

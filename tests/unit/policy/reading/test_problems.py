@@ -173,7 +173,7 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
     ),
     "a selector that is not one": (
         {"nodeSelector": "pool=web,,zone"},
-        f'{ARGS}.nodeSelector: "pool=web,,zone" is not a label selector: "," is not a label key',
+        f'{ARGS}.nodeSelector: "pool=web,,zone" is not a label selector: "" is not a condition',
     ),
     "a selector object in place of a text": (
         {"nodeSelector": {"matchLabels": {"pool": "web"}}},
@@ -419,7 +419,7 @@ def test_an_enabled_plugin_of_others_is_refused_with_the_name_of_who_runs_it(plu
     text = refusal(profile(plugins={"balance": {"enabled": ["LoadAware", {"name": plugin}]}}))
     assert (
         f"profiles[0].plugins.balance.enabled[1]: {plugin} is a plugin of "
-        f"{UPSTREAM_PLUGINS[plugin]}, which can run it beside desched; desched runs LoadAware only"
+        f"{UPSTREAM_PLUGINS[plugin]}, which can run it beside desched; desched has LoadAware only"
     ) in text
 
 

@@ -75,6 +75,7 @@ REFUSED = {
     "a: *nowhere": "f:1: this is not valid YAML: found undefined alias",
     "a: !!python/object:os.system x": 'cannot have the tag "tag:yaml.org,2002:python/object:',
     "a: !!set {b}": 'f:1: the tag "tag:yaml.org,2002:set" is not supported',
+    "a: !!map [b]": 'f:1: the tag "tag:yaml.org,2002:map" is not supported',
     "a: !own [b]": 'f:1: the tag "!own" is not supported',
     "a: !!int many": 'f:1: "many" cannot be read as int',
     "a: !!int ''": 'f:1: "" cannot be read as int',
@@ -83,7 +84,8 @@ REFUSED = {
     'a: "\\ud800"': "f:1: a text holds half of a surrogate pair.",
     "a: " + "9" * 5000: 'cannot have the tag "tag:yaml.org,2002:int"',
     "["
-    * 200_000: f"f:1: this is not valid YAML: it is nested deeper than {DEEPEST_NESTING} levels.",
+    * 200_000: f"f:1: this is not valid YAML: it holds more than 20000 values or {DEEPEST_NESTING} "
+    "levels.",
     "a: &a [*a]": "or 32 levels, counting what its aliases repeat",
     LAUGHS: "the document holds more than 20000 values",
 }

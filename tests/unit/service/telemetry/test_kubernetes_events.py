@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.events import EventWriter
-from desched.model.cluster import PodRef
 from desched.model.report import Mode, NotActing
 from desched.model.state import MoveResult, Pause, PauseScope, State
 from desched.service.telemetry.kubernetes_events import EventPublisher, move_note
@@ -19,8 +18,6 @@ from tests.unit.service.example_reports import (
     record,
 )
 
-OWN_POD = PodRef("desched-system", "desched-0")
-
 
 @pytest.fixture
 def writer():
@@ -29,7 +26,7 @@ def writer():
 
 @pytest.fixture
 def publisher(writer):
-    return EventPublisher(writer, OWN_POD)
+    return EventPublisher(writer)
 
 
 def moves(writer):
@@ -78,8 +75,6 @@ def test_an_automatic_pause_is_published_once_on_its_own_pod(publisher, writer):
     publisher.publish(paused(POOL_PAUSE))
     assert pauses(writer) == [
         (
-            "desched-0",
-            "desched-system",
             "Paused",
             "Pool gpu is paused until 2026-03-04 13:00 UTC: moves of 2 workloads failed within 1h.",
         )
@@ -98,12 +93,6 @@ def test_a_pause_from_before_the_start_or_by_a_person_is_not_published(publisher
     person = Pause(PauseScope.EVERYTHING, STARTED_AT, None, by="alice")
     publisher.publish(paused(before, person))
     assert pauses(writer) == []
-
-
-def test_outside_a_pod_pauses_are_not_published(writer):
-    EventPublisher(writer, None).publish(FOLLOWED_UP)
-    assert pauses(writer) == []
-    assert moves(writer) == ["web-2", "web-1"]
 
 
 def test_after_an_event_that_could_not_be_written_no_other_is_tried(publisher, writer):

@@ -61,7 +61,7 @@ class Named(Wire):
 class VersionedMetadata(Wire):
     """What a write needs that must not overwrite another."""
 
-    resource_version: str
+    resource_version: Word
     name: str = ""
     annotations: Strings = None
 

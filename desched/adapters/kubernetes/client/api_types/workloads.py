@@ -77,12 +77,12 @@ class PodFailurePolicy(Wire):
 
 
 class JobSpec(Wire):
-    parallelism: Int32 | None = None
+    replicas: Int32 | None = msgspec.field(default=None, name="parallelism")
     pod_failure_policy: PodFailurePolicy | None = None
 
 
 class JobStatus(Wire):
-    ready: Int32 | None = None
+    ready_replicas: Int32 | None = msgspec.field(default=None, name="ready")
 
 
 class Job(Named):
@@ -92,7 +92,6 @@ class Job(Named):
 
 class BudgetSpec(Wire):
     selector: LabelSelector | None = None
-    unhealthy_pod_eviction_policy: str | None = None
 
 
 class BudgetStatus(Wire):

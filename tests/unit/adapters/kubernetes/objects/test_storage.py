@@ -61,20 +61,6 @@ def test_a_budget_that_its_controller_has_not_seen_is_not_up_to_date() -> None:
     assert budget({}, observedGeneration=1).up_to_date
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"), [("AlwaysAllow", True), ("IfHealthyBudget", False), (None, False)]
-)
-def test_a_budget_may_always_allow_pods_that_are_not_healthy(
-    policy: str | None, *, expected: bool
-) -> None:
-    document = manifests.budget({})
-    document["spec"]["unhealthyPodEvictionPolicy"] = policy
-
-    found = built(BUDGETS, document)
-
-    assert found.always_allows_unhealthy is expected
-
-
 def test_a_budget_with_an_operator_that_is_not_known_is_an_error() -> None:
     with pytest.raises(ValueError, match="Like"):
         budget({"matchExpressions": [{"key": "a", "operator": "Like"}]})

@@ -1,6 +1,6 @@
 """The policy reference and the JSON Schema, both made from the models.
 
-`python -m desched.policy.reference` prints the reference, with `--schema` the JSON Schema.
+`python -m tests.policy_reference` prints the reference, with `--schema` the JSON Schema.
 """
 
 import json
@@ -15,8 +15,6 @@ from pydantic.json_schema import GenerateJsonSchema
 from desched.policy.compatibility import (
     EXTENDED,
     STRICT,
-    TOTAL_FLOOR,
-    TOTAL_SHARE,
     UNLIMITED,
     Defaults,
 )
@@ -30,6 +28,7 @@ from desched.policy.document.root import (
 from desched.policy.document.sections import all_sections, keys
 from desched.policy.document.values import Section
 from desched.policy.durations import LONGEST_SECONDS, duration_text
+from desched.policy.share import Share
 
 _ENTRIES: Mapping[type[Section], str] = {
     LoadAwareConfig: "The `pluginConfig` of LoadAware",
@@ -42,7 +41,7 @@ _INTRODUCTION = """\
 A policy is a `DeschedulerPolicy` of `descheduler/v1alpha2`, as a file, as the ConfigMap that holds
 it under `policy.yaml`, or as the JSON under `deschedulerPolicy` of Huawei CCE's add-on settings.
 Examples are in [policies](../policies/README.md). This page is generated from the models by
-`python -m desched.policy.reference`.
+`python -m tests.policy_reference`.
 
 * **Units.** Thresholds and margins are percentages of capacity, from 0 to 100. Durations are texts
   with a unit, such as `90s`, `5m` or `1h30m`; whole seconds count.
@@ -122,8 +121,6 @@ def _switches() -> str:
 
 def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     no_limit = "no limit"
-    floor = f"{TOTAL_FLOOR}, or {TOTAL_SHARE:.0%} of the nodes".replace("%", " %")
-    total = {None: floor, UNLIMITED: no_limit}.get(of.total_limit)
     unbounded = of.max_grace_period_seconds == LONGEST_SECONDS
     grace_period = no_limit if unbounded else f"`{duration_text(of.max_grace_period_seconds)}`"
     yield "sustainedFor", f"`{duration_text(of.sustained_seconds)}`"
@@ -131,11 +128,22 @@ def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     yield "ceilingMargin", f"{of.ceiling_margin:g}"
     yield "deviationFloor", f"{of.deviation_floor:g}, and {of.dead_band:g} points above the mean"
     yield "maxLandingRisk", f"{of.max_landing_risk:g}"
-    yield "evictionLimits.total", total or f"{of.total_limit}"
-    yield "evictionLimits.node", f"{of.node_limit or no_limit}"
-    yield "evictionLimits.workload", f"{of.workload_limit or no_limit}"
+    yield "evictionLimits.total", _limit(of.total_limit, "the nodes")
+    yield "evictionLimits.slowStart", f"`{str(of.slow_start).lower()}`"
+    yield "evictionLimits.node", _limit(of.node_limit)
+    yield "evictionLimits.workload", _limit(of.workload_limit, "its replicas")
+    yield "evictionLimits.workloadHourly", _limit(of.workload_hourly_limit, "its replicas")
     yield "evictSingleReplica", f"`{str(not of.single_replicas).lower()}`"
     yield "maxGracePeriod", grace_period
+
+
+def _limit(limit: int | Share | None, whole: str = "") -> str:
+    if limit is None or limit == UNLIMITED:
+        return "no limit"
+    if isinstance(limit, int):
+        return str(limit)
+    rounded = ", rounded up" if limit.rounded_up else f", at least {limit.at_least}"
+    return f"{limit.ratio:.0%} of {whole}{rounded}".replace("%", " %")
 
 
 def _sections_by_place() -> Iterator[tuple[list[str], type[Section]]]:
@@ -182,7 +190,7 @@ def _scalar_type(schema: Mapping[str, Any]) -> str:
     if pattern.endswith("%$"):
         return "percentage"
     lowest, highest = schema.get("minimum"), schema.get("maximum")
-    return f"{name}, {lowest:g} to {highest:g}" if highest == 100 else name  # noqa: PLR2004 (%)
+    return f"{name}, {lowest:g} to {highest:g}" if highest == 100 else name
 
 
 def _default(schema: Mapping[str, Any]) -> str:
