@@ -76,10 +76,6 @@ class Flag(NamedTuple):
     help: str
     metavar: str = ""
 
-    def shape(self) -> dict[str, Any]:
-        """The arguments for argparse."""
-        return {"metavar": self.metavar} if self.metavar else {"action": "store_const", "const": ""}
-
 
 FLAGS: Mapping[str, Flag] = {
     "workload": Flag("The workload to pause or resume, such as shop/web.", "NAMESPACE/NAME"),
@@ -140,7 +136,9 @@ def build_parser() -> argparse.ArgumentParser:
         )
     of_commands = parser.add_argument_group("Only for pause and resume")
     for name, flag in FLAGS.items():
-        of_commands.add_argument(flag_of(name), dest=name, help=flag.help, **flag.shape())
+        switch = {"action": "store_const", "const": ""}
+        shape: Any = {"metavar": flag.metavar} if flag.metavar else switch
+        of_commands.add_argument(flag_of(name), dest=name, help=flag.help, **shape)
     parser.add_argument_group("Only in the environment", _environment_only())
     return parser
 
