@@ -39,13 +39,10 @@ def workloads_by_controller(
     found = {item.metadata.uid: _workload(item, scaling) for item in controllers.stateful_sets}
     for item in controllers.replica_sets:
         owner = controller_of(item.metadata.owner_references)
-        workload = None
         if owner is None:
-            workload = _workload(item, scaling)
-        elif owner.kind == "Deployment":
-            workload = deployment_by_uid.get(owner.uid)
-        if workload is not None:
-            found[item.metadata.uid] = workload
+            found[item.metadata.uid] = _workload(item, scaling)
+        elif owner.kind == "Deployment" and owner.uid in deployment_by_uid:
+            found[item.metadata.uid] = deployment_by_uid[owner.uid]
     for job in controllers.jobs:
         owner = controller_of(job.metadata.owner_references)
         if owner is None or owner.kind == "CronJob":
