@@ -69,7 +69,7 @@ def decode_model(bodies: list[bytes]) -> int:
     decoder = Decoder(WirePod, PodBuilder().pod)
     pods: list[Pod] = []
     for body in bodies:
-        pods += decoder.page(body).values
+        pods += decoder.page(body)[0]
     return len(pods)
 
 
@@ -99,7 +99,7 @@ def report_memory() -> None:
     pods: list[Pod] = []
     before = peak_mib()
     for body in pages(FULL_SIZE):
-        pods += decoder.page(body).values
+        pods += decoder.page(body)[0]
     print(f"peak memory  {peak_mib():,.0f} MiB with {len(pods):,} pods ({before:,.0f} before)")
 
 

@@ -7,9 +7,11 @@ import os
 import sys
 import textwrap
 import traceback
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import IntEnum
+from functools import partial
 from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
 
 import structlog
@@ -74,10 +76,6 @@ class Flag(NamedTuple):
     help: str
     metavar: str = ""
 
-    def shape(self) -> dict[str, Any]:
-        """The arguments for argparse."""
-        return {"metavar": self.metavar} if self.metavar else {"action": "store_const", "const": ""}
-
 
 FLAGS: Mapping[str, Flag] = {
     "workload": Flag("The workload to pause or resume, such as shop/web.", "NAMESPACE/NAME"),
@@ -109,13 +107,6 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigurationError(f"{message[:1].upper()}{message[1:]}. {_SEE_HELP}")
 
 
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Wraps the help of options, and keeps the layout of the rest."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=4, width=100)
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The parser; its result has only flags that were given, so that the environment applies."""
     parser = _Parser(
@@ -123,7 +114,7 @@ def build_parser() -> argparse.ArgumentParser:
         usage=f"desched [{'|'.join(COMMANDS)}] [options]",
         description=DESCRIPTION,
         epilog=EPILOGUE,
-        formatter_class=_HelpFormatter,
+        formatter_class=partial(RawDescriptionHelpFormatter, max_help_position=4, width=100),
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
         add_help=False,
@@ -145,7 +136,9 @@ def build_parser() -> argparse.ArgumentParser:
         )
     of_commands = parser.add_argument_group("Only for pause and resume")
     for name, flag in FLAGS.items():
-        of_commands.add_argument(flag_of(name), dest=name, help=flag.help, **flag.shape())
+        switch = {"action": "store_const", "const": ""}
+        shape: Any = {"metavar": flag.metavar} if flag.metavar else switch
+        of_commands.add_argument(flag_of(name), dest=name, help=flag.help, **shape)
     parser.add_argument_group("Only in the environment", _environment_only())
     return parser
 

@@ -6,7 +6,7 @@ Settings are fixed until the process ends. What desched may evict is policy, not
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -51,18 +51,19 @@ REPLICAS = "Replicas"
 OUTPUT = "Output"
 
 
-def _duration(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
+def _of_text(read: Callable[[str], Any]) -> BeforeValidator:
+    """Reads text; a value that code passes stays as it is."""
+    return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
+
+
+def _duration(value: str) -> timedelta:
     seconds = 0 if value.strip() == "0" else duration_seconds(value)
     if seconds < 1:
         raise ValueError("is too short; it must be at least 1s")
     return timedelta(seconds=seconds)
 
 
-def _url(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
+def _url(value: str) -> str:
     found = "" if set("@?#") & set(value) else f'"{value}" '  # it may contain a secret
     complaint = (
         f"{found}is not an http or https URL with a host; write it like http://localhost:9090"
@@ -81,14 +82,13 @@ def _url(value: Any) -> Any:
     return value
 
 
-def _headers(value: Any) -> Any:
-    if isinstance(value, str):
-        parse_headers(value)
+def _headers(value: str) -> str:
+    parse_headers(value)
     return value
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
-Headers = Annotated[SecretStr, BeforeValidator(_headers)]
+Duration = Annotated[timedelta, _of_text(_duration)]
+Headers = Annotated[SecretStr, _of_text(_headers)]
 
 
 class Settings(BaseSettings):
@@ -127,7 +127,7 @@ class Settings(BaseSettings):
     pod_name: Annotated[str | None, Option(CLUSTER, environment_only=True)] = None
     """The name of desched's own pod."""
 
-    prometheus_url: Annotated[str | None, BeforeValidator(_url), Option(PROMETHEUS, "URL")] = None
+    prometheus_url: Annotated[str | None, _of_text(_url), Option(PROMETHEUS, "URL")] = None
     """The URL of Prometheus; overrides metrics.address of the policy."""
     prometheus_timeout: Annotated[Duration, Option(PROMETHEUS, "DURATION")] = timedelta(seconds=30)
     """The time limit of a query, including retries."""

@@ -58,8 +58,8 @@ class _Node(Wire):
 
 _NODES = Kind(LIST_NODES, _Node, lambda node: node)
 
-Change = Callable[[_Node], dict[str, Any] | SteeringAnswer]
-"""From a node as it was read to the patch, or to the answer if nothing is to be written."""
+Change = Callable[[_Node | None], dict[str, Any] | SteeringAnswer]
+"""From a node, if it exists, to the patch, or to the answer if nothing is to be written."""
 
 
 @dataclass
@@ -78,19 +78,17 @@ class KubernetesSteerer:
         """Add the taint, to stay at least until then."""
         text = until.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
-        def change(found: _Node) -> dict[str, Any] | SteeringAnswer:
+        def change(found: _Node | None) -> dict[str, Any] | SteeringAnswer:
+            if found is None:
+                return SteeringAnswer(done=False, detail="there is no such node")
             if found.is_avoided and found.until is None:
-                return SteeringAnswer(
-                    done=False,
-                    detail=f"somebody else has added the taint {_OURS['key']}",
-                )
+                detail = f"somebody else has added the taint {_OURS['key']}"
+                return SteeringAnswer(done=False, detail=detail)
             if found.is_avoided and _is_later(found.until, until):
                 return _DONE
             return _patch(found, [*found.other_taints, _OURS], text)
 
-        return self._change(
-            node, change, SteeringAnswer(done=False, detail="there is no such node")
-        )
+        return self._change(node, change)
 
     def steered(self) -> tuple[str, ...]:
         """The names of all nodes with desched's annotation, tainted or not.
@@ -106,15 +104,17 @@ class KubernetesSteerer:
     def untaint(self, node: str) -> SteeringAnswer:
         """Remove desched's own taint; the same taint from somebody else stays."""
 
-        def change(found: _Node) -> dict[str, Any] | SteeringAnswer:
-            return _DONE if found.until is None else _patch(found, found.other_taints, None)
+        def change(found: _Node | None) -> dict[str, Any] | SteeringAnswer:
+            if found is None or found.until is None:
+                return _DONE
+            return _patch(found, found.other_taints, None)
 
-        return self._change(node, change, _DONE)
+        return self._change(node, change)
 
-    def _change(self, name: str, change: Change, without_node: SteeringAnswer) -> SteeringAnswer:
+    def _change(self, name: str, change: Change) -> SteeringAnswer:
         try:
             for _ in range(ATTEMPTS):
-                answer = self._attempt(name, change, without_node)
+                answer = self._attempt(name, change)
                 if answer is not None:
                     return answer
         except ObservationError as error:
@@ -122,16 +122,11 @@ class KubernetesSteerer:
         detail = f"node {name} was changed by others {ATTEMPTS} times"
         return SteeringAnswer(done=False, detail=detail)
 
-    def _attempt(
-        self, name: str, change: Change, without_node: SteeringAnswer
-    ) -> SteeringAnswer | None:
+    def _attempt(self, name: str, change: Change) -> SteeringAnswer | None:
         """One read and one write; None if the node changed in between."""
         deadline = Deadline(self._seconds)
         reading = Reading(self.connection, PAGE_SIZE, self.deadline_seconds, deadline)
-        found = reading.named(_NODES, name)
-        if found is None:
-            return without_node
-        body = change(found)
+        body = change(reading.named(_NODES, name))
         if isinstance(body, SteeringAnswer):
             return body
         if self.seconds_left() <= 0:

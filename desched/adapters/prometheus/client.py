@@ -1,8 +1,8 @@
 """Queries Prometheus; an error names what to check."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, Generic, NoReturn, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -11,7 +11,6 @@ from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3 import Retry
 from urllib3.exceptions import NameResolutionError
 
-from desched.adapters.prometheus.answers import Answer, Grid, Series
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
 from desched.adapters.prometheus.session import PrometheusSession
@@ -32,6 +31,7 @@ _WHY_STATUS = {
     429: "refuses because of too many requests (HTTP 429), after retries too",
 }
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _VECTOR, _MATRIX = "vector", "matrix"
@@ -43,6 +43,32 @@ _MUST_RETURN = {
 _UnixSeconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e11)]  # until the year 5138
 
 _LONGEST_QUOTE = 200  # characters of others' error texts
+
+
+class Series(msgspec.Struct, frozen=True, gc=False):
+    """One element of an instant vector, evaluated `at` these Unix seconds."""
+
+    labels: Mapping[str, str]
+    value: float
+    at: float
+
+
+class Grid(msgspec.Struct, frozen=True, gc=False):
+    """One element of a range vector at regular times, oldest first; None where it has no value."""
+
+    labels: Mapping[str, str]
+    values: tuple[float | None, ...]
+
+
+class Answer(msgspec.Struct, Generic[S], frozen=True):
+    """A vector, with the warnings about its completeness.
+
+    `evaluated_at` is by the clock of Prometheus, None for a range and without any series.
+    """
+
+    series: tuple[S, ...]
+    warnings: tuple[str, ...] = ()
+    evaluated_at: datetime | None = None
 
 
 class _Data(msgspec.Struct, rename="camel"):

@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from desched.adapters.prometheus.answers import Grid, Series
-from desched.adapters.prometheus.client import PrometheusClient
+from desched.adapters.prometheus.client import Grid, PrometheusClient, Series
 
 
 class CycleQueries:

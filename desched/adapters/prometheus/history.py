@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from desched.adapters.prometheus.answers import Grid
+from desched.adapters.prometheus.client import Grid
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.data_quality import HIGHEST_RATIO, LOWEST_RATIO
 from desched.adapters.prometheus.nodes import NodeIndex

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from desched.adapters.prometheus.answers import Series
+from desched.adapters.prometheus.client import Series
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.data_quality import (
     COVERED_CHECKPOINTS,

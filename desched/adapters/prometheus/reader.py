@@ -1,6 +1,7 @@
 """Reads the load of the whole cluster: a handful of queries, whatever its size."""
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from desched.adapters.prometheus.client import PrometheusClient
@@ -9,8 +10,13 @@ from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.history import LoadTracks
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
-from desched.adapters.prometheus.pod_loads import Usages, read_pod_usages
-from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers, throttled_pods
+from desched.adapters.prometheus.queries import (
+    NODE_SOURCES,
+    check_matchers,
+    own_query,
+    pod_usage,
+    throttled_pods,
+)
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Measured, PodUsage, Unknown
 from desched.model.resources import Resource
@@ -21,6 +27,10 @@ T = TypeVar("T")
 
 _LISTED_VALUES = 5  # of a label, in a sentence
 _LONGEST_VALUE = 60  # characters
+_MILLICORES_PER_CORE = 1000.0
+
+Usages = Mapping[tuple[str, str], tuple[float, ...]]
+"""By namespace and name, one value per window: millicores or bytes."""
 
 
 class PrometheusLoadReader:
@@ -58,9 +68,7 @@ class PrometheusLoadReader:
             if windows := policy.windows(resource):
                 for name, load in node_loads.read(resource, windows, cluster).items():
                     nodes[name][resource] = load
-                usages[resource] = read_pod_usages(
-                    resource, windows, queries, index, policy.metrics
-                )
+                usages[resource] = _pod_usages(resource, windows, queries, index, policy.metrics)
                 if expression := node_loads.expression(resource, windows[0]):
                     tracks = LoadTracks(queries, index, expression, windows[0])
                     if policy.sustained_seconds:
@@ -79,6 +87,39 @@ class PrometheusLoadReader:
             throttled,
             (min(queries.evaluated), max(queries.evaluated)) if queries.evaluated else None,
         )
+
+
+def _pod_usages(
+    resource: Resource,
+    windows_seconds: Sequence[int],
+    queries: CycleQueries,
+    index: NodeIndex,
+    metrics: MetricsSource,
+) -> Usages:
+    """The usage of the pods that exist and were measured in every window.
+
+    A value that is not a number of zero or more does not count.
+    """
+    own = metrics.queries.get(f"pod_{resource}")
+    scale = _MILLICORES_PER_CORE if resource is Resource.CPU else 1.0
+    found: dict[tuple[str, str], list[float]] = {}
+    for position, seconds in enumerate(windows_seconds):
+        query = (
+            own_query(own, seconds)
+            if own is not None
+            else pod_usage(resource, seconds, metrics.matchers)
+        )
+        seen: set[tuple[str, str]] = set()
+        for series in queries.vector(query):
+            pod = series.labels.get("namespace", ""), series.labels.get("pod", "")
+            values = found.setdefault(pod, [])
+            usable = math.isfinite(series.value) and series.value >= 0 and index.has_pod(*pod)
+            if pod in seen:
+                values.clear()  # it is unknown which of several series is the pod's
+            elif usable and len(values) == position:
+                values.append(series.value * scale)
+            seen.add(pod)
+    return {pod: tuple(v) for pod, v in found.items() if len(v) == len(windows_seconds)}
 
 
 def _throttled(

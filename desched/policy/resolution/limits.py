@@ -85,11 +85,8 @@ def _order(given: dict[str, int], prefix: str, notes: Notes) -> None:
     first, longest = _field(prefix, "first"), _field(prefix, "longest")
     if first in given and longest in given:
         if given[first] > given[longest]:
-            notes.refuse(
-                f'found "{duration_text(given[longest])}", which is shorter than first '
-                f'("{duration_text(given[first])}").',
-                "longest",
-            )
+            found, least = duration_text(given[longest]), duration_text(given[first])
+            notes.refuse(f'found "{found}", which is shorter than first ("{least}").', "longest")
     elif first in given:
         given[longest] = max(given[first], getattr(_DEFAULTS, longest))
     elif longest in given:

@@ -64,11 +64,8 @@ def _queries(section: Queries | None, notes: Notes) -> dict[str, str]:
         if WINDOW_PLACEHOLDER in query:
             continue
         if _RECORDED.search(_NOT_NAMES.sub(" ", query)):
-            notes.warn(
-                f"has no {WINDOW_PLACEHOLDER}, so the recorded value is read as it is for every "
-                "window.",
-                key,
-            )
+            text = "so the recorded value is read as it is for every window."
+            notes.warn(f"has no {WINDOW_PLACEHOLDER}, {text}", key)
         else:
             notes.refuse(
                 f'has no {WINDOW_PLACEHOLDER}; write it in place of the range, as in "rate('

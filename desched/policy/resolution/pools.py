@@ -90,8 +90,7 @@ def _with_pool(args: LoadAwareArgs, pool: NodePoolSection) -> LoadAwareArgs:
 
 
 def _merged(base: ResourcePercentages, own: ResourcePercentages | None) -> ResourcePercentages:
-    given = {name: getattr(own, name) for name in own.model_fields_set} if own else {}
-    return base.model_copy(update=given)
+    return base.model_copy(update=own.model_dump(exclude_unset=True) if own else {})
 
 
 def _check_resources(pool: NodePoolSection, args: LoadAwareArgs, notes: Notes) -> None:

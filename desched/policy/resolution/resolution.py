@@ -26,13 +26,13 @@ from desched.policy.resolution.rules import LONGEST_WINDOW_SECONDS, resource_rul
 LEAST_SUSTAINED_SECONDS = 10
 """History is looked at in ten steps of whole seconds."""
 
-_INERT_ELSEWHERE = (
+_INERT_ELSEWHERE = {
     "evict_local_storage_pods",
     "evict_system_critical_pods",
     "ignore_pvc_pods",
     "label_selector",
     "priority_threshold",
-)
+}
 """Keys that Volcano's LoadAware accepts and never reads."""
 
 
@@ -46,6 +46,8 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         return None
     profile, alone = profiles[0], len(profiles) == 1
     args, at, defaults = profile.load_aware, profile.notes, profile.defaults
+    mode = args.steering and Steering(args.steering)
+    steering = written(mode=mode, most_nodes=args.steering_max_nodes)
     policy = Policy(
         source=source,
         digest=digest,
@@ -68,11 +70,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         maintenance_windows=tuple(s.window() for s in args.maintenance_windows or ()),
         blackout_windows=tuple(s.window() for s in args.blackout_windows or ()),
         follow_up=follow_up_rules(args.follow_up, at.below("followUp")),
-        steering=SteeringRules(
-            **written(
-                mode=args.steering and Steering(args.steering), most_nodes=args.steering_max_nodes
-            )
-        ),
+        steering=SteeringRules(**steering),
     )
     _check_sustained(policy.sustained_seconds, at)
     _warn_of_other_meanings(profile)
@@ -110,17 +108,11 @@ def _warn_of_other_meanings(profile: ChosenProfile) -> None:
         )
     if args.deviation_floor is not None and not args.use_deviation_thresholds:
         notes.warn("has no effect, because useDeviationThresholds is not set.", "deviationFloor")
-    for name in _INERT_ELSEWHERE:
-        if getattr(args, name) is not None:
-            notes.warn(
-                "has no effect in Volcano's LoadAware; here it does what it says.", to_camel(name)
-            )
+    for name in written(**dict(args)).keys() & _INERT_ELSEWHERE:
+        notes.warn("has no effect in Volcano's LoadAware; here it has one.", to_camel(name))
     if args.node_selector is not None and args.node_selector.requirements:
-        notes.warn(
-            "limits only destinations in Volcano's LoadAware; here it selects the nodes that are "
-            "looked at, as sources and destinations.",
-            "nodeSelector",
-        )
+        here = "here it selects the nodes that are looked at, as sources and destinations."
+        notes.warn(f"limits only destinations in Volcano's LoadAware; {here}", "nodeSelector")
     for plugin, at in profile.plugins:
         if plugin.node_fit is False:
             at.warn("has no effect; whether a pod fits elsewhere is always checked.", "nodeFit")

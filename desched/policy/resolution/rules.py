@@ -3,7 +3,7 @@
 from desched.model.resources import Resource
 from desched.policy.compatibility import defaults_of
 from desched.policy.document.load_aware import DEFAULT_WINDOW_SECONDS, LoadAwareArgs
-from desched.policy.document.thresholds import DestinationWindowSection, ResourcePercentages
+from desched.policy.document.thresholds import ResourcePercentages
 from desched.policy.durations import duration_text
 from desched.policy.policy import DestinationWindow, ResourceRule
 from desched.policy.reading.problems import Notes
@@ -130,9 +130,7 @@ def _windows(args: LoadAwareArgs, resource: Resource, notes: Notes) -> tuple[int
 def _destination_windows(
     args: LoadAwareArgs, resource: Resource, notes: Notes
 ) -> tuple[DestinationWindow, ...]:
-    given: tuple[DestinationWindowSection, ...] = (
-        getattr(args.destination_windows, resource.value, None) or ()
-    )
+    given = getattr(args.destination_windows, resource.value, None) or ()
     for index, section in enumerate(given):
         at = notes.below("destinationWindows", resource.value, index, "window")
         _check_window(section.window, at)

@@ -4,7 +4,7 @@ Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity at v1
 pods count until they are deleted.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -31,8 +31,13 @@ def affinity_scores(pod: Pod, feasible: Mask, view: ClusterView) -> Integers:
     """From 0 to 100, more where pods attract this one; all 0 if they make no difference."""
     pull = np.zeros(len(view.nodes), dtype=np.int64)
     for other, count in _concerned(pod, view):
-        for key, weight in _pulls(pod, other, view.cluster):
-            pull += weight * view.in_domain(key, count)
+        theirs = (*other.scheduling.preferred_pod_affinity, *other.scheduling.pod_affinity)
+        for term in (
+            *_terms_about(other, pod.scheduling.preferred_pod_affinity, pod, view.cluster),
+            *_terms_about(pod, theirs, other, view.cluster),
+        ):
+            weight = term.weight or REQUIRED_WEIGHT
+            pull += weight * view.in_domain(term.topology_key, count)
     least, most = pull[feasible].min(), pull[feasible].max()
     if least == most:
         return np.zeros_like(pull)
@@ -61,17 +66,6 @@ def _near_wanted(pod: Pod, view: ClusterView) -> Mask:
         near = [view.domain(term.topology_key) >= 0 for term in terms]
     allowed: Mask = np.logical_and.reduce(near)
     return allowed
-
-
-def _pulls(pod: Pod, other: Pod, cluster: ClusterState) -> Iterator[tuple[str, int]]:
-    """The label and the weight of each term with which the pods attract or repel each other."""
-    for term in (
-        *_terms_about(other, pod.scheduling.preferred_pod_affinity, pod, cluster),
-        *_terms_about(pod, other.scheduling.preferred_pod_affinity, other, cluster),
-    ):
-        yield term.topology_key, term.weight
-    for term in _terms_about(pod, other.scheduling.pod_affinity, other, cluster):
-        yield term.topology_key, REQUIRED_WEIGHT
 
 
 def _terms_about(

@@ -57,13 +57,6 @@ class Answer(NamedTuple):
         return self.status == status and self.status_object is not None
 
 
-class Page(NamedTuple, Generic[V]):
-    """Part of a list; `continue_token` is empty on the last one."""
-
-    values: list[V]
-    continue_token: str
-
-
 class Decoder(Generic[W, V]):
     """Decodes objects of one kind and builds a value from each.
 
@@ -79,8 +72,8 @@ class Decoder(Generic[W, V]):
             Items[kind]  # type: ignore[valid-type]  # a type only known at run time
         )
 
-    def page(self, body: bytes) -> Page[V]:
-        """The values of one page of a list.
+    def page(self, body: bytes) -> tuple[list[V], str]:
+        """The values of one page of a list, and the token to continue; "" on the last one.
 
         Raises:
             ObservationError: it is not such a list, or an object in it cannot be read.
@@ -95,7 +88,7 @@ class Decoder(Generic[W, V]):
         if metadata.remaining_item_count and not token:
             missing = f"it ends {metadata.remaining_item_count} objects early"
             raise _unreadable(f"The list of {self._kind}s", missing)
-        return Page(values, token)
+        return values, token
 
     def one(self, body: bytes) -> V:
         """The value of one object.

@@ -60,7 +60,7 @@ class Reading:
         selector = {"fieldSelector": f"metadata.name={name}"}
         answer = self._get(kind.access, kind.access.path(namespace), selector)
         _require_ok(answer, kind.access)
-        return next(iter(kind.decoder().page(answer.body).values), None)
+        return next(iter(kind.decoder().page(answer.body)[0]), None)
 
     def all(self, kind: Kind[W, V], namespace: str = "") -> tuple[V, ...]:
         """All objects of a kind, of one namespace if it is given."""
@@ -91,9 +91,8 @@ class Reading:
             if answer.status == HTTPStatus.GONE and token:
                 return None
             _require_ok(answer, kind.access)
-            page = decoder.page(answer.body)
-            values += page.values
-            token = page.continue_token
+            found, token = decoder.page(answer.body)
+            values += found
             if not token:
                 return values
 

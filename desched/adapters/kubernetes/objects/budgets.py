@@ -27,15 +27,11 @@ def service(item: workloads.Service) -> Service:
     return Service(item.metadata.namespace, item.metadata.name, item.spec.selector or {})
 
 
-def _value_by_name(item: workloads.PriorityClass) -> tuple[str, int]:
-    return item.metadata.name, item.value
-
-
-def _labels_by_name(item: Named) -> tuple[str, Mapping[str, str]]:
-    return item.metadata.name, item.metadata.labels or {}
-
-
 BUDGETS = Kind(access.LIST_BUDGETS, workloads.PodDisruptionBudget, budget)
 SERVICES = Kind(access.LIST_SERVICES, workloads.Service, service)
-PRIORITY_CLASSES = Kind(access.LIST_PRIORITY_CLASSES, workloads.PriorityClass, _value_by_name)
-NAMESPACES = Kind(access.LIST_NAMESPACES, Named, _labels_by_name)
+PRIORITY_CLASSES = Kind(
+    access.LIST_PRIORITY_CLASSES, workloads.PriorityClass, lambda it: (it.metadata.name, it.value)
+)
+NAMESPACES: Kind[Named, tuple[str, Mapping[str, str]]] = Kind(
+    access.LIST_NAMESPACES, Named, lambda it: (it.metadata.name, it.metadata.labels or {})
+)

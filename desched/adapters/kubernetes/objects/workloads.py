@@ -1,7 +1,7 @@
 """The controllers that own pods, with rollouts and scaling under way, in the model's terms."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import workloads
@@ -11,8 +11,6 @@ from desched.adapters.kubernetes.objects.metadata import controller_of, relevant
 from desched.adapters.kubernetes.objects.selectors import lenient_label_selector
 from desched.model.cluster import Owner, Workload
 from desched.model.selectors import LabelSelector
-
-W = TypeVar("W")
 
 _DEFAULT_REPLICAS = 1
 _EVICTED = "DisruptionTarget"
@@ -41,13 +39,10 @@ def workloads_by_controller(
     found = {item.metadata.uid: _workload(item, scaling) for item in controllers.stateful_sets}
     for item in controllers.replica_sets:
         owner = controller_of(item.metadata.owner_references)
-        workload = None
         if owner is None:
-            workload = _workload(item, scaling)
-        elif owner.kind == "Deployment":
-            workload = deployment_by_uid.get(owner.uid)
-        if workload is not None:
-            found[item.metadata.uid] = workload
+            found[item.metadata.uid] = _workload(item, scaling)
+        elif owner.kind == "Deployment" and owner.uid in deployment_by_uid:
+            found[item.metadata.uid] = deployment_by_uid[owner.uid]
     for job in controllers.jobs:
         owner = controller_of(job.metadata.owner_references)
         if owner is None or owner.kind == "CronJob":
@@ -162,11 +157,7 @@ def _is_updating(item: workloads.StatefulSet, replicas: int) -> bool:
     return item.status.update_revision != item.status.current_revision
 
 
-def _same(item: W) -> W:
-    return item
-
-
-DEPLOYMENTS = Kind(access.LIST_DEPLOYMENTS, workloads.Deployment, _same)
-REPLICA_SETS = Kind(access.LIST_REPLICA_SETS, workloads.ReplicaSet, _same)
-STATEFUL_SETS = Kind(access.LIST_STATEFUL_SETS, workloads.StatefulSet, _same)
-JOBS = Kind(access.LIST_JOBS, workloads.Job, _same)
+DEPLOYMENTS = Kind(access.LIST_DEPLOYMENTS, workloads.Deployment, lambda item: item)
+REPLICA_SETS = Kind(access.LIST_REPLICA_SETS, workloads.ReplicaSet, lambda item: item)
+STATEFUL_SETS = Kind(access.LIST_STATEFUL_SETS, workloads.StatefulSet, lambda item: item)
+JOBS = Kind(access.LIST_JOBS, workloads.Job, lambda item: item)

@@ -18,8 +18,7 @@ from pytest_mock import MockerFixture
 from urllib3 import HTTPResponse
 
 from desched.adapters.prometheus import session
-from desched.adapters.prometheus.answers import Series
-from desched.adapters.prometheus.client import PrometheusClient
+from desched.adapters.prometheus.client import PrometheusClient, Series
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.session import PrometheusSession
 from desched.errors import ObservationError, ObservationSource

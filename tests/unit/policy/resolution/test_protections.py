@@ -191,7 +191,7 @@ def test_opening_local_storage_does_not_open_host_paths_and_a_warning_says_so(ch
     ],
 )
 def test_keys_that_volcano_never_reads_work_here_and_a_warning_says_so(key, value):
-    assert f"args.{key}: has no effect in Volcano's LoadAware; here it does" in warnings(
+    assert f"args.{key}: has no effect in Volcano's LoadAware; here it has one." in warnings(
         load_aware={key: value}
     )
 
