@@ -1,10 +1,12 @@
-"""Rules about a workload's availability: its budget, replicas, rollout and autoscaler."""
+"""Rules about a workload: its budget, replicas, autoscaler, pauses and earlier moves."""
 
 from datetime import timedelta
 
 from desched.model.cluster import Pod, Workload
 from desched.model.plan import Finding, RefusalReason
+from desched.model.state import PauseScope
 from desched.planning.eligibility.context import EligibilityContext, Refused, Why
+from desched.policy.policy import count_of
 
 SETTLING = timedelta(minutes=5)
 """How long load takes to settle after an autoscaler changed the number of replicas."""
@@ -67,6 +69,29 @@ def recently_evicted(workload: Workload, context: EligibilityContext) -> Why:
     if evicted_at is None:
         return None
     return f"{workload}, {(context.now - evicted_at).total_seconds():.0f} s ago"
+
+
+def paused(workload: Workload, context: EligibilityContext) -> Why:
+    """Workloads that a person paused."""
+    found = (p for p in context.state.pauses if p.scope is PauseScope.WORKLOAD)
+    lasting = (p for p in found if p.lasts(context.now) and p.covers(str(workload), ""))
+    return next((pause.describe() for pause in lasting), None)
+
+
+def in_flight(workload: Workload, context: EligibilityContext) -> Why:
+    """Workloads with as many evictions in flight as the policy allows."""
+    most = count_of(context.policy.limits.in_flight_workload, workload.desired_replicas)
+    count = context.in_flight[workload.uid]
+    return most is not None and count >= most and f"{workload}, {count} of at most {most}"
+
+
+def cooling_down(workload: Workload, context: EligibilityContext) -> Why:
+    """Workloads in a cool-down after a move."""
+    cool_down = context.cool_downs.get(workload.uid)
+    if cool_down is None or context.now >= cool_down.until:
+        return None
+    after = f" after {cool_down.result.value}" if cool_down.result else ""
+    return f"{workload} until {cool_down.until:%Y-%m-%d %H:%M} UTC{after}"
 
 
 def missing_budget(pod: Pod, context: EligibilityContext) -> Why:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
-from desched.planning.eligibility import availability, pod_groups, recent_moves, volumes
+from desched.planning.eligibility import availability, pod_groups, volumes
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.eligibility.context import EligibilityContext, Refused, Rule, Why
 from desched.planning.eligibility.controllers import kind_of, top_owner
@@ -197,9 +197,9 @@ RULES: tuple[Rule, ...] = (
     _rule(RefusalReason.SCALING_UNDER_WAY, _workload(availability.scaling)),
     _rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, _workload(availability.autoscaler_at_maximum)),
     _rule(RefusalReason.RESIZE_UNDER_WAY, lambda pod, _: pod.resizing),
-    _rule(RefusalReason.PAUSED, _workload(recent_moves.paused)),
-    _rule(RefusalReason.IN_FLIGHT, _workload(recent_moves.in_flight)),
-    _rule(RefusalReason.COOLING_DOWN, _workload(recent_moves.cooling_down)),
+    _rule(RefusalReason.PAUSED, _workload(availability.paused)),
+    _rule(RefusalReason.IN_FLIGHT, _workload(availability.in_flight)),
+    _rule(RefusalReason.COOLING_DOWN, _workload(availability.cooling_down)),
     _rule(RefusalReason.WITHOUT_BUDGET, availability.missing_budget),
     availability.budgets,
     _rule(RefusalReason.SINGLE_REPLICA, availability.single_replica),

@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from desched.model.cluster import Node, Pod
-from desched.model.load import ClusterLoad, Measured, Unknown, UnknownReason
+from desched.model.load import Measured, Unknown, UnknownReason
 from desched.model.resources import Resource
 from desched.planning.overload.departed_load import DepartedLoad
 from desched.planning.overload.node_load import Basis, NodeLoad
@@ -39,14 +38,15 @@ def measure(
         if isinstance(bases, Unknown):
             return bases
         # Arrivals count against the smaller base, which gives the higher ratio.
-        arrived = _Arrivals(node, resource, book, bases[-1].denominator)
-        further = _further_highest(node, rule, snapshot.load, arrived)
+        base = bases[-1].denominator
+        arrived = book.unseen_on(node.name, resource, rule.windows_seconds[-1]) / base
+        further = _further_highest(node, rule, book, base)
         found.append(
             NodeLoad(
                 rule,
                 tuple((level.window_seconds, level.ratio) for level in load.levels),
                 departed_load.leave(node.name, resource, bases),
-                max(_highest(bases) + arrived.unseen_in(rule.windows_seconds[-1]), further or 0.0),
+                max(_highest(bases) + arrived, further or 0.0),
                 receives=further is not None,
             )
         )
@@ -79,37 +79,19 @@ def _highest(bases: tuple[Basis, ...]) -> float:
     return max(max(basis.ratios) for basis in bases)
 
 
-def _further_highest(
-    node: Node, rule: ResourceRule, load: ClusterLoad, arrived: "_Arrivals"
-) -> float | None:
+def _further_highest(node: Node, rule: ResourceRule, book: UsageBook, base: float) -> float | None:
     """The highest of the destination windows, 0 without any, None if one is not known."""
     if not rule.destination_windows:
         return 0.0
-    known = load.destination_ratios.get(node.name, {}).get(rule.resource, ())
+    of_node = book.snapshot.load.destination_ratios.get(node.name, {})
+    known = of_node.get(rule.resource, ())
     ratios = [ratio for ratio in known if ratio is not None]
     if len(ratios) < len(rule.destination_windows):
         return None
+    # A maximum shows a pod as soon as the shortest window does.
+    shortest = rule.windows_seconds[0]
+    windows = (shortest if w.quantile == 1 else w.window_seconds for w in rule.destination_windows)
     return max(
-        # A maximum shows a pod as soon as the shortest window does.
-        ratio + arrived.unseen_in(rule.windows_seconds[0] if w.quantile == 1 else w.window_seconds)
-        for w, ratio in zip(rule.destination_windows, ratios, strict=True)
+        ratio + book.unseen_on(node.name, rule.resource, window) / base
+        for window, ratio in zip(windows, ratios, strict=True)
     )
-
-
-class _Arrivals(NamedTuple):
-    """Pods that have arrived on a node, while its windows do not fully show them."""
-
-    node: Node
-    resource: Resource
-    book: UsageBook
-    denominator: float
-
-    def unseen_in(self, window_seconds: int) -> float:
-        """Their usage times the share of the window before their start, as a share of the node."""
-        book = self.book
-        unseen = math.fsum(
-            book.expected(pod, self.resource) * (1.0 - share)
-            for pod in book.young_by_node.get(self.node.name, ())
-            if not pod.deleting and (share := book.seen_share(pod, window_seconds)) < 1.0
-        )
-        return unseen / self.denominator
