@@ -22,8 +22,7 @@ from desched.model.plan import (
 )
 from desched.model.resources import Resource
 from desched.model.state import PauseScope, State
-from desched.planning.overload.departed_load import DepartedLoad
-from desched.planning.overload.measurement import measure
+from desched.planning.overload.measurement import DepartedLoad, measure
 from desched.planning.overload.node_load import (
     LoadedNode,
     NodeLoad,

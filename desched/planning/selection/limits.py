@@ -24,6 +24,9 @@ OF_QUOTA = frozenset(
 """Reasons that refuse an eviction for this plan only."""
 
 
+_UNTIL_KNOWN = "at a time, until their results are known"
+
+
 class LimitUse(msgspec.Struct, frozen=True, gc=False):
     """One count that an eviction adds to: at most `limit` evictions with this `key` in a plan."""
 
@@ -125,21 +128,18 @@ class EvictionQuota:
         replicas = workload.desired_replicas if workload else 1
         of_workload = count_of(limits.workload, replicas)
         of_workload_in_flight = count_of(limits.in_flight_workload, replicas)
+        in_flight = RefusalReason.LIMIT_IN_FLIGHT
         for reason, key, limit in (
             (RefusalReason.LIMIT_TOTAL, ("total", ""), self._total),
             (RefusalReason.LIMIT_NODE, ("node", pod.node), limits.node),
             (RefusalReason.LIMIT_NAMESPACE, ("namespace", pod.namespace), of_namespace),
             (RefusalReason.LIMIT_WORKLOAD, ("workload", owner), of_workload),
+            (in_flight, ("in flight", ""), limits.in_flight_total),
+            (in_flight, ("in flight", owner), of_workload_in_flight),
         ):
             if limit is not None:
-                yield LimitUse(key, limit, reason, f"{limit} per cycle")
-        for key, limit in (
-            (("in flight", ""), limits.in_flight_total),
-            (("in flight", owner), of_workload_in_flight),
-        ):
-            if limit is not None:
-                detail = f"{limit} at a time, until their results are known"
-                yield LimitUse(key, limit, RefusalReason.LIMIT_IN_FLIGHT, detail)
+                when = _UNTIL_KNOWN if reason is in_flight else "per cycle"
+                yield LimitUse(key, limit, reason, f"{limit} {when}")
         spare = self._replicas_to_spare(pod)
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"
