@@ -70,14 +70,8 @@ def carry_out(plan: Plan, acting: Acting) -> tuple[Outcome, ...]:
     stopped = ""
     while not stopped and any(attempt.open for attempt in attempts):
         stopped = executor.step(attempts)
-    now = acting.world.clock.now()
-    return tuple(
-        attempt.outcome
-        or Outcome(
-            attempt.eviction.pod, attempt.eviction.node, EvictionVerdict.NOT_BEGUN, now, stopped
-        )
-        for attempt in attempts
-    )
+    not_begun = EvictionVerdict.NOT_BEGUN
+    return tuple(each.outcome or executor.outcome(each, not_begun, stopped) for each in attempts)
 
 
 class _Attempt(msgspec.Struct):
@@ -173,7 +167,7 @@ class _Executor:
     def _not_confirmed(self, attempt: _Attempt, look: FreshLook | None, finding: Refused) -> None:
         reason, detail = (finding.reason, finding.detail) if finding else (None, "")
         verdict = EvictionVerdict.GONE if look is None else EvictionVerdict.NOT_CONFIRMED
-        outcome = self._outcome(attempt, verdict, detail, reason)
+        outcome = self.outcome(attempt, verdict, detail, reason)
         if look is None or reason not in MAY_PASS:
             attempt.close(outcome)
             return
@@ -186,14 +180,9 @@ class _Executor:
         acting, eviction = self._acting, attempt.eviction
         unsteered = acting.steer(eviction)
         if unsteered:
-            attempt.close(
-                self._outcome(
-                    attempt,
-                    EvictionVerdict.NOT_CONFIRMED,
-                    f"its soft taints could not be set: {unsteered}",
-                    RefusalReason.CONFIRMATION_FAILED,
-                )
-            )
+            verdict, reason = EvictionVerdict.NOT_CONFIRMED, RefusalReason.CONFIRMATION_FAILED
+            detail = f"its soft taints could not be set: {unsteered}"
+            attempt.close(self.outcome(attempt, verdict, detail, reason))
             return ""
         self._rate.take(self._clock.monotonic())
         try:
@@ -217,7 +206,7 @@ class _Executor:
         eviction = attempt.eviction
         self._throttled = 0
         self._patience.accepted(attempt.waits_for)
-        attempt.close(self._outcome(attempt, answer.verdict, answer.detail))
+        attempt.close(self.outcome(attempt, answer.verdict, answer.detail))
         stopped = ""
         if answer.verdict is EvictionVerdict.TAKEN_OVER:
             try:
@@ -228,7 +217,7 @@ class _Executor:
         return stopped
 
     def _refused(self, attempt: _Attempt, answer: EvictionAnswer) -> str:
-        outcome = self._outcome(attempt, answer.verdict, answer.detail)
+        outcome = self.outcome(attempt, answer.verdict, answer.detail)
         now = self._clock.monotonic()
         if answer.verdict is EvictionVerdict.THROTTLED:
             attempt.try_again(outcome)
@@ -245,16 +234,17 @@ class _Executor:
         return ""
 
     def _end(self, attempt: _Attempt, verdict: EvictionVerdict, error: Exception) -> str:
-        attempt.close(self._outcome(attempt, verdict, str(error)))
+        attempt.close(self.outcome(attempt, verdict, str(error)))
         return f"stopped after {attempt.eviction.pod}: {error}"
 
-    def _outcome(
+    def outcome(
         self,
         attempt: _Attempt,
         verdict: EvictionVerdict,
         detail: str,
         refusal: RefusalReason | None = None,
     ) -> Outcome:
+        """The outcome of an attempt now."""
         eviction, now = attempt.eviction, self._clock.now()
         return Outcome(eviction.pod, eviction.node, verdict, now, detail, refusal)
 

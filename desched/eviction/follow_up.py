@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from desched.eviction.cool_downs import with_cool_downs
-from desched.eviction.node_cool_downs import rounds_of_nodes
+from desched.eviction.cool_downs import rounds_of_nodes, with_cool_downs
 from desched.eviction.pauses import with_pauses
 from desched.eviction.recent_moves import with_recent_moves
 from desched.eviction.results import PresentLoad, settle_evictions

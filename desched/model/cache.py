@@ -18,10 +18,12 @@ def cached(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P]
 
     @wraps(method)
     def known_or_computed(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        results: dict[Any, T] = vars(self).setdefault(name, {})
-        key = (*args, *kwargs.values())
-        if key not in results:
-            results[key] = method(self, *args, **kwargs)
-        return results[key]
+        key = (*args, *kwargs.values()) if kwargs else args
+        results: dict[Any, T] = vars(self).get(name) or vars(self).setdefault(name, {})
+        try:
+            return results[key]
+        except KeyError:
+            found = results[key] = method(self, *args, **kwargs)
+            return found
 
     return known_or_computed

@@ -68,10 +68,9 @@ def planned_eviction(
     """The move with its reasons and numbers, for the plan."""
     pod = move.candidate.pod
     workload = context.cluster.workload_of(pod)
-    overloaded = [p for p in loaded.verdict.pressures if p.overloaded]
     reason = "; ".join(
         f"node {loaded.node.name} {p.resource.value} {p.lowest_ratio:.1%} > {p.target_ratio:.1%}"
-        for p in overloaded
+        for p in loaded.overloaded
     )
     return PlannedEviction(
         pod=pod.ref,

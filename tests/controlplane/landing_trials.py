@@ -44,7 +44,8 @@ class Trial:
     @property
     def likely(self) -> tuple[str, ...]:
         """The fewest nodes that hold 97 % of the probability."""
-        return self.landing.likely(COVERED_SHARE)
+        chances = self.landing.chances(COVERED_SHARE, len(self.landing.names))
+        return tuple(name for name, _ in chances)
 
     @property
     def is_covered(self) -> bool:
@@ -54,7 +55,7 @@ class Trial:
     @property
     def tops(self) -> bool:
         """Whether it landed on the most likely node."""
-        return self.landed == self.landing.expected_node
+        return self.landed == next(iter(self.likely), None)
 
     @property
     def feasible(self) -> frozenset[str]:
@@ -132,8 +133,8 @@ class Trials:
             landing = forecast(pod, room, view)
             planned.append(_Planned(pod, landing, self._scores(landing, view), steered))
             view = after(view, landing)
-            if landing.expected_node is not None:
-                room.reserve(landing.expected_node, pod, {}, leaving=pod)
+            for likeliest, _ in landing.chances(COVERED_SHARE, 1):
+                room.reserve(likeliest, pod, {}, leaving=pod)
         known = {pod.uid for pod in state.pods}
         log = SchedulerLog(self._control_plane)
         trials = []

@@ -1,4 +1,4 @@
-"""Rules about a workload's availability: its budget, replicas, rollout and autoscaler."""
+"""Rules about a workload's availability: its budget, replicas and autoscaler."""
 
 from datetime import timedelta
 

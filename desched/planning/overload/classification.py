@@ -22,9 +22,14 @@ from desched.model.plan import (
 )
 from desched.model.resources import Resource
 from desched.model.state import PauseScope, State
-from desched.planning.overload.departed_load import DepartedLoad
-from desched.planning.overload.measurement import measure
-from desched.planning.overload.node_load import LoadedNode, NodeLoad, SourceLoad, Thresholds
+from desched.planning.overload.measurement import DepartedLoad, measure
+from desched.planning.overload.node_load import (
+    LoadedNode,
+    NodeLoad,
+    SourceLoad,
+    Thresholds,
+    pool_thresholds,
+)
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.overload.saturation import (
     Saturated,
@@ -34,7 +39,6 @@ from desched.planning.overload.saturation import (
 )
 from desched.planning.overload.scope import out_of_scope
 from desched.planning.overload.sustained import not_sustained
-from desched.planning.overload.thresholds import pool_thresholds
 from desched.policy.policy import NodePool, Policy
 
 

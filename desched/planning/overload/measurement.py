@@ -2,17 +2,70 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from desched.model.cluster import Node, Pod
-from desched.model.load import ClusterLoad, Measured, Unknown, UnknownReason
+from desched.model.groups import grouped
+from desched.model.load import Measured, Unknown, UnknownReason
 from desched.model.resources import Resource
-from desched.planning.overload.departed_load import DepartedLoad
+from desched.model.state import EvictionRecord, State
 from desched.planning.overload.node_load import Basis, NodeLoad
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import ResourceRule
 
 RESOURCE_ORDER = tuple(Resource)
+
+
+class DepartedLoad:
+    """Pods that have left a node, or are leaving it, while its windows still include them."""
+
+    def __init__(self, state: State, book: UsageBook) -> None:
+        self._book = book
+        pods = book.snapshot.cluster.pods
+        leaving = [pod for pod in pods if (pod.deleting or pod.finished) and pod.node]
+        present = {pod.uid for pod in leaving if not pod.finished}
+        self._leaving = grouped((pod.node, pod) for pod in leaving)
+        self._still_here = {r.node for r in state.evictions if r.pod.uid in present}
+        self._gone = grouped((r.node, r) for r in state.evictions if r.pod.uid not in present)
+
+    def leave(self, node: str, resource: Resource, bases: tuple[Basis, ...]) -> tuple[Basis, ...]:
+        """The bases without the usage that has left the node or is leaving it."""
+        if node not in self._leaving and node not in self._gone:
+            return bases
+        leaving = [
+            used
+            for pod in self._leaving.get(node, ())
+            if (used := self._book.measured(pod, resource))
+        ]
+        records = self._gone.get(node, ())
+        gone = [
+            math.fsum(used[i] for used in leaving)
+            + math.fsum(r.usage(resource) * self._unseen(r, window) for r in records)
+            for i, window in enumerate(self._book.windows[resource])
+        ]
+        return tuple(
+            Basis(
+                basis.denominator,
+                tuple(
+                    max(0.0, ratio - left / basis.denominator)
+                    for ratio, left in zip(basis.ratios, gone, strict=True)
+                ),
+            )
+            for basis in bases
+        )
+
+    def settling(self, shortest_window_seconds: int) -> frozenset[str]:
+        """The nodes from which a pod was evicted less than the shortest window ago."""
+        return frozenset(self._still_here) | {
+            node
+            for node, records in self._gone.items()
+            if any(self._unseen(record, shortest_window_seconds) > 0 for record in records)
+        }
+
+    def _unseen(self, record: EvictionRecord, window_seconds: int) -> float:
+        if window_seconds <= 0:
+            return 0.0
+        since_seconds = (self._book.now - (record.left_at or self._book.now)).total_seconds()
+        return min(1.0, max(0.0, 1.0 - since_seconds / window_seconds))
 
 
 def measure(
@@ -39,14 +92,15 @@ def measure(
         if isinstance(bases, Unknown):
             return bases
         # Arrivals count against the smaller base, which gives the higher ratio.
-        arrived = _Arrivals(node, resource, book, bases[-1].denominator)
-        further = _further_highest(node, rule, snapshot.load, arrived)
+        base = bases[-1].denominator
+        arrived = book.unseen_on(node.name, resource, rule.windows_seconds[-1]) / base
+        further = _further_highest(node, rule, book, base)
         found.append(
             NodeLoad(
                 rule,
                 tuple((level.window_seconds, level.ratio) for level in load.levels),
                 departed_load.leave(node.name, resource, bases),
-                max(_highest(bases) + arrived.unseen_in(rule.windows_seconds[-1]), further or 0.0),
+                max(_highest(bases) + arrived, further or 0.0),
                 receives=further is not None,
             )
         )
@@ -79,37 +133,19 @@ def _highest(bases: tuple[Basis, ...]) -> float:
     return max(max(basis.ratios) for basis in bases)
 
 
-def _further_highest(
-    node: Node, rule: ResourceRule, load: ClusterLoad, arrived: "_Arrivals"
-) -> float | None:
+def _further_highest(node: Node, rule: ResourceRule, book: UsageBook, base: float) -> float | None:
     """The highest of the destination windows, 0 without any, None if one is not known."""
     if not rule.destination_windows:
         return 0.0
-    known = load.destination_ratios.get(node.name, {}).get(rule.resource, ())
+    of_node = book.snapshot.load.destination_ratios.get(node.name, {})
+    known = of_node.get(rule.resource, ())
     ratios = [ratio for ratio in known if ratio is not None]
     if len(ratios) < len(rule.destination_windows):
         return None
+    # A maximum shows a pod as soon as the shortest window does.
+    shortest = rule.windows_seconds[0]
+    windows = (shortest if w.quantile == 1 else w.window_seconds for w in rule.destination_windows)
     return max(
-        # A maximum shows a pod as soon as the shortest window does.
-        ratio + arrived.unseen_in(rule.windows_seconds[0] if w.quantile == 1 else w.window_seconds)
-        for w, ratio in zip(rule.destination_windows, ratios, strict=True)
+        ratio + book.unseen_on(node.name, rule.resource, window) / base
+        for window, ratio in zip(windows, ratios, strict=True)
     )
-
-
-class _Arrivals(NamedTuple):
-    """Pods that have arrived on a node, while its windows do not fully show them."""
-
-    node: Node
-    resource: Resource
-    book: UsageBook
-    denominator: float
-
-    def unseen_in(self, window_seconds: int) -> float:
-        """Their usage times the share of the window before their start, as a share of the node."""
-        book = self.book
-        unseen = math.fsum(
-            book.expected(pod, self.resource) * (1.0 - share)
-            for pod in book.young_by_node.get(self.node.name, ())
-            if not pod.deleting and (share := book.seen_share(pod, window_seconds)) < 1.0
-        )
-        return unseen / self.denominator

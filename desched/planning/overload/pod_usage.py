@@ -106,6 +106,14 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
             return float(requests.cpu_millicores)
         return float(requests.memory_bytes)
 
+    def unseen_on(self, node: str, resource: Resource, window_seconds: int) -> float:
+        """The usage of pods that have arrived on a node, as far as the window does not show it."""
+        return math.fsum(
+            self.expected(pod, resource) * (1.0 - share)
+            for pod in self.young_by_node.get(node, ())
+            if not pod.deleting and (share := self.seen_share(pod, window_seconds)) < 1.0
+        )
+
     @cached_property
     def young_by_node(self) -> Mapping[str, Sequence[Pod]]:
         """The pods that are younger than the longest window, also of destinations, by node."""

@@ -7,8 +7,7 @@ from desched.model.groups import grouped
 from desched.model.plan import Finding, HoldReason, ResourcePressure
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
-from desched.planning.overload.node_load import LoadedNode
-from desched.planning.overload.thresholds import weighted_mean
+from desched.planning.overload.node_load import LoadedNode, weighted_mean
 
 NEEDED_HEADROOM_SHARE = 0.5
 """The share of the excess that must have room; with less, most nodes would stay overloaded."""

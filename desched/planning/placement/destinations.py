@@ -146,7 +146,7 @@ class Destinations:
                 return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
             view, landing = found, landing.seen_by(found)
             risk, expected = landing.risk(bad), limits.expected(landing)
-        move = PlannedMove.considered(landing, view, bad, limits.charge)
+        move = PlannedMove(landing, view, bad, limits.charge, landing.probabilities)
         late = (case.followed_by(move) for case in self._late_landings(view))
         if not all(case.lands_well(self.free, self._most_risk_of) for case in late):
             if crowded:
@@ -175,8 +175,9 @@ class Destinations:
             self.free.charge(landing.probabilities, charge, besides=expected)
         else:
             self.free.expect(landing.probabilities, charge, expected, following.placed)
-        move = PlannedMove.considered(landing, view, destination.bad, charge)
-        moves = (*self._moves, move.taken(expected, following.placed))
+        bad, shares, placed = destination.bad, landing.probabilities, following.placed
+        move = PlannedMove(landing, view, bad, charge, shares, expected, placed)
+        moves = (*self._moves, move)
         if view is not self._view:
             moves = with_late_landings(moves, view, self.free)
         self._moves, self._known_late = moves, None

@@ -61,18 +61,11 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
         mean: Floats = rows[0] if len(rows) == 1 else rows.mean(axis=0)
         return mean
 
-    @property
-    def expected_node(self) -> str | None:
-        """The most likely node, ties by name."""
-        probabilities = self.probabilities
-        return self.names[int(np.argmax(probabilities))] if probabilities.any() else None
-
-    def likely(self, share: float) -> tuple[str, ...]:
-        """The fewest nodes with this share of the probability, most likely first."""
-        return tuple(name for name, _ in self.chances(share, len(self.names)))
-
     def chances(self, share: float, most: int) -> tuple[tuple[str, float], ...]:
-        """These nodes with their probabilities, at most `most`."""
+        """The fewest nodes with this share of the probability, most likely first, ties by name.
+
+        At most `most` nodes, each with its probability.
+        """
         probabilities = self.probabilities
         order = np.argsort(-probabilities, kind="stable")
         count = int(np.searchsorted(np.cumsum(probabilities[order]), share - 1e-9)) + 1

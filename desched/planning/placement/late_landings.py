@@ -38,17 +38,6 @@ class PlannedMove(msgspec.Struct, frozen=True):
     reserved: str = ""
     placed: Positions | None = None
 
-    @classmethod
-    def considered(
-        cls, landing: Landing, view: SchedulerView, bad: Mask, charge: Mapping[Resource, float]
-    ) -> "PlannedMove":
-        """The move before it is made."""
-        return cls(landing, view, bad, charge, landing.probabilities)
-
-    def taken(self, reserved: str, placed: Positions | None) -> "PlannedMove":
-        """The move once it is made."""
-        return msgspec.structs.replace(self, reserved=reserved, placed=placed)
-
 
 class _Late(msgspec.Struct, frozen=True):
     """A move whose replacement lands after all taints are set, with its new forecast."""

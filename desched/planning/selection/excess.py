@@ -32,10 +32,8 @@ class Excess:
     """The excess of one node in all its overloaded resources, memory first."""
 
     def __init__(self, loaded: LoadedNode) -> None:
-        overloaded = {p.resource for p in loaded.verdict.pressures if p.overloaded}
-        self._loads: tuple[SourceLoad, ...] = tuple(
-            s for s in loaded.sources if s.resource in overloaded
-        )
+        overloaded = {pressure.resource for pressure in loaded.overloaded}
+        self._loads = tuple(load for load in loaded.sources if load.resource in overloaded)
         self._at_start = {load.resource: self._over(load, load.nothing) for load in self._loads}
 
     def left(self, gone: Sequence[Candidate]) -> float:
@@ -51,11 +49,8 @@ class Excess:
     def relief(self, candidate: Candidate) -> tuple[ResourceRelief, ...]:
         """The relief of the node by the pod, as shares of the node's capacity."""
         return tuple(
-            ResourceRelief(
-                load.resource,
-                self._over(load, load.nothing) - self._over(load, _sum(load, (candidate,))),
-            )
-            for load in self._loads
+            ResourceRelief(load.resource, start - self._over(load, _sum(load, (candidate,))))
+            for load, start in zip(self._loads, self._at_start.values(), strict=True)
         )
 
     def shares(self, candidates: Sequence[Candidate]) -> tuple[Floats, tuple[tuple[int, ...], ...]]:

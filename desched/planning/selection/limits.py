@@ -30,6 +30,11 @@ OF_QUOTA = frozenset(
 _NO_STATE = State()
 _NOTHING_MOVED: Mapping[str, int] = {}
 
+_DETAILS = {
+    RefusalReason.LIMIT_IN_FLIGHT: "{limit} at a time, until their results are known",
+    RefusalReason.LIMIT_HOURLY: "{limit} of {replicas} replicas within an hour",
+}
+
 
 class LimitUse(msgspec.Struct, frozen=True, gc=False):
     """One count that an eviction adds to: at most `limit` evictions with this `key` in a plan."""
@@ -149,25 +154,19 @@ class EvictionQuota:
         of_workload = count_of(limits.workload, replicas)
         of_workload_in_flight = count_of(limits.in_flight_workload, replicas)
         of_workload_hourly = count_of(limits.workload_hourly, replicas)
+        in_flight = RefusalReason.LIMIT_IN_FLIGHT
         for reason, key, limit in (
             (RefusalReason.LIMIT_TOTAL, ("total", ""), self._total),
             (RefusalReason.LIMIT_NODE, ("node", pod.node), limits.node),
             (RefusalReason.LIMIT_NAMESPACE, ("namespace", pod.namespace), of_namespace),
             (RefusalReason.LIMIT_WORKLOAD, ("workload", owner), of_workload),
+            (in_flight, ("in flight", ""), self._in_flight_total),
+            (in_flight, ("in flight", owner), of_workload_in_flight),
+            (RefusalReason.LIMIT_HOURLY, ("hour", owner), of_workload_hourly),
         ):
             if limit is not None:
-                yield LimitUse(key, limit, reason, f"{limit} per cycle")
-        for key, limit in (
-            (("in flight", ""), self._in_flight_total),
-            (("in flight", owner), of_workload_in_flight),
-        ):
-            if limit is not None:
-                detail = f"{limit} at a time, until their results are known"
-                yield LimitUse(key, limit, RefusalReason.LIMIT_IN_FLIGHT, detail)
-        if of_workload_hourly is not None:
-            detail = f"{of_workload_hourly} of {replicas} replicas within an hour"
-            key = ("hour", owner)
-            yield LimitUse(key, of_workload_hourly, RefusalReason.LIMIT_HOURLY, detail)
+                detail = _DETAILS.get(reason, "{limit} per cycle")
+                yield LimitUse(key, limit, reason, detail.format(limit=limit, replicas=replicas))
         spare = self._replicas_to_spare(pod)
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"

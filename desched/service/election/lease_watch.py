@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -10,6 +11,7 @@ from desched.ports import LeaseRecord
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False)
 class LeaseWatch:
     """Measures with this replica's own clock how long the stored record has not changed.
 
@@ -17,17 +19,16 @@ class LeaseWatch:
     duration if that is longer. `seconds` is the clock.
     """
 
-    def __init__(self, identity: str, duration_seconds: int, seconds: Callable[[], float]) -> None:
-        self._identity = identity
-        self._duration_seconds = duration_seconds
-        self._seconds = seconds
-        self._seen: LeaseRecord | None = None
-        self._seen_since = -math.inf
-        self.not_before = -math.inf
-        """The earliest time at which a new holder may act.
+    identity: str
+    duration_seconds: int
+    seconds: Callable[[], float]
+    _seen: LeaseRecord | None = field(default=None, init=False)
+    _seen_since: float = field(default=-math.inf, init=False)
+    not_before: float = field(default=-math.inf, init=False)
+    """The earliest time at which a new holder may act.
 
-        An absent lease may have been deleted under a holder that has not noticed yet.
-        """
+    An absent lease may have been deleted under a holder that has not noticed yet.
+    """
 
     @property
     def record(self) -> LeaseRecord:
@@ -36,21 +37,21 @@ class LeaseWatch:
 
     def look(self, found: LeaseRecord | None) -> None:
         """Process what was just read or stored; every write restarts the measurement."""
-        now = self._seconds()  # after the answer, so that its content is older
+        now = self.seconds()  # after the answer, so that its content is older
         before = self.record
         if found is None:
             self.not_before = now + self._longest_seconds(before)
         elif found.version != before.version:
             self._seen, self._seen_since = found, now
-            if found.holder not in {"", self._identity, before.holder}:
+            if found.holder not in {"", self.identity, before.holder}:
                 _log.info("leadership.observed", holder=found.holder)
 
     def is_free(self, found: LeaseRecord) -> bool:
         """Whether the lease is our own, released or abandoned."""
-        if found.holder in {"", self._identity}:
+        if found.holder in {"", self.identity}:
             return True
-        return self._seconds() - self._seen_since >= self._longest_seconds(found)
+        return self.seconds() - self._seen_since >= self._longest_seconds(found)
 
     def _longest_seconds(self, record: LeaseRecord) -> float:
         """The longer of both durations, because the holder may have a longer one configured."""
-        return max(self._duration_seconds, record.duration_seconds)
+        return max(self.duration_seconds, record.duration_seconds)

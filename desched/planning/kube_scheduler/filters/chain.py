@@ -9,11 +9,13 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, SchedulingClass
 from desched.planning.arrays import Mask
-from desched.planning.kube_scheduler.filters.host_ports import PortFilter
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
-from desched.planning.kube_scheduler.filters.pod_affinity import AffinityFilter
+from desched.planning.kube_scheduler.filters.other_pods import (
+    AffinityFilter,
+    PortFilter,
+    SpreadFilter,
+)
 from desched.planning.kube_scheduler.filters.resources import FreeRequests
-from desched.planning.kube_scheduler.filters.topology_spread import SpreadFilter
 from desched.planning.kube_scheduler.filters.volumes import VolumeFilter
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex

@@ -8,7 +8,7 @@ import pytest
 from desched.model.cluster import PodRef
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
-from desched.planning.overload.departed_load import DepartedLoad
+from desched.planning.overload.measurement import DepartedLoad
 from desched.planning.overload.node_load import Basis
 from desched.planning.overload.pod_usage import UsageBook
 from tests.builders import NOW, load, node, pod, policy, snapshot

@@ -10,8 +10,7 @@ from desched.model.cluster import Pod
 from desched.model.load import Unknown, UnknownReason
 from desched.model.resources import Amounts, Resource
 from desched.model.state import State
-from desched.planning.overload.departed_load import DepartedLoad
-from desched.planning.overload.measurement import measure
+from desched.planning.overload.measurement import DepartedLoad, measure
 from desched.planning.overload.node_load import NodeLoad
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import DestinationWindow, ResourceRule

@@ -1,6 +1,7 @@
-"""Required pod affinity and anti-affinity, in both directions."""
+"""Filters by other pods: host ports, hard topology spread, and required affinity both ways."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain
 
 import msgspec
@@ -8,10 +9,101 @@ import numpy as np
 
 from desched.model.cluster import Pod, PodAffinityTerm
 from desched.model.groups import grouped
-from desched.planning.arrays import Mask, Positions
+from desched.model.selectors import LabelSelector
+from desched.planning.arrays import Ints, Mask, Positions
+from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.label_index import SelectorIndex
-from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.kube_scheduler.node_arrays import Domains, NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodChanges, PodIndex, PodMatch
+
+ANY_ADDRESS = frozenset({"", "0.0.0.0"})  # noqa: S104  (compared, not bound)
+
+
+class PortFilter:
+    """Plugin NodePorts."""
+
+    def __init__(self, arrays: NodeArrays, index: PodIndex) -> None:
+        self._arrays = arrays
+        self._index = index
+
+    @cached_property
+    def _by_port(self) -> dict[tuple[str, int], dict[str, Positions]]:
+        found = grouped(
+            ((port.protocol, port.port), (port.address, position))
+            for pod, position in self._index.residents
+            for port in pod.scheduling.host_ports
+        )
+        return {
+            port: {address: np.array(at, dtype=np.intp) for address, at in grouped(taken).items()}
+            for port, taken in found.items()
+        }
+
+    def free(self, pod: Pod, pod_changes: PodChanges) -> Mask:
+        """The nodes where no other pod uses one of the pod's ports."""
+        taken = np.zeros(len(self._arrays), dtype=np.int64)
+        for wanted in pod.scheduling.host_ports:
+            by_address = self._by_port.get((wanted.protocol, wanted.port), {})
+            for address, positions in by_address.items():
+                if _overlap(wanted.address, address):
+                    taken += np.bincount(positions, minlength=len(self._arrays))
+            for change in pod_changes.changes:
+                for port in change.pod.scheduling.host_ports:
+                    same = (port.protocol, port.port) == (wanted.protocol, wanted.port)
+                    if same and _overlap(wanted.address, port.address):
+                        taken[change.position] += change.sign
+        mask: Mask = taken <= 0
+        return mask
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or one in ANY_ADDRESS or other in ANY_ADDRESS
+
+
+class SpreadFilter:
+    """Plugin PodTopologySpread; pods that are being deleted do not count."""
+
+    def __init__(self, arrays: NodeArrays, nodes: NodeFilter) -> None:
+        self._arrays = arrays
+        self._nodes = nodes
+
+    def even(self, pod: Pod, pod_changes: PodChanges) -> Mask:
+        """The nodes where the pod keeps the skew of all its constraints within their maximum."""
+        hard = [constraint for constraint in pod.scheduling.spread if constraint.hard]
+        mask = self._arrays.all()
+        for constraint in hard:
+            mask &= self._arrays.domains(constraint.topology_key).labelled
+        labelled = mask.copy()
+        for constraint in hard:
+            selector = constraint.selector_of(pod.labels)
+            eligible = self._nodes.eligible(pod.scheduling, constraint, labelled)
+            domains = self._arrays.domains(constraint.topology_key)
+            counts = _count(pod, selector, pod_changes, domains, eligible)
+            own = int(selector is not None and selector.matches(pod.labels))
+            least = _least(counts, domains, eligible, constraint.min_domains)
+            mask &= counts[domains.of] + own - least <= constraint.max_skew
+        return mask
+
+
+def _count(
+    pod: Pod,
+    selector: LabelSelector | None,
+    pod_changes: PodChanges,
+    domains: Domains,
+    eligible: Mask,
+) -> Ints:
+    """Count matching pods by domain; an empty selector counts none, although it matches the pod."""
+    if selector is None or not selector.requirements:
+        return domains.tally(eligible.nonzero()[0][:0])
+    wanted = (PodMatch(frozenset({pod.namespace}), selector),)
+    return pod_changes.tally(wanted, domains, among=eligible, terminating=False)
+
+
+def _least(counts: Ints, domains: Domains, eligible: Mask, min_domains: int) -> int:
+    """The lowest count of an eligible domain, 0 if there are fewer domains than `min_domains`."""
+    present = domains.tally(eligible.nonzero()[0]) > 0
+    if present.sum() < max(min_domains, 1):
+        return 0
+    return int(counts[present].min())
 
 
 class _Carried(msgspec.Struct, frozen=True):
