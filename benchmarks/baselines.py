@@ -1,7 +1,8 @@
 """Other deschedulers, simplified: they choose by pooled room, without a forecast and without state.
 
 Both get the same measurements as desched: the real usage of nodes and pods over five minutes. Their
-low threshold is the ceiling of desched for destinations. As in the originals, the most loaded nodes
+low threshold is that of the policy, or as a favor the ceiling of desched for destinations. As in
+the originals, the most loaded nodes
 come first; a node is done when it is no longer above its target, or when the pooled room of all low
 nodes is used up; `nodeFit` requires that the requests fit on another node. Nothing limits the
 number of evictions, as by default.
@@ -32,10 +33,14 @@ class Measurements:
 
 @dataclass
 class Baseline:
-    """A descheduler without state; `order` sorts the pods of a node."""
+    """A descheduler without state; `order` sorts the pods of a node.
+
+    With `generous`, destinations may be as loaded as those of desched.
+    """
 
     policy: Policy
     order: Order
+    generous: bool = True
     chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def act(self, world: World) -> None:
@@ -44,7 +49,10 @@ class Baseline:
         cluster = world.cluster.read_cluster()
         measured = _measurements(cluster, world.load.read_load(cluster, self.policy))
         target = {rule.resource: rule.target_ratio for rule in self.policy.rules}
-        low = {r.resource: r.target_ratio - r.ceiling_margin_ratio for r in self.policy.rules}
+        low = {
+            r.resource: r.target_ratio - r.ceiling_margin_ratio if self.generous else r.low_ratio
+            for r in self.policy.rules
+        }
         loads = measured.nodes
         lows = [name for name, load in loads.items() if all(load[r] <= low[r] for r in RESOURCES)]
         overloaded = [

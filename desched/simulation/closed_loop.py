@@ -3,6 +3,8 @@
 The same day can be run with several policies, or with another descheduler.
 """
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -87,12 +89,16 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class LoopResult:
-    """The result of a run; `load` is node x minute x (CPU, memory) as shares of the capacity."""
+    """The result of a run; `load` is node x minute x (CPU, memory) as shares of the capacity.
+
+    `replicas` has the number of replicas by the workload's uid as in `moves`.
+    """
 
     load: Floats
     targets: Floats
     moves: Sequence[Move]
     seconds: float
+    replicas: Mapping[str, int]
 
     @property
     def overload_minutes(self) -> int:
@@ -100,12 +106,20 @@ class LoopResult:
         return int(np.any(self.load > self.targets, axis=2).sum())
 
     @property
-    def workload_repeats(self) -> int:
-        """Evictions from a workload that had lost a pod less than an hour before."""
-        return _repeats((move.at, move.workload, move.workload) for move in self.moves)
+    def share_within_hour(self) -> float:
+        """The largest share of a workload's replicas that moved within an hour, of any workload."""
+        times: dict[str, list[float]] = {}
+        for move in self.moves:
+            times.setdefault(move.workload, []).append(move.at)
+        shares = (
+            (i - bisect_left(moved, moved[i] - REPEAT_SECONDS, hi=i) + 1) / self.replicas[workload]
+            for workload, moved in times.items()
+            for i in range(len(moved))
+        )
+        return max(shares, default=0.0)
 
     @property
-    def pod_repeats(self) -> int:
+    def replica_repeats(self) -> int:
         """Evictions of the replacement of a pod that was evicted less than an hour before."""
         return _repeats((move.at, move.pod, move.replacement) for move in self.moves)
 
@@ -154,6 +168,8 @@ def run(
     A node is overloaded above a target of the policy.
     """
     evictor = _RecordingEvictor(simulation)
+    owners = (pod.owner for pod in simulation.cluster.read_cluster().pods)
+    replicas = Counter(owner.uid for owner in owners if owner)
     world = simulation.world(acting=True)._replace(evictor=evictor)
     clock = simulation.clock
     for tick in range(1, cycles + 2):
@@ -169,7 +185,7 @@ def run(
     judged: NDArray[np.bool_] = np.any(load > targets, axis=2)
     overloaded = dict(zip((node.name for node in nodes), judged, strict=True))
     moves = [_landed(move, simulation.cluster.history, overloaded) for move in evictor.moves]
-    return LoopResult(load, targets, moves, clock.monotonic())
+    return LoopResult(load, targets, moves, clock.monotonic(), replicas)
 
 
 def targets_of(policy: Policy) -> Floats:

@@ -102,7 +102,7 @@ def test_an_overloaded_hour_ends_with_less_overload_and_no_pod_is_evicted_twice(
     result, reports = desched(a_morning(), policy())
     assert result.overload_minutes < 60
     assert 0 < len(result.moves) <= 4
-    assert (result.came_back, result.pod_repeats, result.pending_minutes) == (0, 0, 0)
+    assert (result.came_back, result.replica_repeats, result.pending_minutes) == (0, 0, 0)
     accepted = [o for r in reports for o in r.outcomes if o.verdict is EvictionVerdict.EVICTED]
     assert [outcome.pod.uid for outcome in accepted] == [move.pod for move in result.moves]
     assert not [v for v in reports[-1].plan.nodes if v.node_class is NodeClass.OVERLOADED]
@@ -123,7 +123,7 @@ def test_soft_taints_let_pods_leave_a_node_that_the_scheduler_likes_best() -> No
     assert without.moves == []
     assert result.overload_minutes < 60
     assert 0 < len(result.moves) <= 4
-    assert (result.came_back, result.pod_repeats) == (0, 0)
+    assert (result.came_back, result.replica_repeats) == (0, 0)
     assert any(report.taints for report in reports)
 
 
@@ -138,20 +138,28 @@ def test_what_is_evicted_without_a_forecast_may_come_back() -> None:
     result = run(day.begin(), evict_one, policy(), CYCLES)
     assert result.came_back == len(result.moves) == CYCLES
     assert result.landed_overloaded == 0  # it was before
-    assert result.pod_repeats == result.workload_repeats == CYCLES - 1
+    assert result.replica_repeats == CYCLES - 1
     assert all(new.pod == old.replacement for old, new in pairwise(result.moves))
 
 
 def moves(*found: Move) -> LoopResult:
-    return LoopResult(np.zeros((1, 1, 2)), np.ones(2), found, seconds=600.0)
+    return LoopResult(np.zeros((1, 1, 2)), np.ones(2), found, 600.0, {"w": 4, "v": 2})
 
 
 def test_a_repeat_is_less_than_an_hour_after_the_eviction_before() -> None:
     first = Move(0.0, "w", "a", "n1", "b")
-    assert moves(first, Move(3599.0, "w", "b", "n1", "c")).pod_repeats == 1
-    assert moves(first, Move(3600.0, "w", "b", "n1", "c")).pod_repeats == 0
-    other = Move(60.0, "w", "x", "n1", "y")
-    assert (moves(first, other).pod_repeats, moves(first, other).workload_repeats) == (0, 1)
+    assert moves(first, Move(3599.0, "w", "b", "n1", "c")).replica_repeats == 1
+    assert moves(first, Move(3600.0, "w", "b", "n1", "c")).replica_repeats == 0
+    assert moves(first, Move(60.0, "w", "x", "n1", "y")).replica_repeats == 0
+
+
+def test_the_share_of_a_workload_counts_the_moves_of_any_hour() -> None:
+    times = [0.0, 1800.0, 3599.0, 3601.0, 9000.0]
+    found = [Move(at, "w", f"a{i}", "n1", f"b{i}") for i, at in enumerate(times)]
+    assert moves(*found).share_within_hour == 0.75
+    assert moves(*found, Move(0.0, "v", "x", "n1", "y")).share_within_hour == 0.75
+    assert moves(Move(0.0, "v", "x", "n1", "y")).share_within_hour == 0.5
+    assert moves().share_within_hour == 0.0
 
 
 def test_a_replacement_without_a_node_waits_until_the_end() -> None:
