@@ -213,8 +213,8 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The whole state; `evictions` are oldest first.
 
-    `since` is the time of a start without a stored state, after which earlier evictions are not
-    known; None if there are none.
+    `since` is the time of a start without a stored state, or at which a stored one was found
+    deleted; not all earlier evictions are known. None if they are.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()

@@ -127,8 +127,8 @@ HOLDS: Mapping[str, str] = {
         "older than the longest window."
     ),
     "just_started": (
-        "desched has just started and does not know earlier evictions; it waits until the shortest "
-        "window has passed."
+        "desched has just started, or its state was deleted, so it may not know earlier evictions; "
+        "it waits until the shortest window has passed."
     ),
     "clocks_differ": "The clocks differ, so the age of data is unknown; set them by NTP.",
     "cluster_saturated": (
