@@ -551,11 +551,13 @@ class ControlPlane:
 
         return self.wait_for(f"{count} Ready pods in {namespace}", ready, timeout)
 
-    def prometheus(self, scrape_interval: str = "1s") -> PrometheusServer:
+    def prometheus(
+        self, scrape_interval: str = "1s", more_jobs: Sequence[Mapping[str, Any]] = ()
+    ) -> PrometheusServer:
         """Makes a Prometheus for this cluster's metrics, with empty storage and not yet started."""
         directory = Path(tempfile.mkdtemp(prefix="prometheus-", dir=self.directory))
         return PrometheusServer(
-            self._binaries["prometheus"], self.metrics, directory, scrape_interval
+            self._binaries["prometheus"], self.metrics, directory, scrape_interval, more_jobs
         )
 
     # Isolation of tests

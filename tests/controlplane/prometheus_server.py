@@ -1,6 +1,7 @@
 """A real Prometheus that scrapes the test control plane's usage metrics."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +22,9 @@ class PrometheusServer:
         exporter: UsageExporter,
         directory: Path,
         scrape_interval: str = "1s",
+        more_jobs: Sequence[Mapping[str, Any]] = (),
     ) -> None:
+        """`more_jobs` are further scrape configurations."""
         self._binary = binary
         self._directory = directory
         self._server: Server | None = None
@@ -32,13 +35,16 @@ class PrometheusServer:
         configuration = {
             "global": {"scrape_interval": scrape_interval, "scrape_timeout": scrape_interval},
             "scrape_configs": [
-                {
-                    "job_name": name,
-                    "http_sd_configs": [
-                        {"url": exporter.discovery_url(name), "refresh_interval": "1s"}
-                    ],
-                }
-                for name in EXPORTERS
+                *more_jobs,
+                *(
+                    {
+                        "job_name": name,
+                        "http_sd_configs": [
+                            {"url": exporter.discovery_url(name), "refresh_interval": "1s"}
+                        ],
+                    }
+                    for name in EXPORTERS
+                ),
             ],
         }
         directory.mkdir(parents=True, exist_ok=True)

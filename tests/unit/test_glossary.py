@@ -34,7 +34,7 @@ PROGRAMS = """
 """They mean what they mean in any program."""
 
 ENGLISH = """
-    absent acting all as at availability awaited aware back bare begun being blocked bound by
+    above absent acting all as at availability awaited aware back bare begun being blocked bound by
     came checks choice clocks compatibility competitor context contradictory counts covered critical
     current data departed deschedulers differ do earlier elsewhere evaluated everything excluded
     exhausted failed feedback few finite first fits forbidden forward free gone grace grouped

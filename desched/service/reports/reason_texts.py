@@ -114,6 +114,9 @@ UNKNOWN_LOADS: Mapping[str, str] = {
     "not_finite": "Its data is not a number; check the query.",
     "implausible": "Its data is outside the possible range; check the query.",
     "contradictory": "Several series disagree; check for duplicate exporters.",
+    "pods_above_node": (
+        "Its pods would use more than the node itself; check whose series metrics.sources accepts."
+    ),
 }
 
 HOLDS: Mapping[str, str] = {
