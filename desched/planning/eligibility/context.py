@@ -8,12 +8,12 @@ from typing import TypeVar
 
 import msgspec
 
-from desched.model.cluster import ClusterState, Pod, Workload
+from desched.model.cluster import ClusterState, ControllerKey, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
 from desched.model.snapshot import FreshLook
 from desched.model.state import CoolDown, State
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
-from desched.planning.eligibility.controllers import with_declared_workloads
+from desched.planning.eligibility.controllers import declared_uid, with_declared_workloads
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
 from desched.policy.resolution.priority import resolve_threshold
@@ -62,12 +62,12 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         Of the other pods only desched's own remain; the number of Ready replicas comes from the
         workload's status. Fresh budgets include earlier evictions of the plan.
         """
-        seen, owner = self.cluster, look.pod.owner
+        seen, controller = self.cluster, look.pod.controller
         workloads, owners = dict(seen.workloads), dict(seen.controller_owners)
-        if owner is not None:
+        if controller is not None:
             workload = look.workload or self._declared(look)
-            _put(workloads, owner.uid, workload)
-            _put(owners, owner.uid, look.controller_owner)
+            _put(workloads, controller, workload)
+            _put(owners, controller, look.controller_owner)
         node = look.node
         cluster = msgspec.structs.replace(
             seen,
@@ -86,9 +86,9 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """
         owner = look.controller_owner or look.pod.owner
         known = self.cluster.workload_of(look.pod)
-        if known is None or owner is None or known.sized or known.uid != owner.uid:
+        if known is None or owner is None or known.sized:
             return None
-        return known
+        return known if known.uid == declared_uid(look.pod, owner) else None
 
     @cached_property
     def recently_evicted(self) -> Mapping[str, datetime]:
@@ -121,7 +121,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         return Counter(label for node in self.cluster.nodes for label in node.labels.items())
 
 
-def _put(values: dict[str, T], key: str, value: T | None) -> None:
+def _put(values: dict[ControllerKey, T], key: ControllerKey, value: T | None) -> None:
     """Set the value, or remove it if there is none."""
     if value is None:
         values.pop(key, None)

@@ -9,7 +9,7 @@ from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
 from desched.adapters.kubernetes.objects.metadata import controller_of, relevant_annotations
 from desched.adapters.kubernetes.objects.selectors import lenient_label_selector
-from desched.model.cluster import Owner, Workload
+from desched.model.cluster import ControllerKey, Owner, Workload
 from desched.model.selectors import LabelSelector
 
 _DEFAULT_REPLICAS = 1
@@ -29,40 +29,40 @@ class Controllers(NamedTuple):
 
 def workloads_by_controller(
     controllers: Controllers, scaling: Mapping[Target, Scaling]
-) -> Mapping[str, Workload]:
-    """Workloads by the uid of the controller that pods name as their owner.
+) -> Mapping[ControllerKey, Workload]:
+    """Workloads by the controller that pods name as their owner.
 
     A ReplicaSet leads to its Deployment. A ReplicaSet or a Job of any other owner is left out: its
     kind is not supported.
     """
-    deployment_by_uid = {d.metadata.uid: _workload(d, scaling) for d in controllers.deployments}
-    found = {item.metadata.uid: _workload(item, scaling) for item in controllers.stateful_sets}
+    deployments = {_key(d.metadata): _workload(d, scaling) for d in controllers.deployments}
+    found = {_key(item.metadata): _workload(item, scaling) for item in controllers.stateful_sets}
     for item in controllers.replica_sets:
         owner = controller_of(item.metadata.owner_references)
         if owner is None:
-            found[item.metadata.uid] = _workload(item, scaling)
-        elif owner.kind == "Deployment" and owner.uid in deployment_by_uid:
-            found[item.metadata.uid] = deployment_by_uid[owner.uid]
+            found[_key(item.metadata)] = _workload(item, scaling)
+        elif (key := (item.metadata.namespace, owner.uid)) in deployments:
+            found[_key(item.metadata)] = deployments[key]
     for job in controllers.jobs:
         owner = controller_of(job.metadata.owner_references)
         if owner is None or owner.kind == "CronJob":
-            found[job.metadata.uid] = _workload(job, scaling)
+            found[_key(job.metadata)] = _workload(job, scaling)
     return found
 
 
-def owners_by_controller(controllers: Controllers) -> Mapping[str, Owner]:
-    """Owners of unsupported kinds, by the uid of the ReplicaSet or Job that they own."""
+def owners_by_controller(controllers: Controllers) -> Mapping[ControllerKey, Owner]:
+    """Owners of unsupported kinds, by the ReplicaSet or Job that they own."""
     owned = [item.metadata for item in controllers.replica_sets]
     owned += [item.metadata for item in controllers.jobs]
     return {
-        metadata.uid: owner
+        _key(metadata): owner
         for metadata in owned
         if (owner := controller_of(metadata.owner_references)) is not None
         and owner.kind not in _SUPPORTED_OWNERS
     }
 
 
-def selectors_by_controller(controllers: Controllers) -> Mapping[str, LabelSelector]:
+def selectors_by_controller(controllers: Controllers) -> Mapping[ControllerKey, LabelSelector]:
     """Selectors of ReplicaSets and StatefulSets with pods, by which the scheduler spreads."""
     stateful_sets = [(item.metadata, item.spec.selector) for item in controllers.stateful_sets]
     replica_sets = [
@@ -71,10 +71,14 @@ def selectors_by_controller(controllers: Controllers) -> Mapping[str, LabelSelec
         if item.spec.replicas != 0 or item.status.replicas  # not the revisions kept for a rollback
     ]
     found = {
-        metadata.uid: lenient_label_selector(selector)
+        _key(metadata): lenient_label_selector(selector)
         for metadata, selector in stateful_sets + replica_sets
     }
-    return {uid: selector for uid, selector in found.items() if selector is not None}
+    return {key: selector for key, selector in found.items() if selector is not None}
+
+
+def _key(metadata: Metadata) -> ControllerKey:
+    return metadata.namespace, metadata.uid
 
 
 def _workload(

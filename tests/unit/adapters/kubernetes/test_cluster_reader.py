@@ -92,8 +92,8 @@ def test_everything_is_read_and_joined(server: FakeApiServer) -> None:
     assert set(cluster.volumes) == {"pv-1"}
     assert set(cluster.storage_classes) == set(cluster.csi_nodes) == {"x"}
     assert [service.name for service in cluster.services] == ["web"]
-    assert set(cluster.workloads) == {"uid-web-5d4", "uid-db", "uid-sums"}
-    assert set(cluster.controller_selectors) == {"uid-web-5d4", "uid-db"}
+    assert {uid for _, uid in cluster.workloads} == {"uid-web-5d4", "uid-db", "uid-sums"}
+    assert {uid for _, uid in cluster.controller_selectors} == {"uid-web-5d4", "uid-db"}
     assert cluster.server_version == "v1.36.3"
 
 

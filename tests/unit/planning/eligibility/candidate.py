@@ -67,7 +67,7 @@ class Candidate:
             (one,),
             **(
                 {
-                    "workloads": {"uid-web": owner},
+                    "workloads": {(owner.namespace, owner.uid): owner},
                     "budgets": self.budgets,
                     "claims": {(one.namespace, name): c for name, c in self.claims.items()},
                     "volumes": self.volumes,

@@ -52,8 +52,8 @@ def two_hot_nodes() -> Snapshot:
             {name: (cores, 0.1) for name, cores in used.items()},
         ),
     )
-    workloads = {f"uid-w-{name}": workload(f"w-{name}") for name in used}
-    workloads["uid-w-blue-b"] = workload("w-blue-b", replicas=9)
+    workloads = {("apps", f"uid-w-{name}"): workload(f"w-{name}") for name in used}
+    workloads["apps", "uid-w-blue-b"] = workload("w-blue-b", replicas=9)
     loaded = msgspec.structs.replace(made.cluster, workloads=workloads)
     return msgspec.structs.replace(made, cluster=loaded)
 
