@@ -308,13 +308,18 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
 
 
 class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False):
-    """A claim; `volume` is empty while unbound, `for_one_pod` is access mode ReadWriteOncePod."""
+    """A claim; `volume` is empty while unbound.
+
+    `for_one_pod` is access mode ReadWriteOncePod. `for_one_node` is true without an access mode
+    that allows several nodes.
+    """
 
     namespace: str
     name: str
     storage_class: str = ""
     volume: str = ""
     for_one_pod: bool = False
+    for_one_node: bool = False
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, gc=False):

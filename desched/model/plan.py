@@ -75,6 +75,7 @@ class RefusalReason(StrEnum):
     LABELS_NOT_SELECTED = "labels_not_selected"
     PVC_POD = "pvc_pod"
     NODE_BOUND_VOLUME = "node_bound_volume"
+    SHARED_CLAIM = "shared_claim"
     LOCAL_STORAGE = "local_storage"
     HOST_PATH = "host_path"
     RESOURCE_CLAIMS = "resource_claims"

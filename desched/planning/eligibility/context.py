@@ -116,6 +116,16 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
+    def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:
+        """The pods with each claim on each node, by the node, the namespace and the claim."""
+        found: dict[tuple[str, str, str], list[Pod]] = {}
+        for pod in self.cluster.pods:
+            if pod.volumes and pod.node and not pod.finished:
+                for claim in {volume.claim for volume in pod.volumes if volume.claim}:
+                    found.setdefault((pod.node, pod.namespace, claim), []).append(pod)
+        return {key: tuple(sorted(pods, key=lambda p: p.ref)) for key, pods in found.items()}
+
+    @cached_property
     def nodes_by_label(self) -> Mapping[tuple[str, str], int]:
         """The number of nodes with each label and value."""
         return Counter(label for node in self.cluster.nodes for label in node.labels.items())

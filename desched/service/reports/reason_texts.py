@@ -34,6 +34,7 @@ REFUSALS: Mapping[str, str] = {
     "labels_not_selected": "The policy does not select its labels.",
     "pvc_pod": "It uses a PersistentVolumeClaim, and the policy protects such pods.",
     "node_bound_volume": "One of its volumes is available only on this node, or is unknown.",
+    "shared_claim": "Another pod on its node uses one of its claims, which allow only one node.",
     "local_storage": "It keeps data on the node's disk (emptyDir).",
     "host_path": "It uses a directory of its node (hostPath); an annotation allows eviction.",
     "resource_claims": "It uses a device through a ResourceClaim.",
