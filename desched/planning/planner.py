@@ -34,7 +34,7 @@ from desched.planning.selection.eviction_cost import cost
 from desched.planning.selection.excess import Candidate
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.one_node import OverloadedNode
-from desched.planning.selection.probes import cut_to_probes
+from desched.planning.selection.probes import Chosen, cut_to_probes
 from desched.planning.taints import SoftTaints
 
 
@@ -58,7 +58,9 @@ def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
         return _plan(pressure.verdicts, (), (), taints)
     selection = _select(nodes, taints, pressure, context)
     spare = partial(_spare, context=context)
-    probing = cut_to_probes(selection.moves, context.state, spare, context.now)
+    probing = cut_to_probes(
+        selection.moves, context.state, partial(_workload, context=context), spare, context.now
+    )
     evictions = [
         planned_eviction(move, node.loaded, context, probe=move.candidate.pod.uid in probing.probes)
         for node, move in probing.moves
@@ -132,6 +134,10 @@ def _feedback(context: EligibilityContext, pressure: Pressure) -> LandingFeedbac
     surcharges = {name: by_pool[pool] for name, pool in pools.items() if by_pool[pool]}
     awaited = Counter(r.expected_node for r in state.in_flight)
     return LandingFeedback(surcharges, awaited, context.policy.limits.in_flight_destination)
+
+
+def _workload(chosen: Chosen, context: EligibilityContext) -> str:
+    return str(context.cluster.workload_of(chosen[1].candidate.pod))
 
 
 def _spare(pod: Pod, context: EligibilityContext) -> int:

@@ -62,7 +62,7 @@ REFUSALS: Mapping[str, str] = {
     "several_budgets": (
         "Several PodDisruptionBudgets cover it; the Eviction API refuses such pods."
     ),
-    "paused": "Its workload is paused; `desched status` shows why and until when.",
+    "paused": "Its workload or namespace is paused; `desched status` shows why and until when.",
     "in_flight": "Its workload already has as many evictions in flight as allowed.",
     "cooling_down": "Its workload cools down after a move.",
     "evicted_recently": "desched evicted a pod of its workload a moment ago.",

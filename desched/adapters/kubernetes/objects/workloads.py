@@ -14,7 +14,8 @@ from desched.model.selectors import LabelSelector
 
 _DEFAULT_REPLICAS = 1
 _EVICTED = "DisruptionTarget"
-_SIGNALLED = frozenset({137, 143})  # exit codes of containers ended by SIGKILL and SIGTERM
+_EXITS = frozenset({1, 137, 143})
+"""How a container ends that is evicted: with an error of its own, or by SIGKILL or SIGTERM."""
 _SUPPORTED_OWNERS = frozenset({"Deployment", "CronJob"})
 
 
@@ -115,21 +116,28 @@ def _workload(
 
 
 def survives_disruption(policy: workloads.PodFailurePolicy | None) -> bool:
-    """Whether a Job ignores an eviction: the first rule that matches an evicted pod decides.
+    """Whether a Job ignores an eviction, whatever the exit codes of its containers.
 
+    The first rule that matches an evicted pod decides: one about DisruptionTarget always matches,
+    one about exit codes perhaps.
     Source: matchPodFailurePolicy in k8s.io/kubernetes/pkg/controller/job, at v1.36.
     """
     for rule in (policy.rules if policy is not None else None) or ():
         if _matches_eviction(rule):
             return rule.action == "Ignore"
+        if rule.action != "Ignore" and _may_match_exit(rule):
+            return False
     return False
 
 
+def _may_match_exit(rule: workloads.PodFailureRule) -> bool:
+    if rule.on_exit_codes is None:
+        return False
+    codes = set(rule.on_exit_codes.values or ())
+    return bool(_EXITS & codes if rule.on_exit_codes.operator == "In" else _EXITS - codes)
+
+
 def _matches_eviction(rule: workloads.PodFailureRule) -> bool:
-    if rule.on_exit_codes is not None:
-        codes = set(rule.on_exit_codes.values or ())
-        listed = rule.on_exit_codes.operator == "In"
-        return bool(_SIGNALLED & codes if listed else _SIGNALLED - codes)
     return any(
         pattern.type == _EVICTED and pattern.status in {"True", None}
         for pattern in rule.on_pod_conditions or ()
