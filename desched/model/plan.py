@@ -50,6 +50,7 @@ class HoldReason(StrEnum):
     NO_NODE_IN_SCOPE = "no_node_in_scope"
     JUST_STARTED = "just_started"
     CLOCKS_DIFFER = "clocks_differ"
+    PLANNING_TOO_SLOW = "planning_too_slow"
 
 
 class RefusalReason(StrEnum):

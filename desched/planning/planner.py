@@ -16,6 +16,7 @@ from desched.model.plan import (
     RefusalReason,
 )
 from desched.model.text import shortened
+from desched.planning.deadline import PlanningTooSlowError
 from desched.planning.eligibility.availability import replicas_to_spare
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse
@@ -51,12 +52,14 @@ def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
     taints = SoftTaints.of(context, pressure)
     hold = hold_of(pressure, context)
     if hold is not None:
-        held = Finding(RefusalReason.CYCLE_HELD, hold.reason.value)
-        refusals += [_refusal(c.pod, held) for node in nodes for c in node.candidates]
-        return _plan(pressure.verdicts, (), refusals, taints, hold)
+        return _held(hold, nodes, refusals, pressure, taints)
     if not overloaded:
         return _plan(pressure.verdicts, (), (), taints)
-    selection = _select(nodes, taints, pressure, context)
+    try:
+        selection = _select(nodes, taints, pressure, context)
+    except PlanningTooSlowError as error:
+        hold = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
+        return _held(hold, nodes, refusals, pressure, taints)
     spare = partial(_spare, context=context)
     probing = cut_to_probes(
         selection.moves, context.state, partial(_workload, context=context), spare, context.now
@@ -69,6 +72,19 @@ def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
     refusals += [_refusal(pod, finding) for pod, finding in probing.waiting]
     verdicts = with_projected_load(pressure.verdicts, probing.moves, selection)
     return _plan(verdicts, evictions, refusals, taints)
+
+
+def _held(
+    hold: Finding[HoldReason],
+    nodes: Iterable[OverloadedNode],
+    refusals: Iterable[Refusal],
+    pressure: Pressure,
+    taints: SoftTaints,
+) -> Plan:
+    """The plan of a cycle that evicts nothing."""
+    held = Finding(RefusalReason.CYCLE_HELD, hold.reason.value)
+    stay = [_refusal(c.pod, held) for node in nodes for c in node.candidates]
+    return _plan(pressure.verdicts, (), (*refusals, *stay), taints, hold)
 
 
 def _sift(

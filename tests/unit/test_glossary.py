@@ -24,7 +24,7 @@ KUBERNETES = """
 
 PROGRAMS = """
     access adapters answers arrays backoff bootstrap bounded cache chain cli client clock commands
-    connection credentials decoding default demo document durations election endpoint enum
+    connection credentials deadline decoding default demo document durations election endpoint enum
     envelope errors executor facts file formatting gauge health http index inputs json loading
     log loop model paged plugins ports process proxy queries raw reader reading reads reference
     rendering root rules runner sampling scenarios schedule search sections session set signals

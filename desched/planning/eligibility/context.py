@@ -12,6 +12,7 @@ from desched.model.cluster import ClusterState, ControllerKey, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
 from desched.model.snapshot import FreshLook
 from desched.model.state import CoolDown, State
+from desched.planning.deadline import Deadline, OutOfTime
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import declared_uid, with_declared_workloads
 from desched.planning.overload.pod_usage import UsageBook
@@ -30,9 +31,12 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     book: UsageBook
     priority_threshold: int | None
     now: datetime
+    deadline: Deadline
 
     @classmethod
-    def of(cls, book: UsageBook, state: State) -> "EligibilityContext":
+    def of(
+        cls, book: UsageBook, state: State, out_of_time: OutOfTime = lambda: False
+    ) -> "EligibilityContext":
         """The context of one cycle.
 
         Raises:
@@ -41,7 +45,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         policy, cluster = book.policy, book.snapshot.cluster
         threshold = resolve_threshold(policy, cluster.priority_classes)
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
-        return cls(cluster, policy, state, book, threshold, book.now)
+        return cls(cluster, policy, state, book, threshold, book.now, Deadline(out_of_time))
 
     def with_state(self, state: State) -> "EligibilityContext":
         """The same context after the follow-up."""

@@ -15,6 +15,7 @@ import numpy as np
 from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.resources import Amounts, Resource
 from desched.planning.arrays import Floats, Mask, Positions
+from desched.planning.deadline import Deadline
 from desched.planning.kube_scheduler.filters.chain import FilterChain
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import Change, PodIndex
@@ -56,10 +57,12 @@ class FreeCapacity:
         cluster: ClusterState,
         destinations: Mapping[str, LoadedNode],
         resources: Collection[Resource],
+        deadline: Deadline | None = None,
     ) -> None:
+        self.deadline = deadline or Deadline()
         self.arrays = arrays = NodeArrays(cluster.nodes)
         self.names = arrays.names
-        self._filters = FilterChain(cluster, arrays)
+        self._filters = FilterChain(cluster, arrays, self.deadline)
         self._waiting = WaitingPods()
         self._is_destination = arrays.where(lambda node: node.name in destinations)
         known = [destinations.get(name) for name in self.names]

@@ -22,9 +22,10 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
         if loaded.receives and policy.destination_selector.matches(loaded.node.labels)
     }
     watched = book.windows.keys()
-    free = FreeCapacity(cluster, destinations, watched)
+    free = FreeCapacity(cluster, destinations, watched, context.deadline)
     waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
     for pod in sorted(waiting, key=lambda p: (-p.priority, p.created_at, p.ref)):
+        context.deadline.check(pod)
         node = expected_node(pod, free.schedulable(pod), free)
         if node is None:
             free.await_room(pod)

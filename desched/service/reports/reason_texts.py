@@ -131,6 +131,9 @@ HOLDS: Mapping[str, str] = {
         "desched has just started and does not know earlier evictions; it waits until the shortest "
         "window has passed."
     ),
+    "planning_too_slow": (
+        "Planning took too long; look for pods with very many constraints near the one it names."
+    ),
     "clocks_differ": "The clocks differ, so the age of data is unknown; set them by NTP.",
     "cluster_saturated": (
         "Most of the cluster is overloaded; it needs more nodes or less load, not moves."

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import workloads
+from desched.adapters.kubernetes.client.api_types.metadata import Metadata
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
 from desched.adapters.kubernetes.objects.metadata import controller_of, relevant_annotations

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import desched.adapters.kubernetes.client.connection as connection_module
 from desched.adapters.kubernetes.client.access import REQUIRED_ACCESS
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.errors import ObservationError, ObservationSource
@@ -50,6 +51,32 @@ def paged(server: FakeApiServer, path: str, items: list[manifests.Object]) -> No
         return Reply(body={"metadata": metadata, "items": items[first:following]})
 
     server.answer = answer
+
+
+def test_a_page_that_is_too_large_is_read_in_smaller_parts(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "LONGEST_BODY_BYTES", 50_000)
+    padding = {"annotations": {"notes": "x" * 20_000}}
+    large = [manifests.pod(f"large-{i}") for i in range(8)]
+    for each in large:
+        each["metadata"] |= padding
+    small = [manifests.pod(f"small-{i}") for i in range(20)]
+    paged(server, PODS, [*large, *small])
+    reader = KubernetesReader(connection_to(server), page_size=8)
+    assert len(reader.read_cluster().pods) == 28
+    limits = [int(r.query["limit"]) for r in server.requests if r.path == PODS]
+    assert limits == [8, 2, 4, 1, 2, 4, 1, 2, 4, 8, 8]
+
+
+def test_an_object_that_is_too_large_alone_is_an_error(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "LONGEST_BODY_BYTES", 50_000)
+    large = manifests.pod()
+    large["metadata"] |= {"annotations": {"notes": "x" * 60_000}}
+    paged(server, PODS, [large])
+    assert "larger than 0 MiB" in failure(server)
 
 
 def test_everything_is_read_and_joined(server: FakeApiServer) -> None:
