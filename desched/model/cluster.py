@@ -54,6 +54,8 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
         return self.operator == "Equal" and bool(self.key) and self.value == taint.value
 
 
+DEFAULT_SCHEDULER = "default-scheduler"
+
 STEERING_TAINT = Taint("desched.io/overloaded", Effect.PREFER_NO_SCHEDULE)
 """The soft taint with which desched keeps pods away from a node."""
 
@@ -201,7 +203,10 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    """A pod; `annotations` has only those that desched reads."""
+    """A pod; `annotations` has only those that desched reads.
+
+    `unschedulable` is true if its scheduler has found no node for it.
+    """
 
     namespace: str
     name: str
@@ -218,11 +223,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     deleting: bool = False
     priority: int = 0
     qos: str = "Burstable"
-    scheduler: str = "default-scheduler"
+    scheduler: str = DEFAULT_SCHEDULER
     volumes: tuple[PodVolume, ...] = ()
     has_resource_claims: bool = False
     has_scheduling_group: bool = False
     gated: bool = False
+    unschedulable: bool = False
     grace_period_seconds: int = 30
     resizing: bool = False
 

@@ -243,6 +243,24 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
 
 
+class UnreservedReason(StrEnum):
+    """Why no room is reserved for a pending pod: probably nobody binds it, or it is one of many."""
+
+    UNKNOWN_SCHEDULER = "unknown_scheduler"
+    RESOURCE_CLAIMS = "resource_claims"
+    POD_GROUP = "pod_group"
+    LONG_PENDING = "long_pending"
+    NAMESPACE_SHARE = "namespace_share"
+
+
+class Unreserved(msgspec.Struct, frozen=True, gc=False, order=True):
+    """The pending pods of a namespace for which no room is reserved, for one reason."""
+
+    namespace: str
+    reason: UnreservedReason
+    pods: int
+
+
 class Plan(msgspec.Struct, frozen=True, gc=False):
     """All decisions of one cycle.
 
@@ -259,3 +277,4 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     hold_detail: str = ""
     taints: tuple[PlannedTaint, ...] = ()
     removed_taints: tuple[TaintRemoval, ...] = ()
+    unreserved: tuple[Unreserved, ...] = ()

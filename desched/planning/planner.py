@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+import msgspec
+
 from desched.model.cluster import Pod
 from desched.model.plan import (
     Finding,
@@ -71,7 +73,8 @@ def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
     refusals += _left_in_place(nodes, selection, pressure)
     refusals += [_refusal(pod, finding) for pod, finding in probing.waiting]
     verdicts = with_projected_load(pressure.verdicts, probing.moves, selection)
-    return _plan(verdicts, evictions, refusals, taints)
+    plan = _plan(verdicts, evictions, refusals, taints)
+    return msgspec.structs.replace(plan, unreserved=selection.destinations.free.unreserved)
 
 
 def _held(

@@ -15,6 +15,14 @@ from desched.model.state import MoveResult
 from desched.policy.durations import duration_text
 from desched.service.reports.formatting import count, plain
 
+UNRESERVED: Mapping[str, str] = {
+    "unknown_scheduler": "No pod of another namespace was placed by their scheduler.",
+    "resource_claims": "They wait for devices that desched does not evaluate.",
+    "pod_group": "They belong to groups, which are placed together or not at all.",
+    "long_pending": "Their scheduler has found no node for more than 10 minutes.",
+    "namespace_share": "Their namespace has reserved half of the free room already.",
+}
+
 REFUSALS: Mapping[str, str] = {
     "mirror_pod": "The kubelet runs it from a file on this node.",
     "static_pod": "The kubelet runs it from a file on this node.",

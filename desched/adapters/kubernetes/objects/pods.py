@@ -61,7 +61,7 @@ class PodBuilder:
     def pod(self, item: pods.Pod) -> Pod:
         """The pod."""
         metadata, spec, status = item.metadata, item.spec, item.status
-        ready, resizing = _conditions(status.conditions or ())
+        ready, resizing, unschedulable = _conditions(status.conditions or ())
         excess = _excess(item)
         scheduling = self._scheduling(metadata.namespace, spec, status)
         if excess:
@@ -88,6 +88,7 @@ class PodBuilder:
             has_resource_claims=has_entries(spec.resource_claims),
             has_scheduling_group=_is_there(spec.scheduling_group) or _is_there(spec.workload_ref),
             gated=has_entries(spec.scheduling_gates),
+            unschedulable=unschedulable,
             grace_period_seconds=_grace_period(spec),
             resizing=resizing,
         )
@@ -152,15 +153,17 @@ def _annotations(raw: msgspec.Raw) -> dict[str, str]:
     return relevant_annotations(_STRINGS(data)) if may_be_relevant(data) else _NO_ANNOTATIONS
 
 
-def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool]:
-    """Whether the pod is Ready, and whether a resize in place is pending or in progress."""
-    ready = resizing = False
+def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool, bool]:
+    """Whether the pod is Ready, is being resized in place, and has found no node."""
+    ready = resizing = unschedulable = False
     for condition in conditions:
         if condition.type == "Ready":
             ready = condition.status == "True"
         elif condition.type in _RESIZE_CONDITIONS and condition.status != "False":
             resizing = True
-    return ready, resizing
+        elif condition.type == "PodScheduled" and condition.reason == "Unschedulable":
+            unschedulable = condition.status == "False"
+    return ready, resizing, unschedulable
 
 
 def _is_there(raw: msgspec.Raw) -> bool:
