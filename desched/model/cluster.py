@@ -268,8 +268,9 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     `ready_replicas` is None if the controller does not report it. `rolling_out` is true until all
     replicas have the newest revision, `scaling` while an autoscaler changes the number of replicas.
     `survives_disruption` is false if an eviction counts as a failure of the workload (a Job without
-    a policy for it). Unless `sized`, `desired_replicas` is only the number of existing pods, and
-    the `uid` begins with the namespace, because only the owner references of the pods have it.
+    a policy for it). `template_requests` is what the template of its pods requests, None if it is
+    not known. Unless `sized`, `desired_replicas` is only the number of existing pods, and the `uid`
+    begins with the namespace, because only the owner references of the pods have it.
     """
 
     kind: str
@@ -283,6 +284,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     ready_replicas: int | None = None
     autoscaler: Autoscaler | None = None
     survives_disruption: bool = True
+    template_requests: Amounts | None = None
     sized: bool = True
 
     def __str__(self) -> str:

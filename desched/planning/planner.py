@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-import msgspec
+from msgspec.structs import replace
 
-from desched.model.cluster import Pod
+from desched.model.cluster import Pod, Workload
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -74,7 +74,7 @@ def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
     refusals += [_refusal(pod, finding) for pod, finding in probing.waiting]
     verdicts = with_projected_load(pressure.verdicts, probing.moves, selection)
     plan = _plan(verdicts, evictions, refusals, taints)
-    return msgspec.structs.replace(plan, unreserved=selection.destinations.free.unreserved)
+    return replace(plan, unreserved=selection.destinations.free.unreserved)
 
 
 def _held(
@@ -114,8 +114,31 @@ def _sift(
 
 def _candidate(pod: Pod, context: EligibilityContext) -> Candidate:
     usage = {resource: context.book.measured(pod, resource) for resource in context.book.windows}
-    price = cost(pod, context.cluster.workload_of(pod), context.now)
-    return Candidate(pod, usage, usage_of(pod, context.book), price)
+    workload = context.cluster.workload_of(pod)
+    price = cost(pod, workload, context.now)
+    charged = usage_of(pod, context.book)
+    return Candidate(_as_its_replacement(pod, workload), usage, charged, price)
+
+
+def _as_its_replacement(pod: Pod, workload: Workload | None) -> Pod:
+    """The pod with requests that its replacement does not exceed.
+
+    A pod that was resized in place, or sized by a VerticalPodAutoscaler, may request less than its
+    template. Which of the two its replacement has is not known, so the larger one counts.
+    """
+    if workload is None or workload.template_requests is None:
+        return pod
+    scheduling = pod.scheduling
+    requests = scheduling.requests.raised_to(workload.template_requests)
+    if requests is scheduling.requests:
+        return pod
+    larger = replace(
+        scheduling,
+        requests=requests,
+        scored_cpu_millicores=max(scheduling.scored_cpu_millicores, requests.cpu_millicores),
+        scored_memory_bytes=max(scheduling.scored_memory_bytes, requests.memory_bytes),
+    )
+    return replace(pod, scheduling=larger)
 
 
 def _select(

@@ -42,7 +42,8 @@ ENGLISH = """
     new no not nothing of old on one orders other outside over partial period prefers present
     problems quality
     questions reason recent recently removed replaced requested room selected several
-    share shared single slow stale started stayed still stopped taken throttled times to too total under
+    share shared
+    single slow stale started stayed still stopped taken throttled times to too total under
     understood unreadable wanted way without yet young
 """
 """They need no explanation."""

@@ -1,18 +1,26 @@
 """The controllers that own pods, with rollouts and scaling under way, in the model's terms."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from msgspec import Raw
 
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import workloads
 from desched.adapters.kubernetes.client.api_types.metadata import Metadata
+from desched.adapters.kubernetes.client.api_types.pods import PodStatus
+from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
 from desched.adapters.kubernetes.objects.metadata import controller_of, relevant_annotations
+from desched.adapters.kubernetes.objects.pod_requests import pod_requests
 from desched.adapters.kubernetes.objects.selectors import lenient_label_selector
 from desched.model.cluster import ControllerKey, Owner, Workload
 from desched.model.selectors import LabelSelector
 
+C = TypeVar("C", workloads.Deployment, workloads.ReplicaSet, workloads.StatefulSet, workloads.Job)
+
+_TEMPLATE = RawDecoder(workloads.PodTemplate)
 _DEFAULT_REPLICAS = 1
 _EVICTED = "DisruptionTarget"
 _EXITS = frozenset({1, 137, 143})
@@ -113,6 +121,7 @@ def _workload(
         ready_replicas=ready,
         autoscaler=scaled.autoscaler if scaled is not None else None,
         survives_disruption=survives,
+        template_requests=item.template_requests,
     )
 
 
@@ -170,7 +179,20 @@ def _is_updating(item: workloads.StatefulSet, replicas: int) -> bool:
     return item.status.update_revision != item.status.current_revision
 
 
-DEPLOYMENTS = Kind(access.LIST_DEPLOYMENTS, workloads.Deployment, lambda item: item)
-REPLICA_SETS = Kind(access.LIST_REPLICA_SETS, workloads.ReplicaSet, lambda item: item)
-STATEFUL_SETS = Kind(access.LIST_STATEFUL_SETS, workloads.StatefulSet, lambda item: item)
-JOBS = Kind(access.LIST_JOBS, workloads.Job, lambda item: item)
+def _of_template(item: C) -> C:
+    """The item with the requests of its template instead of the template, which may be large.
+
+    A Deployment has the template of its ReplicaSets.
+    """
+    owner = controller_of(item.metadata.owner_references)
+    if owner is None or owner.kind != "Deployment":
+        template = _TEMPLATE(item.spec.template)
+        item.template_requests = template and pod_requests(template.spec, PodStatus())
+    item.spec.template = Raw()  # it refers to the whole page of the list
+    return item
+
+
+DEPLOYMENTS = Kind(access.LIST_DEPLOYMENTS, workloads.Deployment, _of_template)
+REPLICA_SETS = Kind(access.LIST_REPLICA_SETS, workloads.ReplicaSet, _of_template)
+STATEFUL_SETS = Kind(access.LIST_STATEFUL_SETS, workloads.StatefulSet, _of_template)
+JOBS = Kind(access.LIST_JOBS, workloads.Job, _of_template)

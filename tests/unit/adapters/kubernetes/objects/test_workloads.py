@@ -8,12 +8,14 @@ from desched.adapters.kubernetes.client.api_types import autoscalers as wire
 from desched.adapters.kubernetes.client.api_types import workloads
 from desched.adapters.kubernetes.objects.autoscalers import scaling_by_target, scaling_of_target
 from desched.adapters.kubernetes.objects.workloads import (
+    DEPLOYMENTS,
     Controllers,
     owners_by_controller,
     selectors_by_controller,
     workloads_by_controller,
 )
 from desched.model.cluster import Autoscaler, Owner, Workload
+from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.manifests import Object
@@ -258,3 +260,17 @@ def test_an_owner_that_is_not_understood_is_named_for_what_it_owns() -> None:
         ("shop", "uid-web-5d4"): Owner("Rollout", "web", "uid-web", "argoproj.io/v1alpha1"),
         ("shop", "uid-sums"): Owner("JobSet", "sums", "uid-sums", "jobset.x-k8s.io/v1alpha2"),
     }
+
+
+def test_a_workload_has_the_requests_of_its_template() -> None:
+    document = manifests.deployment()
+    container = {"name": "web", "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}
+    document["spec"]["template"] = {"spec": {"containers": [container]}}
+    seen = DEPLOYMENTS.build(
+        msgspec.json.decode(msgspec.json.encode(document), type=workloads.Deployment)
+    )
+    owned = manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
+    of = Controllers((seen,), msgspec.convert([owned], list[workloads.ReplicaSet]))
+    (found,) = workloads_by_controller(of, {}).values()
+    assert found.template_requests == Amounts(cpu_millicores=1500, memory_bytes=2**30, pods=1)
+    assert bytes(seen.spec.template) == b""
