@@ -24,7 +24,7 @@ KUBERNETES = """
 
 PROGRAMS = """
     access adapters answers arrays backoff bootstrap bounded cache chain cli client clock commands
-    connection credentials decoding default demo document durations election endpoint enum
+    connection credentials deadline decoding default demo document durations election endpoint enum
     envelope errors executor facts file formatting gauge health http index inputs json loading
     log loop model paged plugins ports process proxy queries raw reader reading reads reference
     rendering root rules runner sampling scenarios schedule search sections session set signals
@@ -42,7 +42,8 @@ ENGLISH = """
     new no not nothing of old on one orders other outside over partial period prefers present
     problems quality
     questions reason recent recently removed replaced requested room selected several
-    single stale started stayed still stopped taken throttled times to too total under
+    share shared
+    single slow stale started stayed still stopped taken throttled times to too total under
     understood unreadable wanted way without yet young
 """
 """They need no explanation."""

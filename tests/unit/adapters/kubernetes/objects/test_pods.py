@@ -430,3 +430,20 @@ def test_a_resize_of_one_pod_makes_a_class_of_its_own() -> None:
     resized["status"]["containerStatuses"][0]["allocatedResources"] = {"cpu": "100m"}
     resized["status"]["containerStatuses"][0]["resources"] = {}
     assert built(resized, builder).scheduling.requests.cpu_millicores == 100
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        ("False", "Unschedulable", True),
+        ("False", "SchedulingGated", False),
+        ("True", "Unschedulable", False),
+    ],
+)
+def test_a_pod_for_which_the_scheduler_found_no_node_is_unschedulable(
+    status: str, reason: str, *, expected: bool
+) -> None:
+    document = manifests.pod()
+    condition = {"type": "PodScheduled", "status": status, "reason": reason}
+    document["status"]["conditions"] = [condition]
+    assert built(document).unschedulable is expected
