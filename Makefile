@@ -15,7 +15,7 @@ INSTALLED := .venv/.installed
 # Whole files side by side, in their order: tests of a file share what is expensive.
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
 # Each of these processes has a control plane of its own; those mostly wait.
-CONTROL_PLANES ?= 3
+CONTROL_PLANES ?= 4
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24

@@ -175,7 +175,7 @@ def _snapshot(shape: Shape, trace: Floats, chance: np.random.Generator) -> Snaps
         }
     counts = np.bincount(workload_of)
     workloads = {
-        f"w{w}": Workload("Deployment", "apps", f"w{w}", f"w{w}", int(counts[w]))
+        ("apps", f"w{w}"): Workload("Deployment", "apps", f"w{w}", f"w{w}", int(counts[w]))
         for w in range(len(counts))
     }
     budgets = tuple(

@@ -115,8 +115,16 @@ class Answers:
 
     def _pods(self, value: Callable[[int], float]) -> Samples:
         for i in range(self._cluster.pod_count):
-            labels = {"namespace": self._cluster.pod_namespace(i), "pod": self._cluster.pod_name(i)}
-            yield labels, value(i)
+            node = i // self._cluster.pods_per_node
+            yield (
+                {
+                    "namespace": self._cluster.pod_namespace(i),
+                    "pod": self._cluster.pod_name(i),
+                    "node": f"node-{node:05d}",
+                    "instance": f"{self._cluster.node_address(node)}:10250",
+                },
+                value(i),
+            )
 
     def _node_memory(self, index: int) -> float:
         first = index * self._cluster.pods_per_node

@@ -79,6 +79,7 @@ class Flag(NamedTuple):
 
 FLAGS: Mapping[str, Flag] = {
     "workload": Flag("The workload to pause or resume, such as shop/web.", "NAMESPACE/NAME"),
+    "namespace": Flag("The namespace to pause or resume.", "NAME"),
     "pool": Flag("The pool of the policy's nodePools to pause or resume.", "NAME"),
     "for": Flag("The length of the pause, such as 2h; by default until you resume.", "DURATION"),
     "because": Flag("The reason, for other people.", "TEXT"),
@@ -92,8 +93,8 @@ CLEAR = "clear"
 _CONNECTION = frozenset({"kubeconfig", "context", "state_namespace", "log_format", "log_level"})
 COMMANDS: Mapping[str, frozenset[str]] = {
     DEMO: frozenset(),
-    "pause": _CONNECTION | {"workload", "pool", "for", "because"},
-    "resume": _CONNECTION | {"workload", "pool", "all"},
+    "pause": _CONNECTION | {"workload", "namespace", "pool", "for", "because"},
+    "resume": _CONNECTION | {"workload", "namespace", "pool", "all"},
     "status": _CONNECTION | {"output"},
     STEERING: _CONNECTION,
 }

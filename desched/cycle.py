@@ -27,6 +27,7 @@ from desched.model.report import (
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, LastCycle, State
 from desched.planning.clocks import clocks_differ, lead_seconds
+from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.other_deschedulers import other_deschedulers
 from desched.planning.overload.classification import classify
@@ -42,6 +43,9 @@ ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, Evict
 
 REFUSED = frozenset({EvictionVerdict.FORBIDDEN, EvictionVerdict.SEVERAL_BUDGETS})
 """After these verdicts another request soon is useless."""
+
+PLANNING_SECONDS = 120.0
+"""The time for planning, many times what the largest supported cluster needs."""
 
 MOST_NAMES = 20
 """The maximum number of overloaded nodes of the last cycle in the state."""
@@ -108,7 +112,9 @@ def run_cycle(
     steers = info.mode is Mode.EVICT and world.steerer is not None
     snapshot = observe(world, policy, steering if steers else None)
     observed = clock.monotonic()
-    decision = decide(snapshot, policy, state)
+    decision = decide(
+        snapshot, policy, state, lambda: clock.monotonic() - observed > PLANNING_SECONDS
+    )
     times = _Times(started_at, began, observed, clock.monotonic())
     barred = _barred(world, decision)
     if steers:
@@ -153,7 +159,9 @@ def observe(world: World, policy: Policy, steering: Steering | None = None) -> S
     )
 
 
-def decide(snapshot: Snapshot, policy: Policy, state: State) -> Decision:
+def decide(
+    snapshot: Snapshot, policy: Policy, state: State, out_of_time: OutOfTime = lambda: False
+) -> Decision:
     """Judge earlier evictions and plan; usage and node classes are computed once for both."""
     now = snapshot.taken_at
     trusted = not clocks_differ(snapshot)
@@ -161,7 +169,7 @@ def decide(snapshot: Snapshot, policy: Policy, state: State) -> Decision:
         horizon = timedelta(seconds=policy.longest_window_seconds)
         state = state.observed(snapshot.cluster.pods, now, horizon)
     with _without_garbage_collection():
-        context = EligibilityContext.of(UsageBook(snapshot, policy, now), state)
+        context = EligibilityContext.of(UsageBook(snapshot, policy, now), state, out_of_time)
         pressure = classify(context.book, state)
         settled: tuple[EvictionRecord, ...] = ()
         if trusted:

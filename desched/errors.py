@@ -3,6 +3,7 @@
 DeschedError
 ├── ConfigurationError     a person must fix something: do not start, exit 2
 ├── ObservationError       the cluster or Prometheus could not be read: skip this cycle, exit 3
+│   └── AnswerTooLarge     an answer is larger than allowed: request less at a time
 ├── LeaseError             the holder of the lease is unknown: try again, act only while certain
 └── StopActing             a result is unknown: start no further eviction in this cycle
     ├── StateConflict      somebody else changed the state: load it and decide again
@@ -36,6 +37,10 @@ class ObservationError(DeschedError):
     def __init__(self, source: ObservationSource, message: str) -> None:
         super().__init__(message)
         self.source = source
+
+
+class AnswerTooLarge(ObservationError):  # noqa: N818  (named for what the caller reads)
+    """An answer is larger than allowed; a smaller part may not be."""
 
 
 class LeaseError(DeschedError):

@@ -82,6 +82,11 @@ def _url(value: str) -> str:
     return value
 
 
+def _origins(value: str) -> str:
+    trusted_origins(value)
+    return value
+
+
 def _headers(value: str) -> str:
     parse_headers(value)
     return value
@@ -129,6 +134,11 @@ class Settings(BaseSettings):
 
     prometheus_url: Annotated[str | None, _of_text(_url), Option(PROMETHEUS, "URL")] = None
     """The URL of Prometheus; overrides metrics.address of the policy."""
+    prometheus_trusted_addresses: Annotated[
+        str | None, _of_text(_origins), Option(PROMETHEUS, "URL,URL")
+    ] = None
+    """The addresses, as scheme, host and port, to which credentials go if the policy names one of
+    them; without this they go only to --prometheus-url."""
     prometheus_timeout: Annotated[Duration, Option(PROMETHEUS, "DURATION")] = timedelta(seconds=30)
     """The time limit of a query, including retries."""
     prometheus_username: Annotated[str | None, Option(PROMETHEUS, "NAME")] = None
@@ -295,6 +305,29 @@ def variable_of(name: str) -> str:
     return ENV_PREFIX + name.upper()
 
 
+Origin = tuple[str, str, int]
+"""Scheme, host and port."""
+
+
+def origin_of(url: str) -> Origin:
+    """Where requests to an http or https URL go, whatever their path."""
+    parts = urlsplit(url.strip())
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    return parts.scheme, parts.hostname or "", port
+
+
+def trusted_origins(text: str) -> frozenset[Origin]:
+    """The origins in a list that is separated by commas.
+
+    Raises:
+        ValueError: an item is not an http or https URL of scheme, host and port only.
+    """
+    urls = [_url(item.strip()) for item in text.split(",") if item.strip()]
+    if any(urlsplit(url).path.strip("/") or set("@?#") & set(url) for url in urls):
+        raise ValueError("must list scheme, host and port only, such as https://prometheus:9090")
+    return frozenset(map(origin_of, urls))
+
+
 def parse_headers(text: str) -> dict[str, str]:
     """HTTP headers from a JSON object, `Name: value` lines, or `Name=value` items.
 
@@ -382,4 +415,5 @@ def _sentence(error: Any) -> str:
 
 
 def _is_public(name: str) -> bool:
-    return not option_of(Settings.model_fields[name]).environment_only and name != "prometheus_url"
+    may_hold_password = name in {"prometheus_url", "prometheus_trusted_addresses"}
+    return not option_of(Settings.model_fields[name]).environment_only and not may_hold_password

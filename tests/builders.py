@@ -181,8 +181,9 @@ def snapshot(
     workloads: Iterable[Workload] = (),
     **cluster: Any,
 ) -> Snapshot:
-    owned = {w.uid: w for w in workloads} or {"uid-web": workload("web", replicas=20)}
-    state = ClusterState(tuple(nodes), tuple(pods), owned, **cluster)
+    owned = [*workloads] or [workload("web", replicas=20)]
+    by_controller = {(w.namespace, w.uid): w for w in owned}
+    state = ClusterState(tuple(nodes), tuple(pods), by_controller, **cluster)
     return Snapshot(state, of_load, NOW)
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from urllib3 import BaseHTTPResponse, Timeout
 
-from desched.errors import ObservationError, ObservationSource
+from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
 
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 _CHUNK_BYTES = 2**18
@@ -82,14 +82,14 @@ class HttpBounds:
 
         Raises:
             TimeoutError: it did not end before the deadline.
-            ObservationError: it is too large.
+            AnswerTooLarge: it is too large.
         """
         body = bytearray()
         try:
             while chunk := _next_chunk(response, deadline):
                 body += chunk
                 if len(body) > self.longest_body_bytes:
-                    raise ObservationError(
+                    raise AnswerTooLarge(
                         self.source,
                         f"An answer of {self.server} is larger than "
                         f"{self.longest_body_bytes >> 20} MiB; {self.when_too_large}.",

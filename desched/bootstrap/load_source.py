@@ -20,7 +20,7 @@ from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.policy.policy import Policy
 from desched.ports import Clock
-from desched.settings import Settings, parse_headers
+from desched.settings import Settings, origin_of, parse_headers, trusted_origins
 
 
 class LoadSource:
@@ -80,6 +80,8 @@ class LoadSource:
                 "--prometheus-url (DESCHED_PROMETHEUS_URL)."
             )
         direct = prometheus_connection(self._settings, url)
+        if not self._settings.prometheus_url:
+            _check_recipient(direct, self._settings)
         proxied = None if self._kubernetes.in_cluster else through_proxy(direct, self._kubernetes)
         reader = PrometheusLoadReader(proxied or direct, self._clock.wait)
         if self._reader is not None:
@@ -111,6 +113,25 @@ def prometheus_connection(settings: Settings, url: str) -> PrometheusConnection:
         headers=_headers(settings),
         total_timeout_seconds=settings.prometheus_timeout.total_seconds(),
         allow_insecure_credentials=settings.prometheus_allow_insecure_credentials,
+    )
+
+
+def _check_recipient(direct: PrometheusConnection, settings: Settings) -> None:
+    """Refuse to send credentials to an address that only the policy names.
+
+    Whoever may edit the policy must not be able to have the credentials sent to a server of theirs.
+
+    Raises:
+        ConfigurationError: the settings do not list the address.
+    """
+    trusted = trusted_origins(settings.prometheus_trusted_addresses or "")
+    if not direct.credentials or origin_of(direct.url) in trusted:
+        return
+    raise ConfigurationError(
+        f"The credentials for Prometheus ({', '.join(direct.credentials)}) are not sent to "
+        f"{direct.address}, because only the policy names that address; set --prometheus-url "
+        "(DESCHED_PROMETHEUS_URL), or list it in --prometheus-trusted-addresses "
+        "(DESCHED_PROMETHEUS_TRUSTED_ADDRESSES)."
     )
 
 

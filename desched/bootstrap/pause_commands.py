@@ -79,7 +79,7 @@ def resuming(flags: Mapping[str, str]) -> Change:
         ConfigurationError: a flag is invalid.
     """
     if "all" in flags and len(flags) > 1:
-        raise ConfigurationError("--all ends every pause; omit --workload and --pool.")
+        raise ConfigurationError("--all ends every pause; omit --workload, --namespace and --pool.")
     scope = None if "all" in flags else _scope(flags)
 
     def change(state: State, now: datetime, _by: str) -> tuple[State, list[str]]:
@@ -143,10 +143,17 @@ def _summary(resumption: Resumption, scope: Scope | None, now: datetime) -> list
 
 
 def _scope(flags: Mapping[str, str]) -> Scope:
-    if "workload" in flags and "pool" in flags:
+    named = [name for name in ("workload", "namespace", "pool") if name in flags]
+    if len(named) > 1:
         raise ConfigurationError(
-            "--workload and --pool: name only one of them, and run the command twice for both."
+            f"{' and '.join(f'--{name}' for name in named)}: name only one of them, and run the "
+            "command once for each."
         )
+    if "namespace" in flags:
+        namespace = flags["namespace"].strip()
+        if not re.fullmatch(_NAME, namespace):
+            raise ConfigurationError(f'--namespace: "{plain(namespace)}" is not a namespace.')
+        return Scope(PauseScope.NAMESPACE, namespace)
     if "pool" in flags:
         pool = plain(flags["pool"].strip())
         if not pool:

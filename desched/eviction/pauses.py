@@ -1,10 +1,13 @@
 """Automatic pauses after failures.
 
 A single workload with failures only cools down. Several workloads from one pool pause that pool,
-and enough of them pause everything. After the time of a pause, a probe ends or renews it.
+and enough of them pause everything. If all of them are in one namespace, only this namespace is
+paused, because its owner may have caused the failures. After the time of a pause, a probe ends or
+renews it.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -18,6 +21,7 @@ from desched.model.state import (
     Pause,
     PauseScope,
     State,
+    namespace_of,
 )
 from desched.policy.durations import duration_text
 from desched.policy.follow_up import FollowUpRules
@@ -78,23 +82,38 @@ def _widened(state: State, policy: Policy, now: datetime) -> State:
     if (PauseScope.EVERYTHING, "") in began:
         return state
     rules, failures = policy.follow_up, state.failures
-    if _workloads(failures) >= rules.pause_workloads:
+    workloads = {failure.workload for failure in failures}
+    if len(workloads) >= rules.pause_workloads and _concerns_several(workloads):
         return _with_pause(state, PauseScope.EVERYTHING, "", rules, now)
-    if not _has_several_pools(policy):
-        return state
-    for pool in sorted({failure.pool for failure in failures}):
-        enough = _workloads(f for f in failures if f.pool == pool) >= POOL_WORKLOADS
-        if enough and (PauseScope.POOL, pool) not in began:
-            state = _with_pause(state, PauseScope.POOL, pool, rules, now)
+    for scope, subject in sorted((*_pools(failures, policy), *_namespaces(workloads, rules))):
+        if (scope, subject) not in began:
+            state = _with_pause(state, scope, subject, rules, now)
     return state
 
 
-def _has_several_pools(policy: Policy) -> bool:
-    return len(policy.pools) + (not policy.only_pools) > 1
+def _concerns_several(workloads: Collection[str]) -> bool:
+    """Whether the workloads are in several namespaces; one alone stops nobody else."""
+    return len({namespace_of(workload) for workload in workloads}) > 1
 
 
-def _workloads(failures: Iterable[Failure]) -> int:
-    return len({failure.workload for failure in failures})
+def _pools(failures: Iterable[Failure], policy: Policy) -> Iterator[tuple[PauseScope, str]]:
+    """The pools to pause, unless the policy has only one."""
+    if len(policy.pools) + (not policy.only_pools) <= 1:
+        return
+    by_pool: dict[str, set[str]] = {}
+    for failure in failures:
+        by_pool.setdefault(failure.pool, set()).add(failure.workload)
+    for pool, workloads in by_pool.items():
+        if len(workloads) >= POOL_WORKLOADS and _concerns_several(workloads):
+            yield PauseScope.POOL, pool
+
+
+def _namespaces(workloads: Iterable[str], rules: FollowUpRules) -> Iterator[tuple[PauseScope, str]]:
+    """The namespaces in which as many workloads failed as otherwise pause everything."""
+    counts = Counter(namespace_of(workload) for workload in workloads)
+    for namespace, count in counts.items():
+        if count >= rules.pause_workloads:
+            yield PauseScope.NAMESPACE, namespace
 
 
 def _with_pause(

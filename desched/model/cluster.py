@@ -54,6 +54,8 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
         return self.operator == "Equal" and bool(self.key) and self.value == taint.value
 
 
+DEFAULT_SCHEDULER = "default-scheduler"
+
 STEERING_TAINT = Taint("desched.io/overloaded", Effect.PREFER_NO_SCHEDULE)
 """The soft taint with which desched keeps pods away from a node."""
 
@@ -105,6 +107,13 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     name: str
     uid: str
     api_version: str = ""
+
+
+ControllerKey = tuple[str, str]
+"""The namespace and the uid of a controller.
+
+Tenants can set any uid as the owner of their pods, so the uid alone identifies no controller.
+"""
 
 
 class VolumeKind(StrEnum):
@@ -194,7 +203,10 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    """A pod; `annotations` has only those that desched reads."""
+    """A pod; `annotations` has only those that desched reads.
+
+    `unschedulable` is true if its scheduler has found no node for it.
+    """
 
     namespace: str
     name: str
@@ -211,11 +223,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     deleting: bool = False
     priority: int = 0
     qos: str = "Burstable"
-    scheduler: str = "default-scheduler"
+    scheduler: str = DEFAULT_SCHEDULER
     volumes: tuple[PodVolume, ...] = ()
     has_resource_claims: bool = False
     has_scheduling_group: bool = False
     gated: bool = False
+    unschedulable: bool = False
     grace_period_seconds: int = 30
     resizing: bool = False
 
@@ -223,6 +236,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     def ref(self) -> PodRef:
         """The pod's identity."""
         return PodRef(self.namespace, self.name, self.uid)
+
+    @property
+    def controller(self) -> ControllerKey | None:
+        """The key of the pod's controller, None without an owner."""
+        return (self.namespace, self.owner.uid) if self.owner else None
 
     @property
     def finished(self) -> bool:
@@ -250,7 +268,9 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     `ready_replicas` is None if the controller does not report it. `rolling_out` is true until all
     replicas have the newest revision, `scaling` while an autoscaler changes the number of replicas.
     `survives_disruption` is false if an eviction counts as a failure of the workload (a Job without
-    a policy for it). Unless `sized`, `desired_replicas` is only the number of existing pods.
+    a policy for it). `template_requests` is what the template of its pods requests, None if it is
+    not known. Unless `sized`, `desired_replicas` is only the number of existing pods, and the `uid`
+    begins with the namespace, because only the owner references of the pods have it.
     """
 
     kind: str
@@ -264,6 +284,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     ready_replicas: int | None = None
     autoscaler: Autoscaler | None = None
     survives_disruption: bool = True
+    template_requests: Amounts | None = None
     sized: bool = True
 
     def __str__(self) -> str:
@@ -295,13 +316,18 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
 
 
 class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False):
-    """A claim; `volume` is empty while unbound, `for_one_pod` is access mode ReadWriteOncePod."""
+    """A claim; `volume` is empty while unbound.
+
+    `for_one_pod` is access mode ReadWriteOncePod. `for_one_node` is true without an access mode
+    that allows several nodes.
+    """
 
     namespace: str
     name: str
     storage_class: str = ""
     volume: str = ""
     for_one_pod: bool = False
+    for_one_node: bool = False
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
@@ -343,10 +369,10 @@ class Service(msgspec.Struct, frozen=True, gc=False):
 class ClusterState(msgspec.Struct, frozen=True, dict=True):
     """All objects of the cluster that planning uses.
 
-    Three mappings have the uid of a pod's controller as key. `workloads` has its workload: the uid
-    of a ReplicaSet leads to the Deployment. `controller_selectors` has the controller's own
-    selector. `controller_owners` has the controller's owner if its kind is not understood, such as
-    the Rollout of a ReplicaSet.
+    Three mappings have a pod's controller as key. `workloads` has its workload: the key of a
+    ReplicaSet leads to the Deployment. `controller_selectors` has the controller's own selector.
+    `controller_owners` has the controller's owner if its kind is not understood, such as the
+    Rollout of a ReplicaSet.
 
     `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
     None outside the cluster. `server_times` is the API server's clock, in whole seconds, at its
@@ -355,9 +381,9 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
 
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
-    workloads: Mapping[str, Workload] = {}
-    controller_selectors: Mapping[str, LabelSelector] = {}
-    controller_owners: Mapping[str, Owner] = {}
+    workloads: Mapping[ControllerKey, Workload] = {}
+    controller_selectors: Mapping[ControllerKey, LabelSelector] = {}
+    controller_owners: Mapping[ControllerKey, Owner] = {}
     budgets: tuple[PodDisruptionBudget, ...] = ()
     priority_classes: Mapping[str, int] = {}
     namespaces: Mapping[str, Mapping[str, str]] = {}
@@ -403,12 +429,8 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         return nobody | {name: tuple(pods) for name, pods in found.items()}
 
     def workload_of(self, pod: Pod) -> Workload | None:
-        """The workload of the pod, None if it has no owner or one that is not understood.
-
-        Only owners in the pod's namespace count, because tenants can set any uid as the owner.
-        """
-        found = self.workloads.get(pod.owner.uid) if pod.owner else None
-        return found if found is not None and found.namespace == pod.namespace else None
+        """The workload of the pod, None if it has no owner or one that is not understood."""
+        return self.workloads.get((pod.namespace, pod.owner.uid)) if pod.owner else None
 
     def budgets_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that cover the pod."""

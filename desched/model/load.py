@@ -18,6 +18,7 @@ class UnknownReason(StrEnum):
     NOT_FINITE = "not_finite"
     IMPLAUSIBLE = "implausible"
     CONTRADICTORY = "contradictory"
+    PODS_ABOVE_NODE = "pods_above_node"
 
 
 class Level(msgspec.Struct, frozen=True, gc=False):
@@ -28,10 +29,15 @@ class Level(msgspec.Struct, frozen=True, gc=False):
 
 
 class Measured(msgspec.Struct, frozen=True, gc=False):
-    """A trusted load: one level for each window of the policy, shortest first."""
+    """A trusted load: one level for each window of the policy, shortest first.
+
+    `pods_ratios` is, by window, the most that all pods of the node together can use, as a share of
+    capacity; empty if it is not known.
+    """
 
     levels: tuple[Level, ...]
     age_seconds: float = 0.0
+    pods_ratios: tuple[float, ...] = ()
 
 
 class Unknown(msgspec.Struct, frozen=True, gc=False):

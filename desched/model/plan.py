@@ -50,6 +50,7 @@ class HoldReason(StrEnum):
     NO_NODE_IN_SCOPE = "no_node_in_scope"
     JUST_STARTED = "just_started"
     CLOCKS_DIFFER = "clocks_differ"
+    PLANNING_TOO_SLOW = "planning_too_slow"
 
 
 class RefusalReason(StrEnum):
@@ -75,6 +76,7 @@ class RefusalReason(StrEnum):
     LABELS_NOT_SELECTED = "labels_not_selected"
     PVC_POD = "pvc_pod"
     NODE_BOUND_VOLUME = "node_bound_volume"
+    SHARED_CLAIM = "shared_claim"
     LOCAL_STORAGE = "local_storage"
     HOST_PATH = "host_path"
     RESOURCE_CLAIMS = "resource_claims"
@@ -243,6 +245,24 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
 
 
+class UnreservedReason(StrEnum):
+    """Why no room is reserved for a pending pod: probably nobody binds it, or it is one of many."""
+
+    UNKNOWN_SCHEDULER = "unknown_scheduler"
+    RESOURCE_CLAIMS = "resource_claims"
+    POD_GROUP = "pod_group"
+    LONG_PENDING = "long_pending"
+    NAMESPACE_SHARE = "namespace_share"
+
+
+class Unreserved(msgspec.Struct, frozen=True, gc=False, order=True):
+    """The pending pods of a namespace for which no room is reserved, for one reason."""
+
+    namespace: str
+    reason: UnreservedReason
+    pods: int
+
+
 class Plan(msgspec.Struct, frozen=True, gc=False):
     """All decisions of one cycle.
 
@@ -259,3 +279,4 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     hold_detail: str = ""
     taints: tuple[PlannedTaint, ...] = ()
     removed_taints: tuple[TaintRemoval, ...] = ()
+    unreserved: tuple[Unreserved, ...] = ()

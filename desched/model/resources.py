@@ -29,6 +29,20 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
     pods: int = 0
     extended: tuple[tuple[str, int], ...] = ()
 
+    def raised_to(self, least: "Amounts") -> "Amounts":
+        """The larger amount of each resource; the same object if it is already these."""
+        extended = dict(self.extended)
+        for name, amount in least.extended:
+            extended[name] = max(amount, extended.get(name, 0))
+        raised = Amounts(
+            max(self.cpu_millicores, least.cpu_millicores),
+            max(self.memory_bytes, least.memory_bytes),
+            max(self.ephemeral_storage_bytes, least.ephemeral_storage_bytes),
+            max(self.pods, least.pods),
+            tuple(sorted(extended.items())),
+        )
+        return self if raised == self else raised
+
 
 _DECIMAL_SUFFIXES = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _BINARY_SUFFIXES = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

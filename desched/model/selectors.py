@@ -1,9 +1,13 @@
 """Label selectors and node selector terms, with the API server's meaning of each operator."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
+
+_GO_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
+_INT64 = range(-(2**63), 2**63)
 
 
 class Operator(StrEnum):
@@ -40,11 +44,24 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
                 return self._compares(value)
 
     def _compares(self, value: str | None) -> bool:
-        try:
-            found, bound = int(value or ""), int(self.values[0])
-        except (ValueError, IndexError):
+        """Source: k8s.io/apimachinery/pkg/labels Requirement.Matches."""
+        found = go_integer(value or "")
+        bound = go_integer(self.values[0]) if len(self.values) == 1 else None
+        if found is None or bound is None:
             return False
         return found > bound if self.operator is Operator.GREATER else found < bound
+
+
+def go_integer(text: str) -> int | None:
+    """The number as Go's strconv.ParseInt(text, 10, 64) reads it, None where that is an error.
+
+    Python's `int` also accepts spaces, underscores, digits of other scripts, and any size.
+    """
+    parts = _GO_INTEGER.fullmatch(text)
+    if parts is None:
+        return None
+    number = int("".join(parts.groups()))
+    return number if number in _INT64 else None
 
 
 class LabelSelector(msgspec.Struct, frozen=True, gc=False):

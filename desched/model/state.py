@@ -140,6 +140,7 @@ class PauseScope(StrEnum):
     """The scope of a pause."""
 
     WORKLOAD = "workload"
+    NAMESPACE = "namespace"
     POOL = "pool"
     EVERYTHING = "everything"
 
@@ -147,7 +148,8 @@ class PauseScope(StrEnum):
 class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pause, automatic or by a person (`by`).
 
-    `subject` is the workload as `Kind namespace/name`, or the pool, or empty for everything.
+    `subject` is the workload as `Kind namespace/name`, the namespace, the pool, or empty for
+    everything.
     `until` is None if only a person ends it. After its time, an automatic pause lasts until a
     probe, a single careful move, succeeds; `level` counts the probes that failed.
     """
@@ -169,6 +171,8 @@ class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         match self.scope:
             case PauseScope.WORKLOAD:
                 return self.subject in {workload, workload.partition(" ")[2]}
+            case PauseScope.NAMESPACE:
+                return self.subject == namespace_of(workload)
             case PauseScope.POOL:
                 return self.subject == pool
             case PauseScope.EVERYTHING:
@@ -183,6 +187,11 @@ class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         by = f" by {self.by}" if self.by else ""
         why = f": {self.why}" if self.why else ""
         return f"{self} is paused{by} {until}{why}"
+
+
+def namespace_of(workload: str) -> str:
+    """The namespace of a workload that is written as `Kind namespace/name`."""
+    return workload.rpartition(" ")[2].partition("/")[0]
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -224,9 +233,9 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The whole state; `evictions` and `moves` are oldest first.
 
-    `since` is the time of a start without a stored state, after which earlier evictions are not
-    known; None if there are none. `most_evictions` is the limit of a cycle during slow start, 0 in
-    the first cycles.
+    `since` is the time of a start without a stored state, or at which a stored one was found
+    deleted; not all earlier evictions are known. None if they are. `most_evictions` is the limit of
+    a cycle during slow start, 0 in the first cycles.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()
@@ -269,6 +278,12 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """The active pause of everything, or of this pool, None without one."""
         found = (p for p in self.pauses if p.scope is scope and p.lasts(now))
         return next((pause for pause in found if pause.covers("", pool)), None)
+
+    @property
+    def failed_workloads(self) -> frozenset[str]:
+        """The workloads with a failed move that is not forgotten yet, as `Kind namespace/name`."""
+        cooling = {c.workload for c in self.cool_downs if c.level or c.result in FAILURES}
+        return frozenset(cooling | {failure.workload for failure in self.failures})
 
     def observed(self, pods: Iterable[Pod], now: datetime, horizon: timedelta) -> "State":
         """Update the evictions with the pods of a snapshot.

@@ -62,11 +62,11 @@ def _policy_hold(policy: Policy, pressure: Pressure) -> Finding[HoldReason] | No
 
 
 def _start_hold(policy: Policy, state: State, now: datetime) -> Finding[HoldReason] | None:
-    """After a start without state, evictions of a predecessor may still distort the windows."""
+    """After a start without state, or its deletion, unknown evictions may distort the windows."""
     if state.since is None:
         return None
     age_seconds = (now - state.since).total_seconds()
     if age_seconds >= policy.shortest_window_seconds:
         return None
     window = f"the shortest window is {policy.shortest_window_seconds} s"
-    return Finding(HoldReason.JUST_STARTED, f"started {age_seconds:.0f} s ago, {window}")
+    return Finding(HoldReason.JUST_STARTED, f"no state before {age_seconds:.0f} s ago, {window}")

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from desched.model.cluster import Pod
+from msgspec.structs import replace
+
+from desched.model.cluster import Pod, Workload
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -16,6 +18,7 @@ from desched.model.plan import (
     RefusalReason,
 )
 from desched.model.text import shortened
+from desched.planning.deadline import PlanningTooSlowError
 from desched.planning.eligibility.availability import replicas_to_spare
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse, waits_for_moves
@@ -34,7 +37,7 @@ from desched.planning.selection.eviction_cost import cost
 from desched.planning.selection.excess import Candidate
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.one_node import OverloadedNode
-from desched.planning.selection.probes import cut_to_probes
+from desched.planning.selection.probes import Chosen, cut_to_probes
 from desched.planning.taints import SoftTaints
 
 
@@ -51,14 +54,18 @@ def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
     taints = SoftTaints.of(context, pressure)
     hold = hold_of(pressure, context)
     if hold is not None:
-        held = Finding(RefusalReason.CYCLE_HELD, hold.reason.value)
-        refusals += [_refusal(c.pod, held) for node in nodes for c in node.candidates]
-        return _plan(pressure.verdicts, (), refusals, taints, hold)
+        return _held(hold, nodes, refusals, pressure, taints)
     if not overloaded:
         return _plan(pressure.verdicts, (), (), taints)
-    selection = _select(nodes, taints, pressure, context)
+    try:
+        selection = _select(nodes, taints, pressure, context)
+    except PlanningTooSlowError as error:
+        hold = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
+        return _held(hold, nodes, refusals, pressure, taints)
     spare = partial(_spare, context=context)
-    probing = cut_to_probes(selection.moves, context.state, spare, context.now)
+    probing = cut_to_probes(
+        selection.moves, context.state, partial(_workload, context=context), spare, context.now
+    )
     evictions = [
         planned_eviction(move, node.loaded, context, probe=move.candidate.pod.uid in probing.probes)
         for node, move in probing.moves
@@ -66,7 +73,21 @@ def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
     refusals += _left_in_place(nodes, selection, pressure)
     refusals += [_refusal(pod, finding) for pod, finding in probing.waiting]
     verdicts = with_projected_load(pressure.verdicts, probing.moves, selection)
-    return _plan(verdicts, evictions, refusals, taints)
+    plan = _plan(verdicts, evictions, refusals, taints)
+    return replace(plan, unreserved=selection.destinations.free.unreserved)
+
+
+def _held(
+    hold: Finding[HoldReason],
+    nodes: Iterable[OverloadedNode],
+    refusals: Iterable[Refusal],
+    pressure: Pressure,
+    taints: SoftTaints,
+) -> Plan:
+    """The plan of a cycle that evicts nothing."""
+    held = Finding(RefusalReason.CYCLE_HELD, hold.reason.value)
+    stay = [_refusal(c.pod, held) for node in nodes for c in node.candidates]
+    return _plan(pressure.verdicts, (), (*refusals, *stay), taints, hold)
 
 
 def _sift(
@@ -97,8 +118,31 @@ def _sift(
 
 def _candidate(pod: Pod, context: EligibilityContext) -> Candidate:
     usage = {resource: context.book.measured(pod, resource) for resource in context.book.windows}
-    price = cost(pod, context.cluster.workload_of(pod), context.now)
-    return Candidate(pod, usage, usage_of(pod, context.book), price)
+    workload = context.cluster.workload_of(pod)
+    price = cost(pod, workload, context.now)
+    charged = usage_of(pod, context.book)
+    return Candidate(_as_its_replacement(pod, workload), usage, charged, price)
+
+
+def _as_its_replacement(pod: Pod, workload: Workload | None) -> Pod:
+    """The pod with requests that its replacement does not exceed.
+
+    A pod that was resized in place, or sized by a VerticalPodAutoscaler, may request less than its
+    template. Which of the two its replacement has is not known, so the larger one counts.
+    """
+    if workload is None or workload.template_requests is None:
+        return pod
+    scheduling = pod.scheduling
+    requests = scheduling.requests.raised_to(workload.template_requests)
+    if requests is scheduling.requests:
+        return pod
+    larger = replace(
+        scheduling,
+        requests=requests,
+        scored_cpu_millicores=max(scheduling.scored_cpu_millicores, requests.cpu_millicores),
+        scored_memory_bytes=max(scheduling.scored_memory_bytes, requests.memory_bytes),
+    )
+    return replace(pod, scheduling=larger)
 
 
 def _select(
@@ -136,6 +180,10 @@ def _feedback(context: EligibilityContext, pressure: Pressure) -> LandingFeedbac
     surcharges = {name: by_pool[pool] for name, pool in pools.items() if by_pool[pool]}
     awaited = Counter(r.expected_node for r in state.in_flight)
     return LandingFeedback(surcharges, awaited, context.policy.limits.in_flight_destination)
+
+
+def _workload(chosen: Chosen, context: EligibilityContext) -> str:
+    return str(context.cluster.workload_of(chosen[1].candidate.pod))
 
 
 def _spare(pod: Pod, context: EligibilityContext) -> int:

@@ -67,12 +67,14 @@ class MetricsSource(msgspec.Struct, frozen=True):
 
     `matchers` are label matchers put into every built-in query. `queries` replace built-in ones;
     keys: node_cpu, node_memory, pod_cpu, pod_memory, node_cpu_destination,
-    node_memory_destination; `{window}` stands for the window.
+    node_memory_destination; `{window}` stands for the window. `sources`, with the first four of
+    these keys, are matchers in PromQL in place of those that select the usual exporters.
     """
 
     address: str
     matchers: Mapping[str, str] = {}
     queries: Mapping[str, str] = {}
+    sources: Mapping[str, str] = {}
 
 
 class PriorityThreshold(msgspec.Struct, frozen=True):

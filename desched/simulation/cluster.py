@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from desched.model.cluster import (
     ClusterState,
+    ControllerKey,
     Node,
     Owner,
     PersistentVolumeClaim,
@@ -65,7 +66,9 @@ class SimulatedCluster:
             nodes=tuple(self._nodes.values()),
             pods=tuple(self._pods.values()),
             workloads=self._workloads(),
-            controller_selectors={uid: rs.selector for uid, rs in self._replica_sets.items()},
+            controller_selectors={
+                (rs.workload.namespace, uid): rs.selector for uid, rs in self._replica_sets.items()
+            },
             budgets=tuple(map(self._as_seen, self._budgets)),
             priority_classes=dict(self.priority_classes),
             namespaces=dict(self._namespaces),
@@ -82,20 +85,22 @@ class SimulatedCluster:
         return FreshLook(
             pod=pod,
             node=self._nodes.get(pod.node),
-            workload=self._workloads().get(pod.owner.uid) if pod.owner else None,
+            workload=self._workloads().get(pod.controller) if pod.controller else None,
             controller_owner=None,
             budgets=tuple(map(self._as_seen, budgets)),
         )
 
-    def _workloads(self) -> dict[str, Workload]:
-        """The Deployments with their status, by the uid of the ReplicaSet."""
+    def _workloads(self) -> dict[ControllerKey, Workload]:
+        """The Deployments with their status, by the key of the ReplicaSet."""
         ready = Counter(
             pod.owner.uid
             for pod in self._pods.values()
             if pod.owner and pod.ready and not pod.deleting
         )
         return {
-            uid: replace(replica_set.workload, ready_replicas=ready[uid])
+            (replica_set.workload.namespace, uid): replace(
+                replica_set.workload, ready_replicas=ready[uid]
+            )
             for uid, replica_set in self._replica_sets.items()
         }
 

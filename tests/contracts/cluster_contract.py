@@ -174,7 +174,7 @@ class ClusterContract:
         lab.add_node("a")
         web, other = deploy(lab, "web")[0], deploy(lab, "other")[0]
         assert web.owner is not None
-        selector = lab.reader.read_cluster().controller_selectors[web.owner.uid]
+        selector = lab.reader.read_cluster().controller_selectors[web.namespace, web.owner.uid]
         assert selector.matches(web.labels)
         assert not selector.matches(other.labels)
 

@@ -19,16 +19,15 @@ from typing import Any, Self, TypeVar
 import urllib3
 import yaml
 
-from tests.controlplane.logs import complete_lines, events_in
+from tests.controlplane.logs import GrowingLog
 from tests.controlplane.process import Server, free_ports
 from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.usage_exporter import REFRESH_SECONDS, UsageExporter
-from tests.controlplane.waiting import wait_for
+from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
 
 T = TypeVar("T")
 
 HERE = Path(__file__).parent
-READY_SECONDS = 60.0
 TOKEN_SECONDS = 4 * 3600
 """Longer than any run."""
 
@@ -69,7 +68,7 @@ class ControlPlane:
         self._scheduler_flags = scheduler_flags
         self._usage_refresh_seconds = usage_refresh_seconds
         self._addresses = (f"10.1.{high}.{low}" for high in range(256) for low in range(1, 255))
-        self._plain_http = urllib3.PoolManager(retries=False, timeout=5)
+        self._plain_http = urllib3.PoolManager(retries=False, timeout=PATIENCE_SECONDS)
         self._resources: dict[tuple[str, str], tuple[str, bool]] = {}
         self._token = secrets.token_urlsafe()
         self._cleanup = ExitStack()
@@ -154,12 +153,11 @@ class ControlPlane:
         )
         server.wait_until("the API server has a certificate", self.key_file.exists)
         self._http = urllib3.PoolManager(
-            maxsize=8, ca_certs=str(self.ca_file), retries=False, timeout=30
+            maxsize=8, ca_certs=str(self.ca_file), retries=False, timeout=PATIENCE_SECONDS
         )
         server.wait_until(
             "the API server is ready",
             lambda: _answers(self._http, f"{self.url}/readyz", self._headers()),
-            READY_SECONDS,
         )
         self.admin_kubeconfig = self._write_kubeconfig("admin", self._token, "default")
 
@@ -169,7 +167,7 @@ class ControlPlane:
         What they write down in ConfigMaps and Leases is recorded with its text.
         """
         self.audit_log = self.directory / "audit.log"
-        self._audited_bytes = 0
+        self._audit = GrowingLog(self.audit_log)
         path = self.directory / "audit-policy.json"
         accounts = {"userGroups": ["system:serviceaccounts"]}
         written_down = [
@@ -327,8 +325,7 @@ class ControlPlane:
         Each has its verb, objectRef and responseStatus.
         """
         user = f"system:serviceaccount:{namespace}:{service_account}"
-        events = events_in(self.audit_log, self._audited_bytes)
-        return [event for event in events if event["user"]["username"] == user]
+        return [event for event in self._audit.events() if event["user"]["username"] == user]
 
     # Requests
 
@@ -383,7 +380,7 @@ class ControlPlane:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
         )
         if run.returncode != 0:
             raise UnexpectedAnswerError(f"kubectl {' '.join(map(str, arguments))}: {run.stderr}")
@@ -424,7 +421,9 @@ class ControlPlane:
         scope = f"namespaces/{metadata.get('namespace', 'default')}/" if namespaced else ""
         return f"{root}/{scope}{resource}/{metadata['name']}"
 
-    def wait_for(self, description: str, predicate: Callable[[], T], timeout: float = 30.0) -> T:
+    def wait_for(
+        self, description: str, predicate: Callable[[], T], timeout: float = PATIENCE_SECONDS
+    ) -> T:
         """Polls until the predicate's value is true and returns it."""
         return wait_for(description, predicate, timeout)
 
@@ -537,7 +536,7 @@ class ControlPlane:
         return self.items(f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")
 
     def wait_for_ready_pods(
-        self, namespace: str, count: int, selector: str = "", timeout: float = 30.0
+        self, namespace: str, count: int, selector: str = "", timeout: float = PATIENCE_SECONDS
     ) -> list[dict[str, Any]]:
         """Waits until exactly so many pods are there and all of them are Ready and stay."""
 
@@ -552,11 +551,13 @@ class ControlPlane:
 
         return self.wait_for(f"{count} Ready pods in {namespace}", ready, timeout)
 
-    def prometheus(self, scrape_interval: str = "1s") -> PrometheusServer:
+    def prometheus(
+        self, scrape_interval: str = "1s", more_jobs: Sequence[Mapping[str, Any]] = ()
+    ) -> PrometheusServer:
         """Makes a Prometheus for this cluster's metrics, with empty storage and not yet started."""
         directory = Path(tempfile.mkdtemp(prefix="prometheus-", dir=self.directory))
         return PrometheusServer(
-            self._binaries["prometheus"], self.metrics, directory, scrape_interval
+            self._binaries["prometheus"], self.metrics, directory, scrape_interval, more_jobs
         )
 
     # Isolation of tests
@@ -564,9 +565,9 @@ class ControlPlane:
     def reset(self) -> None:
         """Deletes all that was not there after the start, of whatever kind."""
         self._asked_to_delete: frozenset[str] = frozenset()
-        self.wait_for("an empty cluster", self._is_empty, 60.0)
+        self.wait_for("an empty cluster", self._is_empty)
         self.metrics.forget()
-        self._audited_bytes += sum(map(len, complete_lines(self.audit_log, self._audited_bytes)))
+        self._audit.forget()
 
     def _is_empty(self) -> bool:
         """Deletes what is new, since owners bring their pods back until they are gone themselves.

@@ -13,10 +13,27 @@ from tests.controlplane.prometheus_server import PrometheusServer
 HERE = Path(__file__).parent
 
 
+LONGEST = (
+    "test_soak.py",
+    "test_faults_of_the_api_server.py",
+    "test_kills.py",
+    "test_faults_of_prometheus.py",
+    "test_two_replicas.py",
+    "test_follow_up.py",
+    "test_scenario.py",
+    "test_decisions_in_doubt.py",
+    "test_steered_service.py",
+    "test_least_privilege.py",
+)
+"""Files that take long begin first, so that no process is left with one of them at the end."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.controlplane)
+    turn = {HERE / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: turn.get(item.path, len(turn)))
 
 
 @pytest.fixture(scope="session")

@@ -251,7 +251,7 @@ STARTING = Case(
 LEADING = [
     renewal(status(500), "the API server answered 500"),
     renewal(status(403), "the API server answered 403"),
-    renewal(faults.MALFORMED, "the answer is none", "GET"),
+    renewal(faults.MALFORMED, "JSON is malformed", "GET"),
     renewal(faults.BROKEN_OFF, BROKE_OFF),
 ]
 LOSING = [

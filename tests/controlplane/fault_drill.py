@@ -22,12 +22,11 @@ from desched.model.cluster import STEERING_TAINT
 from tests.controlplane.fault_cases import EVICTION, REQUEST_SECONDS, ROTATED, TAINT, Case, Effect
 from tests.controlplane.fault_proxy import ActiveFault, Exchange, Fault, FaultProxy, Seen
 from tests.controlplane.faults import status
+from tests.controlplane.files import replace
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replica
 from tests.controlplane.sites import SITE, Sites
-
-PATIENCE_SECONDS = 40.0
-"""For what the deadline of a request ends: long after it, even on a machine that is busy."""
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 LEASE = ("--lease-duration", "7s", "--renew-deadline", "5s", "--retry-period", "1s")
@@ -91,7 +90,7 @@ class Drill:
         self._recover()
         refused = refusing(self._token_file.read_text())
         with self._proxy.faulty(refused, case.method, case.path) as active:
-            replace_token(self._token_file, new_token(self._sites))
+            replace(self._token_file, new_token(self._sites))
             self._see(case, active)
 
     def live_without_lease(self, case: Case) -> None:
@@ -141,7 +140,7 @@ class Drill:
                 meanwhile()
             return any(map(wanted, self._log()))
 
-        self._service.wait_until(description, found, PATIENCE_SECONDS)
+        self._service.wait_until(description, found)
 
     def _log(self) -> Iterator[Object]:
         """The lines that nobody has looked at yet; none of them tells of a bug."""
@@ -209,7 +208,7 @@ def new_token(sites: Sites) -> str:
 
 def kubeconfig_with_token_file(sites: Sites, server: str, token_file: Path) -> Path:
     """As desched's account at that server, by a token that may be replaced."""
-    replace_token(token_file, new_token(sites))
+    replace(token_file, new_token(sites))
     document: Any = yaml.safe_load(sites.kubeconfig.read_text())
     document["users"][0]["user"] = {"tokenFile": str(token_file)}
     document["clusters"][0]["cluster"]["server"] = server
@@ -217,13 +216,6 @@ def kubeconfig_with_token_file(sites: Sites, server: str, token_file: Path) -> P
     path.write_text(yaml.safe_dump(document))
     path.chmod(0o600)
     return path
-
-
-def replace_token(token_file: Path, token: str) -> None:
-    """At once, as the kubelet does: nobody reads an empty file meanwhile."""
-    beside = token_file.with_suffix(".new")
-    beside.write_text(token)
-    beside.replace(token_file)
 
 
 def refusing(token: str) -> Fault:

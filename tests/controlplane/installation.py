@@ -1,20 +1,23 @@
 """Desched as users have it: shipped rights, a policy file, a process of its own."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import yaml
 
+from tests.controlplane import forks
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.files import replace
 from tests.controlplane.manifests import Object
 from tests.controlplane.prometheus_server import PrometheusServer
 
 REPOSITORY = Path(__file__).parents[2]
 DEPLOY = REPOSITORY / "deploy"
 WINDOW_SECONDS = 10
+COMMAND = (sys.executable, "-m", "desched")
 
 ALONE = "--leader-elect=false"
 """For a run that contends with nobody: whoever makes a Lease waits for as long as it lasts."""
@@ -68,7 +71,10 @@ class Installation:
         )
 
     def policy(self, name: str = "policy", **load_aware: Any) -> Path:
-        """The shipped ConfigMap; only the address, what takes time and `load_aware` are patched."""
+        """The shipped ConfigMap; only the address, what takes time and `load_aware` are patched.
+
+        A service may be reading the file meanwhile.
+        """
         manifest = yaml.safe_load((REPOSITORY / "policies" / "volcano-published.yaml").read_text())
         document = yaml.safe_load(manifest["data"]["policy.yaml"])
         for plugin in document["profiles"][0]["pluginConfig"]:
@@ -80,7 +86,7 @@ class Installation:
                 plugin["args"].update(load_aware)
         manifest["data"]["policy.yaml"] = yaml.safe_dump(document)
         path = self.directory / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(manifest))
+        replace(path, yaml.safe_dump(manifest))
         return path
 
     def arguments(
@@ -93,16 +99,16 @@ class Installation:
         """The command line; `policy` is in place of one with `load_aware`."""
         path = policy or self.policy(**load_aware)
         common = ["--policy", str(path), "--kubeconfig", str(kubeconfig or self.kubeconfig)]
-        return [sys.executable, "-m", "desched", *common, *flags]
+        return [*COMMAND, *common, *flags]
 
-    def run(self, *flags: str, **load_aware: Any) -> subprocess.CompletedProcess[str]:
+    def run(self, *flags: str, **load_aware: Any) -> CompletedProcess[str]:
         """Desched as a process of its own, to its end."""
-        return _run(self.arguments(*flags, **load_aware))
+        return forks.run(self.arguments(*flags, **load_aware)[len(COMMAND) :])
 
-    def command(self, name: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    def command(self, name: str, *flags: str) -> CompletedProcess[str]:
         """A command such as `status`, with the same account."""
         account = ("--kubeconfig", str(self.kubeconfig))
-        done = _run([sys.executable, "-m", "desched", name, *account, *flags])
+        done = forks.run([name, *account, *flags])
         assert done.returncode == 0, done.stderr
         return done
 
@@ -113,7 +119,3 @@ class Installation:
         assert "not_written" not in done.stderr, done.stderr
         report: Object = json.loads(done.stdout)
         return report
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

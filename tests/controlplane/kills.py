@@ -8,7 +8,7 @@ from typing import NamedTuple
 from desched.adapters.kubernetes.state_store import CONFIG_MAP, STATE_KEY
 from desched.model.state import EvictionRecord, State
 from desched.model.stored_state import decode_state
-from tests.controlplane.installation import ALONE, QUICK_LEASE
+from tests.controlplane.installation import ALONE, COMMAND, QUICK_LEASE
 from tests.controlplane.manifests import Object
 from tests.controlplane.mortal_runs import KILLED, UNHARMED, Death, run, steps_in
 from tests.controlplane.pairs import APPS, NAMESPACE, PAIRS, Pairs
@@ -21,8 +21,6 @@ MOST_TRIES = 3
 STATE = "desched-system"
 LEASE = ("apis/coordination.k8s.io/v1", "leases/desched")
 TAINT = "desched.io/overloaded"
-COMMAND_WORDS = len(("python", "-m", "desched"))
-SETTLED_SECONDS = 60.0
 
 SINGLE = ("--once", ALONE)
 SERVICE = ("--interval", "2s", "--listen-address", "127.0.0.1:0", ALONE)
@@ -146,13 +144,13 @@ class Story:
             if point.since == "lease.create":
                 self._plane.request("DELETE", _path(*LEASE))
             before = self.standing()
-            ended = run(arguments, self._log, death)
+            ended = run(arguments, death)
             left = self.standing()
             after = self.settle()
-            if ended.code == KILLED:
-                return Chapter(point, moment, before, left, after, tuple(steps_in(ended.output)))
-            assert ended.code == 0, ended.output
-        raise AssertionError(f"no process came to {death}; see {self._log}")
+            if ended.returncode == KILLED:
+                return Chapter(point, moment, before, left, after, tuple(steps_in(ended.stderr)))
+            assert ended.returncode == 0, ended.stderr
+        raise AssertionError(f"in {MOST_TRIES} runs no process came to {death}")
 
     def end(self) -> Status:
         """All that is left to do is done in one cycle, and followed up."""
@@ -161,10 +159,10 @@ class Story:
 
     def _evict(self, most: int) -> list[str]:
         """Undisturbed, until all replacements are Ready; the calls that were made."""
-        ended = run(self._arguments(most, *SINGLE), self._log, UNHARMED)
-        assert ended.code == 0, ended.output
+        ended = run(self._arguments(most, *SINGLE), UNHARMED)
+        assert ended.returncode == 0, ended.stderr
         self._wait_for_pods()
-        return steps_in(ended.output)
+        return steps_in(ended.stderr)
 
     def settle(self) -> Status:
         """Cycles that may not evict, until nothing is left to do."""
@@ -174,11 +172,11 @@ class Story:
             standing = self.standing()
             if standing.is_quiet:
                 return standing
-            ended = run(self._arguments(0, *SINGLE), self._log)
-            assert ended.code == 0, ended.output
+            ended = run(self._arguments(0, *SINGLE))
+            assert ended.returncode == 0, ended.stderr
             return None
 
-        found = wait_for("nothing is under way", quiet, SETTLED_SECONDS)
+        found = wait_for("nothing is under way", quiet)
         assert found is not None
         return found
 
@@ -195,10 +193,6 @@ class Story:
             told=sum(event["reason"] == "Moved" for event in events),
         )
 
-    @property
-    def _log(self) -> Path:
-        return self._sites.directory / "desched.log"
-
     def _policy(self, most: int) -> Path:
         return self._sites.policy(
             f"policy-{most}",
@@ -209,13 +203,13 @@ class Story:
         )
 
     def _arguments(self, most: int, *flags: str) -> list[str]:
-        return self._sites.arguments("--evict", *flags, policy=self._policies[most])[COMMAND_WORDS:]
+        return self._sites.arguments("--evict", *flags, policy=self._policies[most])[len(COMMAND) :]
 
     def _pods(self) -> list[Object]:
         return self._plane.pods(NAMESPACE)
 
     def _wait_for_pods(self) -> None:
-        self._plane.wait_for_ready_pods(NAMESPACE, PAIRS * len(APPS), timeout=SETTLED_SECONDS)
+        self._plane.wait_for_ready_pods(NAMESPACE, PAIRS * len(APPS))
 
     def _state(self) -> State:
         found = self._found("api/v1", f"configmaps/{CONFIG_MAP}")

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.taints import KubernetesSteerer
+from tests.controlplane.files import replace
 from tests.controlplane.installation import ALONE, QUICK_LEASE
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replica
 from tests.controlplane.sites import SITE, Sites
 from tests.controlplane.test_deploy import NAMES, NAMESPACE, is_allowed
+from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.unit.test_deploy import BASE, ROLES
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -83,16 +85,16 @@ class Lives(Sites):
         self.wait_for_rights(OF_BASE)
         planning = self.service("plain", "--dry-run", ALONE)
         planning.wait_for_cycles(1)
-        (self.directory / "plain.yaml").write_text("none\n")
+        replace(self.directory / "plain.yaml", "none\n")
         planning.wait_until("an Event on its own pod", lambda: self.told(NAMESPACE))
-        planning.stop(grace=20)
+        planning.stop(grace=PATIENCE_SECONDS)
 
     def act(self, acting: Replica) -> None:
         """Evictions that are followed, with taints that come and go."""
-        acting.wait_until("an eviction", lambda: self.told("acting", "Descheduled"), 60)
-        acting.wait_until("its end", lambda: self.told("acting", "Moved", "MoveFailed"), 60)
-        acting.wait_until("no taint is left", lambda: not self.tainted(), 60)
-        acting.stop(grace=20)
+        acting.wait_until("an eviction", lambda: self.told("acting", "Descheduled"))
+        acting.wait_until("its end", lambda: self.told("acting", "Moved", "MoveFailed"))
+        acting.wait_until("no taint is left", lambda: not self.tainted())
+        acting.stop(grace=PATIENCE_SECONDS)
         steerer = KubernetesSteerer(connect(self.plane.admin_kubeconfig, None))
         assert steerer.taint("acting-hot", datetime.now(UTC) + timedelta(hours=1)).done
         assert "acting-hot" in self.command("steering", "clear").stdout

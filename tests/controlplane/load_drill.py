@@ -24,14 +24,12 @@ from tests.controlplane.installation import ALONE
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replica
 from tests.controlplane.sites import SITE, Sites
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 QUERY_SECONDS = 3
 """For one query with its retries."""
 
 TIMEOUT = ("--prometheus-timeout", f"{QUERY_SECONDS}s")
-PATIENCE_SECONDS = 60.0
-"""Long after every deadline, even on a machine that is busy."""
-
 SKIPPED = "skipped"
 PROMETHEUS, API_SERVER = "Prometheus", "the API server"
 
@@ -130,7 +128,7 @@ class LoadDrill:
                 return None
 
             began = time.monotonic()
-            line = self.service.wait_until(f"{case.fault.name}: {case}", shown, PATIENCE_SECONDS)
+            line = self.service.wait_until(f"{case.fault.name}: {case}", shown)
             assert line is not None
             assert self.is_ready()
             assert line.get("planned", 0) == int(case.acts)
@@ -149,15 +147,13 @@ class LoadDrill:
                 for line in self._log()
             )
 
-        self.service.wait_until("a good cycle", good, PATIENCE_SECONDS)
+        self.service.wait_until("a good cycle", good)
 
     def let_it_evict(self) -> str:
         """Let its eviction through, and tell where the replacement runs."""
         before = self._sites.where(self.site, "web")
         self.proxies[API_SERVER].remove(self._refusal)
-        (node,) = self.service.wait_until(
-            "a replacement", lambda: self._new_nodes(before), PATIENCE_SECONDS
-        )
+        (node,) = self.service.wait_until("a replacement", lambda: self._new_nodes(before))
         self.service.wait_until("its answer", self.evictions)
         return node
 

@@ -1,33 +1,28 @@
 """Runs of desched that die at a chosen step, as by kill -9, and quick ones that do not.
 
-Each is a process of its own, forked from one that has imported desched and done nothing else.
+Each is a process of its own: see `forks.py`.
 """
 
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from multiprocessing import get_context
-from pathlib import Path
+from functools import partial
+from subprocess import CompletedProcess
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
-from desched import cli
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.bootstrap import election, process, runs
 from desched.bootstrap.state import state_store
 from desched.ports import Lease, LeaseRecord
-from tests.controlplane.process import LIBC, PR_SET_PDEATHSIG
+from tests.controlplane import forks
 from tests.mortal import Fate, Moment, Step, mortal, mortal_world
 
-LONGEST_SECONDS = 60.0
 KILLED = -signal.SIGKILL
-
-_FORKS = get_context("forkserver")
-_FORKS.set_forkserver_preload(["__main__", __name__])
 
 
 class Death(NamedTuple):
@@ -38,30 +33,14 @@ class Death(NamedTuple):
     since: str = ""
 
 
-class Ended(NamedTuple):
-    """How a run ended: its exit code, or a signal's number below zero."""
-
-    code: int
-    output: str
+def run(arguments: Sequence[str], death: Death | None = None) -> CompletedProcess[str]:
+    """Desched with these arguments, to its end."""
+    return forks.run(arguments) if death is None else forks.run(arguments, partial(_doom, death))
 
 
-def run(arguments: Sequence[str], output: Path, death: Death | None = None) -> Ended:
-    """Desched with this command line, to its end; what it prints goes to the file `output`."""
-    fork = _FORKS.Process(target=_live, args=(tuple(arguments), output, death))
-    fork.start()
-    fork.join(LONGEST_SECONDS)
-    if fork.exitcode is None:
-        fork.kill()
-        fork.join()
-        raise TimeoutError(f"not within {LONGEST_SECONDS:g} s: {output.read_text()}")
-    ended = Ended(fork.exitcode, output.read_text())
-    fork.close()
-    return ended
-
-
-def steps_in(output: str) -> list[str]:
-    """The calls of a run that was to tell them, in their order."""
-    lines = (line.partition(_MARK) for line in output.splitlines())
+def steps_in(error: str) -> list[str]:
+    """The calls of a run that was to tell them, in their order, from its standard error."""
+    lines = (line.partition(_MARK) for line in error.splitlines())
     return [call for _, mark, call in lines if mark]
 
 
@@ -71,15 +50,8 @@ UNHARMED = Death("", Moment.BEFORE)
 _MARK = "step: "
 
 
-def _live(arguments: Sequence[str], output: Path, death: Death | None) -> None:
-    if LIBC is not None:
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    with output.open("wb") as file:
-        os.dup2(file.fileno(), sys.stdout.fileno())
-        os.dup2(file.fileno(), sys.stderr.fileno())
-    if death is not None:
-        _make_mortal(_Watch(death))
-    sys.exit(cli.main(arguments))
+def _doom(death: Death) -> None:
+    _make_mortal(_Watch(death))
 
 
 class _Watch:

@@ -14,7 +14,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TypeVar
 
-from tests.controlplane.waiting import wait_for
+from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
 
 T = TypeVar("T")
 
@@ -60,7 +60,12 @@ class Server:
         """Under which /proc knows it."""
         return self._process.pid
 
-    def wait_until(self, description: str, predicate: Callable[[], T], timeout: float = 30.0) -> T:
+    def wait_until(
+        self,
+        description: str,
+        predicate: Callable[[], T],
+        timeout: float = PATIENCE_SECONDS,
+    ) -> T:
         """Waits for the server to do something, and gives up at once when it has died."""
 
         def predicate_while_alive() -> T:

@@ -1,6 +1,7 @@
 """A real Prometheus that scrapes the test control plane's usage metrics."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -9,7 +10,7 @@ import urllib3
 
 from tests.controlplane.process import Server, free_ports
 from tests.controlplane.usage_exporter import EXPORTERS, UsageExporter
-from tests.controlplane.waiting import wait_for
+from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
 
 
 class PrometheusServer:
@@ -21,24 +22,29 @@ class PrometheusServer:
         exporter: UsageExporter,
         directory: Path,
         scrape_interval: str = "1s",
+        more_jobs: Sequence[Mapping[str, Any]] = (),
     ) -> None:
+        """`more_jobs` are further scrape configurations."""
         self._binary = binary
         self._directory = directory
         self._server: Server | None = None
-        self._http = urllib3.PoolManager(retries=False, timeout=10)
+        self._http = urllib3.PoolManager(retries=False, timeout=PATIENCE_SECONDS)
         (port,) = free_ports(1)
         self._address = f"127.0.0.1:{port}"
         self.url = f"http://{self._address}"
         configuration = {
             "global": {"scrape_interval": scrape_interval, "scrape_timeout": scrape_interval},
             "scrape_configs": [
-                {
-                    "job_name": name,
-                    "http_sd_configs": [
-                        {"url": exporter.discovery_url(name), "refresh_interval": "1s"}
-                    ],
-                }
-                for name in EXPORTERS
+                *more_jobs,
+                *(
+                    {
+                        "job_name": name,
+                        "http_sd_configs": [
+                            {"url": exporter.discovery_url(name), "refresh_interval": "1s"}
+                        ],
+                    }
+                    for name in EXPORTERS
+                ),
             ],
         }
         directory.mkdir(parents=True, exist_ok=True)
@@ -76,7 +82,7 @@ class PrometheusServer:
     def stop(self) -> None:
         """Leaves nothing that listens, so that clients see a refused connection."""
         if self._server is not None:
-            self._server.stop(grace=5.0)
+            self._server.stop(grace=PATIENCE_SECONDS)
             self._server = None
 
     def query(self, expression: str) -> list[dict[str, Any]]:
@@ -89,7 +95,9 @@ class PrometheusServer:
         result: list[dict[str, Any]] = answer["data"]["result"]
         return result
 
-    def wait_until_has(self, expression: str, timeout: float = 30.0) -> list[dict[str, Any]]:
+    def wait_until_has(
+        self, expression: str, timeout: float = PATIENCE_SECONDS
+    ) -> list[dict[str, Any]]:
         """Waits for the first result, since a rate needs two scrapes."""
         return wait_for(f"Prometheus has {expression}", lambda: self.query(expression), timeout)
 

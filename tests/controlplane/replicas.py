@@ -89,11 +89,16 @@ class Replicas:
         self.site = site
         self._load_aware = {"nodeSelector": f"{SITE}={site}", **load_aware}
         self.all: dict[str, Replica] = {}
+        self._names: dict[str, str] = {}
+        """Of the replicas, by their credentials; known before a replica asks for anything."""
+        self._requests: dict[str, Request | None] = {}
+        """By the audit's identifier, None where others made it."""
 
     def start(self, server: str = "", *flags: str) -> Replica:
         """A further replica, which asks the API server at this URL if one is given."""
         name = f"{self.site}-{len(self.all) + 1}"
         kubeconfig, credential = self._kubeconfig(name, server)
+        self._names[credential] = name
         command = self.sites.arguments(
             *("--evict", "--interval", "2s", "--log-format", "json"),
             *("--listen-address", "127.0.0.1:0", "--state-namespace", self.site),
@@ -120,14 +125,17 @@ class Replicas:
         """What the replicas asked for that can be told from what others did, oldest first."""
         account = self.sites.account
         events = self.sites.plane.audit_events(account["namespace"], account["name"])
-        found = filter(None, map(self.request_in, events))
+        for event in events:
+            if event["auditID"] not in self._requests:
+                self._requests[event["auditID"]] = self.request_in(event)
+        found = filter(None, self._requests.values())
         return sorted(found, key=lambda request: request.began)
 
     def request_in(self, event: Object) -> Request | None:
         """A replica's request from its event in the audit log, None where others made it."""
         (credential,) = event["user"].get("extra", {}).get(_CREDENTIAL, [""])
-        names = {replica.credential: name for name, replica in self.all.items()}
-        return _request(names[credential], event) if credential in names else None
+        name = self._names.get(credential)
+        return None if name is None else _request(name, event)
 
     def evictions(self, replica: Replica | None = None) -> list[Request]:
         """The requests to evict, of one replica or of all."""

@@ -108,8 +108,7 @@ class Sites(Installation):
         """The whole window is covered for this many pods, and for the nodes that they are on."""
         self.prometheus.wait_until_has(
             f'count(container_memory_working_set_bytes{{container!=""}} offset {WINDOW_SECONDS}s)'
-            f" >= {pods}",
-            timeout=60,
+            f" >= {pods}"
         )
 
     def look(self, site: str, *flags: str, exit_code: int = 0, **load_aware: Any) -> Object:
@@ -118,6 +117,7 @@ class Sites(Installation):
         What it leaves behind, the next look at the site finds.
         """
         load_aware.setdefault("nodeSelector", f"{SITE}={site}")
+        load_aware.setdefault("name", f"look-{site}")  # others may look elsewhere meanwhile
         alone = ("--once", ALONE, *(("--state-namespace", site) if site else ()))
         return self.report(*alone, *flags, exit_code=exit_code, **load_aware)
 

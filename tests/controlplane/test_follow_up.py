@@ -1,6 +1,8 @@
 """What becomes of evictions is followed on a real cluster, by runs that share their memory only."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +15,7 @@ from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replicas, Request
 from tests.controlplane.sites import VALUED, Site, Sites, app_of, evicted, refused
 
-PATIENCE_SECONDS = 25  # long enough for a second look also on a slow machine
+PATIENCE_SECONDS = 30  # long enough for a second look also on a slow machine
 FOLLOW_UP = {"patience": f"{PATIENCE_SECONDS}s"}
 NOBODY = "absent"
 """A scheduler that does not exist: the test binds pods in its place, or does not."""
@@ -159,35 +161,48 @@ def sites(
             running_control_plane.reset()
 
 
-@pytest.fixture(scope="module")
-def looks(sites: Sites) -> dict[str, Looks]:
-    """All sites are looked at together, so that their patience runs at the same time."""
-    sites.plane.apply(quota("missing"))
+def look_thrice(sites: Sites, site: str) -> Looks:
+    """Looks at one of the cases, the last one when its patience is over."""
 
-    def look(site: str) -> Object:
+    def look() -> Object:
         limits = {"total": 1}
         return sites.look(
             site, "--evict", followUp=FOLLOW_UP, evictionLimits=limits, maxLandingRisk=1
         )
 
-    first, second = {}, {}
-    for site, (_, happen) in CASES.items():
-        before = set(sites.where(site, "sick"))
-        first[site] = look(site)
-        happen(sites, site, before)
-        second[site] = look(site)
+    _, happen = CASES[site]
+    before = set(sites.where(site, "sick"))
+    first = look()
+    happen(sites, site, before)
+    second = look()
     # Then every window has seen the departure, too.
     due = datetime.now(UTC) + timedelta(seconds=max(PATIENCE_SECONDS, WINDOW_SECONDS) + 1)
     sites.plane.wait_for("patience is over", lambda: datetime.now(UTC) > due)
-    return {site: Looks(first[site], second[site], look(site)) for site in CASES}
+    return Looks(first, second, look())
+
+
+class Told(NamedTuple):
+    """Stories that mostly wait, and so run side by side, on sites of their own."""
+
+    looks: Mapping[str, Future[Looks]]
+    restarted: Future[None]
+    budget: Future[None]
+
+
+@pytest.fixture(scope="module")
+def told(sites: Sites) -> Iterator[Told]:
+    sites.plane.apply(quota("missing"))
+    with ThreadPoolExecutor(len(CASES) + 2) as pool:
+        looks = {site: pool.submit(look_thrice, sites, site) for site in CASES}
+        yield Told(looks, pool.submit(restart, sites), pool.submit(free_up, sites))
 
 
 @pytest.mark.parametrize("site", CASES)
 def test_a_move_that_fails_is_told_apart_and_only_its_workload_cools_down(
-    looks: dict[str, Looks], site: str
+    told: Told, site: str
 ) -> None:
     result, _ = CASES[site]
-    first, second, last = looks[site]
+    first, second, last = told.looks[site].result()
     assert evicted(first) == ["sick"]
     if result != "back_on_source":  # which cannot become better
         assert second["settled"] == []
@@ -203,67 +218,71 @@ def test_a_move_that_fails_is_told_apart_and_only_its_workload_cools_down(
     assert evicted(last) == ["well"]
 
 
-@pytest.fixture
-def service(sites: Sites) -> Iterator[Callable[..., Replicas]]:
-    """Services on a site, which end with the test."""
-    started: list[Replicas] = []
-
-    def begin(site: str, **load_aware: object) -> Replicas:
-        started.append(Replicas(sites, site, followUp=FOLLOW_UP, **load_aware))
-        return started[-1]
-
-    yield begin
-    for each in started:
-        each.stop()
+@contextmanager
+def service(sites: Sites, site: str, **load_aware: object) -> Iterator[Replicas]:
+    """Services on a site, which end with the context."""
+    replicas = Replicas(sites, site, followUp=FOLLOW_UP, **load_aware)
+    try:
+        yield replicas
+    finally:
+        replicas.stop()
 
 
-def test_a_restart_in_the_middle_of_a_follow_up_finishes_it(
-    sites: Sites, service: Callable[..., Replicas]
-) -> None:
-    replicas = service("restarted")
-    before = sites.where("restarted", "web")
-    replicas.start("", ALONE)
-    sites.plane.wait_for("an eviction", replicas.evictions, 60)
-    replicas.stop()
-    sites.landed("restarted", "web", before)
-    again = replicas.start("", ALONE)
-
-    def settled() -> list[Object]:
-        return [cycle for cycle in again.cycles if "settled" in cycle]
-
-    (cycle,) = again.wait_until("what became of it is known", settled, 90)
-    assert cycle["settled"] == {"landed_as_forecast": 1}
-    (cool_down,) = replicas.state()["cool_downs"]
-    assert cool_down["workload"] == "Deployment restarted/web"
-    assert len(replicas.evictions()) == 1
+def test_a_restart_in_the_middle_of_a_follow_up_finishes_it(told: Told) -> None:
+    told.restarted.result()
 
 
 def test_a_budget_that_frees_up_within_the_cycle_is_used_without_asking_in_vain(
-    sites: Sites, service: Callable[..., Replicas]
+    told: Told,
 ) -> None:
-    window = ["20s"]  # so that the load is still believed after a second wait
-    limits = {"total": 6, "node": 5, "perMinute": 12, "inFlight": {"destination": 6}}
+    told.budget.result()
+
+
+def restart(sites: Sites) -> None:
+    with service(sites, "restarted") as replicas:
+        before = sites.where("restarted", "web")
+        replicas.start("", ALONE)
+        sites.plane.wait_for("an eviction", replicas.evictions)
+        replicas.stop()
+        sites.landed("restarted", "web", before)
+        again = replicas.start("", ALONE)
+
+        def settled() -> list[Object]:
+            return [cycle for cycle in again.cycles if "settled" in cycle]
+
+        (cycle,) = again.wait_until("what became of it is known", settled)
+        assert cycle["settled"] == {"landed_as_forecast": 1}
+        (cool_down,) = replicas.state()["cool_downs"]
+        assert cool_down["workload"] == "Deployment restarted/web"
+        assert len(replicas.evictions()) == 1
+
+
+def free_up(sites: Sites) -> None:
+    window = ["30s"]  # so that the load is still believed after a second wait
+    limits = {"total": 6, "node": 5, "perMinute": 8, "inFlight": {"destination": 6}}
     windows = {"cpu": window, "memory": window}
-    replicas = service("budget", windows=windows, evictionLimits=limits)
-    cooler = next(pod for pod, node in sites.where("budget", "guarded").items() if "cool" in node)
-    only = replicas.start("", ALONE)
+    with service(sites, "budget", windows=windows, evictionLimits=limits) as replicas:
+        cooler = next(
+            pod for pod, node in sites.where("budget", "guarded").items() if "cool" in node
+        )
+        only = replicas.start("", ALONE)
 
-    def asked(what: str, app: str = "") -> list[Request]:
-        found = [request for request in replicas.requests() if request.what == what]
-        return [r for r in found if r.name.startswith(app) and r.name != cooler]
+        def asked(what: str, app: str = "") -> list[Request]:
+            found = [request for request in replicas.requests() if request.what == what]
+            return [r for r in found if r.name.startswith(app) and r.name != cooler]
 
-    def looked() -> bool:
-        """Budgets are what a look reads last."""
-        looks = asked("get pods", "guarded")
-        return bool(looks) and asked("list poddisruptionbudgets")[-1].began > looks[0].began
+        def looked() -> bool:
+            """Budgets are what a look reads last."""
+            looks = asked("get pods", "guarded")
+            return bool(looks) and asked("list poddisruptionbudgets")[-1].began > looks[0].began
 
-    only.wait_until("five at once", lambda: len(asked("create pods/eviction", "web")) == 5, 90)
-    set_ready(sites, "budget", cooler, ready=False)
-    only.wait_until("a look at the sixth", looked)
-    set_ready(sites, "budget", cooler, ready=True)
-    (cycle,) = only.wait_until(
-        "the cycle ends", lambda: [c for c in only.cycles if c["planned"]], 60
-    )
-    assert (cycle["planned"], cycle["verdicts"]) == (6, {"evicted": 6})
-    assert len(asked("get pods", "guarded")) == 2
-    assert [r.code for r in asked("create pods/eviction", "guarded")] == [201]
+        only.wait_until("five at once", lambda: len(asked("create pods/eviction", "web")) == 5)
+        set_ready(sites, "budget", cooler, ready=False)
+        only.wait_until("a look at the sixth", looked)
+        set_ready(sites, "budget", cooler, ready=True)
+        (cycle,) = only.wait_until(
+            "the cycle ends", lambda: [c for c in only.cycles if c["planned"]]
+        )
+        assert (cycle["planned"], cycle["verdicts"]) == (6, {"evicted": 6})
+        assert len(asked("get pods", "guarded")) == 2
+        assert [r.code for r in asked("create pods/eviction", "guarded")] == [201]

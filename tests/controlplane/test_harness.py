@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
-from tests.controlplane.logs import complete_lines, events_in
+from tests.controlplane.logs import GrowingLog, events_in
 from tests.controlplane.prometheus_server import PrometheusServer
 
 NODES = tuple(f"te{number}" for number in range(1, 6))
@@ -302,8 +302,10 @@ def by_label(prometheus: PrometheusServer, expression: str, label: str) -> dict[
 def test_a_line_that_is_being_written_is_read_when_it_is_complete(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text('Starting\n{"number": 1}\n{"num')
-    assert events_in(log) == [{"number": 1}]
-    position = sum(map(len, complete_lines(log)))
+    growing = GrowingLog(log)
+    assert list(growing.events()) == events_in(log) == [{"number": 1}]
     with log.open("a") as file:
         file.write('ber": 2}\n')
-    assert events_in(log, position) == [{"number": 2}]
+    assert list(growing.events()) == events_in(log) == [{"number": 1}, {"number": 2}]
+    growing.forget()
+    assert list(growing.events()) == []

@@ -269,7 +269,10 @@ def test_constraints_between_pods_are_read_as_the_server_keeps_them(
         PodVolume(VolumeKind.HOST_PATH, path="/var/log"),
     )
     assert pod.owner is not None
-    assert cluster.controller_selectors[pod.owner.uid].requirements == (IS_WEB, of_revision)
+    assert cluster.controller_selectors[pod.namespace, pod.owner.uid].requirements == (
+        IS_WEB,
+        of_revision,
+    )
 
 
 def job(namespace: str, name: str, **spec: object) -> Object:

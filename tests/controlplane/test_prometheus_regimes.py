@@ -31,6 +31,8 @@ HTTP_OK = 200
 ODD_NAME = 'odd "name" \\'
 
 Labels = Mapping[str, str]
+EXPORTER: Labels = {"job": "node-exporter"}
+KUBELET: Labels = {"job": "kubelet", "metrics_path": "/metrics/cadvisor"}
 Times = Sequence[float]  # seconds ago, oldest first
 Curve = Callable[[float], float]  # of the seconds since the history began
 
@@ -58,7 +60,9 @@ class History:
     def series(self, name: str, labels: Labels, times: Times, value: Curve) -> None:
         """Samples whose value depends on the seconds since the history began."""
         stack = self._stack.replace("\\", r"\\").replace('"', r"\"")
-        text = ",".join(f'{k}="{v}"' for k, v in {"stack": stack, **labels}.items())
+        scraped_as = EXPORTER if name.startswith("node_") else KUBELET
+        labels = {"stack": stack, **scraped_as, **labels}
+        text = ",".join(f'{k}="{v}"' for k, v in labels.items())
         self.lines += [
             f"{name}{{{text}}} {value(HISTORY_SECONDS - ago)!r} {self._now - ago:.3f}"
             for ago in times
@@ -138,15 +142,16 @@ def write_lasting(history: History) -> None:
         )
     for name, share in (("web", 0.5), ("nolabel", 0.1)):
         labels = {"namespace": "a" if name == "web" else "c", "pod": name, "container": "c1"}
+        labels["node"] = "n-a"
         for metric, rate in (("throttled_periods", 10 * share), ("periods", 10)):
             history.series(f"container_cpu_cfs_{metric}_total", labels, scraped(), rising(rate))
 
 
 def write_pods(history: History) -> None:
-    web = {"namespace": "a", "pod": "web", "image": "x"}
+    web = {"namespace": "a", "pod": "web", "image": "x", "instance": "n-a"}
     for container, job, cores, used in (
         ("c1", "kubelet", 0.5, 100),
-        ("c1", "cadvisor2", 0.5, 100),
+        ("c1", "kubernetes-nodes-cadvisor", 0.5, 100),
         ("c2", "kubelet", 0.25, 50),
         ("POD", "kubelet", 1, 7),
         ("", "kubelet", 2, 157),
@@ -154,7 +159,7 @@ def write_pods(history: History) -> None:
         labels = {**web, "container": container, "job": job, "id": f"/kubepods/podweb/{container}"}
         history.container_cpu(labels, cores)
         history.container_memory(labels, used)
-    unlabelled = {"namespace": "c", "pod": "nolabel", "id": "/kubepods/podnolabel"}
+    unlabelled = {"namespace": "c", "pod": "nolabel", "node": "n-a", "id": "/kubepods/podnolabel"}
     history.container_cpu(unlabelled, 0.5)
     history.container_memory(unlabelled, 70)
 
@@ -184,7 +189,7 @@ def write_exporter_restarts(history: History) -> None:
     history.cpu({"instance": "n-a", **old}, 0.9, scraped(until=20 * 60.0))
     history.cpu({"instance": "n-a", **new}, 0.3, scraped(since=20 * 60.0))
     history.cpu({"instance": "n-b", **old}, 0.9, scraped(until=120.0))
-    history.cpu({"instance": "n-b", "namespace": "mon", "pod": "ne-c"}, 0.3, scraped(since=100.0))
+    history.cpu({"instance": "n-b", "namespace": "mon", "pod": "ne-b"}, 0.3, scraped(since=100.0))
 
 
 def write_old_kernel(history: History) -> None:
@@ -222,7 +227,78 @@ def write_incomplete_cpus(history: History) -> None:
                 history.series("node_cpu_seconds_total", labels, scraped(), rising(share))
 
 
+BY_STACK: Mapping[str, tuple[Labels, Labels]] = {
+    "kube-prometheus": (
+        {"job": "node-exporter", "instance": "n-a", "namespace": "monitoring", "pod": "ne-a"},
+        {**KUBELET, "node": "n-a", "instance": "10.0.0.1:10250", "service": "kubelet"},
+    ),
+    "kube-prometheus-stack": (
+        {"job": "node-exporter", "instance": "10.0.0.1:9100", "namespace": "mon", "pod": "ne-a"},
+        {**KUBELET, "node": "n-a", "instance": "10.0.0.1:10250", "endpoint": "https-metrics"},
+    ),
+    "prometheus chart": (
+        {"job": "kubernetes-service-endpoints", "instance": "10.0.0.1:9100", "node": "n-a"},
+        {"job": "kubernetes-nodes-cadvisor", "instance": "n-a", "metrics_path": ""},
+    ),
+    "OpenShift": (
+        {"job": "node-exporter", "instance": "n-a", "container": "kube-rbac-proxy"},
+        {**KUBELET, "node": "n-a", "instance": "10.0.0.1:10250"},
+    ),
+    "VictoriaMetrics": (
+        {"job": "node-exporter", "instance": "10.0.0.1:9100", "namespace": "mon", "pod": "ne-a"},
+        {**KUBELET, "node": "n-a", "instance": "n-a"},
+    ),
+    "Google": (
+        {"job": "node-exporter", "instance": "n-a:metrics", "node": "n-a"},
+        {"job": "kubelet", "metrics_path": "", "node": "n-a", "instance": "n-a:cadvisor/metrics"},
+    ),
+    "Azure": (
+        {"job": "node", "instance": "n-a"},
+        {"job": "cadvisor", "metrics_path": "", "instance": "n-a"},
+    ),
+    "Alloy": (
+        {"job": "integrations/node_exporter", "instance": "n-a"},
+        {"job": "integrations/kubernetes/cadvisor", "metrics_path": "", "instance": "n-a"},
+    ),
+}
+"""How each stack labels node_exporter and cAdvisor; an empty label is as none."""
+
+STRANGER: Labels = {"job": "kubernetes-pods", "metrics_path": "", "instance": "10.0.9.9:8080"}
+
+
+def write_stack(name: str) -> Callable[[History], None]:
+    def write(history: History) -> None:
+        exporter, kubelet = BY_STACK[name]
+        history.cpu(exporter, 0.5)
+        history.memory(exporter, 0.4)
+        web = {"namespace": "a", "pod": "web", "container": "c1", **kubelet}
+        history.container_cpu(web, 0.25)
+        history.container_memory(web, 50)
+
+    return write
+
+
+def write_strangers(history: History) -> None:
+    """Scraped pods that expose what the exporters do, about others or about themselves."""
+    write_stack("kube-prometheus-stack")(history)
+    history.gauge("node_memory_MemFree_bytes", BY_STACK["kube-prometheus-stack"][0], 400)
+    history.gauge("node_memory_Inactive_file_bytes", BY_STACK["kube-prometheus-stack"][0], 100)
+    for cluster in ("mine", "yours"):
+        for name in ("n-a", "n-b"):
+            forged = {**STRANGER, "node": name, "cluster": cluster}
+            history.cpu(forged, 0.9)
+            history.memory(forged, 0.9)
+    about_web = {"namespace": "a", "pod": "web", "container": "c1", "node": "n-a"}
+    history.container_memory({**STRANGER, **about_web}, 900)
+    history.container_cpu({**STRANGER, **about_web}, 3)
+    # Labels of the target may be forged as well where Prometheus honours those of the exposition.
+    elsewhere = {**about_web, **KUBELET, "node": "n-b", "instance": "n-b"}
+    history.container_memory(elsewhere, 900)
+
+
 STACKS = {
+    **{name: write_stack(name) for name in BY_STACK},
+    "strangers": write_strangers,
     "regimes": write_five_regimes,
     "pods": write_pods,
     "cadvisor": write_only_cadvisor,
@@ -250,10 +326,13 @@ def pod(namespace: str, name: str, on: str = "") -> Pod:
 
 
 NODES = tuple(node(f"n-{letter}") for letter in "abcdef")
-EXPORTERS = (pod("monitoring", "ne-a", "n-a"), pod("mon", "ne-c", "n-c"), pod("mon", "ne-a", "n-a"))
+EXPORTERS = (
+    pod("monitoring", "ne-a", "n-a"),
+    *(pod("mon", f"ne-{letter}", f"n-{letter}") for letter in "abc"),
+)
 
 
-ALL_PODS = (*EXPORTERS, pod("a", "web"), pod("c", "nolabel"))
+ALL_PODS = (*EXPORTERS, pod("a", "web", "n-a"), pod("c", "nolabel", "n-a"))
 
 
 def read(
@@ -262,6 +341,7 @@ def read(
     *windows_seconds: int,
     nodes: Sequence[Node] = NODES,
     queries: Labels | None = None,
+    sources: Labels | None = None,
     sustained_seconds: int = 0,
     destination_windows: tuple[DestinationWindow, ...] = (),
 ) -> ClusterLoad:
@@ -270,7 +350,8 @@ def read(
         ResourceRule(resource, 0.3, 0.8, 0.05, 0.1, windows_seconds, destination_windows)
         for resource in (Resource.CPU, Resource.MEMORY)
     )
-    source = MetricsSource(url, {"stack": stack} if stack else {}, queries or {})
+    matchers = {"stack": stack} if stack else {}
+    source = MetricsSource(url, matchers, queries or {}, sources or {})
     reader = PrometheusLoadReader(PrometheusConnection(url=url), lambda _: False)
     try:
         return reader.read_load(
@@ -361,6 +442,40 @@ def test_each_labelling_regime_gives_each_node_its_memory_load(url: str) -> None
         "n-e": UnknownReason.ABSENT,
         "n-f": UnknownReason.ABSENT,
     }
+
+
+@pytest.mark.parametrize("stack", BY_STACK)
+def test_the_exporters_of_each_usual_stack_are_believed(url: str, stack: str) -> None:
+    load = read(url, stack, 300, nodes=[node("n-a", "10.0.0.1")], sustained_seconds=600)
+
+    assert ratios(load, Resource.CPU) == {"n-a": 0.5}
+    assert ratios(load, Resource.MEMORY) == {"n-a": 0.4}
+    assert load.pods["a", "web"].cpu_millicores == pytest.approx((250.0,))
+    assert load.pods["a", "web"].memory_bytes == (50.0,)
+
+
+def test_what_scraped_pods_expose_counts_nowhere(url: str) -> None:
+    load = read(
+        url, "strangers", 300, nodes=[node("n-a", "10.0.0.1"), NODES[1]], sustained_seconds=600
+    )
+
+    assert ratios(load, Resource.CPU) == {"n-a": 0.5, "n-b": UnknownReason.ABSENT}
+    assert ratios(load, Resource.MEMORY) == {"n-a": 0.4, "n-b": UnknownReason.ABSENT}
+    assert load.pods.keys() == {("a", "web")}
+    assert load.pods["a", "web"].cpu_millicores == pytest.approx((250.0,))
+    assert load.pods["a", "web"].memory_bytes == (50.0,)
+    assert load.problems == ()
+    assert set(load.history) == {"n-a"}
+    measured = load.nodes["n-a"][Resource.MEMORY]
+    assert isinstance(measured, Measured)
+    assert measured.pods_ratios == (0.5,)
+
+
+def test_a_policy_names_exporters_with_a_job_of_their_own(url: str) -> None:
+    sources = {"pod_memory": 'job="kubernetes-pods",node="n-a"'}
+    load = read(url, "strangers", 300, nodes=NODES[:2], sources=sources)
+
+    assert load.pods["a", "web"].memory_bytes == (900.0,)
 
 
 def test_series_of_no_known_node_are_counted(url: str) -> None:

@@ -15,6 +15,7 @@ from tests.controlplane.installation import ALONE, QUICK_LEASE, WINDOW_SECONDS, 
 from tests.controlplane.logs import events_in
 from tests.controlplane.manifests import Object, deployment, pod_spec, priority_class, usage
 from tests.controlplane.prometheus_server import PrometheusServer
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 DEMO = "demo"
 LOW = "low-priority-workload"
@@ -140,17 +141,16 @@ def test_the_service_cools_the_hot_node_once_and_then_leaves_it_alone(scenario: 
 
     with scenario.service("--evict", *QUICK_LEASE, "--interval", "3s") as process:
         scenario.plane.wait_for(
-            "a cycle that evicts", lambda: [c for c in scenario.cycles() if evicted(c)], 30
+            "a cycle that evicts", lambda: [c for c in scenario.cycles() if evicted(c)]
         )
         evicting = len(scenario.cycles())
         # Past the rest of the node and the window, several looks at the new state.
         scenario.plane.wait_for(
             "cycles on load that has settled",
             lambda: len(scenario.cycles()) >= evicting + 6,
-            60,
         )
         os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
 
     cycles = scenario.cycles()
     assert sum(evicted(cycle) for cycle in cycles) == 1

@@ -24,6 +24,7 @@ from tests.controlplane.fault_proxy import Answer, Exchange, Fault, FaultProxy
 from tests.controlplane.faults import redirect
 from tests.controlplane.installation import ALONE, Installation
 from tests.controlplane.process import Server
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 PASSWORD = "p4ssw0rd/of+canary=%"  # noqa: S105  (a canary)
 TOKEN = "t0ken-of.canary~1/+=="  # noqa: S105  (a canary)
@@ -293,7 +294,7 @@ def test_a_service_keeps_them_out_of_all_that_others_can_read(place: Place) -> N
 
     service.wait_until("a cycle", lambda: has_said("cycle.completed"))
     (port,) = set(re.findall(r'"service.started".*"port": ([0-9]+)', service.log.read_text()))
-    http = urllib3.PoolManager(retries=False, timeout=10)
+    http = urllib3.PoolManager(retries=False, timeout=PATIENCE_SECONDS)
 
     def shown() -> str:
         url = f"http://127.0.0.1:{port}"
@@ -314,7 +315,7 @@ def test_a_service_keeps_them_out_of_all_that_others_can_read(place: Place) -> N
     with place.api_server.faulty(ECHOES[403]):
         service.wait_until("another one", lambda: has_said("may not"))
     assert place.leaks(shown()) == []
-    service.stop(grace=20)
+    service.stop(grace=PATIENCE_SECONDS)
     assert place.leaks(service.log.read_text()) == []
     kinds = "events,configmaps,leases"
     written = plane.kubectl("get", kinds, "--all-namespaces", "--output", "json")

@@ -119,7 +119,7 @@ def test_steering_relieves_all_nodes_for_good_even_if_the_service_is_killed_mean
         return found if len(found) >= count else []
 
     first = service.start("", ALONE)
-    first.wait_until("an eviction from each", lambda: evictions(len(HOT)), 60)
+    first.wait_until("an eviction from each", lambda: evictions(len(HOT)))
     first.stop()
     left = steered(sites)
     assert left
@@ -131,8 +131,8 @@ def test_steering_relieves_all_nodes_for_good_even_if_the_service_is_killed_mean
     second = service.start("", ALONE)
     second.wait_for_cycles(1)
     assert not steered(sites)
-    done = second.wait_until("all evictions", lambda: evictions(TOO_MANY * len(HOT)), 60)
-    second.wait_until("no more to do", lambda: is_done(second, done) and not steered(sites), 60)
+    done = second.wait_until("all evictions", lambda: evictions(TOO_MANY * len(HOT)))
+    second.wait_until("no more to do", lambda: is_done(second, done) and not steered(sites))
 
     after = pods_by_name(sites)
     gone = set(before) - set(after)

@@ -5,9 +5,11 @@ each eviction, and who asked for it.
 """
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple
 
 import pytest
 
@@ -61,23 +63,29 @@ def sites(
             running_control_plane.reset()
 
 
-class Contend(Protocol):
-    def __call__(self, name: str, **load_aware: object) -> Replicas: ...
+class Told(NamedTuple):
+    """Stories that mostly wait, and so run side by side, on a site each."""
+
+    killed: Future[None]
+    frozen: Future[None]
+    cut: Future[None]
 
 
-@pytest.fixture
-def contend(sites: Sites) -> Iterator[Contend]:
-    """Replicas of a site, which end with the test."""
-    started: list[Replicas] = []
+@pytest.fixture(scope="module")
+def told(sites: Sites) -> Iterator[Told]:
+    with ThreadPoolExecutor(len(Told._fields)) as pool:
+        yield Told(*(pool.submit(story, sites) for story in (killed, frozen, cut)))
 
-    def begin(name: str, **load_aware: object) -> Replicas:
-        rules = {"evictionLimits": LIMITS, "followUp": {"patience": "20s"}, **load_aware}
-        started.append(Replicas(sites, name, **rules))
-        return started[-1]
 
-    yield begin
-    for each in started:
-        each.stop()
+@contextmanager
+def contend(sites: Sites, name: str, **load_aware: object) -> Iterator[Replicas]:
+    """Replicas of a site, which end with the context."""
+    rules = {"evictionLimits": LIMITS, "followUp": {"patience": "20s"}, **load_aware}
+    replicas = Replicas(sites, name, **rules)
+    try:
+        yield replicas
+    finally:
+        replicas.stop()
 
 
 def heat(replicas: Replicas, *nodes: str) -> None:
@@ -95,7 +103,7 @@ def wait_for_evictions(replicas: Replicas, count: int, of: str = "") -> list[Req
         found = [r for r in replicas.evictions() if r.done and r.name.startswith(of)]
         return found if len(found) >= count else []
 
-    return replicas.sites.plane.wait_for(f"{count} evictions of {of}", accepted, 60)
+    return replicas.sites.plane.wait_for(f"{count} evictions of {of}", accepted)
 
 
 def workloads(replicas: Replicas, evictions: Iterable[Request]) -> set[str]:
@@ -104,76 +112,86 @@ def workloads(replicas: Replicas, evictions: Iterable[Request]) -> set[str]:
     return {f"Deployment {replicas.site}/{app}" for app in apps}
 
 
-def test_leaders_that_are_killed_in_the_act_leave_what_they_did_to_the_next(
-    contend: Contend,
-) -> None:
-    replicas = contend("killed")
-    running = {replica.name: replica for replica in (replicas.start(), replicas.start())}
-    for number in range(1, KILLS + 1):
-        node = f"hot{number}"
-        heat(replicas, node)
-        first = wait_for_evictions(replicas, 1, of=node)[0]
-        running.pop(first.replica).stop()
-        (successor,) = running.values()
+def test_leaders_that_are_killed_in_the_act_leave_what_they_did_to_the_next(told: Told) -> None:
+    told.killed.result()
+
+
+def test_a_leader_that_was_frozen_in_the_act_evicts_nothing_more(told: Told) -> None:
+    told.frozen.result()
+
+
+def test_a_leader_that_the_api_server_refuses_stops_before_the_other_starts(told: Told) -> None:
+    told.cut.result()
+
+
+def killed(sites: Sites) -> None:
+    with contend(sites, "killed") as replicas:
+        running = {replica.name: replica for replica in (replicas.start(), replicas.start())}
+        for number in range(1, KILLS + 1):
+            node = f"hot{number}"
+            heat(replicas, node)
+            first = wait_for_evictions(replicas, 1, of=node)[0]
+            running.pop(first.replica).stop()
+            (successor,) = running.values()
+            successor.wait_to_lead()
+            successor.wait_for_cycles(1)
+            fresh = replicas.start()
+            running[fresh.name] = fresh
+            begun = workloads(replicas, wait_for_evictions(replicas, 1, of=node))
+            state = replicas.state()
+            assert begun <= {each["workload"] for each in state["evictions"] + state["cool_downs"]}
+
+        def settled() -> tuple[list[Request], set[str]] | None:
+            """All evictions so far and what became of them; a node rests, and then loses more."""
+            evictions = [request for request in replicas.evictions() if request.done]
+            state = replicas.state()
+            results = {
+                cool_down["workload"]: cool_down["result"] for cool_down in state["cool_downs"]
+            }
+            all_known = all(record["result"] for record in state["evictions"])
+            if not all_known or results.keys() != workloads(replicas, evictions):
+                return None
+            return evictions, set(results.values())
+
+        found = replicas.sites.plane.wait_for("what became of all is known", settled)
+        assert found is not None
+        evictions, results = found
+        check_that_one_acted(replicas.requests())
+        assert len({eviction.replica for eviction in evictions}) >= KILLS
+        assert results <= {"landed_as_forecast", "landed_elsewhere"}
+
+
+def frozen(sites: Sites) -> None:
+    window = ["30s"]  # so that it is not the age of its load that stops the leader
+    with contend(sites, "frozen", windows={"cpu": window, "memory": window}) as replicas:
+        one, other = replicas.start(), replicas.start()
+        heat(replicas, "hot1", "hot2")
+        evictions = wait_for_evictions(replicas, BURST)
+        assert len({eviction.replica for eviction in evictions}) == 1
+        leader = replicas.all[evictions[0].replica]
+        leader.freeze()
+        before = len(replicas.evictions(leader))
+        successor = other if leader is one else one
         successor.wait_to_lead()
         successor.wait_for_cycles(1)
-        fresh = replicas.start()
-        running[fresh.name] = fresh
-        begun = workloads(replicas, wait_for_evictions(replicas, 1, of=node))
-        state = replicas.state()
-        assert begun <= {each["workload"] for each in state["evictions"] + state["cool_downs"]}
+        in_flight = {e["pod"]["name"] for e in replicas.state()["evictions"]}
+        assert {eviction.name for eviction in evictions} <= in_flight
+        # It stands still in the middle of one.
+        assert not [cycle for cycle in leader.cycles if cycle["planned"]]
 
-    def settled() -> tuple[list[Request], set[str]] | None:
-        """All evictions so far and what became of them; a node rests, and then loses more."""
-        evictions = [request for request in replicas.evictions() if request.done]
-        state = replicas.state()
-        results = {cool_down["workload"]: cool_down["result"] for cool_down in state["cool_downs"]}
-        all_known = all(record["result"] for record in state["evictions"])
-        if not all_known or results.keys() != workloads(replicas, evictions):
-            return None
-        return evictions, set(results.values())
-
-    found = replicas.sites.plane.wait_for("what became of all is known", settled, 60)
-    assert found is not None
-    evictions, results = found
-    check_that_one_acted(replicas.requests())
-    assert len({eviction.replica for eviction in evictions}) >= KILLS
-    assert results <= {"landed_as_forecast", "landed_elsewhere"}
+        leader.thaw()
+        leader.wait_until("it is told", lambda: leader.events("leadership.lost"))
+        (interrupted,) = leader.wait_until(
+            "the cycle ends", lambda: [c for c in leader.cycles if c["planned"]]
+        )
+        assert interrupted["verdicts"].get("not_begun", 0) >= 1
+        successor.wait_for_cycles(3)
+        assert len(replicas.evictions(leader)) == before
+        check_that_one_acted(replicas.requests())
 
 
-def test_a_leader_that_was_frozen_in_the_act_evicts_nothing_more(contend: Contend) -> None:
-    window = ["30s"]  # so that it is not the age of its load that stops the leader
-    replicas = contend("frozen", windows={"cpu": window, "memory": window})
-    one, other = replicas.start(), replicas.start()
-    heat(replicas, "hot1", "hot2")
-    evictions = wait_for_evictions(replicas, BURST)
-    assert len({eviction.replica for eviction in evictions}) == 1
-    leader = replicas.all[evictions[0].replica]
-    leader.freeze()
-    before = len(replicas.evictions(leader))
-    successor = other if leader is one else one
-    successor.wait_to_lead()
-    successor.wait_for_cycles(1)
-    in_flight = {e["pod"]["name"] for e in replicas.state()["evictions"]}
-    assert {eviction.name for eviction in evictions} <= in_flight
-    assert not [c for c in leader.cycles if c["planned"]]  # it stands still in the middle of one
-
-    leader.thaw()
-    leader.wait_until("it is told", lambda: leader.events("leadership.lost"))
-    (interrupted,) = leader.wait_until(
-        "the cycle ends", lambda: [c for c in leader.cycles if c["planned"]]
-    )
-    assert interrupted["verdicts"].get("not_begun", 0) >= 1
-    successor.wait_for_cycles(3)
-    assert len(replicas.evictions(leader)) == before
-    check_that_one_acted(replicas.requests())
-
-
-def test_a_leader_that_the_api_server_refuses_stops_before_the_other_starts(
-    contend: Contend, sites: Sites
-) -> None:
-    replicas = contend("cut")
-    with Cable(sites.plane.url) as cable:
+def cut(sites: Sites) -> None:
+    with contend(sites, "cut") as replicas, Cable(sites.plane.url) as cable:
         leader = replicas.start(cable.url)
         leader.wait_to_lead()
         other = replicas.start()
@@ -204,4 +222,4 @@ def test_a_leader_that_the_api_server_refuses_stops_before_the_other_starts(
         other.wait_for_cycles(3)
         assert len(replicas.evictions(leader)) == before
         assert not leader.leads
-    check_that_one_acted(replicas.requests())
+        check_that_one_acted(replicas.requests())

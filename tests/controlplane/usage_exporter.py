@@ -284,6 +284,7 @@ def _node_samples(node: _Node) -> Iterator[Sample]:
     yield "node_memory_Buffers_bytes", {}, 0.0
     yield "node_memory_Cached_bytes", {}, 0.0
     yield "node_memory_Slab_bytes", {}, 0.0
+    yield "node_memory_Inactive_file_bytes", {}, 0.0
     yield "node_uname_info", {"nodename": node.name, "sysname": "Linux"}, 1.0
 
 

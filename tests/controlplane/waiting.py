@@ -6,21 +6,26 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-POLL_SECONDS = 0.05
+SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.02, 0.2
+PATIENCE_SECONDS = 120.0
+"""Long after whatever is waited for, even on a machine that is busy with much else."""
 
 
 def wait_for(
     description: str,
     predicate: Callable[[], T],
-    timeout: float = 30.0,
+    timeout: float = PATIENCE_SECONDS,
     diagnosis: Callable[[], str] = str,
 ) -> T:
     """Polls until the predicate's value is true and returns it, since no test may sleep blindly."""
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while not (value := predicate()):
-        if time.monotonic() > deadline:
+        waited_seconds = time.monotonic() - began
+        if waited_seconds > timeout:
             raise TimeoutError(
                 f"not within {timeout:g} s: {description} (last: {value!r})\n{diagnosis()}".rstrip()
             )
-        time.sleep(POLL_SECONDS)
+        # What has taken long is looked at less often, for each look costs CPU.
+        poll_seconds = max(SHORTEST_POLL_SECONDS, waited_seconds / 10)
+        time.sleep(min(LONGEST_POLL_SECONDS, poll_seconds))
     return value

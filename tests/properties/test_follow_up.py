@@ -42,7 +42,9 @@ from tests.builders import (
     unknown,
 )
 
-WORKLOADS = ("web", "db", "cache", "mail")
+WORKLOADS = {"web": "apps", "db": "apps", "cache": "apps", "mail": "office"}
+"""With their namespaces."""
+
 NODES = ("n0", "n1", "n2", "gpu0")
 RULES = FollowUpRules(pause_workloads=3)
 GPU = NodePool("gpu", LabelSelector(), (rule(),))
@@ -75,16 +77,17 @@ def histories(draw: st.DrawFn) -> list[Step]:
     for _ in range(draw(st.integers(1, 15))):
         now += chance.choice([0.1, 1, 1, 3, 6, 11, 40]) * MINUTE
         for i in range(chance.randint(0, 3)):
-            of = chance.choice(WORKLOADS)
-            born.append(pod(f"{of}-{len(steps)}-{i}", of=of, created_at=now - 0.1 * MINUTE))
+            of = chance.choice([*WORKLOADS])
+            name, created_at = f"{of}-{len(steps)}-{i}", now - 0.1 * MINUTE
+            born.append(pod(name, of=of, created_at=created_at, namespace=WORKLOADS[of]))
         here = [_as_it_is(one, chance) for one in born[-9:] if chance.random() < 0.9]
         blind = chance.random() < 0.2
         ratios: dict[str, tuple[Unknown | float, float]] = {
             name: (unknown() if blind else chance.choice([0.3, 0.78, 0.95]), 0.0) for name in NODES
         }
         owners = [
-            Workload("Deployment", "apps", of, f"uid-{of}", chance.choice([1, 2, 2, 3]))
-            for of in WORKLOADS
+            Workload("Deployment", namespace, of, f"uid-{of}", chance.choice([1, 2, 2, 3]))
+            for of, namespace in WORKLOADS.items()
             if chance.random() < 0.95
         ]
         seen = snapshot([node(name) for name in NODES], here, load(ratios), owners)
@@ -111,7 +114,7 @@ def _evicted(one: Pod, now: datetime, chance: Random) -> EvictionRecord:
         pod=one.ref,
         node=one.node,
         workload_uid=one.owner.uid if one.owner else "",
-        workload=f"Deployment apps/{one.labels['app']}",
+        workload=f"Deployment {one.namespace}/{one.labels['app']}",
         evicted_at=now,
         expected_node="n1",
         cpu_millicores=chance.choice([100.0, 800.0]),
@@ -250,7 +253,7 @@ def test_the_strategy_makes_every_result_and_every_pause() -> None:
 
     collect()
     assert results == set(MoveResult) - {MoveResult.REFUSED}  # that is an answer, not a result
-    assert scopes == {PauseScope.EVERYTHING, PauseScope.POOL}
+    assert scopes == set(PauseScope) - {PauseScope.WORKLOAD}
     assert cooling_nodes
 
 

@@ -251,7 +251,7 @@ def _reads_ten_bytes_of(program):
         assert process.stderr is not None
         process.stdout.read(10)
         process.stdout.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
         assert process.stderr.read() == b""
 
 
@@ -271,7 +271,7 @@ def test_an_output_that_cannot_be_written_is_no_bug(size):
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
         )
     assert done.returncode == 1
     assert done.stderr.startswith("desched: The output cannot be written (No space left on device)")

@@ -413,5 +413,5 @@ def test_the_probes_and_the_scraper_ask_for_paths_that_are_answered() -> None:
 
     with serve(ListenAddress("127.0.0.1", 0), health, lambda: b"") as (host, port):
         for path in asked:
-            with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=120) as answer:
                 assert answer.status == 200

@@ -24,7 +24,7 @@ KUBERNETES = """
 
 PROGRAMS = """
     access adapters answers arrays backoff bootstrap bounded cache chain cli client clock commands
-    connection credentials decoding default demo document durations election endpoint enum
+    connection credentials deadline decoding default demo document durations election endpoint enum
     envelope errors executor facts file formatting gauge health http index inputs json loading
     log loop model paged plugins ports process proxy queries raw reader reading reads reference
     rendering root rules runner sampling scenarios schedule search sections session set signals
@@ -34,16 +34,16 @@ PROGRAMS = """
 """They mean what they mean in any program."""
 
 ENGLISH = """
-    absent acting all as at availability awaited aware back bare begun being blocked bound by
-    came cheaper checks choice clocks compatibility competitor context contradictory counts
+    above absent acting all as at availability awaited aware back bare begun being blocked bound
+    by came cheaper checks choice clocks compatibility competitor context contradictory counts
     covered critical current data departed deschedulers differ do earlier elsewhere evaluated
     everything excluded exhausted failed feedback few finite first fits forbidden forward free
     gone grace grouped help history hourly implausible just keeper late list long look many
     maximum measurement moved needed never new no not nothing of old on one orders other outside
     over partial period prefers present problems quality questions reason recent recently
-    removed replaced requested room selected several share single stale started stayed still
-    stopped taken throttled times to too total under understood unreadable wanted way without
-    yet young
+    removed replaced requested room selected several share shared single slow stale started
+    stayed still stopped taken throttled times to too total under understood unreadable wanted
+    way without yet young
 """
 """They need no explanation."""
 

@@ -3,7 +3,16 @@ from datetime import timedelta
 import pytest
 
 from desched.errors import ConfigurationError
-from desched.settings import Settings, flag_of, load_settings, option_of, parse_headers, variable_of
+from desched.settings import (
+    Settings,
+    flag_of,
+    load_settings,
+    option_of,
+    origin_of,
+    parse_headers,
+    trusted_origins,
+    variable_of,
+)
 
 EXAMPLES = {
     "dry_run": ("true", True),
@@ -16,6 +25,7 @@ EXAMPLES = {
     "prometheus_insecure_skip_verify": ("true", True),
     "prometheus_allow_insecure_credentials": ("true", True),
     "prometheus_url": ("http://prometheus:9090", "http://prometheus:9090"),
+    "prometheus_trusted_addresses": ("https://p:9090,http://q", "https://p:9090,http://q"),
     "prometheus_headers": ("X-Scope-OrgID=team-a", "X-Scope-OrgID=team-a"),
     "leader_elect": ("true", True),
     "lease_duration": ("40s", timedelta(seconds=40)),
@@ -272,3 +282,30 @@ def test_headers_are_a_list_of_pairs_or_json(text, headers):
 def test_headers_that_are_neither_are_refused(text):
     with pytest.raises(ValueError, match="must be like"):
         parse_headers(text)
+
+
+@pytest.mark.parametrize(
+    ("listed", "url", "trusted"),
+    [
+        ("https://p.example.com", "https://P.example.com:443/prom", True),
+        ("http://p:9090/ , https://q", "https://q", True),
+        ("https://p.example.com", "http://p.example.com", False),
+        ("https://p.example.com", "https://p.example.com:9090", False),
+        ("https://p.example.com", "https://p.example.com.evil.net", False),
+        ("https://p.example.com", "https://evil.net/p.example.com", False),
+    ],
+)
+def test_addresses_are_trusted_by_scheme_host_and_port(listed, url, trusted):
+    assert (origin_of(url) in trusted_origins(listed)) is trusted
+
+
+@pytest.mark.parametrize("listed", ["https://p/prom", "p:9090", "*", "https://q,http://p?x"])
+def test_a_trusted_address_is_an_origin_and_nothing_else(listed):
+    with pytest.raises(ConfigurationError, match="--prometheus-trusted-addresses"):
+        load_settings({"prometheus_trusted_addresses": listed})
+
+
+def test_a_secret_in_a_trusted_address_is_not_repeated():
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings({"prometheus_trusted_addresses": f"https://me:{SECRET}@p"})
+    assert SECRET not in str(caught.value)

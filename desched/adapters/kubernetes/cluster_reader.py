@@ -104,12 +104,12 @@ class KubernetesReader:
             return None
         node = read.named(NODES, pod.node) if pod.node else None
         workload = controller_owner = None
-        if pod.owner is not None:
+        if pod.owner is not None and pod.controller is not None:
             controllers = _controllers_of(read, pod.owner, pod.namespace)
             scaling = scaling_by_target(read.all(AUTOSCALERS, pod.namespace))
             # By uid: a later controller of the same name is not the pod's.
-            workload = workloads_by_controller(controllers, scaling).get(pod.owner.uid)
-            controller_owner = owners_by_controller(controllers).get(pod.owner.uid)
+            workload = workloads_by_controller(controllers, scaling).get(pod.controller)
+            controller_owner = owners_by_controller(controllers).get(pod.controller)
         return FreshLook(pod, node, workload, controller_owner, read.all(BUDGETS, pod.namespace))
 
     def _reading(self, seconds: float) -> Reading:

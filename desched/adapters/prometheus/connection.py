@@ -67,6 +67,25 @@ class PrometheusConnection:
             return unquote(parts.username), unquote(parts.password or "")
         return None
 
+    @property
+    def credentials(self) -> tuple[str, ...]:
+        """The names of everything that identifies desched to the server."""
+        others = {
+            "additional headers": self.headers or None,
+            "--prometheus-client-cert-file": self.client_cert_file,
+        }
+        return tuple(name for name, way in (self._logins | others).items() if way is not None)
+
+    @property
+    def _logins(self) -> dict[str, object]:
+        return {
+            "DESCHED_PROMETHEUS_BEARER_TOKEN": self.bearer_token,
+            "--prometheus-bearer-token-file": self.bearer_token_file,
+            "the account at the API server": self.token_provider,
+            "--prometheus-username": self.username,
+            "a user name in the URL": None if self.username else self.basic_credentials,
+        }
+
     def _check_url(self) -> None:
         try:
             parts = urlsplit(self.url.strip())
@@ -80,14 +99,7 @@ class PrometheusConnection:
             )
 
     def _check_credentials(self) -> None:
-        ways = {
-            "DESCHED_PROMETHEUS_BEARER_TOKEN": self.bearer_token,
-            "--prometheus-bearer-token-file": self.bearer_token_file,
-            "the account at the API server": self.token_provider,
-            "--prometheus-username": self.username,
-            "a user name in the URL": None if self.username else self.basic_credentials,
-        }
-        given = [name for name, way in ways.items() if way is not None]
+        given = [name for name, way in self._logins.items() if way is not None]
         if len(given) > 1:
             raise ConfigurationError(
                 f"Several credentials are set for Prometheus: {' and '.join(given)}; keep one."

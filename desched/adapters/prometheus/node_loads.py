@@ -3,7 +3,10 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
+
+import msgspec
 
 from desched.adapters.prometheus.client import Series
 from desched.adapters.prometheus.cycle_queries import CycleQueries
@@ -22,8 +25,10 @@ from desched.adapters.prometheus.queries import (
     NODE_EXPORTER,
     NODE_SOURCES,
     NodeSource,
+    Scope,
     exporter_names,
     own_query,
+    scope_of,
 )
 from desched.model.cluster import ClusterState, Node
 from desched.model.load import Measured, Unknown
@@ -45,6 +50,12 @@ class _ClusterWindow(NamedTuple):
     values: Sightings
     covered: Sightings
     remark: str = ""
+    pods: Sightings = MappingProxyType({})
+
+    def pods_ratio(self, node: str) -> float:
+        """The least that is reported as the most that the node's pods can use, else its load."""
+        known = self.pods.get(node) or self.values.get(node, ())
+        return min((sighting.value for sighting in known), default=0.0)
 
     def of(self, node: str) -> WindowEvidence:
         covered = {sighting.key: sighting.value for sighting in self.covered.get(node, ())}
@@ -74,20 +85,23 @@ class NodeLoads:
         source, aged = self._found_source(resource)
         own = self._metrics.queries.get(f"node_{resource}")
         values = [self._values(resource, seconds) for seconds in windows_seconds]
-        windows = list(map(partial(self._window, source), windows_seconds, values))
-        return {
-            node.name: judge(
-                NodeEvidence(
-                    windows=[window.of(node.name) for window in windows],
-                    ages={s.key: s.value for s in aged.get(node.name, ())},
-                    node_age_seconds=self._age_seconds(node),
-                    own_query=own is not None,
-                    checkable=source is not None,
-                    absent_detail=self._absent_detail(source, own),
-                )
+        windows = list(map(partial(self._window, resource, source), windows_seconds, values))
+        found: dict[str, Measured | Unknown] = {}
+        for node in cluster.nodes:
+            evidence = NodeEvidence(
+                windows=[window.of(node.name) for window in windows],
+                ages={s.key: s.value for s in aged.get(node.name, ())},
+                node_age_seconds=self._age_seconds(node),
+                own_query=own is not None,
+                checkable=source is not None,
+                absent_detail=self._absent_detail(source, own),
             )
-            for node in cluster.nodes
-        }
+            load = judge(evidence)
+            if isinstance(load, Measured):
+                most = tuple(window.pods_ratio(node.name) for window in windows)
+                load = msgspec.structs.replace(load, pods_ratios=most)
+            found[node.name] = load
+        return found
 
     def expression(self, resource: Resource, window_seconds: int) -> str | None:
         """The query of the latest `read` of the resource, None if there is no source."""
@@ -95,38 +109,47 @@ class NodeLoads:
         if own is not None:
             return own_query(own, window_seconds)
         source = self._sources.get(resource)
-        return source.ratio(window_seconds, self._metrics.matchers) if source else None
+        return source.ratio(window_seconds, self._scope(resource, source)) if source else None
+
+    def _scope(self, resource: Resource, source: NodeSource) -> Scope:
+        return scope_of(self._metrics, f"node_{resource}", source.scope)
 
     def _found_source(self, resource: Resource) -> tuple[NodeSource | None, Sightings]:
         """The first source that has any series, with their ages."""
         self._sources[resource] = None
         for source in NODE_SOURCES[resource]:
-            if ages := self._vector(source.age(self._metrics.matchers)):
+            scope = self._scope(resource, source)
+            if ages := self._vector(source.age(scope)):
                 self._sources[resource] = source
-                self._learn_names(source, ages)
+                self._learn_names(source, ages, scope)
                 return source, self._by_node(ages)
         return None, {}
 
-    def _learn_names(self, source: NodeSource, ages: Iterable[Series]) -> None:
+    def _learn_names(self, source: NodeSource, ages: Iterable[Series], scope: Scope) -> None:
         if source.name == NODE_EXPORTER and any(
             self._index.would_need_names(series.labels) for series in ages
         ):
-            reports = self._vector(exporter_names(self._metrics.matchers))
+            reports = self._vector(exporter_names(scope))
             self._index.learn_names(series.labels for series in reports)
 
     def _values(self, resource: Resource, seconds: int) -> Sightings:
         query = self.expression(resource, seconds)
         return self._by_node(self._vector(query)) if query is not None else {}
 
-    def _window(self, source: NodeSource | None, seconds: int, values: Sightings) -> _ClusterWindow:
-        matchers = self._metrics.matchers
+    def _window(
+        self, resource: Resource, source: NodeSource | None, seconds: int, values: Sightings
+    ) -> _ClusterWindow:
         if source is None:
             return _ClusterWindow(seconds, values, {})
-        covered = self._vector(source.covered_checkpoints(seconds, matchers))
+        scope = self._scope(resource, source)
+        covered = self._vector(source.covered_checkpoints(seconds, scope))
         remark = ""
         if all(series.value < COVERED_CHECKPOINTS for series in covered):
-            remark = _too_short(seconds, self._vector(source.scrape_interval(matchers)))
-        return _ClusterWindow(seconds, values, self._by_node(covered), remark)
+            remark = _too_short(seconds, self._vector(source.scrape_interval(scope)))
+        pods: Sightings = {}
+        if source.pods_ratio is not None:
+            pods = self._by_node(self._vector(source.pods_ratio(seconds, scope)))
+        return _ClusterWindow(seconds, values, self._by_node(covered), remark, pods)
 
     def _by_node(self, found: Sequence[Series]) -> Sightings:
         sightings: dict[str, list[Sighting]] = {}
@@ -162,7 +185,10 @@ class NodeLoads:
         if source is not None:
             return f"no series of {source.name} belongs to this node"
         where = " under metrics.matchers" if self._metrics.matchers else ""
-        return f"Prometheus has no {NODE_EXPORTER} or {CADVISOR} series for any node{where}"
+        return (
+            f"Prometheus has no {NODE_EXPORTER} or {CADVISOR} series for any node{where}; if their "
+            "jobs have unusual names, set metrics.sources"
+        )
 
 
 def _too_short(window_seconds: int, intervals: Iterable[Series]) -> str:

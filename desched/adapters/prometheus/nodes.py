@@ -5,7 +5,8 @@ of the exporter's pod, the host name that the exporter reports, the host part of
 address. So the common installations work without relabelling.
 
 A `node` label that matches no node ends the search, unless the exporter's pod is known: the address
-in `instance` may be that of another cluster's node.
+in `instance` may be that of another cluster's node. A series whose exporter is a pod of one node
+belongs to no other node, whatever its labels.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,9 +30,11 @@ class NodeIndex:
         )
         self._node_of_pod = {(pod.namespace, pod.name): pod.node for pod in cluster.pods}
         self._reported: Mapping[str, str] = {}
+        self._hinted: dict[tuple[str, str], str | None] = {}
 
     def learn_names(self, reports: Iterable[Labels]) -> None:
         """Record the host names that exporters report, by their `instance`."""
+        self._hinted.clear()
         self._reported = _unique(
             (labels["instance"], labels["nodename"])
             for labels in reports
@@ -41,9 +44,9 @@ class NodeIndex:
     def resolve(self, labels: Labels) -> str | None:
         """The name of the node that a series belongs to, None if it is unknown."""
         found = self._by_label(labels)
-        if found or labels.get("node"):
-            return found
-        return self._by_hostname(labels) or self._named(_host(labels.get("instance", "")))
+        if not found and not labels.get("node"):
+            found = self._by_hostname(labels) or self._named(_host(labels.get("instance", "")))
+        return found if self._exporter_node(labels) in {None, found} else None
 
     def would_need_names(self, labels: Labels) -> bool:
         """Whether the host names that exporters report could help to resolve the series."""
@@ -52,6 +55,15 @@ class NodeIndex:
     def has_pod(self, namespace: str, name: str) -> bool:
         """Whether there is a pod of this name."""
         return (namespace, name) in self._node_of_pod
+
+    def is_where_named(self, labels: Labels) -> bool:
+        """Whether the series of a pod, with its labels, names the node that the pod is on."""
+        hints = labels.get("node", ""), labels.get("instance", "")
+        if hints not in self._hinted:
+            self._hinted[hints] = self.resolve(dict(zip(("node", "instance"), hints, strict=True)))
+        found = self._hinted[hints]
+        pod = labels.get("namespace", ""), labels.get("pod", "")
+        return found is not None and self._node_of_pod.get(pod) == found
 
     def exporter_is_gone(self, labels: Labels) -> bool:
         """Whether a series has the labels of its exporter's pod, and that pod is gone."""
@@ -63,6 +75,9 @@ class NodeIndex:
             return name
         if not name and (instance := labels.get("instance", "")) in self._names:
             return instance
+        return self._exporter_node(labels)
+
+    def _exporter_node(self, labels: Labels) -> str | None:
         exporter = labels.get("namespace", ""), labels.get("pod", "")
         runs_on = self._node_of_pod.get(exporter, "")
         return runs_on if runs_on in self._names else None

@@ -1,7 +1,9 @@
 """The queries in PromQL: one for each measure and window, for the whole cluster.
 
 Every query returns the labels from which `nodes` finds the node; no query joins or renames.
-Matchers are in every selector. A user's query is used as it is, with `{window}` replaced.
+Every selector has a scope: matchers of the policy and of the exporters that are believed, because
+any scraped pod can expose a metric of the same name. A user's query is used as it is, with
+`{window}` replaced.
 
 Node ratios are quotients whose two sides are extrapolated alike; with `1 - avg(rate(idle))` missing
 samples would count as load.
@@ -9,10 +11,12 @@ samples would count as load.
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from desched.errors import ConfigurationError
 from desched.model.resources import Resource
+from desched.policy.policy import MetricsSource
 
 NODE_EXPORTER, CADVISOR = "node_exporter", "cAdvisor"
 CLUSTER_LABELS = ("cluster", "cluster_id", "cluster_name", "k8s_cluster")
@@ -23,11 +27,24 @@ _EXPORTER_LABELS = (
 _BY_EXPORTER = ", ".join(_EXPORTER_LABELS)
 # The namespace and pod labels of cAdvisor's root are its scraper's on one side only.
 _BY_KUBELET = ", ".join(("node", "instance", *CLUSTER_LABELS))
+_BY_POD = "namespace, pod, node, instance"
 _USAGES = {
     Resource.CPU: "container_cpu_usage_seconds_total",
     Resource.MEMORY: "container_memory_working_set_bytes",
 }
 _ROOT = 'id="/"'
+
+EXPORTER_SCOPE = (
+    'job=~"node-exporter|node_exporter|prometheus-node-exporter|kubernetes-service-endpoints|node'
+    '|integrations/node_exporter|integrations/unix"'
+)
+CADVISOR_SCOPE = (
+    'job=~"kubelet|cadvisor|kubernetes-cadvisor|kubernetes-nodes-cadvisor|gmp-kubelet-cadvisor'
+    '|integrations/kubernetes/cadvisor",metrics_path=~"|.*/metrics/cadvisor"'
+)
+"""The jobs of kube-prometheus(-stack), OpenShift, Rancher, VictoriaMetrics, the prometheus chart,
+Grafana's Alloy, and the managed services of Google and Azure. A job named kubelet also scrapes
+other paths; stacks without the label metrics_path have a job for cAdvisor alone."""
 
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 CHECKPOINTS = 10
@@ -44,79 +61,93 @@ THROTTLED_SHARE = 0.25
 """Of the CPU periods; a container that is throttled more often needs more CPU than it uses."""
 
 Matchers = Mapping[str, str]
+Scope = str
+"""Label matchers as in PromQL, without braces."""
+
+
+def scope_of(metrics: MetricsSource, measure: str, default: Scope) -> Scope:
+    """Whose series count for a measure such as `pod_cpu`; the policy may replace the default."""
+    own = (f'{name}="{_escaped(value)}"' for name, value in sorted(metrics.matchers.items()))
+    return ",".join([metrics.sources.get(measure) or default, *own])
+
+
+def pod_scope(metrics: MetricsSource, resource: Resource) -> Scope:
+    """Whose series count for the usage of pods."""
+    return scope_of(metrics, f"pod_{resource}", CADVISOR_SCOPE)
 
 
 class NodeSource(NamedTuple):
     """A source of node load.
 
-    `by` are the labels of its series. `raw` is the metric whose samples show age and coverage, as
-    arguments of `_selector`; `ratio` returns the query for the mean load over a window, as a share
-    of capacity.
+    `scope` is that of its exporters as usual stacks label them. `by` are the labels of its series.
+    `raw` is the metric whose samples show age and coverage, as arguments of `_selector`; `ratio`
+    returns the query for the mean load over a window, as a share of capacity. `pods_ratio` returns
+    that for the most that all pods together can use, if it differs from the load.
     """
 
     name: str
+    scope: Scope
     by: str
     raw: tuple[str, str]
-    ratio: Callable[[int, Matchers], str]
+    ratio: Callable[[int, Scope], str]
+    pods_ratio: Callable[[int, Scope], str] | None = None
 
-    def age(self, matchers: Matchers) -> str:
+    def age(self, scope: Scope) -> str:
         """The age of the newest sample of each series, in seconds, without series that have ended.
 
         A query of its own, because a computed result has the timestamp of its evaluation.
         """
-        return f"time() - {self._newest(matchers)}"
+        return f"time() - {self._newest(scope)}"
 
-    def covered_checkpoints(self, window_seconds: int, matchers: Matchers) -> str:
+    def covered_checkpoints(self, window_seconds: int, scope: Scope) -> str:
         """The number of checkpoints of a window with a recent sample, for each series.
 
         This works for any scrape interval, and detects late starts and gaps alike.
         """
         step_ms = window_seconds * 1000 // CHECKPOINTS
         gap_seconds = min(window_seconds * LONGEST_GAP_SHARE, STALE_AFTER_SECONDS)
-        fresh = f"{self._newest(matchers)} >= time() - {gap_seconds:g}"
+        fresh = f"{self._newest(scope)} >= time() - {gap_seconds:g}"
         return f"count_over_time(({fresh})[{window_seconds}s:{step_ms}ms])"
 
-    def scrape_interval(self, matchers: Matchers) -> str:
+    def scrape_interval(self, scope: Scope) -> str:
         """The median time between samples over ten minutes, in seconds; at least 15."""
-        seen = f"({self._newest(matchers)})[10m:15s]"
+        seen = f"({self._newest(scope)})[10m:15s]"
         span = f"(max_over_time({seen}) - min_over_time({seen}))"
         return f"quantile(0.5, {span} / (changes({seen}) > 0))"
 
-    def _newest(self, matchers: Matchers) -> str:
-        return f"max by ({self.by}) (timestamp({_selector(*self.raw, matchers)}))"
+    def _newest(self, scope: Scope) -> str:
+        return f"max by ({self.by}) (timestamp({_selector(*self.raw, scope)}))"
 
 
-def exporter_names(matchers: Matchers) -> str:
+def exporter_names(scope: Scope) -> str:
     """The node name that each node_exporter reports, with the labels of its other series."""
-    return f"group by ({_BY_EXPORTER}) ({_selector('node_uname_info', '', matchers)})"
+    return f"group by ({_BY_EXPORTER}) ({_selector('node_uname_info', '', scope)})"
 
 
-def pod_usage(resource: Resource, window_seconds: int, matchers: Matchers) -> str:
+def pod_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
     """Mean usage of each pod over a window, in cores or bytes.
 
-    A container that is scraped twice counts once. The pod's cgroup is read if the runtime does not
-    label containers.
+    A container that a kubelet reports twice counts once. The pod's cgroup is read if the runtime
+    does not label containers.
     """
-    containers = _usage(
-        resource, 'container!="",container!="POD",pod!=""', window_seconds, matchers
-    )
-    cgroups = _usage(resource, 'container="",pod!="",id=~".*pod[^/]*"', window_seconds, matchers)
+    containers = _usage(resource, 'container!="",container!="POD",pod!=""', window_seconds, scope)
+    cgroups = _usage(resource, 'container="",pod!="",id=~".*pod[^/]*"', window_seconds, scope)
     return (
-        f"sum by (namespace, pod) (max by (namespace, pod, container) ({containers}))"
-        f" or max by (namespace, pod) ({cgroups})"
+        f"sum by ({_BY_POD}) (max by ({_BY_POD}, container) ({containers}))"
+        f" or max by ({_BY_POD}) ({cgroups})"
     )
 
 
-def throttled_pods(window_seconds: int, matchers: Matchers) -> str:
+def throttled_pods(window_seconds: int, scope: Scope) -> str:
     """The share of CPU periods in which each pod was throttled, above the threshold only."""
 
     def periods(which: str) -> str:
         name = f"container_cpu_cfs_{which}periods_total"
-        counter = _selector(name, 'container!="",pod!=""', matchers)
-        return f"max by (namespace, pod, container) (rate({counter}[{window_seconds}s]))"
+        counter = _selector(name, 'container!="",pod!=""', scope)
+        return f"max by ({_BY_POD}, container) (rate({counter}[{window_seconds}s]))"
 
     share = f"{periods('throttled_')} / {periods('')}"
-    return f"max by (namespace, pod) ({share}) > {THROTTLED_SHARE}"
+    return f"max by ({_BY_POD}) ({share}) > {THROTTLED_SHARE}"
 
 
 def own_query(text: str, window_seconds: int) -> str:
@@ -124,16 +155,16 @@ def own_query(text: str, window_seconds: int) -> str:
     return text.replace("{window}", f"{window_seconds}s")
 
 
-def _usage(resource: Resource, conditions: str, window_seconds: int, matchers: Matchers) -> str:
+def _usage(resource: Resource, conditions: str, window_seconds: int, scope: Scope) -> str:
     """Mean usage of cgroups over a window, in cores or bytes."""
-    selector = _selector(_USAGES[resource], conditions, matchers)
+    selector = _selector(_USAGES[resource], conditions, scope)
     mean = "rate" if resource is Resource.CPU else "avg_over_time"
     return f"{mean}({selector}[{window_seconds}s])"
 
 
-def _exporter_cpu(window_seconds: int, matchers: Matchers) -> str:
+def _exporter_cpu(window_seconds: int, scope: Scope) -> str:
     def seconds(modes: str) -> str:
-        counter = _selector("node_cpu_seconds_total", modes, matchers)
+        counter = _selector("node_cpu_seconds_total", modes, scope)
         return f"sum by ({_BY_EXPORTER}) (rate({counter}[{window_seconds}s]))"
 
     # No pod causes waiting for a disk or the hypervisor; `user` includes guests.
@@ -143,30 +174,50 @@ def _exporter_cpu(window_seconds: int, matchers: Matchers) -> str:
     return f"1 - {idle} / ({idle} + {busy})"
 
 
-def _exporter_memory(window_seconds: int, matchers: Matchers) -> str:
-    def mean(name: str) -> str:
-        gauge = _selector(f"node_memory_{name}_bytes", "", matchers)
-        return f"avg_over_time({gauge}[{window_seconds}s])"
-
-    parts = " + ".join(mean(name) for name in ("Buffers", "Cached", "MemFree", "Slab"))
+def _exporter_memory(window_seconds: int, scope: Scope) -> str:
+    mean = partial(_mean_memory, window_seconds, scope)
+    parts = " + ".join(map(mean, ("Buffers", "Cached", "MemFree", "Slab")))
     available = f"{mean('MemAvailable')} or ({parts})"  # kernels before 3.14 have no MemAvailable
     total = mean("MemTotal")
     return f"1 - sum by ({_BY_EXPORTER}) ({available}) / sum by ({_BY_EXPORTER}) ({total})"
 
 
+def _exporter_working_set(window_seconds: int, scope: Scope) -> str:
+    """The node's working set by the kubelet's definition, of which those of the pods are parts.
+
+    Unlike `1 - MemAvailable / MemTotal`, it contains the page cache that is in use.
+    """
+    total, *free = map(
+        partial(_mean_memory, window_seconds, scope), ("MemTotal", "MemFree", "Inactive_file")
+    )
+    used = " - ".join((total, *free))
+    return f"sum by ({_BY_EXPORTER}) ({used}) / sum by ({_BY_EXPORTER}) ({total})"
+
+
+def _mean_memory(window_seconds: int, scope: Scope, name: str) -> str:
+    gauge = _selector(f"node_memory_{name}_bytes", "", scope)
+    return f"avg_over_time({gauge}[{window_seconds}s])"
+
+
 def _root(resource: Resource, capacity: str) -> NodeSource:
     """The root cgroup, as cAdvisor reports it."""
 
-    def ratio(window_seconds: int, matchers: Matchers) -> str:
-        usage = _usage(resource, _ROOT, window_seconds, matchers)
-        size = _selector(capacity, "", matchers)
+    def ratio(window_seconds: int, scope: Scope) -> str:
+        usage = _usage(resource, _ROOT, window_seconds, scope)
+        size = _selector(capacity, "", scope)
         return f"max by ({_BY_KUBELET}) ({usage}) / max by ({_BY_KUBELET}) ({size})"
 
-    return NodeSource(CADVISOR, _BY_KUBELET, (_USAGES[resource], _ROOT), ratio)
+    return NodeSource(CADVISOR, CADVISOR_SCOPE, _BY_KUBELET, (_USAGES[resource], _ROOT), ratio)
 
 
-def _exporter(metric: str, conditions: str, ratio: Callable[[int, Matchers], str]) -> NodeSource:
-    return NodeSource(NODE_EXPORTER, _BY_EXPORTER, (metric, conditions), ratio)
+def _exporter(
+    metric: str,
+    conditions: str,
+    ratio: Callable[[int, Scope], str],
+    pods_ratio: Callable[[int, Scope], str] | None = None,
+) -> NodeSource:
+    raw = metric, conditions
+    return NodeSource(NODE_EXPORTER, EXPORTER_SCOPE, _BY_EXPORTER, raw, ratio, pods_ratio)
 
 
 NODE_SOURCES: Mapping[Resource, tuple[NodeSource, ...]] = {
@@ -175,7 +226,7 @@ NODE_SOURCES: Mapping[Resource, tuple[NodeSource, ...]] = {
         _root(Resource.CPU, "machine_cpu_cores"),
     ),
     Resource.MEMORY: (
-        _exporter("node_memory_MemTotal_bytes", "", _exporter_memory),
+        _exporter("node_memory_MemTotal_bytes", "", _exporter_memory, _exporter_working_set),
         _root(Resource.MEMORY, "machine_memory_bytes"),
     ),
 }
@@ -196,9 +247,8 @@ def check_matchers(matchers: Matchers) -> None:
             )
 
 
-def _selector(metric: str, conditions: str, matchers: Matchers) -> str:
-    own = [f'{name}="{_escaped(value)}"' for name, value in sorted(matchers.items())]
-    inside = ",".join([*([conditions] if conditions else []), *own])
+def _selector(metric: str, conditions: str, scope: Scope) -> str:
+    inside = ",".join(filter(None, (conditions, scope)))
     return f"{metric}{{{inside}}}" if inside else metric
 
 

@@ -1,10 +1,10 @@
 """Reads the load of the whole cluster: a handful of queries, whatever its size."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from desched.adapters.prometheus.client import PrometheusClient
+from desched.adapters.prometheus.client import PrometheusClient, Series
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.history import LoadTracks
@@ -14,6 +14,7 @@ from desched.adapters.prometheus.queries import (
     NODE_SOURCES,
     check_matchers,
     own_query,
+    pod_scope,
     pod_usage,
     throttled_pods,
 )
@@ -28,6 +29,8 @@ T = TypeVar("T")
 _LISTED_VALUES = 5  # of a label, in a sentence
 _LONGEST_VALUE = 60  # characters
 _MILLICORES_PER_CORE = 1000.0
+_AGREEMENT_SHARE = 0.2
+"""Two scrapes of one kubelet may differ by this much, because they are not simultaneous."""
 
 Usages = Mapping[tuple[str, str], tuple[float, ...]]
 """By namespace and name, one value per window: millicores or bytes."""
@@ -104,22 +107,35 @@ def _pod_usages(
     scale = _MILLICORES_PER_CORE if resource is Resource.CPU else 1.0
     found: dict[tuple[str, str], list[float]] = {}
     for position, seconds in enumerate(windows_seconds):
-        query = (
-            own_query(own, seconds)
-            if own is not None
-            else pod_usage(resource, seconds, metrics.matchers)
-        )
-        seen: set[tuple[str, str]] = set()
-        for series in queries.vector(query):
-            pod = series.labels.get("namespace", ""), series.labels.get("pod", "")
-            values = found.setdefault(pod, [])
-            usable = math.isfinite(series.value) and series.value >= 0 and index.has_pod(*pod)
-            if pod in seen:
-                values.clear()  # it is unknown which of several series is the pod's
-            elif usable and len(values) == position:
-                values.append(series.value * scale)
-            seen.add(pod)
+        query = pod_usage(resource, seconds, pod_scope(metrics, resource))
+        if own is not None:
+            query = own_query(own, seconds)
+        for pod, value in _values(queries.vector(query), index, named=own is None).items():
+            earlier = found.setdefault(pod, [])
+            if len(earlier) == position:
+                earlier.append(value * scale)
     return {pod: tuple(v) for pod, v in found.items() if len(v) == len(windows_seconds)}
+
+
+def _values(
+    series: Iterable[Series], index: NodeIndex, *, named: bool
+) -> dict[tuple[str, str], float]:
+    """The value of each pod; with `named` only series that name the pod's node count.
+
+    Where several series of a pod disagree it is unknown which of them is true.
+    """
+    found: dict[tuple[str, str], float] = {}
+    doubtful: set[tuple[str, str]] = set()
+    for each in series:
+        pod = each.labels.get("namespace", ""), each.labels.get("pod", "")
+        if not (index.is_where_named(each.labels) if named else index.has_pod(*pod)):
+            continue
+        value = found.setdefault(pod, each.value)
+        usable = math.isfinite(each.value) and each.value >= 0
+        if not usable or not math.isclose(value, each.value, rel_tol=_AGREEMENT_SHARE):
+            doubtful.add(pod)
+        found[pod] = max(value, each.value)
+    return {pod: value for pod, value in found.items() if pod not in doubtful}
 
 
 def _throttled(
@@ -129,9 +145,12 @@ def _throttled(
     windows = policy.windows(Resource.CPU)
     if not windows:
         return frozenset()
-    series = queries.vector(throttled_pods(windows[0], policy.metrics.matchers))
-    named = {(one.labels.get("namespace", ""), one.labels.get("pod", "")) for one in series}
-    return frozenset(pod for pod in named if index.has_pod(*pod))
+    scope = pod_scope(policy.metrics, Resource.CPU)
+    return frozenset(
+        (one.labels["namespace"], one.labels["pod"])
+        for one in queries.vector(throttled_pods(windows[0], scope))
+        if index.is_where_named(one.labels)
+    )
 
 
 def _by_node(found: Mapping[Resource, Mapping[str, T]]) -> dict[str, dict[Resource, T]]:

@@ -8,12 +8,13 @@ from typing import TypeVar
 
 import msgspec
 
-from desched.model.cluster import ClusterState, Pod, Workload
+from desched.model.cluster import ClusterState, ControllerKey, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
 from desched.model.snapshot import FreshLook
 from desched.model.state import HOUR, CoolDown, State
+from desched.planning.deadline import Deadline, OutOfTime
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
-from desched.planning.eligibility.controllers import with_declared_workloads
+from desched.planning.eligibility.controllers import declared_uid, with_declared_workloads
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
 from desched.policy.resolution.priority import resolve_threshold
@@ -30,9 +31,12 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     book: UsageBook
     priority_threshold: int | None
     now: datetime
+    deadline: Deadline
 
     @classmethod
-    def of(cls, book: UsageBook, state: State) -> "EligibilityContext":
+    def of(
+        cls, book: UsageBook, state: State, out_of_time: OutOfTime = lambda: False
+    ) -> "EligibilityContext":
         """The context of one cycle.
 
         Raises:
@@ -41,7 +45,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         policy, cluster = book.policy, book.snapshot.cluster
         threshold = resolve_threshold(policy, cluster.priority_classes)
         cluster = with_declared_workloads(cluster, policy.protections.understood_owner_kinds)
-        return cls(cluster, policy, state, book, threshold, book.now)
+        return cls(cluster, policy, state, book, threshold, book.now, Deadline(out_of_time))
 
     def with_state(self, state: State) -> "EligibilityContext":
         """The same context after the follow-up."""
@@ -62,12 +66,12 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         Of the other pods only desched's own remain; the number of Ready replicas comes from the
         workload's status. Fresh budgets include earlier evictions of the plan.
         """
-        seen, owner = self.cluster, look.pod.owner
+        seen, controller = self.cluster, look.pod.controller
         workloads, owners = dict(seen.workloads), dict(seen.controller_owners)
-        if owner is not None:
+        if controller is not None:
             workload = look.workload or self._declared(look)
-            _put(workloads, owner.uid, workload)
-            _put(owners, owner.uid, look.controller_owner)
+            _put(workloads, controller, workload)
+            _put(owners, controller, look.controller_owner)
         node = look.node
         cluster = msgspec.structs.replace(
             seen,
@@ -86,9 +90,9 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """
         owner = look.controller_owner or look.pod.owner
         known = self.cluster.workload_of(look.pod)
-        if known is None or owner is None or known.sized or known.uid != owner.uid:
+        if known is None or owner is None or known.sized:
             return None
-        return known
+        return known if known.uid == declared_uid(look.pod, owner) else None
 
     @cached_property
     def resting(self) -> Mapping[str, datetime]:
@@ -123,12 +127,22 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
+    def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:
+        """The pods with each claim on each node, by the node, the namespace and the claim."""
+        found: dict[tuple[str, str, str], list[Pod]] = {}
+        for pod in self.cluster.pods:
+            if pod.volumes and pod.node and not pod.finished:
+                for claim in {volume.claim for volume in pod.volumes if volume.claim}:
+                    found.setdefault((pod.node, pod.namespace, claim), []).append(pod)
+        return {key: tuple(sorted(pods, key=lambda p: p.ref)) for key, pods in found.items()}
+
+    @cached_property
     def nodes_by_label(self) -> Mapping[tuple[str, str], int]:
         """The number of nodes with each label and value."""
         return Counter(label for node in self.cluster.nodes for label in node.labels.items())
 
 
-def _put(values: dict[str, T], key: str, value: T | None) -> None:
+def _put(values: dict[ControllerKey, T], key: ControllerKey, value: T | None) -> None:
     """Set the value, or remove it if there is none."""
     if value is None:
         values.pop(key, None)

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from desched.model.cluster import ClusterState, Owner, Pod, Workload
+from desched.model.cluster import ClusterState, ControllerKey, Owner, Pod, Workload
 
 LONGEST_NAME = 253
 """Kubernetes allows no longer names, so no object with a longer name or uid exists."""
@@ -18,7 +18,12 @@ def top_owner(pod: Pod, cluster: ClusterState) -> Owner | None:
     """The controller of the pod, or the owner of that controller if its kind is not understood."""
     if pod.owner is None:
         return None
-    return cluster.controller_owners.get(pod.owner.uid, pod.owner)
+    return cluster.controller_owners.get((pod.namespace, pod.owner.uid), pod.owner)
+
+
+def declared_uid(pod: Pod, owner: Owner) -> str:
+    """The uid of a declared workload, with the namespace: nobody has checked the owner's uid."""
+    return f"{pod.namespace}/{owner.uid}"
 
 
 def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> ClusterState:
@@ -29,17 +34,19 @@ def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> Cl
     """
     if not kinds:
         return cluster
-    found: dict[str, Workload] = {}
+    found: dict[ControllerKey, Workload] = {}
     for pod in cluster.pods:
         owner = top_owner(pod, cluster)
         if pod.owner is None or owner is None or pod.owner.kind == "Job":
             continue
         if kind_of(owner) not in kinds or max(len(owner.name), len(owner.uid)) > LONGEST_NAME:
             continue
-        known = found.get(pod.owner.uid) or cluster.workloads.get(pod.owner.uid)
+        key = (pod.namespace, pod.owner.uid)
+        known = found.get(key) or cluster.workloads.get(key)
         if known is None:
-            known = Workload(owner.kind, pod.namespace, owner.name, owner.uid, 0, sized=False)
-        if not known.sized and known.namespace == pod.namespace:
+            uid = declared_uid(pod, owner)
+            known = Workload(owner.kind, pod.namespace, owner.name, uid, 0, sized=False)
+        if not known.sized:
             count = known.desired_replicas + (not pod.finished)
-            found[pod.owner.uid] = replace(known, desired_replicas=count)
+            found[key] = replace(known, desired_replicas=count)
     return replace(cluster, workloads={**cluster.workloads, **found})

@@ -7,8 +7,9 @@ from desched.policy.share import count_of
 
 
 def paused(workload: Workload, context: EligibilityContext) -> Why:
-    """Workloads that a person paused."""
-    found = (p for p in context.state.pauses if p.scope is PauseScope.WORKLOAD)
+    """Workloads that a person paused, and workloads of paused namespaces."""
+    scopes = {PauseScope.WORKLOAD, PauseScope.NAMESPACE}
+    found = (p for p in context.state.pauses if p.scope in scopes)
     lasting = (p for p in found if p.lasts(context.now) and p.covers(str(workload), ""))
     return next((pause.describe() for pause in lasting), None)
 

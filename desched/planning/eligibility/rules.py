@@ -186,6 +186,7 @@ RULES: tuple[Rule, ...] = (
     _rule(RefusalReason.LABELS_NOT_SELECTED, _labels),
     _rule(RefusalReason.PVC_POD, volumes.claims, lifted=True),
     _rule(RefusalReason.NODE_BOUND_VOLUME, volumes.node_bound_volumes),
+    _rule(RefusalReason.SHARED_CLAIM, volumes.shared_claims),
     _rule(RefusalReason.LOCAL_STORAGE, volumes.disk_storage, lifted=True),
     _rule(RefusalReason.HOST_PATH, volumes.host_paths, lifted=True),
     # The planner does not evaluate whether another node has a free device.

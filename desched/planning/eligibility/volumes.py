@@ -63,6 +63,21 @@ def node_bound_volumes(pod: Pod, context: EligibilityContext) -> Why:
     return None
 
 
+def shared_claims(pod: Pod, context: EligibilityContext) -> Why:
+    """Claims for one node that another pod on the node uses: they stay attached to this node."""
+    for volume in pod.volumes:
+        if volume.kind is not VolumeKind.CLAIM:
+            continue  # a replacement gets new ephemeral claims
+        claim = context.cluster.claims.get((pod.namespace, volume.claim))
+        if claim is None or not claim.for_one_node:
+            continue
+        users = context.claim_users.get((pod.node, pod.namespace, volume.claim), ())
+        other = next((user for user in users if user.uid != pod.uid), None)
+        if other is not None:
+            return f"claim {volume.claim}: {other.ref} uses it, too"
+    return None
+
+
 def disk_storage(pod: Pod, context: EligibilityContext) -> Why:
     """An emptyDir on disk, which is lost with the pod."""
     on_disk = any(v.kind is VolumeKind.EMPTY_DIR and not v.in_memory for v in pod.volumes)

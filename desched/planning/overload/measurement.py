@@ -14,6 +14,11 @@ from desched.policy.policy import ResourceRule
 
 RESOURCE_ORDER = tuple(Resource)
 
+PODS_ABOVE_NODE_FACTOR = 1.25
+PODS_ABOVE_NODE_RATIO = 0.05
+"""The pods' usage is a part of the node's, so their sum can exceed it only because the two are not
+scraped at the same time: by a quarter of it in a burst, and by a little more on an idle node."""
+
 
 class DepartedLoad:
     """Pods that have left a node, or are leaving it, while its windows still include them."""
@@ -111,22 +116,55 @@ def _bases(
     node: Node, resource: Resource, load: Measured, pods: tuple[Pod, ...], book: UsageBook
 ) -> tuple[Basis, ...] | Unknown:
     ratios = tuple(level.ratio for level in load.levels)
+    usages = (book.measured(pod, resource) for pod in pods)
+    # fsum, here and below: the result must not depend on the order of the pods.
+    sums = [math.fsum(by_window) for by_window in zip(*filter(None, usages), strict=True)]
+    sums = sums or [0.0] * len(ratios)
     if resource is Resource.CPU:
         if node.capacity.cpu_millicores <= 0:
             return Unknown(UnknownReason.ABSENT, "the node states no CPU capacity")
-        return (Basis(float(node.capacity.cpu_millicores), ratios),)
+        own = Basis(float(node.capacity.cpu_millicores), ratios)
+        return _exceeds(load, sums, own.denominator) or (own,)
     if min(node.capacity.memory_bytes, node.allocatable.memory_bytes) <= 0:
         return Unknown(UnknownReason.ABSENT, "the node states no memory capacity")
-    # fsum, here and below: the result must not depend on the order of the pods.
-    seen = book.snapshot.load.pods
-    usages = (seen.get((pod.namespace, pod.name)) for pod in pods)
-    of_pods = [usage.memory_bytes for usage in usages if usage and usage.memory_bytes]
-    sums = [math.fsum(by_window) for by_window in zip(*of_pods, strict=True)] or [0.0] * len(ratios)
+    own = Basis(float(node.capacity.memory_bytes), ratios)
+    if exceeds := _exceeds(load, _seen_memory(sums, node, load, book), own.denominator):
+        return exceeds
+    if load.pods_ratios:  # no pod's series can raise the load above what the node bears out
+        most = map(max, load.pods_ratios, ratios)
+        sums = [min(used, ratio * own.denominator) for used, ratio in zip(sums, most, strict=True)]
     allocatable = float(node.allocatable.memory_bytes)
-    return (
-        Basis(float(node.capacity.memory_bytes), ratios),
-        Basis(allocatable, tuple(sums[i] / allocatable for i in range(len(ratios)))),
-    )
+    return own, Basis(allocatable, tuple(used / allocatable for used in sums))
+
+
+def _seen_memory(
+    sums: Sequence[float], node: Node, load: Measured, book: UsageBook
+) -> Sequence[float]:
+    """The pods' memory as means over whole windows; a young pod's mean is over its own time."""
+    young = [
+        (pod, usage)
+        for pod in book.young_by_node.get(node.name, ())
+        if (usage := book.measured(pod, Resource.MEMORY))
+    ]
+    return [
+        used
+        - math.fsum(
+            usage[i] * (1.0 - book.seen_share(pod, level.window_seconds)) for pod, usage in young
+        )
+        for i, (used, level) in enumerate(zip(sums, load.levels, strict=True))
+    ]
+
+
+def _exceeds(load: Measured, of_pods: Sequence[float], capacity: float) -> Unknown | None:
+    """The contradiction if the pods use far more than the node by its own figure."""
+    if not load.pods_ratios:
+        return None
+    for level, ratio, used in zip(load.levels, load.pods_ratios, of_pods, strict=True):
+        own, found = max(ratio, level.ratio), used / capacity
+        if found > own * PODS_ABOVE_NODE_FACTOR + PODS_ABOVE_NODE_RATIO:
+            detail = f"its pods would use {found:.1%} of its capacity, the node reports {own:.1%}"
+            return Unknown(UnknownReason.PODS_ABOVE_NODE, detail)
+    return None
 
 
 def _highest(bases: tuple[Basis, ...]) -> float:

@@ -8,7 +8,7 @@ from functools import cached_property
 import msgspec
 
 from desched.model.cache import cached
-from desched.model.cluster import Pod
+from desched.model.cluster import ControllerKey, Pod
 from desched.model.groups import grouped
 from desched.model.load import Measured, PodUsage
 from desched.model.resources import Resource
@@ -127,9 +127,9 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def _pods_by_owner(self) -> Mapping[str, Sequence[Pod]]:
+    def _pods_by_controller(self) -> Mapping[ControllerKey, Sequence[Pod]]:
         return grouped(
-            (pod.owner.uid, pod)
+            ((pod.namespace, pod.owner.uid), pod)
             for pod in self.snapshot.cluster.pods
             if pod.owner is not None and pod.node and not pod.finished
         )
@@ -138,16 +138,16 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         """Mean usage of the siblings whose measurements are usable."""
         if pod.owner is None:
             return None
-        total, count = self._known_usage(pod.owner.uid, resource)
+        total, count = self._known_usage((pod.namespace, pod.owner.uid), resource)
         own = self._usable(pod, resource)
         if own is not None and pod.node and not pod.finished:
             total, count = total - own, count - 1
         return total / count if count else None
 
     @cached
-    def _known_usage(self, owner_uid: str, resource: Resource) -> tuple[float, int]:
-        """Sum and count of usable measurements of an owner's pods; cached, as pods may be many."""
-        pods = self._pods_by_owner.get(owner_uid, ())
+    def _known_usage(self, controller: ControllerKey, resource: Resource) -> tuple[float, int]:
+        """Sum and count of usable measurements of its pods; cached, as pods may be many."""
+        pods = self._pods_by_controller.get(controller, ())
         values = [used for pod in pods if (used := self._usable(pod, resource)) is not None]
         return math.fsum(values), len(values)
 

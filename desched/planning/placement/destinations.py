@@ -106,6 +106,7 @@ class Destinations:
         self, pod: Pod, charge: Mapping[Resource, float]
     ) -> Destination | Finding[RefusalReason]:
         """Return the pod's destination after the moves so far, or the reason why it has none."""
+        self.free.deadline.check(pod)
         fit = self.free.fit(pod, pod.node, charge)
         if not fit.under_ceiling.any():
             if fit.requests.any():

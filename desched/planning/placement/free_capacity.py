@@ -13,8 +13,10 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import ClusterState, Node, Pod
+from desched.model.plan import Unreserved
 from desched.model.resources import Amounts, Resource
-from desched.planning.arrays import Floats, Mask, Positions
+from desched.planning.arrays import Floats, Ints, Mask, Positions
+from desched.planning.deadline import Deadline
 from desched.planning.kube_scheduler.filters.chain import FilterChain
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import Change, PodIndex
@@ -56,10 +58,13 @@ class FreeCapacity:
         cluster: ClusterState,
         destinations: Mapping[str, LoadedNode],
         resources: Collection[Resource],
+        deadline: Deadline | None = None,
     ) -> None:
+        self.deadline = deadline or Deadline()
+        self.unreserved: tuple[Unreserved, ...] = ()
         self.arrays = arrays = NodeArrays(cluster.nodes)
         self.names = arrays.names
-        self._filters = FilterChain(cluster, arrays)
+        self._filters = FilterChain(cluster, arrays, self.deadline)
         self._waiting = WaitingPods()
         self._is_destination = arrays.where(lambda node: node.name in destinations)
         known = [destinations.get(name) for name in self.names]
@@ -244,6 +249,12 @@ class FreeCapacity:
     def load_ratio(self, node: str, resource: Resource) -> float:
         """The projected load of a destination in its highest window."""
         return float(self._load[resource][self.arrays.index[node]])
+
+    @property
+    def free_requests(self) -> Ints:
+        """What is free in the whole cluster, in the order of `basic`."""
+        found: Ints = np.maximum(self._filters.requests.free[:4], 0).sum(axis=1)
+        return found
 
     def await_room(self, pod: Pod) -> None:
         """Add a pending pod that fits on no node now."""

@@ -11,6 +11,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import expected_node
+from desched.planning.placement.pending_claims import Claims
 
 
 def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
@@ -22,15 +23,20 @@ def room_left(context: EligibilityContext, pressure: Pressure) -> FreeCapacity:
         if loaded.receives and policy.destination_selector.matches(loaded.node.labels)
     }
     watched = book.windows.keys()
-    free = FreeCapacity(cluster, destinations, watched)
+    free = FreeCapacity(cluster, destinations, watched, context.deadline)
     waiting = (p for p in cluster.pods if not (p.node or p.finished or p.deleting or p.gated))
+    claims = Claims(context, free.free_requests)
     for pod in sorted(waiting, key=lambda p: (-p.priority, p.created_at, p.ref)):
+        context.deadline.check(pod)
+        if not claims.accepts(pod):
+            continue
         node = expected_node(pod, free.schedulable(pod), free)
         if node is None:
             free.await_room(pod)
         else:
             charge = {resource: book.expected(pod, resource) for resource in watched}
             free.reserve(node, pod, charge)
+    free.unreserved = claims.refused
     _reserve_replacements(free, cluster, context.state)
     return free
 

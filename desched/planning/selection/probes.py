@@ -7,7 +7,7 @@ import msgspec
 
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.state import Pause, PauseScope, State
+from desched.model.state import Pause, PauseScope, State, namespace_of
 from desched.planning.selection.one_node import Move, OverloadedNode
 
 Chosen = tuple[OverloadedNode, Move]
@@ -25,39 +25,55 @@ class Probing(msgspec.Struct, frozen=True):
 
 
 def cut_to_probes(
-    moves: Iterable[Chosen], state: State, spare: Callable[[Pod], int], now: datetime
+    moves: Iterable[Chosen],
+    state: State,
+    workload: Callable[[Chosen], str],
+    spare: Callable[[Pod], int],
+    now: datetime,
 ) -> Probing:
     """Keep one move of those that a pause affects: the workload with most replicas to spare.
 
-    While an earlier probe is under way, none is kept. Each move is safe without the others. `spare`
-    returns how many replicas the workload of a pod can spare.
+    It must not have failed before, and namespaces without failures go first: else those who cause
+    failures could prolong a pause. While an earlier probe is under way, none is kept. Each move is
+    safe without the others. `spare` returns how many replicas the workload of a pod can spare.
     """
+    failed = state.failed_workloads
+    failed_namespaces = {namespace_of(workload) for workload in failed}
     kept = list(moves)
     waiting: list[tuple[Pod, Finding[RefusalReason]]] = []
     probes: set[str] = set()
     for pause in state.pauses:
         if pause.by or pause.lasts(now) or pause.scope is PauseScope.WORKLOAD:
             continue
-        affected = [c for c in kept if _affects(pause, c[0].loaded.verdict.pool)]
-        probe = None
-        if not any(r.probe and _affects(pause, r.pool) for r in state.in_flight):
-            probe = max(affected, key=lambda chosen: spare(chosen[1].candidate.pod), default=None)
+        affected = [c for c in kept if pause.covers(workload(c), c[0].loaded.verdict.pool)]
+        under_way = any(r.probe and pause.covers(r.workload, r.pool) for r in state.in_flight)
+        probe = (
+            None
+            if under_way
+            else max(
+                (c for c in affected if workload(c) not in failed),
+                key=lambda c: (
+                    c[1].candidate.pod.namespace not in failed_namespaces,
+                    spare(c[1].candidate.pod),
+                ),
+                default=None,
+            )
+        )
         for chosen in affected:
             pod = chosen[1].candidate.pod
             if chosen is probe:
                 probes.add(pod.uid)
             else:
                 kept.remove(chosen)
-                finding = Finding(RefusalReason.PROBE_FIRST, _waits_for(pause, probe))
+                why = _waits_for(pause, probe, under_way=under_way)
+                finding = Finding(RefusalReason.PROBE_FIRST, why)
                 waiting.append((pod, finding))
     return Probing(kept, waiting, frozenset(probes & {c.candidate.pod.uid for _, c in kept}))
 
 
-def _affects(pause: Pause, pool: str) -> bool:
-    return pause.scope is PauseScope.EVERYTHING or pause.subject == pool
-
-
-def _waits_for(pause: Pause, probe: Chosen | None) -> str:
-    if probe is None:
+def _waits_for(pause: Pause, probe: Chosen | None, *, under_way: bool) -> str:
+    if under_way:
         return f"{pause}: its probe is under way"
+    if probe is None:
+        return f"{pause}: its probe must be of a workload without failures"
     return f"{pause}: {probe[1].candidate.pod.ref} goes first as the probe"

@@ -62,6 +62,28 @@ class Queries(Section):
     """Memory use by which a destination is judged, like `nodeCPUDestination`."""
 
 
+Source = Annotated[str, Field(min_length=1)]
+
+
+class Sources(Section):
+    """Whose series count, as matchers in PromQL, in place of the usual job names.
+
+    Any scraped pod can expose metrics of the same names. Name a label that only the scrape
+    configuration sets.
+    """
+
+    node_cpu: Source | None = optional(example='job="my-node-exporter"', alias="nodeCPU")
+    """CPU of nodes."""
+    node_memory: Source | None = optional(example='job="my-node-exporter"')
+    """Memory of nodes."""
+    pod_cpu: Source | None = optional(
+        example='job="kubelet",metrics_path="/metrics/cadvisor"', alias="podCPU"
+    )
+    """CPU of pods."""
+    pod_memory: Source | None = optional(example='job="kubelet",metrics_path="/metrics/cadvisor"')
+    """Memory of pods."""
+
+
 class Metrics(Section):
     """Where load comes from."""
 
@@ -81,3 +103,6 @@ class Metrics(Section):
     matchers: dict[str, str] | None = optional(example={"cluster": "prod-eu1"})
     """Labels and their values, added to every built-in query; required if one Prometheus holds
     several clusters."""
+    sources: Sources | None = optional(example={"podCPU": 'job="my-cadvisor"'})
+    """Whose series count for built-in queries; by default the kubelet's cAdvisor and node_exporter
+    by the job names of the usual stacks."""

@@ -3,7 +3,7 @@
 import re
 from urllib.parse import urlsplit
 
-from desched.policy.document.metrics import Metrics, Queries
+from desched.policy.document.metrics import Metrics, Queries, Sources
 from desched.policy.document.sections import names
 from desched.policy.policy import MetricsSource
 from desched.policy.reading.problems import Notes
@@ -13,6 +13,8 @@ _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NOT_NAMES = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\{[^{}]*\}|\[[^\[\]]*\]')
 _RECORDED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*:[a-zA-Z0-9_:]+")
 """Prometheus keeps colons in metric names for recording rules."""
+_MATCHER = r'\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\\n]|\\.)*"\s*'
+_MATCHERS = re.compile(rf"{_MATCHER}(?:,{_MATCHER})*")
 
 
 def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
@@ -28,6 +30,7 @@ def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
         address=metrics.address or "",
         matchers=matchers,
         queries=_queries(metrics.queries, notes.below("queries")),
+        sources=_sources(metrics.sources, notes.below("sources")),
     )
 
 
@@ -52,6 +55,22 @@ def _address_problem(address: str) -> str:
     if parts.query or parts.fragment:
         return f'found "{found}", a URL without "?" and "#" is allowed; {example}.'
     return ""
+
+
+def _sources(section: Sources | None, notes: Notes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, name in names(Sources).items():
+        matchers: str | None = getattr(section, name, None)
+        if matchers is None:
+            continue
+        if not _MATCHERS.fullmatch(matchers):
+            notes.refuse(
+                'is not a list of label matchers; write it like job="kubelet",metrics_path='
+                '"/metrics/cadvisor", without braces.',
+                key,
+            )
+        found[name] = matchers.strip()
+    return found
 
 
 def _queries(section: Queries | None, notes: Notes) -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
 import structlog
 
 from desched.errors import ObservationError, StateConflict, StopActing
@@ -20,8 +21,9 @@ class StateKeeper:
     """Loads the state for each cycle, and writes it if evictions are made.
 
     A dry run plans with the stored state like the service, but never writes; its `may_write` is
-    None. `afresh` is the state if none is stored. `on_problem` is called for each state that cannot
-    be read, used or written.
+    None. `afresh` is the state if none is stored. If one was stored before and is gone, this
+    process continues with what it knows, as after a start. `on_problem` is called for each state
+    that is gone, or cannot be read, used or written.
     """
 
     store: StateStore
@@ -30,6 +32,7 @@ class StateKeeper:
     may_write: Fence | None
     on_problem: Callable[[], None] = lambda: None
     _last_warning: str = field(default="", init=False)
+    _known: State | None = field(default=None, init=False)  # the newest to be stored
 
     def load(self, policy: Policy) -> State:
         """The state that the next cycle starts from.
@@ -50,6 +53,9 @@ class StateKeeper:
             self._warn_once("state.unusable", found.problem)
             return _cautious(found.problem, policy, self.clock.now())
         self._last_warning = ""
+        if found.state is None and self._known is not None:
+            self.afresh = self._restored(self._known)
+        self._known = found.state
         return found.state or self.afresh
 
     def write(self, state: State) -> None:
@@ -59,7 +65,7 @@ class StateKeeper:
             StopActing: it may not have been written.
         """
         try:
-            self.store.save(pruned(state, self.clock.now()))
+            self._save(state)
         except StateConflict:  # another writer was faster, which is no problem with the state
             raise
         except StopActing:
@@ -71,12 +77,27 @@ class StateKeeper:
         if self.may_write is None or not self.may_write():
             return
         try:
-            self.store.save(pruned(state, self.clock.now()))
+            self._save(state)
         except StateConflict as error:
             _log.info("state.changed_meanwhile", why=str(error))
         except StopActing as error:
             self.on_problem()
             _log.error("state.not_written", why=str(error))
+
+    def _save(self, state: State) -> None:
+        self._known = pruned(state, self.clock.now())
+        self.store.save(self._known)
+
+    def _restored(self, known: State) -> State:
+        """The state in place of one that was deleted; another process may know more evictions."""
+        self.on_problem()
+        _log.warning(
+            "state.gone",
+            why="The stored state was deleted while desched runs. Its pauses, cool-downs and "
+            "evictions stay in effect and are written again; nothing is evicted until the "
+            "shortest window has passed.",
+        )
+        return msgspec.structs.replace(known, since=self.clock.now())
 
     def _warn_once(self, event: str, why: str) -> None:
         """Log a warning that lasts for several cycles only once."""

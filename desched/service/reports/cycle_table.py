@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from desched.model.groups import grouped
-from desched.model.plan import NodeVerdict, PlannedEviction, Refusal
+from desched.model.plan import NodeVerdict, PlannedEviction, Refusal, Unreserved
 from desched.model.report import CycleReport, CycleResult, Mode, Outcome, TaintChange
 from desched.service.reports.earlier_moves import print_earlier_moves
 from desched.service.reports.formatting import count, percent, plain
@@ -14,6 +14,7 @@ from desched.service.reports.grouped_list import Member, block, groups, numbered
 from desched.service.reports.node_table import RESOURCE_NAMES, print_nodes
 from desched.service.reports.reason_texts import (
     OTHER_DESCHEDULERS,
+    UNRESERVED,
     describe,
     sentence_of,
     summary_of,
@@ -33,6 +34,7 @@ def print_report(report: CycleReport, console: Console, *, single: bool = False)
     _print_evictions(report, console)
     _print_soft_taints(report, console)
     _print_refusals(report.plan.refusals, console)
+    _print_unreserved(report.plan.unreserved, console)
     print_earlier_moves(report, console)
     _print_warnings(report, console)
     for line in summary_of(report, single=single).splitlines():
@@ -133,6 +135,17 @@ def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
     by_reason = grouped((r.reason, Member(str(r.pod), r.detail)) for r in refusals)
     most_first = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
     print_section(f"{stay}:", groups(most_first), console)
+
+
+def _print_unreserved(unreserved: Sequence[Unreserved], console: Console) -> None:
+    lines = [
+        f"  {count(each.pods, 'pod')} of namespace {each.namespace} ({each.reason.value}): "
+        f"{UNRESERVED[each.reason.value]}"
+        for each in unreserved
+    ]
+    if lines:
+        text = Text("\n".join(map(plain, lines)))
+        print_section("Pending pods without reserved room:", text, console)
 
 
 def _print_warnings(report: CycleReport, console: Console) -> None:

@@ -15,6 +15,14 @@ from desched.model.state import MoveResult
 from desched.policy.durations import duration_text
 from desched.service.reports.formatting import count, plain
 
+UNRESERVED: Mapping[str, str] = {
+    "unknown_scheduler": "No pod of another namespace was placed by their scheduler.",
+    "resource_claims": "They wait for devices that desched does not evaluate.",
+    "pod_group": "They belong to groups, which are placed together or not at all.",
+    "long_pending": "Their scheduler has found no node for more than 10 minutes.",
+    "namespace_share": "Their namespace has reserved half of the free room already.",
+}
+
 REFUSALS: Mapping[str, str] = {
     "mirror_pod": "The kubelet runs it from a file on this node.",
     "static_pod": "The kubelet runs it from a file on this node.",
@@ -34,6 +42,7 @@ REFUSALS: Mapping[str, str] = {
     "labels_not_selected": "The policy does not select its labels.",
     "pvc_pod": "It uses a PersistentVolumeClaim, and the policy protects such pods.",
     "node_bound_volume": "One of its volumes is available only on this node, or is unknown.",
+    "shared_claim": "Another pod on its node uses one of its claims, which allow only one node.",
     "local_storage": "It keeps data on the node's disk (emptyDir).",
     "host_path": "It uses a directory of its node (hostPath); an annotation allows eviction.",
     "resource_claims": "It uses a device through a ResourceClaim.",
@@ -61,7 +70,7 @@ REFUSALS: Mapping[str, str] = {
     "several_budgets": (
         "Several PodDisruptionBudgets cover it; the Eviction API refuses such pods."
     ),
-    "paused": "Its workload is paused; `desched status` shows why and until when.",
+    "paused": "Its workload or namespace is paused; `desched status` shows why and until when.",
     "in_flight": "Its workload already has as many evictions in flight as allowed.",
     "cooling_down": "Its workload cools down after a move that failed.",
     "moved_recently": "It is the replacement of a pod that desched moved a short time ago.",
@@ -116,6 +125,9 @@ UNKNOWN_LOADS: Mapping[str, str] = {
     "not_finite": "Its data is not a number; check the query.",
     "implausible": "Its data is outside the possible range; check the query.",
     "contradictory": "Several series disagree; check for duplicate exporters.",
+    "pods_above_node": (
+        "Its pods would use more than the node itself; check whose series metrics.sources accepts."
+    ),
 }
 
 HOLDS: Mapping[str, str] = {
@@ -129,8 +141,11 @@ HOLDS: Mapping[str, str] = {
         "older than the longest window."
     ),
     "just_started": (
-        "desched has just started and does not know earlier evictions; it waits until the shortest "
-        "window has passed."
+        "desched has just started, or its state was deleted, so it may not know earlier evictions; "
+        "it waits until the shortest window has passed."
+    ),
+    "planning_too_slow": (
+        "Planning took too long; look for pods with very many constraints near the one it names."
     ),
     "clocks_differ": "The clocks differ, so the age of data is unknown; set them by NTP.",
     "cluster_saturated": (

@@ -106,7 +106,7 @@ def _system_defaults(pod: Pod, cluster: ClusterState) -> list[SpreadConstraint]:
         and service.selector.items() <= pod.labels.items()
         for key, value in service.selector.items()
     ]
-    controller = cluster.controller_selectors.get(pod.owner.uid) if pod.owner else None
+    controller = cluster.controller_selectors.get(pod.controller) if pod.controller else None
     requirements += controller.requirements if controller is not None else ()
     if not requirements:
         return []

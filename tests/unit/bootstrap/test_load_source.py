@@ -73,6 +73,54 @@ def test_the_setting_overrides_the_policy(kubernetes, reader):
     assert addresses(reader) == ["http://127.0.0.1:9090"]
 
 
+@pytest.fixture(params=["token", "password", "headers", "certificate"])
+def credentials(request, tmp_path, monkeypatch):
+    """Flags that make desched identify itself to Prometheus, one way at a time."""
+    file = tmp_path / "secret"
+    file.write_text("X-API-Key=s3cr3t")
+    match request.param:
+        case "token":
+            monkeypatch.setenv("DESCHED_PROMETHEUS_BEARER_TOKEN", "s3cr3t")
+            return {}
+        case "password":
+            return {"prometheus_username": "me", "prometheus_password_file": file}
+        case "headers":
+            return {"prometheus_headers_file": file}
+        case _:
+            return {"prometheus_client_cert_file": file}
+
+
+def test_credentials_do_not_follow_an_address_of_the_policy(kubernetes, reader, credentials):
+    load = source(kubernetes, prometheus_trusted_addresses=EXTERNAL, **credentials)
+    with pytest.raises(ConfigurationError, match="TRUSTED_ADDRESSES") as caught:
+        load.read_load(CLUSTER, policy_with("https://prometheus.example.com:8443"))
+    assert "https://prometheus.example.com:8443" in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+    reader.assert_not_called()
+
+
+def test_credentials_go_to_a_listed_address(kubernetes, reader, credentials):
+    load = source(kubernetes, prometheus_trusted_addresses=f"http://a,{EXTERNAL}", **credentials)
+    load.read_load(CLUSTER, policy_with(f"{EXTERNAL}/prom"))
+    assert addresses(reader) == [f"{EXTERNAL}/prom"]
+
+
+def test_credentials_go_to_the_address_of_the_settings(kubernetes, reader, credentials):
+    load = source(kubernetes, prometheus_url=EXTERNAL, **credentials)
+    load.read_load(CLUSTER, policy_with("https://evil.example.net"))
+    assert addresses(reader) == [EXTERNAL]
+
+
+def test_the_credentials_stay_with_the_last_good_address(kubernetes, reader, credentials):
+    load = source(kubernetes, prometheus_trusted_addresses=EXTERNAL, **credentials)
+    load.read_load(CLUSTER, policy_with(EXTERNAL))
+    with pytest.raises(ConfigurationError):
+        load.read_load(CLUSTER, policy_with("https://evil.example.net"))
+    load.read_load(CLUSTER, policy_with(EXTERNAL))
+    assert addresses(reader) == [EXTERNAL]
+    reader.return_value.close.assert_not_called()
+
+
 def test_an_address_in_neither_is_a_sentence(kubernetes):
     with pytest.raises(ConfigurationError, match=r"metrics\.address in the policy, or"):
         source(kubernetes).read_load(CLUSTER, policy_with(""))

@@ -108,6 +108,12 @@ def test_a_pool_is_paused_by_its_name():
     assert office.state.pauses == (pause(PauseScope.POOL, "gpu"),)
 
 
+def test_a_namespace_is_paused_by_its_name():
+    office = Office()
+    assert "`desched resume --namespace shop`" in office.run(pausing({"namespace": "shop"}))
+    assert office.state.pauses == (pause(PauseScope.NAMESPACE, "shop"),)
+
+
 def test_a_pause_before_the_first_cycle_starts_the_state():
     office = Office(state=None)
     office.run(pausing({}))
@@ -142,6 +148,8 @@ def test_what_can_no_longer_matter_goes_with_the_next_write():
         ({"workload": "Shop/Web"}, "--workload"),
         ({"pool": " "}, "--pool"),
         ({"pool": "gpu", "workload": "shop/web"}, "name only one of them"),
+        ({"pool": "gpu", "namespace": "shop"}, "--namespace and --pool: name only one of them"),
+        ({"namespace": "shop/web"}, "is not a namespace"),
     ],
 )
 def test_invalid_flags_are_refused_before_any_request(flags, said):

@@ -239,7 +239,7 @@ def stop_after(simulation, mocker, looks, meanwhile=lambda _: None):
             main = threading.main_thread().ident
             assert main is not None
             signal.pthread_kill(main, signal.SIGTERM)
-            heard.get(timeout=60)  # or else a busy machine would begin the next cycle
+            heard.get(timeout=120)  # or else a busy machine would begin the next cycle
         return read()
 
     mocker.patch.object(SystemClock, "stop", stop_and_tell)
@@ -278,7 +278,7 @@ def test_a_service_shows_its_metrics_and_probes_while_it_runs(simulation, policy
             return
         port = log_lines(messages.getvalue())[0]["port"]
         for path in ("metrics", "healthz", "readyz"):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=120) as answer:
                 seen[path] = answer.read().decode()
 
     stop_after(simulation, mocker, looks=2, meanwhile=ask)

@@ -19,12 +19,15 @@ GOOD, BAD, NEUTRAL = (
 ONE_POOL = policy()
 GPU = NodePool("gpu", LabelSelector(), ONE_POOL.rules)
 POOLS = policy(pools=(GPU,))
-EVERYTHING, POOL = PauseScope.EVERYTHING, PauseScope.POOL
+EVERYTHING, POOL, NAMESPACE = PauseScope.EVERYTHING, PauseScope.POOL, PauseScope.NAMESPACE
 
 
 def failed(of, pool="", **fields):
-    fields = {"result": BAD, "settled_at": NOW} | fields
-    return record(f"{of}-0", of=of, pool=pool, **fields)
+    """A failed move of a workload, which has a namespace of its own unless it names one."""
+    namespace, _, name = of.rpartition("/")
+    workload = f"Deployment {namespace or f'of-{name}'}/{name}"
+    fields = {"result": BAD, "settled_at": NOW, "workload": workload} | fields
+    return record(f"{name}-0", of=name, pool=pool, **fields)
 
 
 def after(state, *settled, by=POOLS, now=NOW):
@@ -48,7 +51,7 @@ def probe(result, of="web", pool="", **fields):
 def test_one_workload_that_fails_pauses_nothing_however_often():
     state = after(State(), failed("web"), failed("web"), failed("web"))
     assert state.pauses == ()
-    assert state.failures == (Failure("Deployment apps/web", "", NOW, BAD),) * 3
+    assert state.failures == (Failure("Deployment of-web/web", "", NOW, BAD),) * 3
 
 
 def test_two_workloads_of_a_pool_pause_the_pool():
@@ -78,6 +81,30 @@ def test_three_workloads_pause_everything_at_once():
     assert scopes(after(State(), *three)) == [(EVERYTHING, "")]
 
 
+@pytest.mark.parametrize("by", [ONE_POOL, POOLS])
+def test_failures_in_one_namespace_pause_only_that_namespace(by):
+    evil = [failed(f"evil/{name}", "gpu") for name in "abcdef"]
+    assert after(State(), *evil[:2], by=by).pauses == ()
+    state = after(State(), *evil, by=by)
+    assert scopes(state) == [(NAMESPACE, "evil")]
+    (pause,) = state.pauses
+    assert pause.covers("Deployment evil/z", "gpu")
+    assert not pause.covers("Deployment evil-2/evil", "gpu")
+    assert "moves of 6 workloads failed within 1h: Deployment evil/a (not_ready)" in pause.why
+
+
+def test_a_failure_in_a_second_namespace_pauses_everything():
+    state = after(State(), *(failed(f"evil/{name}") for name in "abc"))
+    assert scopes(after(state, failed("shop/web"))) == [(NAMESPACE, "evil"), (EVERYTHING, "")]
+
+
+def test_a_probe_of_a_paused_namespace_ends_or_renews_its_pause():
+    state = State(pauses=(due(NAMESPACE, "evil"), due(NAMESPACE, "shop")))
+    assert after(state, probe(GOOD, of="evil/z")).pauses == (due(NAMESPACE, "shop"),)
+    renewed, other = after(state, probe(BAD, of="evil/z")).pauses
+    assert (renewed.level, other) == (1, due(NAMESPACE, "shop"))
+
+
 def test_wider_evidence_widens_a_pause_and_the_narrow_one_stays():
     two = after(State(), failed("web", "gpu"), failed("db", "gpu"))
     assert scopes(after(two, failed("cache"))) == [(POOL, "gpu"), (EVERYTHING, "")]
@@ -89,7 +116,7 @@ def test_what_failed_too_long_ago_does_not_count():
     beyond = after(early, failed("cache"), by=ONE_POOL, now=NOW + minutes(60))
     assert scopes(within) == [(EVERYTHING, "")]
     assert beyond.pauses == ()
-    assert [failure.workload for failure in beyond.failures] == ["Deployment apps/cache"]
+    assert [failure.workload for failure in beyond.failures] == ["Deployment of-cache/cache"]
 
 
 def test_a_pause_that_has_begun_does_not_begin_again():
@@ -106,7 +133,7 @@ def test_why_names_at_most_five_workloads_with_their_newest_results():
     (pause,) = after(State(), *moves, by=by).pauses
     assert pause.why == (
         "moves of 7 workloads failed within 1h: "
-        + ", ".join(f"Deployment apps/web{i} (not_ready)" for i in range(5))
+        + ", ".join(f"Deployment of-web{i}/web{i} (not_ready)" for i in range(5))
         + " and 2 more"
     )
 
@@ -152,7 +179,7 @@ def test_a_probe_that_fails_renews_the_pause_for_twice_as_long():
         now = pause.until + minutes(5)
     assert waits == [minutes(m) for m in (60, 120, 240, 360, 360, 360)]
     assert pause.since == due().since
-    assert pause.why == "the probe failed: Deployment apps/web (not_ready)"
+    assert pause.why == "the probe failed: Deployment of-web/web (not_ready)"
 
 
 def test_a_probe_that_tells_nothing_leaves_the_pause_due():

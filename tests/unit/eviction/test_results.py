@@ -188,21 +188,23 @@ def test_a_replacement_counts_although_fewer_are_wanted():
 def test_workloads_of_declared_kinds_are_followed_as_well():
     by = policy(protections=Protections(understood_owner_kinds=("argoproj.io/Rollout",)))
     owner = Owner("ReplicaSet", "web-1", "uid-rs", "apps/v1")
-    owners = {"uid-rs": Owner("Rollout", "web", "uid-web", "argoproj.io/v1alpha1")}
+    owners = {("apps", "uid-rs"): Owner("Rollout", "web", "uid-web", "argoproj.io/v1alpha1")}
     seen = look([replacement(owner=owner)], workloads=[workload("db")], controller_owners=owners)
-    assert result(record(), seen, by=by) is MoveResult.LANDED_AS_FORECAST
+    moved = record(workload_uid="apps/uid-web")
+    assert result(moved, seen, by=by) is MoveResult.LANDED_AS_FORECAST
     # Without any pod it is not known at all, and may be back in a moment.
     without = look(workloads=[workload("db")], controller_owners=owners)
-    assert result(record(), without, by=by) is None
-    assert result(record(), without, DUE, by=by) is MoveResult.NOT_WANTED
+    assert result(moved, without, by=by) is None
+    assert result(moved, without, DUE, by=by) is MoveResult.NOT_WANTED
 
 
 def test_how_many_replicas_a_workload_of_a_declared_kind_wants_is_not_guessed_from_its_pods():
     by = policy(protections=Protections(understood_owner_kinds=("argoproj.io/Rollout",)))
     owner = Owner("Rollout", "web", "uid-web", "argoproj.io/v1alpha1")
     seen = look([pod("web-1", "n1", owner=owner)], workloads=[workload("db")])
-    assert result(record(replicas=2), seen, by=by) is None
-    assert result(record(replicas=2), seen, DUE, by=by) is MoveResult.NEVER_CAME
+    moved = record(replicas=2, workload_uid="apps/uid-web")
+    assert result(moved, seen, by=by) is None
+    assert result(moved, seen, DUE, by=by) is MoveResult.NEVER_CAME
 
 
 def test_every_window_has_to_be_above_the_target_for_a_landing_to_be_hot():

@@ -32,6 +32,14 @@ def by_itself(scope: Scope, subject: str | None = None) -> Pause:
     return Pause(scope.kind, NOW, NOW + HOUR, scope.subject if subject is None else subject)
 
 
+def test_a_namespace_is_paused_and_resumed_by_its_name() -> None:
+    shop = Scope(PauseScope.NAMESPACE, "shop")
+    paused = with_pause(State(failures=(failure("Deployment shop/web"),)), by_alice(shop))
+    assert str(paused.pauses[0]) == "namespace shop"
+    assert resume(paused, shop).state.pauses == ()
+    assert not resume(paused, Scope(PauseScope.NAMESPACE, "sho")).changed
+
+
 def failure(workload: str, pool: str = "") -> Failure:
     return Failure(workload, pool, NOW, MoveResult.NOT_READY)
 

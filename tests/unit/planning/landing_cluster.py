@@ -58,7 +58,7 @@ def by_label(key, value):
 
 
 def cluster(nodes, pods, **more):
-    owners = {p.owner.uid: by_label("app", p.owner.name) for p in pods if p.owner}
+    owners = {p.controller: by_label("app", p.owner.name) for p in pods if p.owner}
     return ClusterState(
         tuple(nodes), tuple(pods), **{"controller_selectors": owners, "namespaces": {}, **more}
     )

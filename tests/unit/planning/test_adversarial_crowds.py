@@ -138,7 +138,7 @@ def test_an_owner_that_is_nobody_keeps_the_pod(owner: Owner) -> None:
 
 def test_owners_that_own_each_other_keep_the_pod() -> None:
     first, second = (Owner("ReplicaSet", name, f"uid-{name}", "apps/v1") for name in "ab")
-    loop = {first.uid: second, second.uid: first}
+    loop = {("apps", first.uid): second, ("apps", second.uid): first}
     plan = plan_of(pod("p", on="hot", owner=first), controller_owners=loop)
     assert reasons(plan) == {"p": "owner_not_understood"}
 

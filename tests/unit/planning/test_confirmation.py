@@ -197,7 +197,7 @@ class TestDeclaredKinds:
         second = Second(
             by,
             workloads=[workload("other")],
-            controller_owners={"uid-web": ROLLOUT},
+            controller_owners={("apps", "uid-web"): ROLLOUT},
             budgets=(budget("guard", 1, app="web"),),
         )
         second.controller_owner = ROLLOUT

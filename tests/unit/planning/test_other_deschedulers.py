@@ -79,7 +79,7 @@ def test_a_finished_pod_counts_only_as_the_last_run_of_a_cron_job():
 def test_desched_is_not_another_one_even_under_such_a_name():
     mine = running("example.com/descheduler:mine", of="desched")
     peer = msgspec.structs.replace(mine, name="y", uid="uid-y")
-    workloads = {"uid-desched": workload("desched")}
+    workloads = {("apps", "uid-desched"): workload("desched")}
     own = PodRef("apps", "x")
     assert found(mine, peer, workloads=workloads, own_pod=own) == ()
     assert found(mine, own_pod=own) == ()

@@ -336,7 +336,7 @@ def test_the_place_of_an_evicted_pod_is_kept_until_its_replacement_exists() -> N
     loaded = msgspec.structs.replace(
         seen.cluster,
         pods=(*seen.cluster.pods, sibling),
-        workloads={**seen.cluster.workloads, "uid-other": workload("other")},
+        workloads={**seen.cluster.workloads, ("apps", "uid-other"): workload("other")},
     )
     gone = msgspec.structs.replace(record("gone", seconds_ago=1, cores=1.4), node="third")
     awaited = planned(msgspec.structs.replace(seen, cluster=loaded), state=State((gone,)))
@@ -452,7 +452,7 @@ def test_a_pod_that_the_scheduler_would_put_back_is_not_evicted() -> None:
 def test_a_pod_that_the_scheduler_would_put_elsewhere_is_evicted_with_its_chances() -> None:
     seen = trap(cool_request=0.1)
     # Its siblings keep it away from hot: the scheduler spreads a workload over nodes.
-    selectors = {"uid-web": selector(app="web")}
+    selectors = {("apps", "uid-web"): selector(app="web")}
     loaded = msgspec.structs.replace(seen.cluster, controller_selectors=selectors)
     plan = planned(msgspec.structs.replace(seen, cluster=loaded), policy(max_landing_risk=0.15))
     (eviction,) = plan.evictions

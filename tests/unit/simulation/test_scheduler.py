@@ -34,7 +34,7 @@ GIB = 1024**3
 WEB = Owner("ReplicaSet", "web-rs", "rs-1")
 APP = {"app": "web"}
 IS_WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
-SELECTORS = {"rs-1": IS_WEB}
+SELECTORS = {("n", "rs-1"): IS_WEB}
 
 
 def node(name: str, **fields: Any) -> Node:

@@ -30,7 +30,7 @@ def test_pods_of_equal_deployments_are_told_apart_by_their_revision() -> None:
 
     one, two = state.pods
     assert one.owner is not None
-    selector = state.controller_selectors[one.owner.uid]
+    selector = state.controller_selectors[one.namespace, one.owner.uid]
     assert selector == LabelSelector(
         (
             Requirement("app", Operator.IN, ("web",)),

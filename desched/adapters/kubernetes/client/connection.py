@@ -30,7 +30,7 @@ DEADLINE_SECONDS = 30.0
 PAUSES_SECONDS = (0.2, 1.0, 3.0)
 """Before the second, third and fourth attempt, unless Retry-After is longer."""
 
-LONGEST_BODY_BYTES = 256 * 2**20
+LONGEST_BODY_BYTES = 32 * 2**20  # larger than any object; a page of pods has less than 8
 _UNAUTHORIZED = 401
 _FAILED = 400  # and above: answers whose text is passed on
 _CONTENT_TYPES = {"POST": "application/json", "PATCH": "application/merge-patch+json"}

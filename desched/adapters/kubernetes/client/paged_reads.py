@@ -11,7 +11,7 @@ from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.api_types.status import APIGroupList
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
-from desched.errors import ObservationError, ObservationSource
+from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
 
 W = TypeVar("W")
 V = TypeVar("V")
@@ -79,9 +79,17 @@ class Reading:
         decoder = kind.decoder()
         values: list[V] = []
         token = ""
+        limit = self.page_size
         while True:
-            query = {"limit": str(self.page_size)} | ({"continue": token} if token else {})
-            answer = self._get(kind.access, path, query)
+            query = {"limit": str(limit)} | ({"continue": token} if token else {})
+            try:
+                answer = self._get(kind.access, path, query)
+            except AnswerTooLarge:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // 4)  # the largest objects may be next to each other
+                continue
+            limit = min(self.page_size, 2 * limit)
             if (
                 answer.status == HTTPStatus.NOT_FOUND
                 and kind.may_be_absent

@@ -18,13 +18,23 @@ PREFIXES = (
     "scheduling.volcano.sh/",
     "volcano.sh/",
 )
+LONGEST_ANNOTATION = 1024
+"""Characters of an annotation's value that are kept."""
+
 _ENCODED_PREFIXES = tuple(f'"{prefix}'.encode() for prefix in PREFIXES)
 _ESCAPES = (b"\\u", b"\\/")
 
 
 def relevant_annotations(annotations: Mapping[str, str] | None) -> dict[str, str]:
-    """The annotations that desched reads; the many others are not kept."""
-    return {key: value for key, value in (annotations or {}).items() if key.startswith(PREFIXES)}
+    """The annotations that desched reads; the many others are not kept.
+
+    The end of a very long value is not kept either: no value that means anything is so long.
+    """
+    return {
+        key: value[:LONGEST_ANNOTATION]
+        for key, value in (annotations or {}).items()
+        if key.startswith(PREFIXES)
+    }
 
 
 def may_be_relevant(encoded: bytes) -> bool:

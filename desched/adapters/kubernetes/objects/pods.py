@@ -1,6 +1,8 @@
 """Pods, in the model's terms: fast and small enough for 150,000 of them."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from hashlib import blake2b
 from sys import intern
 
 import msgspec
@@ -8,6 +10,15 @@ import msgspec
 from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.client.api_types.metadata import Condition, OwnerReference
 from desched.adapters.kubernetes.client.decoding import RawDecoder, Shared
+from desched.adapters.kubernetes.objects.bounded_constraints import (
+    LARGEST_CONSTRAINTS_BYTES,
+    LARGEST_LABELS_BYTES,
+    MOST_TERMS_OF_NAMESPACE,
+    MOST_VOLUMES,
+    bounded,
+    number_of_terms,
+    without_constraints,
+)
 from desched.adapters.kubernetes.objects.metadata import (
     controller_of,
     may_be_relevant,
@@ -41,21 +52,28 @@ class PodBuilder:
     def __init__(self) -> None:
         self._labels = Shared(lambda data: _STRINGS(data) or {})
         self._owners = Shared(lambda data: controller_of(_OWNERS(data)))
-        self._classes: dict[tuple[Fingerprint, tuple[str, ...]], SchedulingClass] = {}
+        self._classes: dict[Hashable, SchedulingClass] = {}
+        self._namespaces: dict[str, dict[int, SchedulingClass]] = {}
+        self._terms = Counter[str]()
         self._constraints: dict[Fingerprint, SchedulingClass] = {}
         self._distinct: dict[SchedulingClass, SchedulingClass] = {}
 
     def pod(self, item: pods.Pod) -> Pod:
         """The pod."""
         metadata, spec, status = item.metadata, item.spec, item.status
-        ready, resizing = _conditions(status.conditions or ())
+        ready, resizing, unschedulable = _conditions(status.conditions or ())
+        excess = _excess(item)
+        scheduling = self._scheduling(metadata.namespace, spec, status)
+        if excess:
+            made = without_constraints(scheduling, excess)
+            scheduling = self._distinct.setdefault(made, made)
         return Pod(
             namespace=intern(metadata.namespace),
             name=metadata.name,
             uid=metadata.uid,
-            scheduling=self._scheduling(spec, status),
+            scheduling=scheduling,
             created_at=metadata.creation_timestamp,
-            labels=self._labels[bytes(metadata.labels)],
+            labels={} if excess else self._labels[bytes(metadata.labels)],
             annotations=_annotations(metadata.annotations),
             owner=self._owners[bytes(metadata.owner_references)],
             node=intern(spec.node_name or ""),
@@ -66,23 +84,68 @@ class PodBuilder:
             priority=spec.priority or 0,
             qos=intern(status.qos_class or "Burstable"),
             scheduler=intern(spec.scheduler_name or "default-scheduler"),
-            volumes=_volumes(metadata.name, spec.volumes) if spec.volumes else (),
+            volumes=_volumes(metadata.name, spec.volumes[:MOST_VOLUMES]) if spec.volumes else (),
             has_resource_claims=has_entries(spec.resource_claims),
             has_scheduling_group=_is_there(spec.scheduling_group) or _is_there(spec.workload_ref),
             gated=has_entries(spec.scheduling_gates),
+            unschedulable=unschedulable,
             grace_period_seconds=_grace_period(spec),
             resizing=resizing,
         )
 
-    def _scheduling(self, spec: pods.PodSpec, status: pods.PodStatus) -> SchedulingClass:
-        key, images = fingerprint(spec, status), image_names(spec)
-        found = self._classes.get((key, images))
+    def _scheduling(
+        self, namespace: str, spec: pods.PodSpec, status: pods.PodStatus
+    ) -> SchedulingClass:
+        key = (fingerprint(spec, status), image_names(spec))
+        found = self._classes.get(key)
         if found is None:
-            if key not in self._constraints:  # workloads may differ only in their images
-                self._constraints[key] = scheduling_class(spec, status)
-            made = with_images(self._constraints[key], images)
-            found = self._classes[key, images] = self._distinct.setdefault(made, made)
-        return found
+            found = self._new_class(key, spec, status)
+        return self._within(namespace, found) if number_of_terms(found) else found
+
+    def _new_class(
+        self, key: tuple[Fingerprint, tuple[str, ...]], spec: pods.PodSpec, status: pods.PodStatus
+    ) -> SchedulingClass:
+        size_bytes = sum(len(part or "") for parts in key for part in parts)
+        if size_bytes <= LARGEST_CONSTRAINTS_BYTES:
+            if key[0] not in self._constraints:  # workloads may differ only in their images
+                self._constraints[key[0]] = bounded(scheduling_class(spec, status))
+            made = with_images(self._constraints[key[0]], key[1])
+            found = self._classes[key] = self._distinct.setdefault(made, made)
+            return found
+        digest = blake2b(msgspec.msgpack.encode(key)).digest()  # the key itself is too large
+        known = self._classes.get(digest)
+        if known is None:
+            largest = LARGEST_CONSTRAINTS_BYTES >> 10
+            why = f"constraints of {size_bytes >> 10} KiB, more than {largest}"
+            made = without_constraints(scheduling_class(spec, status), why)
+            known = self._classes[digest] = self._distinct.setdefault(made, made)
+        return known
+
+    def _within(self, namespace: str, found: SchedulingClass) -> SchedulingClass:
+        """The class, without its constraints if the namespace has too many terms already."""
+        known = self._namespaces.setdefault(namespace, {})
+        if id(found) not in known:
+            self._terms[namespace] += number_of_terms(found)
+            kept = found
+            if self._terms[namespace] > MOST_TERMS_OF_NAMESPACE:
+                why = f"affinity terms beyond {MOST_TERMS_OF_NAMESPACE} of its namespace"
+                made = without_constraints(found, why)
+                kept = self._distinct.setdefault(made, made)
+            known[id(found)] = kept
+        return known[id(found)]
+
+
+def _excess(item: pods.Pod) -> str:
+    """What makes the pod too large to keep all of it, empty for nearly all pods."""
+    labels_bytes = memoryview(item.metadata.labels).nbytes
+    if labels_bytes > LARGEST_LABELS_BYTES:
+        return f"labels of {labels_bytes >> 10} KiB, more than {LARGEST_LABELS_BYTES >> 10}"
+    volumes = len(item.spec.volumes or ())
+    return f"{volumes} volumes, more than {MOST_VOLUMES}" if volumes > MOST_VOLUMES else ""
+
+
+def _labels(data: bytes) -> dict[str, str]:
+    return _STRINGS(data) or {}
 
 
 def _annotations(raw: msgspec.Raw) -> dict[str, str]:
@@ -90,15 +153,17 @@ def _annotations(raw: msgspec.Raw) -> dict[str, str]:
     return relevant_annotations(_STRINGS(data)) if may_be_relevant(data) else _NO_ANNOTATIONS
 
 
-def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool]:
-    """Whether the pod is Ready, and whether a resize in place is pending or in progress."""
-    ready = resizing = False
+def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool, bool]:
+    """Whether the pod is Ready, is being resized in place, and has found no node."""
+    ready = resizing = unschedulable = False
     for condition in conditions:
         if condition.type == "Ready":
             ready = condition.status == "True"
         elif condition.type in _RESIZE_CONDITIONS and condition.status != "False":
             resizing = True
-    return ready, resizing
+        elif condition.type == "PodScheduled" and condition.reason == "Unschedulable":
+            unschedulable = condition.status == "False"
+    return ready, resizing, unschedulable
 
 
 def _is_there(raw: msgspec.Raw) -> bool:

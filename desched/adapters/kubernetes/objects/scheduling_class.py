@@ -16,6 +16,7 @@ from desched.adapters.kubernetes.objects.pod_affinity import (
 )
 from desched.adapters.kubernetes.objects.pod_requests import pod_requests, scored_requests
 from desched.adapters.kubernetes.objects.selectors import (
+    invalid_bounds,
     node_selector_term,
     node_selector_terms,
     unknown_operators,
@@ -150,8 +151,11 @@ def _unevaluated(
     spread: list[scheduling.TopologySpreadConstraint],
 ) -> list[str]:
     kinds = [each.when_unsatisfiable for each in spread]
+    preferred = affinity.node_affinity.preferred if affinity.node_affinity is not None else None
     unknown = {
         "node affinity": unknown_operators(affinity.node_affinity),
+        # With one such preference, kube-scheduler refuses the pod (NewPreferredSchedulingTerms).
+        "preferred node affinity": invalid_bounds(each.preference for each in preferred or ()),
         "pod affinity": unknown_operators(affinity.pod_affinity),
         "pod anti-affinity": unknown_operators(affinity.pod_anti_affinity),
         "topology spread": [

@@ -3,9 +3,16 @@
 from collections.abc import Iterable
 
 from desched.adapters.kubernetes.client.api_types import metadata
-from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from desched.model.selectors import (
+    LabelSelector,
+    NodeSelectorTerm,
+    Operator,
+    Requirement,
+    go_integer,
+)
 
 _OPERATORS = frozenset(Operator)
+_COMPARISONS = frozenset({Operator.GREATER, Operator.LESS})
 
 
 def label_selector(selector: metadata.LabelSelector) -> LabelSelector:
@@ -39,6 +46,16 @@ def unknown_operators(part: object) -> list[str]:
     if isinstance(part, list):
         return [operator for each in part for operator in unknown_operators(each)]
     return []
+
+
+def invalid_bounds(terms: Iterable[metadata.NodeSelectorTerm]) -> list[str]:
+    """Comparisons with a value that is no integer; the API server does not check it."""
+    return [
+        f"{each.operator} {', '.join(each.values or ())}".strip()
+        for term in terms
+        for each in term.match_expressions or ()
+        if each.operator in _COMPARISONS and None in map(go_integer, each.values or ("",))
+    ]
 
 
 def node_selector_terms(selector: metadata.NodeSelector) -> tuple[NodeSelectorTerm, ...]:

@@ -15,16 +15,19 @@ _TOPOLOGY_LABELS = frozenset(
 """The scheduler matches these labels of a volume with the node's (VolumeZone)."""
 
 _FOR_ONE_POD = "ReadWriteOncePod"
+_FOR_SEVERAL_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
 def claim(item: storage.PersistentVolumeClaim) -> PersistentVolumeClaim:
     """The claim."""
+    modes = frozenset(item.spec.access_modes or ())
     return PersistentVolumeClaim(
         namespace=item.metadata.namespace,
         name=item.metadata.name,
         storage_class=item.spec.storage_class_name or "",
         volume=item.spec.volume_name or "",
-        for_one_pod=_FOR_ONE_POD in (item.spec.access_modes or ()),
+        for_one_pod=_FOR_ONE_POD in modes,
+        for_one_node=not modes & _FOR_SEVERAL_NODES,
     )
 
 

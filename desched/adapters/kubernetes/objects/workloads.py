@@ -1,20 +1,30 @@
 """The controllers that own pods, with rollouts and scaling under way, in the model's terms."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from msgspec import Raw
 
 from desched.adapters.kubernetes.client import access
 from desched.adapters.kubernetes.client.api_types import workloads
+from desched.adapters.kubernetes.client.api_types.metadata import Metadata
+from desched.adapters.kubernetes.client.api_types.pods import PodStatus
+from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
 from desched.adapters.kubernetes.objects.metadata import controller_of, relevant_annotations
+from desched.adapters.kubernetes.objects.pod_requests import pod_requests
 from desched.adapters.kubernetes.objects.selectors import lenient_label_selector
-from desched.model.cluster import Owner, Workload
+from desched.model.cluster import ControllerKey, Owner, Workload
 from desched.model.selectors import LabelSelector
 
+C = TypeVar("C", workloads.Deployment, workloads.ReplicaSet, workloads.StatefulSet, workloads.Job)
+
+_TEMPLATE = RawDecoder(workloads.PodTemplate)
 _DEFAULT_REPLICAS = 1
 _EVICTED = "DisruptionTarget"
-_SIGNALLED = frozenset({137, 143})  # exit codes of containers ended by SIGKILL and SIGTERM
+_EXITS = frozenset({1, 137, 143})
+"""How a container ends that is evicted: with an error of its own, or by SIGKILL or SIGTERM."""
 _SUPPORTED_OWNERS = frozenset({"Deployment", "CronJob"})
 
 
@@ -29,40 +39,40 @@ class Controllers(NamedTuple):
 
 def workloads_by_controller(
     controllers: Controllers, scaling: Mapping[Target, Scaling]
-) -> Mapping[str, Workload]:
-    """Workloads by the uid of the controller that pods name as their owner.
+) -> Mapping[ControllerKey, Workload]:
+    """Workloads by the controller that pods name as their owner.
 
     A ReplicaSet leads to its Deployment. A ReplicaSet or a Job of any other owner is left out: its
     kind is not supported.
     """
-    deployment_by_uid = {d.metadata.uid: _workload(d, scaling) for d in controllers.deployments}
-    found = {item.metadata.uid: _workload(item, scaling) for item in controllers.stateful_sets}
+    deployments = {_key(d.metadata): _workload(d, scaling) for d in controllers.deployments}
+    found = {_key(item.metadata): _workload(item, scaling) for item in controllers.stateful_sets}
     for item in controllers.replica_sets:
         owner = controller_of(item.metadata.owner_references)
         if owner is None:
-            found[item.metadata.uid] = _workload(item, scaling)
-        elif owner.kind == "Deployment" and owner.uid in deployment_by_uid:
-            found[item.metadata.uid] = deployment_by_uid[owner.uid]
+            found[_key(item.metadata)] = _workload(item, scaling)
+        elif (key := (item.metadata.namespace, owner.uid)) in deployments:
+            found[_key(item.metadata)] = deployments[key]
     for job in controllers.jobs:
         owner = controller_of(job.metadata.owner_references)
         if owner is None or owner.kind == "CronJob":
-            found[job.metadata.uid] = _workload(job, scaling)
+            found[_key(job.metadata)] = _workload(job, scaling)
     return found
 
 
-def owners_by_controller(controllers: Controllers) -> Mapping[str, Owner]:
-    """Owners of unsupported kinds, by the uid of the ReplicaSet or Job that they own."""
+def owners_by_controller(controllers: Controllers) -> Mapping[ControllerKey, Owner]:
+    """Owners of unsupported kinds, by the ReplicaSet or Job that they own."""
     owned = [item.metadata for item in controllers.replica_sets]
     owned += [item.metadata for item in controllers.jobs]
     return {
-        metadata.uid: owner
+        _key(metadata): owner
         for metadata in owned
         if (owner := controller_of(metadata.owner_references)) is not None
         and owner.kind not in _SUPPORTED_OWNERS
     }
 
 
-def selectors_by_controller(controllers: Controllers) -> Mapping[str, LabelSelector]:
+def selectors_by_controller(controllers: Controllers) -> Mapping[ControllerKey, LabelSelector]:
     """Selectors of ReplicaSets and StatefulSets with pods, by which the scheduler spreads."""
     stateful_sets = [(item.metadata, item.spec.selector) for item in controllers.stateful_sets]
     replica_sets = [
@@ -71,10 +81,14 @@ def selectors_by_controller(controllers: Controllers) -> Mapping[str, LabelSelec
         if item.spec.replicas != 0 or item.status.replicas  # not the revisions kept for a rollback
     ]
     found = {
-        metadata.uid: lenient_label_selector(selector)
+        _key(metadata): lenient_label_selector(selector)
         for metadata, selector in stateful_sets + replica_sets
     }
-    return {uid: selector for uid, selector in found.items() if selector is not None}
+    return {key: selector for key, selector in found.items() if selector is not None}
+
+
+def _key(metadata: Metadata) -> ControllerKey:
+    return metadata.namespace, metadata.uid
 
 
 def _workload(
@@ -107,25 +121,33 @@ def _workload(
         ready_replicas=ready,
         autoscaler=scaled.autoscaler if scaled is not None else None,
         survives_disruption=survives,
+        template_requests=item.template_requests,
     )
 
 
 def survives_disruption(policy: workloads.PodFailurePolicy | None) -> bool:
-    """Whether a Job ignores an eviction: the first rule that matches an evicted pod decides.
+    """Whether a Job ignores an eviction, whatever the exit codes of its containers.
 
+    The first rule that matches an evicted pod decides: one about DisruptionTarget always matches,
+    one about exit codes perhaps.
     Source: matchPodFailurePolicy in k8s.io/kubernetes/pkg/controller/job, at v1.36.
     """
     for rule in (policy.rules if policy is not None else None) or ():
         if _matches_eviction(rule):
             return rule.action == "Ignore"
+        if rule.action != "Ignore" and _may_match_exit(rule):
+            return False
     return False
 
 
+def _may_match_exit(rule: workloads.PodFailureRule) -> bool:
+    if rule.on_exit_codes is None:
+        return False
+    codes = set(rule.on_exit_codes.values or ())
+    return bool(_EXITS & codes if rule.on_exit_codes.operator == "In" else _EXITS - codes)
+
+
 def _matches_eviction(rule: workloads.PodFailureRule) -> bool:
-    if rule.on_exit_codes is not None:
-        codes = set(rule.on_exit_codes.values or ())
-        listed = rule.on_exit_codes.operator == "In"
-        return bool(_SIGNALLED & codes if listed else _SIGNALLED - codes)
     return any(
         pattern.type == _EVICTED and pattern.status in {"True", None}
         for pattern in rule.on_pod_conditions or ()
@@ -157,7 +179,20 @@ def _is_updating(item: workloads.StatefulSet, replicas: int) -> bool:
     return item.status.update_revision != item.status.current_revision
 
 
-DEPLOYMENTS = Kind(access.LIST_DEPLOYMENTS, workloads.Deployment, lambda item: item)
-REPLICA_SETS = Kind(access.LIST_REPLICA_SETS, workloads.ReplicaSet, lambda item: item)
-STATEFUL_SETS = Kind(access.LIST_STATEFUL_SETS, workloads.StatefulSet, lambda item: item)
-JOBS = Kind(access.LIST_JOBS, workloads.Job, lambda item: item)
+def _of_template(item: C) -> C:
+    """The item with the requests of its template instead of the template, which may be large.
+
+    A Deployment has the template of its ReplicaSets.
+    """
+    owner = controller_of(item.metadata.owner_references)
+    if owner is None or owner.kind != "Deployment":
+        template = _TEMPLATE(item.spec.template)
+        item.template_requests = template and pod_requests(template.spec, PodStatus())
+    item.spec.template = Raw()  # it refers to the whole page of the list
+    return item
+
+
+DEPLOYMENTS = Kind(access.LIST_DEPLOYMENTS, workloads.Deployment, _of_template)
+REPLICA_SETS = Kind(access.LIST_REPLICA_SETS, workloads.ReplicaSet, _of_template)
+STATEFUL_SETS = Kind(access.LIST_STATEFUL_SETS, workloads.StatefulSet, _of_template)
+JOBS = Kind(access.LIST_JOBS, workloads.Job, _of_template)

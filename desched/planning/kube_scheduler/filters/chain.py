@@ -9,6 +9,7 @@ import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, SchedulingClass
 from desched.planning.arrays import Mask
+from desched.planning.deadline import Deadline
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.other_pods import (
     AffinityFilter,
@@ -41,7 +42,7 @@ Verdicts = tuple[tuple[str, Mask], ...]
 class FilterChain:
     """The filters of one plan; `requests` and `pod_changes` follow its moves."""
 
-    def __init__(self, cluster: ClusterState, arrays: NodeArrays) -> None:
+    def __init__(self, cluster: ClusterState, arrays: NodeArrays, deadline: Deadline) -> None:
         self._arrays = arrays
         self.index = index = PodIndex(cluster, arrays)
         self.requests = FreeRequests(arrays, index)
@@ -50,7 +51,7 @@ class FilterChain:
         self._ports = PortFilter(arrays, index)
         self._volumes = VolumeFilter(cluster, arrays, index)
         self._spread = SpreadFilter(arrays, self._nodes)
-        self._affinity = AffinityFilter(arrays, index)
+        self._affinity = AffinityFilter(arrays, index, deadline)
         self._excluded: dict[int, tuple[SchedulingClass, Counter[str]]] = {}
 
     def copy(self) -> "FilterChain":

@@ -11,6 +11,7 @@ from desched.model.cluster import Pod, PodAffinityTerm
 from desched.model.groups import grouped
 from desched.model.selectors import LabelSelector
 from desched.planning.arrays import Ints, Mask, Positions
+from desched.planning.deadline import Deadline
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.label_index import SelectorIndex
 from desched.planning.kube_scheduler.node_arrays import Domains, NodeArrays
@@ -118,9 +119,10 @@ class _Carried(msgspec.Struct, frozen=True):
 class AffinityFilter:
     """The required part of plugin InterPodAffinity; pods that are being deleted count."""
 
-    def __init__(self, arrays: NodeArrays, index: PodIndex) -> None:
+    def __init__(self, arrays: NodeArrays, index: PodIndex, deadline: Deadline) -> None:
         self._arrays = arrays
         self._index = index
+        self._deadline = deadline
         self._known: set[tuple[PodAffinityTerm, str]] = set()
         self._carried: SelectorIndex[_Carried] = SelectorIndex()
         self._learn_residents()
@@ -131,10 +133,11 @@ class AffinityFilter:
         The first pod of a group that matches its own terms may go to any node with the labels.
         """
         terms = pod.scheduling.pod_affinity
-        wanted = tuple(self._index.match_of(term, pod.namespace) for term in terms)
+        wanted = tuple(dict.fromkeys(self._index.match_of(term, pod.namespace) for term in terms))
         labelled, near, anywhere = self._arrays.all(), self._arrays.all(), False
-        for term in terms:
-            domains = self._arrays.domains(term.topology_key)
+        for topology_key in dict.fromkeys(term.topology_key for term in terms):
+            self._deadline.check(pod)
+            domains = self._arrays.domains(topology_key)
             counts = pod_changes.tally(wanted, domains)
             labelled &= domains.labelled
             near &= counts[domains.of] > 0
@@ -146,7 +149,8 @@ class AffinityFilter:
     def apart(self, pod: Pod, pod_changes: PodChanges) -> Mask:
         """The nodes whose domains have no pod that matches one of the anti-affinity terms."""
         mask = self._arrays.all()
-        for term in pod.scheduling.pod_anti_affinity:
+        for term in dict.fromkeys(pod.scheduling.pod_anti_affinity):
+            self._deadline.check(pod)
             domains = self._arrays.domains(term.topology_key)
             wanted = self._index.match_of(term, pod.namespace)
             if term.namespace_selector is not None and term.namespace_selector.matches({}):
@@ -160,6 +164,7 @@ class AffinityFilter:
         """The nodes whose domains have no pod with an anti-affinity to this one."""
         mask = self._arrays.all()
         for carried in self._terms_about(pod):
+            self._deadline.check(pod)
             domains = self._arrays.domains(carried.term.topology_key)
             counts = domains.tally(carried.positions)
             for change in pod_changes.avoiding(carried.term, carried.namespace):

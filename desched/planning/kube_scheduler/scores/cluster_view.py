@@ -16,7 +16,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from desched.model.cluster import STEERING_TAINT, ClusterState, Pod, Service, Toleration
+from desched.model.cluster import (
+    STEERING_TAINT,
+    ClusterState,
+    ControllerKey,
+    Pod,
+    Service,
+    Toleration,
+)
 from desched.model.groups import grouped
 from desched.planning.arrays import Floats, Ints, Mask
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
@@ -231,16 +238,17 @@ class SchedulerView:
         """The nodes of an architecture on which no pod of the workload runs."""
         if len(self.facts.distinct_architectures) == 1:
             return self.arrays.none()
-        known = self._architectures.get(pod.owner.uid, frozenset()) if pod.owner else frozenset()
+        controller = pod.controller
+        known = self._architectures.get(controller, frozenset()) if controller else frozenset()
         here = self.arrays.nodes[self.arrays.index[pod.node]].labels.get(ARCHITECTURE_LABEL, "")
         return np.array([a not in known and a != here for a in self.facts.architectures], bool)
 
     @cached_property
-    def _architectures(self) -> Mapping[str, frozenset[str]]:
-        """The architectures of a controller's pods, by the uid of the controller."""
+    def _architectures(self) -> Mapping[ControllerKey, frozenset[str]]:
+        """The architectures of the nodes of each controller's pods."""
         residents, architectures = self._counts.index.residents, self.facts.architectures
-        found = grouped((pod.owner.uid, architectures[i]) for pod, i in residents if pod.owner)
-        return {uid: frozenset(names) for uid, names in found.items()}
+        found = grouped((key, architectures[i]) for pod, i in residents if (key := pod.controller))
+        return {key: frozenset(names) for key, names in found.items()}
 
 
 def _selects(service: Service, pod: Pod) -> bool:

@@ -56,15 +56,15 @@ class PodCounts:
         return np.bincount(positions, minlength=len(self._arrays))
 
     @cached_property
-    def carried(self) -> Mapping[CarriedTerm, Ints]:
-        """Count the pods on each node that carry a term, including pods that are being deleted."""
+    def carried(self) -> Mapping[CarriedTerm, list[int]]:
+        """The node of each pod that carries a term, including pods that are being deleted."""
         carrying = self.index.residents_of(lambda s: s.pod_affinity or s.preferred_pod_affinity)
-        positions = grouped((term, i) for pod, i in carrying for term in carried_terms(pod))
-        count = len(self._arrays)
-        return {
-            carried: np.bincount(np.array(where, dtype=np.intp), minlength=count)
-            for carried, where in positions.items()
-        }
+        return grouped((term, i) for pod, i in carrying for term in carried_terms(pod))
+
+    def carrying(self, carried: CarriedTerm) -> Ints:
+        """Count the pods on each node that carry the term."""
+        positions = np.array(self.carried[carried], dtype=np.intp)
+        return np.bincount(positions, minlength=len(self._arrays))
 
     @cached
     def attraction(self, namespace: str, labels: tuple[tuple[str, str], ...]) -> Attraction:
@@ -75,7 +75,7 @@ class PodCounts:
         weights: dict[str, Ints] = {}
         for carried in terms:
             topology = carried.term.topology_key
-            counts = carried.weight * self.carried[carried]
+            counts = carried.weight * self.carrying(carried)
             weights[topology] = weights.get(topology, 0) + counts
         return Attraction(terms, weights)
 

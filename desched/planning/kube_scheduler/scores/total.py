@@ -171,6 +171,7 @@ def default_selector(pod: Pod, view: SchedulerView) -> LabelSelector:
         wanted |= service.selector
     requirements = [Requirement(key, Operator.IN, (value,)) for key, value in wanted.items()]
     if pod.owner is not None and pod.owner.kind in OWNERS_WITH_SELECTOR:
-        own = view.cluster.controller_selectors.get(pod.owner.uid, LabelSelector())
+        key = (pod.namespace, pod.owner.uid)
+        own = view.cluster.controller_selectors.get(key, LabelSelector())
         requirements += own.requirements
     return LabelSelector(tuple(requirements))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import desched.adapters.kubernetes.client.connection as connection_module
 from desched.adapters.kubernetes.client.access import REQUIRED_ACCESS
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.errors import ObservationError, ObservationSource
@@ -52,6 +53,32 @@ def paged(server: FakeApiServer, path: str, items: list[manifests.Object]) -> No
     server.answer = answer
 
 
+def test_a_page_that_is_too_large_is_read_in_smaller_parts(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "LONGEST_BODY_BYTES", 50_000)
+    padding = {"annotations": {"notes": "x" * 20_000}}
+    large = [manifests.pod(f"large-{i}") for i in range(8)]
+    for each in large:
+        each["metadata"] |= padding
+    small = [manifests.pod(f"small-{i}") for i in range(20)]
+    paged(server, PODS, [*large, *small])
+    reader = KubernetesReader(connection_to(server), page_size=8)
+    assert len(reader.read_cluster().pods) == 28
+    limits = [int(r.query["limit"]) for r in server.requests if r.path == PODS]
+    assert limits == [8, 2, 4, 1, 2, 4, 1, 2, 4, 8, 8]
+
+
+def test_an_object_that_is_too_large_alone_is_an_error(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "LONGEST_BODY_BYTES", 50_000)
+    large = manifests.pod()
+    large["metadata"] |= {"annotations": {"notes": "x" * 60_000}}
+    paged(server, PODS, [large])
+    assert "larger than 0 MiB" in failure(server)
+
+
 def test_everything_is_read_and_joined(server: FakeApiServer) -> None:
     named = {"metadata": manifests.metadata("x", "")}
     server.lists = {
@@ -92,8 +119,8 @@ def test_everything_is_read_and_joined(server: FakeApiServer) -> None:
     assert set(cluster.volumes) == {"pv-1"}
     assert set(cluster.storage_classes) == set(cluster.csi_nodes) == {"x"}
     assert [service.name for service in cluster.services] == ["web"]
-    assert set(cluster.workloads) == {"uid-web-5d4", "uid-db", "uid-sums"}
-    assert set(cluster.controller_selectors) == {"uid-web-5d4", "uid-db"}
+    assert {uid for _, uid in cluster.workloads} == {"uid-web-5d4", "uid-db", "uid-sums"}
+    assert {uid for _, uid in cluster.controller_selectors} == {"uid-web-5d4", "uid-db"}
     assert cluster.server_version == "v1.36.3"
 
 

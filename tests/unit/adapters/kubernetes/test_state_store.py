@@ -192,7 +192,7 @@ def test_after_a_lost_answer_the_next_save_does_not_overwrite_what_it_may_have_w
 
 def test_a_save_without_an_answer_in_time_ends(server: FakeApiServer) -> None:
     gate = Event()
-    server.answer = lambda _: Reply(201, chunks=(b" ",) * 100, drip=lambda: gate.wait(0.02))
+    server.answer = lambda _: Reply(201, chunks=(b" ",) * 500, drip=lambda: gate.wait(0.02))
     with pytest.raises(StopActing, match="the deadline passed"):
-        store_of(server, deadline_seconds=0.2).save(MEMORY)
+        store_of(server, deadline_seconds=1.0).save(MEMORY)
     gate.set()

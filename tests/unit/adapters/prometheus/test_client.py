@@ -370,7 +370,7 @@ def test_a_slow_answer_ends_at_the_deadline(fake: FakePrometheus, chunks: Iterat
     fake.replies(Reply(b"", chunks=chunks))
     began = time.monotonic()
 
-    assert "sent no complete answer within 0.3 s" in failure(fake, total_timeout_seconds=0.3)
+    assert "sent no complete answer within 1 s" in failure(fake, total_timeout_seconds=1)
     assert time.monotonic() - began < STALL_SECONDS / 2
     assert len(fake.asked) == 1
 

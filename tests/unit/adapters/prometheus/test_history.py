@@ -19,7 +19,7 @@ from tests.unit.adapters.prometheus.fake_server import (
     refusal,
     vector,
 )
-from tests.unit.adapters.prometheus.test_reader import WORLD, Sample, good, kind_of
+from tests.unit.adapters.prometheus.test_reader import WEB, WORLD, Sample, good, kind_of
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 Tracks = Sequence[tuple[Mapping[str, str], Sequence[float | None]]]
@@ -205,7 +205,7 @@ def test_a_recorded_statistic_is_read_by_an_instant_query(fake: FakePrometheus) 
 def test_throttled_pods_are_those_that_exist_and_that_the_query_names(
     fake: FakePrometheus,
 ) -> None:
-    named: list[Sample] = [({"namespace": "apps", "pod": name}, 0.4) for name in ("web", "gone")]
+    named: list[Sample] = [({**WEB, "pod": name}, 0.4) for name in ("web", "gone")]
     fake.answer = good("n-a", throttled=named)
     reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
 

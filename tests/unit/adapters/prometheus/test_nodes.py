@@ -45,6 +45,8 @@ def test_a_series_belongs_to_the_node_that_its_labels_name(
         {"instance": "[broken:9100"},
         {"namespace": "mon", "pod": "lost"},
         {"node": "", "instance": "", "namespace": "", "pod": ""},
+        {"node": "n-a", "namespace": "mon", "pod": "ne-b"},
+        {"instance": "n-a", "namespace": "mon", "pod": "ne-b"},
     ],
 )
 def test_a_series_that_names_no_node_belongs_to_none(labels: dict[str, str]) -> None:

@@ -23,6 +23,9 @@ Sample = tuple[Mapping[str, str], float]
 WORLD = cluster(node("n-a", "10.0.0.1"), node("n-b"), pods=(pod("apps", "web", "n-a"),))
 
 
+WEB = {"namespace": "apps", "pod": "web", "node": "n-a", "instance": "10.0.0.1:10250"}
+
+
 class Answers:
     """Results by kind of query; what is not given is empty."""
 
@@ -40,16 +43,17 @@ def kind_of(query: str) -> str:
         "own": "own_metric",
         "interval": "quantile",
         "covered": "count_over_time",
+        "in_use": "Inactive_file",
         "age": "time() - ",
         "names": "node_uname_info",
         "cpu": "1 - sum by (node, instance, namespace, pod, nodename, hostname, Hostname",
         "root": "machine_",
         "throttled": "_throttled_",
-        "pods": "sum by (namespace, pod)",
+        "pods": "sum by (namespace, pod, node, instance)",
     }
     kind = next(kind for kind, mark in marks.items() if mark in query)
     if "node_memory_" in query:
-        kind = {"cpu": "memory", "age": "memory_age", "covered": "memory_covered"}[kind]
+        kind = {"cpu": "memory", "in_use": "in_use"}.get(kind, f"memory_{kind}")
     if "container_memory" in query and kind == "pods":
         kind = "pod_memory"
     if 'id="/"' in query and kind != "root":
@@ -88,12 +92,12 @@ def good(*names: str, **more: list[Sample]) -> Answers:
 
 
 def test_nodes_and_pods_are_measured(fake: FakePrometheus) -> None:
-    usage: list[Sample] = [({"namespace": "apps", "pod": "web"}, 1.25)]
+    usage: list[Sample] = [(WEB, 1.25)]
 
     load = read(fake, good("n-a", "n-b", pods=usage))
 
     assert load == ClusterLoad(
-        nodes={name: {CPU: Measured((Level(300, 0.5),), 20.0)} for name in ("n-a", "n-b")},
+        nodes={name: {CPU: Measured((Level(300, 0.5),), 20.0, (0.5,))} for name in ("n-a", "n-b")},
         pods={("apps", "web"): PodUsage(cpu_millicores=(1250.0,))},
         server_times=(NOW, NOW),
     )
@@ -148,7 +152,7 @@ def test_without_node_exporter_one_more_query_finds_cadvisor(fake: FakePrometheu
         root_age=[(labels, 9.0)], root=[(labels, 0.25)], root_covered=[(labels, 10.0)]
     )
 
-    assert read(fake, answers).nodes["n-a"][CPU] == Measured((Level(300, 0.25),), 9.0)
+    assert read(fake, answers).nodes["n-a"][CPU] == Measured((Level(300, 0.25),), 9.0, (0.25,))
     assert [kind_of(asked.query) for asked in fake.asked] == [
         "age",
         "root_age",
@@ -260,24 +264,23 @@ def test_one_cluster_is_no_problem(fake: FakePrometheus) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1])
 def test_a_pod_without_a_proper_number_is_not_measured(fake: FakePrometheus, value: float) -> None:
-    usage: list[Sample] = [({"namespace": "apps", "pod": "web"}, value)]
+    usage: list[Sample] = [(WEB, value)]
 
     assert read(fake, good("n-a", pods=usage)).pods == {}
 
 
 def test_a_pod_that_is_not_there_any_more_is_left_out(fake: FakePrometheus) -> None:
-    usage: list[Sample] = [({"namespace": "apps", "pod": "gone"}, 1.0), ({}, 2.0)]
+    usage: list[Sample] = [({**WEB, "pod": "gone"}, 1.0), ({}, 2.0)]
 
     assert read(fake, good("n-a", pods=usage)).pods == {}
 
 
 def test_a_pod_that_misses_a_window_is_not_measured_in_that_resource(fake: FakePrometheus) -> None:
-    web = {"namespace": "apps", "pod": "web"}
-    answers = good("n-a", pod_memory=[(web, 7.0)])
+    answers = good("n-a", pod_memory=[(WEB, 7.0)])
 
     def only_the_short_window(asked: Asked) -> Reply:
         if kind_of(asked.query) == "pods":
-            return vector((web, 1.0)) if "[300s]" in asked.query else vector()
+            return vector((WEB, 1.0)) if "[300s]" in asked.query else vector()
         return answers(asked)
 
     fake.answer = only_the_short_window
@@ -293,7 +296,7 @@ def test_own_queries_replace_the_built_in_ones(fake: FakePrometheus) -> None:
 
     load = read(fake, answers, policy({CPU: (300,)}, queries=own))
 
-    assert load.nodes["n-a"][CPU] == Measured((Level(300, 0.7),), 20.0)
+    assert load.nodes["n-a"][CPU] == Measured((Level(300, 0.7),), 20.0, (0.7,))
     assert load.nodes["n-b"][CPU] == Unknown(Why.ABSENT, "the query has no value for the last 5m")
     assert "own_metric[300s]" in {asked.query for asked in fake.asked}
     assert "cpu" not in {kind_of(asked.query) for asked in fake.asked}
@@ -304,8 +307,52 @@ def test_an_own_query_that_is_the_same_for_all_windows_is_put_once(fake: FakePro
 
     load = read(fake, answers, policy({CPU: (300, 900)}, queries={"node_cpu": "own_metric"}))
 
-    assert load.nodes["n-a"][CPU] == Measured((Level(300, 0.7), Level(900, 0.7)), 20.0)
+    assert load.nodes["n-a"][CPU] == Measured((Level(300, 0.7), Level(900, 0.7)), 20.0, (0.7, 0.7))
     assert [kind_of(asked.query) for asked in fake.asked].count("own") == 1
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"node": "n-b"},
+        {"node": "n-b", "instance": "10.0.0.1:10250"},
+        {"instance": "n-b"},
+        {"instance": "192.0.2.9:10250"},
+        {},
+    ],
+)
+def test_a_series_that_does_not_name_the_node_of_its_pod_does_not_count(
+    fake: FakePrometheus, labels: Mapping[str, str]
+) -> None:
+    named = {"namespace": "apps", "pod": "web", **labels}
+    answers = good("n-a", pods=[(named, 9.0)], throttled=[(named, 0.5)])
+    load = read(fake, answers)
+    assert load.pods == {}
+    assert load.throttled == frozenset()
+
+    beside = good("n-a", pods=[(WEB, 1.0), (named, 9.0)])
+    assert read(fake, beside).pods == {("apps", "web"): PodUsage((1000.0,))}
+
+
+def test_two_scrapes_of_one_kubelet_agree_or_the_pod_is_not_measured(fake: FakePrometheus) -> None:
+    other = {**WEB, "node": "", "instance": "n-a"}
+    alike = good("n-a", pods=[(WEB, 1.0), (other, 1.1)])
+    assert read(fake, alike).pods == {("apps", "web"): PodUsage((1100.0,))}
+    forged = good("n-a", pods=[(WEB, 1.0), (other, 9.0)])
+    assert read(fake, forged).pods == {}
+
+
+def test_the_memory_in_use_bounds_what_pods_may_claim(fake: FakePrometheus) -> None:
+    both: list[Sample] = [({"node": name}, value) for name, value in (("n-a", 0.6), ("n-b", 0.5))]
+    values: dict[str, list[Sample]] = {
+        "memory": both,
+        "memory_age": [(labels, 9.0) for labels, _ in both],
+        "memory_covered": [(labels, 10.0) for labels, _ in both],
+        "in_use": [({"node": "n-a"}, 0.8)],
+    }
+    nodes = read(fake, Answers(**values), policy({MEMORY: (300,)})).nodes
+    assert nodes["n-a"][MEMORY] == Measured((Level(300, 0.6),), 9.0, (0.8,))
+    assert nodes["n-b"][MEMORY] == Measured((Level(300, 0.5),), 9.0, (0.5,))
 
 
 def test_an_own_pod_query_is_in_cores(fake: FakePrometheus) -> None:

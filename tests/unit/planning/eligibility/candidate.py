@@ -9,6 +9,7 @@ from desched.model.cluster import (
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
+    Pod,
     PodDisruptionBudget,
 )
 from desched.model.load import PodUsage
@@ -33,6 +34,7 @@ class Candidate:
         self.claims: dict[str, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
         self.cluster: dict[str, Any] = {}
+        self.others: tuple[Pod, ...] = ()
         self.state = State()
         self.measured = True
 
@@ -64,10 +66,10 @@ class Candidate:
         owner = workload("web", **({"namespace": one.namespace} | self.workload))
         loaded = ClusterState(
             self.nodes,
-            (one,),
+            (one, *self.others),
             **(
                 {
-                    "workloads": {"uid-web": owner},
+                    "workloads": {(owner.namespace, owner.uid): owner},
                     "budgets": self.budgets,
                     "claims": {(one.namespace, name): c for name, c in self.claims.items()},
                     "volumes": self.volumes,

@@ -146,7 +146,7 @@ def test_pods_of_a_job_that_ignores_disruptions_may_move_alone() -> None:
     def job_of_one(*, survives: bool) -> Candidate:
         one = Candidate(owner=Owner("Job", "batch", "uid-job", "batch/v1"))
         job = Workload("Job", "apps", "batch", "uid-job", 1, survives_disruption=survives)
-        one.cluster["workloads"] = {"uid-job": job}
+        one.cluster["workloads"] = {("apps", "uid-job"): job}
         return one
 
     assert job_of_one(survives=True).reason is None
@@ -206,7 +206,7 @@ def test_a_budget_with_head_room_or_of_other_pods_lets_the_pod_go(
 def of_a_rollout(*budgets: PodDisruptionBudget, kinds: tuple[str, ...]) -> Candidate:
     """The pod's ReplicaSet belongs to a Rollout."""
     one = Candidate()
-    one.cluster = {"workloads": {}, "controller_owners": {"uid-web": ROLLOUT}}
+    one.cluster = {"workloads": {}, "controller_owners": {("apps", "uid-web"): ROLLOUT}}
     one.protections["understood_owner_kinds"] = kinds
     one.budgets = budgets
     return one
@@ -251,7 +251,7 @@ def test_a_declared_daemonset_still_stays() -> None:
 def test_a_job_of_another_controller_cannot_be_declared() -> None:
     one = Candidate(owner=Owner("Job", "sums-0", "uid-job", "batch/v1"))
     job_set = Owner("JobSet", "sums", "uid-set", "jobset.x-k8s.io/v1alpha2")
-    one.cluster = {"workloads": {}, "controller_owners": {"uid-job": job_set}}
+    one.cluster = {"workloads": {}, "controller_owners": {("apps", "uid-job"): job_set}}
     one.budgets = (ROOMY,)
     one.protections["understood_owner_kinds"] = ("jobset.x-k8s.io/JobSet", "batch/Job")
     assert one.finding() == ("owner_not_understood", "jobset.x-k8s.io/JobSet sums")
@@ -259,19 +259,21 @@ def test_a_job_of_another_controller_cannot_be_declared() -> None:
 
 def test_a_declared_workload_has_as_many_replicas_as_there_are_pods() -> None:
     owned = [pod("a"), pod("b"), pod("c", phase="Succeeded"), pod("d", of=None)]
-    loaded = ClusterState((), tuple(owned), {}, controller_owners={"uid-web": ROLLOUT})
+    loaded = ClusterState((), tuple(owned), {}, controller_owners={("apps", "uid-web"): ROLLOUT})
     declared = with_declared_workloads(loaded, ("argoproj.io/Rollout",))
     assert declared.workloads == {
-        "uid-web": Workload("Rollout", "apps", "web", "uid-rollout", 2, sized=False)
+        ("apps", "uid-web"): Workload("Rollout", "apps", "web", "apps/uid-rollout", 2, sized=False)
     }
     assert with_declared_workloads(loaded, ()) is loaded
 
 
 def test_pods_of_another_namespace_are_no_replicas_of_a_declared_workload() -> None:
     claimed = [pod(f"claims-{i}", namespace="other") for i in range(5)]
-    loaded = ClusterState((), (pod("a"), *claimed), {}, controller_owners={"uid-web": ROLLOUT})
+    loaded = ClusterState(
+        (), (pod("a"), *claimed), {}, controller_owners={("apps", "uid-web"): ROLLOUT}
+    )
     declared = with_declared_workloads(loaded, ("argoproj.io/Rollout",))
-    assert declared.workloads["uid-web"].desired_replicas == 1
+    assert declared.workloads["apps", "uid-web"].desired_replicas == 1
 
 
 @pytest.mark.parametrize(

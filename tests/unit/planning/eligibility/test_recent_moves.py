@@ -10,8 +10,11 @@ from desched.model.plan import NodeReason
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import (
+    CoolDown,
     EvictionRecord,
+    Failure,
     ForecastCheck,
+    MoveResult,
     NodeRounds,
     Pause,
     PauseScope,
@@ -52,8 +55,8 @@ def two_hot_nodes() -> Snapshot:
             {name: (cores, 0.1) for name, cores in used.items()},
         ),
     )
-    workloads = {f"uid-w-{name}": workload(f"w-{name}") for name in used}
-    workloads["uid-w-blue-b"] = workload("w-blue-b", replicas=9)
+    workloads = {("apps", f"uid-w-{name}"): workload(f"w-{name}") for name in used}
+    workloads["apps", "uid-w-blue-b"] = workload("w-blue-b", replicas=9)
     loaded = msgspec.structs.replace(made.cluster, workloads=workloads)
     return msgspec.structs.replace(made, cluster=loaded)
 
@@ -115,6 +118,31 @@ def test_after_a_pause_of_everything_the_workload_with_most_to_spare_goes_alone(
     assert probe.probe
     assert probe.pod.name == "blue-b"
     assert sum(reason == "probe_first" for reason in reasons(plan).values()) == 1
+
+
+def test_a_paused_namespace_is_left_alone() -> None:
+    pause = Pause(PauseScope.NAMESPACE, NOW, NOW + HOUR, "apps")
+    plan = planned(two_hot_nodes(), by_pools(), State(pauses=(pause,)))
+    assert set(reasons(plan).values()) == {"paused"}
+    other = msgspec.structs.replace(pause, subject="app")
+    assert len(evicted(planned(two_hot_nodes(), by_pools(), State(pauses=(other,))))) == 2
+
+
+def test_a_workload_that_failed_is_no_probe() -> None:
+    failure = Failure("Deployment apps/w-blue-b", "", NOW, MoveResult.NOT_READY)
+    paused = State(pauses=(over(PauseScope.EVERYTHING),), failures=(failure,))
+    (probe,) = planned(two_hot_nodes(), by_pools(), paused).evictions
+    assert (probe.probe, probe.workload) == (True, "Deployment apps/w-red-a")
+
+
+@pytest.mark.parametrize("scope", [over(PauseScope.EVERYTHING), over(PauseScope.NAMESPACE, "apps")])
+def test_without_a_workload_that_has_not_failed_no_probe_goes(scope: Pause) -> None:
+    of = [f"w-{name}" for name in ("red-a", "red-b", "blue-a", "blue-b")]
+    cooled = tuple(CoolDown(f"u{w}", f"Deployment apps/{w}", NOW - HOUR, level=1) for w in of)
+    plan = planned(two_hot_nodes(), by_pools(), State(pauses=(scope,), cool_downs=cooled))
+    assert not plan.evictions
+    found = [r.detail for r in plan.refusals if r.reason.value == "probe_first"]
+    assert found == [f"{scope}: its probe must be of a workload without failures"] * 2
 
 
 def test_after_the_pause_of_a_pool_only_that_pool_is_tried_out() -> None:

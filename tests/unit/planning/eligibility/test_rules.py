@@ -13,6 +13,7 @@ from desched.model.cluster import (
     Autoscaler,
     Owner,
     PersistentVolume,
+    PersistentVolumeClaim,
     PodDisruptionBudget,
     PodRef,
     PodVolume,
@@ -27,7 +28,7 @@ from desched.planning.eligibility.annotations import (
 )
 from desched.planning.eligibility.rules import SYSTEM_NAMESPACES
 from desched.policy.policy import PriorityThreshold
-from tests.builders import NOW, WINDOW_SECONDS, budget, selector
+from tests.builders import NOW, WINDOW_SECONDS, budget, pod, selector
 from tests.repository import ROOT
 from tests.unit.planning.eligibility.candidate import Candidate
 
@@ -81,6 +82,16 @@ A_WHILE_AGO = NOW - timedelta(minutes=59)
 AT_MAXIMUM = Autoscaler(3, 3, 3, above_target=True)
 GROWING = Autoscaler(3, 4, 9)
 
+
+def sharing_a_claim(one: Candidate) -> None:
+    one.claims["both"] = PersistentVolumeClaim("apps", "both", "slow", "pv", for_one_node=True)
+    one.volumes["pv"] = PersistentVolume("pv")
+    one.add_volume(PodVolume(VolumeKind.CLAIM, "both"))
+    namespace = one.pod.get("namespace", "apps")
+    used = (PodVolume(VolumeKind.CLAIM, "both"),)
+    one.others = (pod("other", on="n1", of=None, namespace=namespace, volumes=used),)
+
+
 SPOILED: list[tuple[str, Spoil]] = [
     ("mirror_pod", annotated("kubernetes.io/config.mirror", "x")),
     ("static_pod", annotated("kubernetes.io/config.source", "file")),
@@ -105,6 +116,7 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("labels_not_selected", by_policy(labels=selector(app="other"))),
     ("pvc_pod", claim_of_a_protected_kind),
     ("node_bound_volume", holding(PodVolume(VolumeKind.CLAIM, "lost"))),
+    ("shared_claim", sharing_a_claim),
     ("local_storage", holding(PodVolume(VolumeKind.EMPTY_DIR))),
     ("host_path", holding(PodVolume(VolumeKind.HOST_PATH, path="/var/lib/models"))),
     ("resource_claims", of_pod(has_resource_claims=True)),

@@ -7,7 +7,14 @@ import msgspec
 import pytest
 
 from desched.model.cluster import Pod
-from desched.model.load import Unknown, UnknownReason
+from desched.model.load import (
+    ClusterLoad,
+    Level,
+    Measured,
+    PodUsage,
+    Unknown,
+    UnknownReason,
+)
 from desched.model.resources import Amounts, Resource
 from desched.model.state import State
 from desched.planning.overload.measurement import DepartedLoad, measure
@@ -91,3 +98,59 @@ def test_a_node_receives_only_if_every_destination_window_is_known(
 
 def test_memory_that_no_pod_is_measured_with_counts_on_the_whole_node() -> None:
     assert highest(rule(Resource.MEMORY)) == 0.5
+
+
+MEMORY_BYTES = ALL.memory_bytes
+
+
+def with_claims(
+    resource: Resource, own: float, in_use: float, *claims: float, age_seconds: float = 86_400
+) -> NodeLoad | Unknown:
+    """A node whose pods' series claim these shares of it; `in_use` is what it bears out."""
+    size = ALL.cpu_millicores if resource is Resource.CPU else MEMORY_BYTES
+    born = NOW - timedelta(seconds=age_seconds)
+    pods = [pod(f"p{i}", on="n", started_at=born) for i in range(len(claims))]
+    usage = {}
+    for each, share in zip(pods, claims, strict=True):
+        amount = (share * size,)
+        cpu, memory = (amount, ()) if resource is Resource.CPU else ((), amount)
+        usage[each.namespace, each.name] = PodUsage(cpu, memory)
+    one = rule(resource, windows_seconds=(300,))
+    nodes = {"n": {resource: Measured((Level(300, own),), 0.0, (in_use,))}}
+    seen = node("n", capacity=ALL, allocatable=ALL)
+    book = UsageBook(snapshot([seen], pods, ClusterLoad(nodes, usage)), policy(one), NOW)
+    found = measure(seen, (one,), book, DepartedLoad(State(), book))
+    return found if isinstance(found, Unknown) else found[0]
+
+
+@pytest.mark.parametrize("resource", [Resource.CPU, Resource.MEMORY])
+def test_pods_that_claim_far_more_than_their_node_make_it_unknown(resource: Resource) -> None:
+    found = with_claims(resource, 0.35, 0.4, 0.3, 0.6)
+    assert isinstance(found, Unknown)
+    assert found.reason is UnknownReason.PODS_ABOVE_NODE
+    assert found.detail == "its pods would use 90.0% of its capacity, the node reports 40.0%"
+
+
+@pytest.mark.parametrize("resource", [Resource.CPU, Resource.MEMORY])
+@pytest.mark.parametrize(
+    ("own", "in_use", "claim"),
+    [(0.4, 0.4, 0.54), (0.0, 0.0, 0.04), (0.4, 0.7, 0.9), (0.7, 0.4, 0.9), (0.4, 0.4, 0.0)],
+)
+def test_scrapes_at_different_times_contradict_nothing(
+    resource: Resource, own: float, in_use: float, claim: float
+) -> None:
+    assert isinstance(with_claims(resource, own, in_use, claim), NodeLoad)
+
+
+def test_no_claim_raises_the_load_above_what_the_node_bears_out() -> None:
+    """Just below the contradiction, 60 % would become 80 %."""
+    found = with_claims(Resource.MEMORY, 0.6, 0.65, 0.84)
+    assert isinstance(found, NodeLoad)
+    assert found.lowest == pytest.approx(0.65)
+
+
+def test_a_pod_that_came_lately_contradicts_nothing() -> None:
+    """Its memory is a mean over its own minute, the node's over five."""
+    found = with_claims(Resource.MEMORY, 0.1, 0.1, 0.5, age_seconds=60)
+    assert isinstance(found, NodeLoad)
+    assert found.highest == pytest.approx(0.5)

@@ -17,7 +17,7 @@ def quota(
     limits: EvictionLimits = OPEN, allowed: int | None = None, spare: int | None = None
 ) -> EvictionQuota:
     budgets = () if allowed is None else (budget("pdb", allowed, app="web"),)
-    loaded = ClusterState((), tuple(WEB), {"uid-web": workload("web")}, budgets=budgets)
+    loaded = ClusterState((), tuple(WEB), {("apps", "uid-web"): workload("web")}, budgets=budgets)
     return EvictionQuota(limits, loaded, lambda _: spare)
 
 
@@ -63,7 +63,7 @@ def allowed(quota: EvictionQuota, one: Pod) -> int:
 
 
 def test_a_share_of_a_workload_is_of_its_desired_replicas() -> None:
-    loaded = ClusterState((), tuple(WEB), {"uid-web": workload("web", replicas=20)})
+    loaded = ClusterState((), tuple(WEB), {("apps", "uid-web"): workload("web", replicas=20)})
     tenth = EvictionQuota(no_limits_but(node=None, workload=Share(0.1)), loaded)
     assert allowed(tenth, WEB[0]) == 2
     assert allowed(tenth, pod("bare", on="n1", of=None)) == 1

@@ -116,6 +116,30 @@ def test_queries_and_matchers_are_handed_on_under_the_names_of_the_adapter():
     assert "queries.nodeMemory: has no {window}" in warnings(load_aware={"metrics": metrics})
 
 
+def with_source(text):
+    return {"metrics": {"type": "prometheus", "sources": {"podCPU": text}}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'job="kubelet"',
+        ' job = "kubelet" , metrics_path=~"/metrics/cadvisor|" ',
+        r'job!="a\"b",namespace!~"x,y"',
+    ],
+)
+def test_a_source_is_a_list_of_matchers(text):
+    assert resolved(load_aware=with_source(text)).metrics.sources == {"pod_cpu": text.strip()}
+
+
+@pytest.mark.parametrize(
+    "text", ["kubelet", 'job="a"} or x{a="b"', '{job="a"}', 'job="a",', "job='a'", 'job="a']
+)
+def test_anything_else_is_no_source(text):
+    found = refusal(published(load_aware=with_source(text)))
+    assert "metrics.sources.podCPU: is not a list" in found
+
+
 @pytest.mark.parametrize("address", [None, "", REMOVED])
 def test_the_address_may_be_left_to_the_settings(address):
     metrics = {"type": "prometheus", "address": address}

@@ -115,6 +115,56 @@ def test_a_conflict_at_the_end_of_a_cycle_is_left_to_the_next_one(place, problem
     assert place.text == "{}"
 
 
+def test_a_state_that_was_deleted_goes_on_and_counts_as_just_started(place, problems):
+    clock = VirtualClock()
+    one = StateKeeper(SimulatedStateStore(place), clock, AFRESH, lambda: True, problems)
+    one.load(policy())
+    one.write_last(PAUSED)
+    clock.wait(60)
+    place.write(None)
+    with structlog.testing.capture_logs() as lines:
+        state = one.load(policy())
+    assert state == State(since=clock.now(), pauses=PAUSED.pauses)
+    assert [line["event"] for line in lines] == ["state.gone"]
+    assert problems.count == 1
+    one.write_last(state)
+    assert kept(place, problems).load(policy()) == state
+    clock.wait(60)
+    assert one.load(policy()) == state
+
+
+def test_each_deletion_counts(place, problems):
+    clock = VirtualClock()
+    one = StateKeeper(SimulatedStateStore(place), clock, AFRESH, lambda: True, problems)
+    for _ in range(2):
+        one.write_last(one.load(policy()))
+        clock.wait(60)
+        place.write(None)
+        assert one.load(policy()).since == clock.now()
+
+
+def test_a_deletion_that_a_write_meets_loses_nothing_of_the_cycle(place, problems):
+    one = kept(place, problems)
+    one.write_last(one.load(policy()))
+    place.write(None)
+    one.write_last(PAUSED)
+    assert one.load(policy()).pauses == PAUSED.pauses
+
+
+def test_a_dry_run_waits_once_after_a_deletion_and_not_for_ever(place, problems):
+    service = kept(place, problems)
+    service.write_last(PAUSED)
+    clock = VirtualClock()
+    looking = StateKeeper(SimulatedStateStore(place), clock, AFRESH, None, problems)
+    assert looking.load(policy()) == PAUSED
+    place.write(None)
+    clock.wait(60)
+    first = looking.load(policy())
+    assert first.since == clock.now()
+    clock.wait(600)
+    assert looking.load(policy()) == first
+
+
 class Away:
     def load(self):
         raise ObservationError(ObservationSource.CLUSTER, "The API server is away.")

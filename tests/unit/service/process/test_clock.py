@@ -25,7 +25,7 @@ def test_a_stop_wakes_every_waiting_thread():
         waiter.start()
     clock.stop()
     for waiter in waiters:
-        waiter.join(timeout=10)
+        waiter.join(timeout=60)
     assert woken == [True, True, True]
 
 

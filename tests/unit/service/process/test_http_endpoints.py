@@ -34,7 +34,7 @@ def port(health):
 
 
 def ask(port, path, method="GET"):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     with contextlib.closing(connection):
         connection.request(method, path)
         response = connection.getresponse()
@@ -64,7 +64,7 @@ def test_metrics_are_served(port):
 
 def test_the_status_is_served_as_json(health):
     with serve(LOOPBACK, health, bytes, lambda: b'{"leading": true}') as bound:
-        connection = http.client.HTTPConnection("127.0.0.1", bound.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", bound.port, timeout=120)
         with contextlib.closing(connection):
             connection.request("GET", "/status")
             response = connection.getresponse()
@@ -88,7 +88,7 @@ def test_other_paths_are_not_found_and_other_methods_not_supported(port):
 def test_too_many_requests_at_once_are_turned_away_and_the_others_answered(port):
     with contextlib.ExitStack() as stack:
         for _ in range(MOST_REQUESTS_AT_ONCE):
-            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=120))
         with pytest.raises((http.client.HTTPException, ConnectionError)):
             ask(port, "/healthz")
 

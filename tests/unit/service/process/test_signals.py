@@ -54,7 +54,7 @@ def test_a_signal_lets_the_running_eviction_end_begins_no_other_and_exits_0(numb
     with start(SERVICE) as process:
         assert process.stdout.readline() == "began 0\n"
         process.send_signal(number)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=120)
     assert rest == "ended 0\nnot begun\n"
     assert process.returncode == 0
 
@@ -65,7 +65,7 @@ def test_a_second_signal_ends_the_process_at_once():
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline() == "asked\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == -signal.SIGTERM
+        assert process.wait(timeout=120) == -signal.SIGTERM
 
 
 def test_the_handlers_of_before_are_back_afterwards():

@@ -25,6 +25,8 @@ from desched.model.plan import (
     RefusalReason,
     ResourcePressure,
     ResourceRelief,
+    Unreserved,
+    UnreservedReason,
 )
 from desched.model.report import (
     CycleReport,
@@ -126,6 +128,14 @@ def test_yaml_has_the_structure_of_json() -> None:
     assert yaml.safe_load(render_report(cycle, "yaml")) == json.loads(render_report(cycle, "json"))
 
 
+def test_pending_pods_without_reserved_room_are_named_by_namespace() -> None:
+    cycle = report(node("a"))
+    crowd = (Unreserved("evil", UnreservedReason.NAMESPACE_SHARE, 13),)
+    plan = msgspec.structs.replace(cycle.plan, unreserved=crowd)
+    found = render_report(msgspec.structs.replace(cycle, plan=plan), "table")
+    assert "13 pods of namespace evil (namespace_share): Their namespace has reserved" in found
+
+
 def test_nodes_and_refusals_are_sorted_and_evictions_keep_their_order() -> None:
     cycle = report(
         node("b"),
@@ -204,6 +214,7 @@ def test_each_field_of_the_report_is_documented_and_no_other() -> None:
         ("Node reasons", NodeReason, reason_texts.NODES),
         ("Unknown loads", UnknownReason, reason_texts.UNKNOWN_LOADS),
         ("Refusal reasons", RefusalReason, reason_texts.REFUSALS),
+        ("Pending pods", UnreservedReason, reason_texts.UNRESERVED),
         ("Verdicts", EvictionVerdict, reason_texts.VERDICTS),
         ("Move results", MoveResult, reason_texts.MOVES),
         ("Not acting", NotActing, reason_texts.NOT_ACTING),

@@ -144,7 +144,12 @@ def test_what_is_in_flight_and_left_alone_is_shown(metrics):
     assert values(metrics, "desched_evictions_in_flight") == {(): 1}
     assert values(metrics, "desched_workloads_cooling_down") == {(): 1}
     assert values(metrics, "desched_nodes_cooling_down") == {(): 1}
-    assert values(metrics, "desched_paused") == {("workload",): 0, ("pool",): 1, ("everything",): 0}
+    assert values(metrics, "desched_paused") == {
+        ("workload",): 0,
+        ("namespace",): 0,
+        ("pool",): 1,
+        ("everything",): 0,
+    }
     assert values(metrics, "desched_state_bytes")[()] > values_of(REPORT, "desched_state_bytes")
 
 

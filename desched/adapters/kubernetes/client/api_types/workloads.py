@@ -1,6 +1,9 @@
 """Controllers that own pods, and the budgets, priorities and Services that apply to pods."""
 
+from typing import Any
+
 import msgspec
+from msgspec import Raw
 
 from desched.adapters.kubernetes.client.api_types.metadata import (
     Int32,
@@ -10,6 +13,7 @@ from desched.adapters.kubernetes.client.api_types.metadata import (
     Strings,
     Wire,
 )
+from desched.adapters.kubernetes.client.api_types.pods import PodSpec
 
 
 class RollingUpdate(Wire):
@@ -21,8 +25,13 @@ class UpdateStrategy(Wire):
     rolling_update: RollingUpdate | None = None
 
 
+class PodTemplate(Wire):
+    spec: PodSpec
+
+
 class ReplicasSpec(Wire):
     replicas: Int32 | None = None
+    template: Raw = Raw()
     selector: LabelSelector | None = None
     update_strategy: UpdateStrategy | None = None
 
@@ -37,7 +46,13 @@ class ReplicasStatus(Wire):
     update_revision: str | None = None
 
 
-class Replicated(Named):
+class WithTemplate(Named):
+    """A controller with a template for its pods; `template_requests` is filled in from it."""
+
+    template_requests: Any = None
+
+
+class Replicated(WithTemplate):
     """A controller that keeps a number of pods; none of the three kinds has all fields."""
 
     spec: ReplicasSpec = msgspec.field(default_factory=ReplicasSpec)
@@ -78,6 +93,7 @@ class PodFailurePolicy(Wire):
 
 class JobSpec(Wire):
     replicas: Int32 | None = msgspec.field(default=None, name="parallelism")
+    template: Raw = Raw()
     pod_failure_policy: PodFailurePolicy | None = None
 
 
@@ -85,7 +101,7 @@ class JobStatus(Wire):
     ready_replicas: Int32 | None = msgspec.field(default=None, name="ready")
 
 
-class Job(Named):
+class Job(WithTemplate):
     spec: JobSpec = msgspec.field(default_factory=JobSpec)
     status: JobStatus = msgspec.field(default_factory=JobStatus)
 

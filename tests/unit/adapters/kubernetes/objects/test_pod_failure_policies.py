@@ -43,12 +43,21 @@ def test_to_ignore_another_condition_does_not_help(condition: dict[str, str]) ->
     assert not survives(on_condition("Ignore", condition))
 
 
+def test_to_ignore_some_exit_codes_does_not_help() -> None:
+    assert not survives(on_exit("Ignore", "In", 137, 143))
+    assert not survives(on_exit("Ignore", "In", 143), on_exit("FailJob", "In", 1))
+
+
 @pytest.mark.parametrize(
     ("first", "expected"),
     [
         (on_exit("FailJob", "In", 42), True),  # not how an evicted container ends
         (on_exit("FailJob", "In", 1, 143), False),
-        (on_exit("FailJob", "NotIn", 137, 143), True),
+        (on_exit("FailJob", "In", 1), False),
+        (on_exit("FailIndex", "In", 137), False),
+        (on_exit("Count", "In", 143), False),
+        (on_exit("FailJob", "NotIn", 137, 143), False),
+        (on_exit("FailJob", "NotIn", 1, 137, 143), True),
         (on_exit("FailJob", "NotIn", 0), False),
         (on_condition("FailJob", {"type": "ConfigIssue"}), True),
         (on_condition("FailJob", *EVICTED), False),

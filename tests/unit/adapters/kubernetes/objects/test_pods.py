@@ -290,6 +290,8 @@ PEER = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]
 PORT = [{"name": "a", "ports": [{"containerPort": 53}, {"containerPort": 54, "hostPort": 54}]}]
 NEWER_TERM = {"matchExpressions": [{"key": "a", "operator": "Like"}]}
 NEWER = {"nodeSelectorTerms": [NEWER_TERM]}
+BAD_BOUND = {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1_000"]}]}
+GOOD_BOUND = {"matchExpressions": [{"key": "a", "operator": "Lt", "values": ["08"]}]}
 NEWER_PEER = [{"weight": 1, "podAffinityTerm": PEER[0] | {"labelSelector": NEWER_TERM}}]
 HARD_SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 SOFT_SPREAD = HARD_SPREAD | {"whenUnsatisfiable": "ScheduleAnyway"}
@@ -308,6 +310,10 @@ def preferred(kind: str, content: object) -> dict[str, Any]:
         (
             {"affinity": preferred("nodeAffinity", [{"weight": 1, "preference": NEWER_TERM}])},
             "node affinity Like",
+        ),
+        (
+            {"affinity": preferred("nodeAffinity", [{"weight": 1, "preference": BAD_BOUND}])},
+            "preferred node affinity Gt 1_000",
         ),
         ({"affinity": preferred("podAffinity", NEWER_PEER)}, "pod affinity Like"),
         ({"affinity": preferred("podAntiAffinity", NEWER_PEER)}, "pod anti-affinity Like"),
@@ -330,6 +336,8 @@ def test_hard_constraints_that_planning_does_not_evaluate_are_named(
 @pytest.mark.parametrize(
     "spec",
     [
+        {"affinity": required("nodeAffinity", {"nodeSelectorTerms": [BAD_BOUND]})},
+        {"affinity": preferred("nodeAffinity", [{"weight": 1, "preference": GOOD_BOUND}])},
         {"affinity": required("podAffinity", PEER)},
         {"affinity": required("podAntiAffinity", PEER)},
         {"topologySpreadConstraints": [HARD_SPREAD, SOFT_SPREAD]},
@@ -422,3 +430,20 @@ def test_a_resize_of_one_pod_makes_a_class_of_its_own() -> None:
     resized["status"]["containerStatuses"][0]["allocatedResources"] = {"cpu": "100m"}
     resized["status"]["containerStatuses"][0]["resources"] = {}
     assert built(resized, builder).scheduling.requests.cpu_millicores == 100
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        ("False", "Unschedulable", True),
+        ("False", "SchedulingGated", False),
+        ("True", "Unschedulable", False),
+    ],
+)
+def test_a_pod_for_which_the_scheduler_found_no_node_is_unschedulable(
+    status: str, reason: str, *, expected: bool
+) -> None:
+    document = manifests.pod()
+    condition = {"type": "PodScheduled", "status": status, "reason": reason}
+    document["status"]["conditions"] = [condition]
+    assert built(document).unschedulable is expected

@@ -74,8 +74,10 @@ def test_claims_name_their_class_and_volume_and_whether_they_are_for_one_pod() -
     fresh = {"metadata": manifests.metadata("data"), "spec": {"storageClassName": None}}
     alone = {"metadata": manifests.metadata("data"), "spec": {"accessModes": ["ReadWriteOncePod"]}}
 
-    assert built(CLAIMS, bound) == PersistentVolumeClaim("shop", "data", "fast", "pv-1")
-    assert built(CLAIMS, fresh) == PersistentVolumeClaim("shop", "data")
+    assert built(CLAIMS, bound) == PersistentVolumeClaim(
+        "shop", "data", "fast", "pv-1", for_one_node=True
+    )
+    assert built(CLAIMS, fresh) == PersistentVolumeClaim("shop", "data", for_one_node=True)
     assert built(CLAIMS, alone).for_one_pod
 
 
@@ -171,3 +173,20 @@ def test_a_service_has_a_selector_or_selects_nothing(
     found = built(SERVICES, document)
 
     assert found == Service("shop", "web", selector)
+
+
+@pytest.mark.parametrize(
+    ("modes", "expected"),
+    [
+        (["ReadWriteOnce"], True),
+        (["ReadWriteOncePod"], True),
+        (["ReadWriteOnce", "ReadWriteMany"], False),
+        (["ReadOnlyMany"], False),
+        (None, True),
+    ],
+)
+def test_a_claim_is_for_one_node_without_a_mode_for_several(
+    modes: list[str] | None, *, expected: bool
+) -> None:
+    document = {"metadata": {"name": "data", "namespace": "shop"}, "spec": {"accessModes": modes}}
+    assert built(CLAIMS, document).for_one_node is expected

@@ -8,12 +8,14 @@ from desched.adapters.kubernetes.client.api_types import autoscalers as wire
 from desched.adapters.kubernetes.client.api_types import workloads
 from desched.adapters.kubernetes.objects.autoscalers import scaling_by_target, scaling_of_target
 from desched.adapters.kubernetes.objects.workloads import (
+    DEPLOYMENTS,
     Controllers,
     owners_by_controller,
     selectors_by_controller,
     workloads_by_controller,
 )
 from desched.model.cluster import Autoscaler, Owner, Workload
+from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.manifests import Object
@@ -26,7 +28,7 @@ def found(
     stateful_sets: tuple[Object, ...] = (),
     jobs: tuple[Object, ...] = (),
     autoscalers: tuple[Object, ...] = (),
-) -> Mapping[str, Workload]:
+) -> Mapping[tuple[str, str], Workload]:
     scaling = msgspec.convert(autoscalers, list[wire.HorizontalPodAutoscaler])
     return workloads_by_controller(
         controllers(deployments, replica_sets, stateful_sets, jobs),
@@ -53,11 +55,13 @@ def web(deployment: Object | None = None, *autoscalers: Object) -> Workload:
         deployments=(deployment or manifests.deployment(),),
         replica_sets=(manifests.replica_set(owned_by=manifests.owner("Deployment", "web")),),
         autoscalers=autoscalers,
-    )["uid-web-5d4"]
+    )["shop", "uid-web-5d4"]
 
 
 def db(strategy: Object | None = None, **status: int | str) -> Workload:
-    return found(stateful_sets=(manifests.stateful_set("db", strategy, **status),))["uid-db"]
+    return found(stateful_sets=(manifests.stateful_set("db", strategy, **status),))[
+        "shop", "uid-db"
+    ]
 
 
 def test_a_replica_set_leads_to_its_deployment() -> None:
@@ -73,7 +77,7 @@ def test_a_replica_set_leads_to_its_deployment() -> None:
 
 
 def test_a_replica_set_of_its_own_is_the_workload() -> None:
-    workload = found(replica_sets=(manifests.replica_set(),))["uid-web-5d4"]
+    workload = found(replica_sets=(manifests.replica_set(),))["shop", "uid-web-5d4"]
 
     assert (workload.kind, workload.name, workload.desired_replicas) == ("ReplicaSet", "web-5d4", 3)
     assert not workload.rolling_out
@@ -195,7 +199,7 @@ def test_without_a_ready_replica_the_count_is_zero() -> None:
 
     assert web(unready).ready_replicas == 0
     assert db(readyReplicas=2).ready_replicas == 2
-    assert found(replica_sets=(manifests.replica_set(),))["uid-web-5d4"].ready_replicas == 3
+    assert found(replica_sets=(manifests.replica_set(),))["shop", "uid-web-5d4"].ready_replicas == 3
 
 
 IGNORES_EVICTION = {
@@ -208,10 +212,10 @@ def test_a_job_runs_as_many_pods_as_its_parallelism_says() -> None:
     jobs = (manifests.job(), manifests.job("tonight", cron, podFailurePolicy=IGNORES_EVICTION))
     by_uid = found(jobs=jobs)
 
-    assert by_uid["uid-sums"] == Workload(
+    assert by_uid["shop", "uid-sums"] == Workload(
         "Job", "shop", "sums", "uid-sums", 4, ready_replicas=3, survives_disruption=False
     )
-    assert by_uid["uid-tonight"].survives_disruption
+    assert by_uid["shop", "uid-tonight"].survives_disruption
 
 
 def test_a_job_of_an_owner_that_is_not_understood_is_left_out() -> None:
@@ -232,7 +236,11 @@ def test_controllers_are_known_by_their_own_selectors() -> None:
         )
     )
 
-    assert selectors == {"uid-web-5d4": of_revision, "uid-roll-1": of_revision, "uid-db": of_db}
+    assert selectors == {
+        ("shop", "uid-web-5d4"): of_revision,
+        ("shop", "uid-roll-1"): of_revision,
+        ("shop", "uid-db"): of_db,
+    }
 
 
 def test_an_owner_that_is_not_understood_is_named_for_what_it_owns() -> None:
@@ -249,6 +257,20 @@ def test_an_owner_that_is_not_understood_is_named_for_what_it_owns() -> None:
 
     assert owners_by_controller(understood) == {}
     assert owners_by_controller(foreign) == {
-        "uid-web-5d4": Owner("Rollout", "web", "uid-web", "argoproj.io/v1alpha1"),
-        "uid-sums": Owner("JobSet", "sums", "uid-sums", "jobset.x-k8s.io/v1alpha2"),
+        ("shop", "uid-web-5d4"): Owner("Rollout", "web", "uid-web", "argoproj.io/v1alpha1"),
+        ("shop", "uid-sums"): Owner("JobSet", "sums", "uid-sums", "jobset.x-k8s.io/v1alpha2"),
     }
+
+
+def test_a_workload_has_the_requests_of_its_template() -> None:
+    document = manifests.deployment()
+    container = {"name": "web", "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}
+    document["spec"]["template"] = {"spec": {"containers": [container]}}
+    seen = DEPLOYMENTS.build(
+        msgspec.json.decode(msgspec.json.encode(document), type=workloads.Deployment)
+    )
+    owned = manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
+    of = Controllers((seen,), msgspec.convert([owned], list[workloads.ReplicaSet]))
+    (found,) = workloads_by_controller(of, {}).values()
+    assert found.template_requests == Amounts(cpu_millicores=1500, memory_bytes=2**30, pods=1)
+    assert bytes(seen.spec.template) == b""
