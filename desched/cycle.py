@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from desched.errors import ObservationError
 from desched.eviction.cool_downs import with_refusals
 from desched.eviction.executor import Acting, carry_out
 from desched.eviction.follow_up import follow_up
@@ -32,7 +31,6 @@ from desched.planning.other_deschedulers import other_deschedulers
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import plan_moves
-from desched.planning.taints import expired_taints
 from desched.policy.acting_window import why_closed
 from desched.policy.policy import Policy
 from desched.ports import World
@@ -106,7 +104,7 @@ def run_cycle(
     lasting = timedelta(seconds=info.taints_last_seconds)
     steering = Steering(world.steerer, clock, world.may_act, lasting)
     steers = info.mode is Mode.EVICT and world.steerer is not None
-    snapshot = observe(world, policy, steering if steers else None)
+    snapshot = observe(world, policy)
     observed = clock.monotonic()
     decision = decide(snapshot, policy, state)
     times = _Times(started_at, began, observed, clock.monotonic())
@@ -125,10 +123,8 @@ def run_cycle(
     return report, report.state
 
 
-def observe(world: World, policy: Policy, steering: Steering | None = None) -> Snapshot:
+def observe(world: World, policy: Policy) -> Snapshot:
     """Read the cluster and its load, and compare the clocks.
-
-    If the load cannot be read, expired soft taints are removed nevertheless.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
@@ -137,12 +133,7 @@ def observe(world: World, policy: Policy, steering: Steering | None = None) -> S
     began = now()
     cluster = world.cluster.read_cluster()
     between = now()
-    try:
-        load = world.load.read_load(cluster, policy)
-    except ObservationError:
-        if steering is not None:
-            steering.remove(expired_taints(cluster, now()))
-        raise
+    load = world.load.read_load(cluster, policy)
     ended = now()
     return Snapshot(
         cluster,

@@ -1,6 +1,6 @@
 """The protocols that a cycle needs; adapters and the simulation implement them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -91,6 +91,27 @@ class Steerer(Protocol):
 
     def untaint(self, node: str) -> SteeringAnswer:
         """Remove desched's own taint from the node; the taint of somebody else stays."""
+
+
+class StandingTaints(NamedTuple):
+    """The nodes with desched's soft taint and its expiry; `now` is the server's clock, if known."""
+
+    until: Mapping[str, datetime]
+    now: datetime | None
+
+
+class TaintRemover(Protocol):
+    """Finds and removes desched's own soft taints, whoever may act."""
+
+    def standing(self) -> StandingTaints:
+        """All of them in the cluster.
+
+        Raises:
+            ObservationError: they could not be read in time.
+        """
+
+    def untaint(self, node: str, expired_at: datetime | None = None) -> SteeringAnswer:
+        """Remove it from the node; with `expired_at` only if it has expired by then."""
 
 
 class Clock(Protocol):

@@ -18,6 +18,7 @@ from desched.service.election.leadership import Leadership
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.inputs.state_keeper import StateKeeper
 from desched.service.process.clock import SystemClock
+from desched.service.steering.janitor import Janitor
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings
 
@@ -30,7 +31,11 @@ class Intent(NamedTuple):
 
 
 class Process(NamedTuple):
-    """The parts of a run; `leadership` is None without leader election, `own_pod` outside a pod."""
+    """The parts of a run.
+
+    `leadership` is None without leader election, `own_pod` outside a pod, `janitor` in a run that
+    must not write.
+    """
 
     settings: Settings
     kubernetes: KubernetesConnection
@@ -41,6 +46,7 @@ class Process(NamedTuple):
     own_pod: PodRef | None
     events: EventWriter
     metrics: ServiceMetrics
+    janitor: Janitor | None = None
 
     def world(self) -> World:
         """The real world, with the means to change it only if that is intended."""

@@ -93,7 +93,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
         return tuple(removal for removal in self.due if removal.node not in needed)
 
 
-def expired_taints(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
+def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
     """The nodes whose taint by desched has expired."""
     expired = (n for n in _ours(cluster) if not _is_kept(n, now))
     return tuple(TaintRemoval(node.name, "it has expired") for node in expired)
@@ -182,7 +182,7 @@ def _due(context: EligibilityContext, verdicts: Iterable[NodeVerdict]) -> tuple[
     expires.
     """
     cluster, policy, now = context.cluster, context.policy, context.now
-    expired = expired_taints(cluster, now)
+    expired = _expired(cluster, now)
     ours = _ours(cluster)
     kept = [node for node in ours if _is_kept(node, now) and policy.looks_at(node.labels)]
     mode = policy.steering.mode

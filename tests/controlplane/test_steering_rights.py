@@ -61,7 +61,7 @@ def test_of_nodes_only_its_soft_taint_and_its_mark_may_change(
     steerer = KubernetesSteerer(connect(kubeconfig, None))
     control_plane.kubectl("taint", "nodes", "te1", "others=keep:NoSchedule")
     assert steerer.taint("te1", UNTIL).done
-    assert steerer.steered() == ("te1",)
+    assert steerer.standing().until == {"te1": UNTIL}
     assert {t["key"] for t in control_plane.get("/api/v1/nodes/te1")["spec"]["taints"]} == {
         "others",
         "desched.io/overloaded",

@@ -2,10 +2,7 @@
 
 from datetime import timedelta
 
-import pytest
-
 from desched.cycle import CycleInfo, run_cycle
-from desched.errors import ObservationError, ObservationSource
 from desched.eviction.steering import Steering
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval
@@ -123,21 +120,3 @@ def test_a_dry_run_leaves_taints_where_they_are():
     report, _ = run_cycle(world, policy(), State(), CycleInfo(1, Mode.DRY_RUN, "test"))
     assert report.taints == ()
     assert world.cluster.read_cluster().node_by_name["te1"].avoided
-
-
-class Unmeasured:
-    """The source of a load that cannot be read."""
-
-    def read_load(self, cluster, by):  # noqa: ARG002 (port)
-        raise ObservationError(ObservationSource.PROMETHEUS, "connection refused")
-
-
-@pytest.mark.parametrize(("mode", "left"), [(Mode.EVICT, {"te2"}), (Mode.DRY_RUN, {"te1", "te2"})])
-def test_while_the_load_cannot_be_read_taints_go_all_the_same_when_their_time_is_over(mode, left):
-    simulation = published_scenario()
-    simulation.steerer.taint("te1", simulation.clock.now())
-    simulation.steerer.taint("te2", simulation.clock.now() + LASTING)
-    world = simulation.world(acting=mode is Mode.EVICT)._replace(load=Unmeasured())
-    with pytest.raises(ObservationError):
-        run_cycle(world, policy(), State(), CycleInfo(1, mode, "test"))
-    assert {n.name for n in world.cluster.read_cluster().nodes if n.avoided} == left
