@@ -19,7 +19,8 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable
-from desched.policy.policy import Steering, count_of
+from desched.policy.compatibility import Steering
+from desched.policy.policy import count_of
 
 REMOVED_SHARE = 0.1
 """At most this share of tainted nodes loses the taint in one cycle: pods should not rush there."""

@@ -26,7 +26,8 @@ from desched.planning.placement.landing_forecast import forecast
 from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.taints import SoftTaints
-from desched.policy.policy import Policy, SchedulerRules, Share, Steering, SteeringRules
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy, SchedulerRules, Share, SteeringRules
 from tests.builders import (
     GIB,
     NOW,

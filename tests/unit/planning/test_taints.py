@@ -11,7 +11,8 @@ from desched.model.cluster import STEERING_TAINT, Effect, Node, Taint, Toleratio
 from desched.model.plan import LandingChance, NodeClass, Plan, PlannedTaint
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, State
-from desched.policy.policy import Policy, Share, Steering, SteeringRules
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy, Share, SteeringRules
 from tests.builders import (
     NOW,
     amounts,
