@@ -32,6 +32,7 @@ from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import plan_moves
 from desched.policy.acting_window import why_closed
+from desched.policy.compatibility import Steering as SteeringMode
 from desched.policy.policy import Policy
 from desched.ports import World
 
@@ -106,7 +107,9 @@ def run_cycle(
     steers = info.mode is Mode.EVICT and world.steerer is not None
     snapshot = observe(world, policy)
     observed = clock.monotonic()
-    decision = decide(snapshot, policy, state)
+    # A dry run has no such right; it plans as a run that evicts would.
+    may_steer = info.mode is Mode.DRY_RUN or _may_steer(world, policy)
+    decision = decide(snapshot, policy, state, may_steer=may_steer)
     times = _Times(started_at, began, observed, clock.monotonic())
     barred = _barred(world, decision)
     if steers:
@@ -144,7 +147,11 @@ def observe(world: World, policy: Policy) -> Snapshot:
     )
 
 
-def decide(snapshot: Snapshot, policy: Policy, state: State) -> Decision:
+def _may_steer(world: World, policy: Policy) -> bool:
+    return policy.steering.mode is not SteeringMode.OFF and world.may_steer()
+
+
+def decide(snapshot: Snapshot, policy: Policy, state: State, *, may_steer: bool = True) -> Decision:
     """Judge earlier evictions and plan; usage and node classes are computed once for both."""
     now = snapshot.taken_at
     trusted = not clocks_differ(snapshot)
@@ -158,7 +165,8 @@ def decide(snapshot: Snapshot, policy: Policy, state: State) -> Decision:
         if trusted:
             state, settled = follow_up(context, pressure)
             context = context.with_state(state)
-        return Decision(context, plan_moves(context, pressure), settled)
+        plan = plan_moves(context, pressure, may_steer=may_steer)
+        return Decision(context, plan, settled)
 
 
 @contextmanager
@@ -232,6 +240,7 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         overloaded=_overloaded(plan)[:MOST_NAMES],
         evicted=sum(outcome.verdict in ACCEPTED for outcome in acted.outcomes),
         not_acting=why,
+        unsteered=plan.unsteered,
     )
     return CycleReport(
         cycle=info.number,

@@ -200,7 +200,7 @@ class World(NamedTuple):
     """Everything outside of desched that a cycle uses; without an evictor it cannot act.
 
     `may_act` is called before each write; `why_not` returns the reason if it must not act. Without
-    a steerer, no node gets a soft taint.
+    a steerer, no node gets a soft taint; `may_steer` returns whether desched has the right to it.
     """
 
     cluster: ClusterReader
@@ -210,3 +210,4 @@ class World(NamedTuple):
     may_act: Fence = lambda: True
     steerer: Steerer | None = None
     why_not: Callable[[], str | None] = lambda: None
+    may_steer: Callable[[], bool] = lambda: True

@@ -12,6 +12,9 @@ from desched.service.steering.janitor import Janitor
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings
 
+REQUEST_SECONDS = 5.0
+"""For one request of the janitor with all its retries: it tries again later anyway."""
+
 
 def janitor_of(
     settings: Settings, metrics: ServiceMetrics, may_act: Callable[[], bool] = lambda: False
@@ -29,7 +32,7 @@ def janitor_of(
     evicts = settings.evict and not settings.dry_run
     if not (kubernetes.in_cluster or evicts):
         return None
-    request_seconds = settings.api_server_timeout.total_seconds()
+    request_seconds = min(settings.api_server_timeout.total_seconds(), REQUEST_SECONDS)
     steerer = KubernetesSteerer(kubernetes, deadline_seconds=request_seconds)
     return Janitor(steerer, SystemClock().now, metrics, may_act)
 

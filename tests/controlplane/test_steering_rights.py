@@ -1,4 +1,4 @@
-"""What deploy/overlays/steering lets desched's account do to nodes, and nothing more."""
+"""What deploy/overlays/evict lets desched's account do to nodes, and nothing more."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from tests.controlplane.cluster import ControlPlane
 
-OVERLAY = Path(__file__).parents[2] / "deploy" / "overlays" / "steering"
+OVERLAY = Path(__file__).parents[2] / "deploy" / "overlays" / "evict"
 UNTIL = datetime.now(UTC) + timedelta(hours=1)
 
 FORBIDDEN = {

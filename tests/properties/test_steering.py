@@ -224,7 +224,7 @@ def places_of(seen: Snapshot, by: Policy, most_awaited: int | None) -> Destinati
     pressure = classify(book, State())
     free = room_left(context, pressure)
     view = SchedulerView(seen.cluster, by.scheduler, free.index)
-    within = SoftTaints.of(context, pressure).steerable(free.arrays)
+    within = SoftTaints.of(context, pressure, by.steering.mode).steerable(free.arrays)
     feedback = LandingFeedback(most_awaited=most_awaited)
     return Destinations(free, view, by.max_landing_risk, within, feedback)
 

@@ -84,13 +84,15 @@ class KubernetesSteerer:
     """The Steerer for a real API server.
 
     `seconds_left` is how long this process may still act; no request lasts longer. It is also the
-    TaintRemover, with a connection of its own.
+    TaintRemover, with a connection of its own. `when_denied` is called if the right to patch nodes
+    is missing.
     """
 
     connection: KubernetesConnection
     _: KW_ONLY
     deadline_seconds: float = DEADLINE_SECONDS
     seconds_left: Callable[[], float] = lambda: math.inf
+    when_denied: Callable[[], None] = lambda: None
 
     def taint(self, node: str, until: datetime) -> SteeringAnswer:
         """Add the taint, to stay at least until then."""
@@ -159,6 +161,8 @@ class KubernetesSteerer:
         answer = self.connection.patch(path, body, deadline_seconds=self._seconds)
         if answer.status == HTTPStatus.CONFLICT:
             return None
+        if answer.status == HTTPStatus.FORBIDDEN:
+            self.when_denied()
         return _DONE if answer.status == HTTPStatus.OK else _refused(answer, name)
 
     @property

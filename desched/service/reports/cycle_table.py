@@ -15,6 +15,7 @@ from desched.service.reports.node_table import RESOURCE_NAMES, print_nodes
 from desched.service.reports.reason_texts import (
     OTHER_DESCHEDULERS,
     describe,
+    describe_unsteered,
     sentence_of,
     summary_of,
 )
@@ -140,6 +141,8 @@ def _print_warnings(report: CycleReport, console: Console) -> None:
     if report.other_deschedulers:
         others = ", ".join(report.other_deschedulers)
         console.print(Text(plain(OTHER_DESCHEDULERS.format(others=others)), style="yellow"))
+    if report.plan.unsteered is not None:
+        console.print(Text(describe_unsteered(report.plan.unsteered), style="yellow"))
     if report.not_acting is not None and report.result is not CycleResult.NOT_ACTING:
         why = describe(report.not_acting, report.not_acting_detail)
         console.print(Text(plain(f"Evictions are not allowed now: {why}"), style="yellow"))

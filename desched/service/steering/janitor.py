@@ -14,6 +14,7 @@ import structlog
 from desched.errors import ObservationError
 from desched.model.report import CycleReport
 from desched.ports import StandingTaints, TaintRemover
+from desched.service.process.clock import seconds_since_boot
 from desched.service.telemetry.metrics import ServiceMetrics
 
 BUSY_SECONDS = 60.0
@@ -27,7 +28,7 @@ A taint lasts for two cycles, ten minutes by default, so that a new one is found
 
 SHORTEST_SECONDS = 1.0
 STOPPING_SECONDS = 15.0
-"""How long the end of the process waits for a look that is under way."""
+"""How long the end of the process clears taints, and waits for a look that is under way."""
 
 MOST_ERRORS = 5
 """In one line of the log."""
@@ -81,8 +82,11 @@ class Janitor:
 
         The first failure ends it, because stopping must be quick; the other taints expire.
         """
+        ends = seconds_since_boot() + STOPPING_SECONDS
         for node in sorted(self._own):
-            if not self._may_act() or self._note([self._remove(node, STOPPED)]):
+            if not self._may_act() or seconds_since_boot() >= ends:
+                return
+            if self._note([self._remove(node, STOPPED)]):
                 return
 
     def look(self) -> float:

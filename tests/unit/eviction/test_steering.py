@@ -11,7 +11,7 @@ from desched.model.state import State
 from desched.ports import SteeringAnswer
 from desched.simulation.clock import VirtualClock
 from desched.simulation.demo import demo_policy
-from desched.simulation.scenarios import published_scenario
+from desched.simulation.scenarios import published_scenario, steering_scenario
 from tests.builders import policy
 
 LASTING = timedelta(minutes=10)
@@ -111,6 +111,55 @@ def test_a_cycle_evicts_nothing_while_a_taint_stays_that_its_plan_counts_as_gone
     assert (report.result, report.not_acting) == (CycleResult.NOT_ACTING, NotActing.TAINT_STAYED)
     assert report.not_acting_detail == "te1: it changed"
     assert [outcome.verdict for outcome in report.outcomes] == [EvictionVerdict.NOT_BEGUN]
+
+
+def run_of_trap(mode, may_steer):
+    """A cycle where only soft taints let pods leave; returns the report and the asked rights."""
+    simulation, asked = steering_scenario(), []
+
+    def right():
+        asked.append(mode)
+        return may_steer
+
+    world = simulation.world(acting=mode is Mode.EVICT)._replace(may_steer=right)
+    report, _ = run_cycle(world, demo_policy(), State(), CycleInfo(1, mode, "test"))
+    return report, asked
+
+
+def test_with_the_right_it_evicts_what_taints_let_move():
+    report, asked = run_of_trap(Mode.EVICT, may_steer=True)
+    assert report.result is CycleResult.EVICTED
+    assert report.plan.unsteered is None
+    assert asked == [Mode.EVICT]
+
+
+def test_without_the_right_it_sets_no_taint_and_reports_the_cost():
+    report, asked = run_of_trap(Mode.EVICT, may_steer=False)
+    assert report.taints == ()
+    assert report.plan.unsteered is not None
+    assert report.state.last_cycle is not None
+    assert report.state.last_cycle.unsteered == report.plan.unsteered
+    assert asked == [Mode.EVICT]
+
+
+def test_a_dry_run_plans_with_taints_and_needs_no_right():
+    report, asked = run_of_trap(Mode.DRY_RUN, may_steer=False)
+    assert report.result is CycleResult.PLANNED
+    assert report.plan.taints
+    assert (report.plan.unsteered, asked) == (None, [])
+
+
+def test_with_steering_off_the_right_is_not_looked_at():
+    world = published_scenario().world(acting=True)
+    asked = []
+
+    def right():
+        asked.append(1)
+        return True
+
+    world = world._replace(may_steer=right)
+    run_cycle(world, policy(), State(), CycleInfo(1, Mode.EVICT, "test"))
+    assert asked == []
 
 
 def test_a_dry_run_leaves_taints_where_they_are():

@@ -152,9 +152,11 @@ def test_a_node_that_never_stands_still_is_given_up(server: FakeApiServer) -> No
 
 def test_a_missing_right_is_named(server: FakeApiServer) -> None:
     answering(server, iter([node("7")]), iter([status(403, 'cannot patch resource "nodes"')]))
-    answer = steerer_of(server).taint("te1", UNTIL)
+    denied: list[bool] = []
+    answer = steerer_of(server, when_denied=lambda: denied.append(True)).taint("te1", UNTIL)
     assert not answer.done
     assert "right to patch nodes" in answer.detail
+    assert denied == [True]
 
 
 @pytest.mark.parametrize(
