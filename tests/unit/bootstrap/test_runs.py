@@ -87,6 +87,7 @@ def simulation(mocker, kubernetes, events):
         ("LoadSource", simulation.load),
         ("KubernetesEvictor", simulation.evictor),
         ("state_store", SimulatedStateStore(SimulatedConfigMap())),
+        ("has_right", True),
     ):
         mocker.patch(f"desched.bootstrap.process.{name}", return_value=part)
     mocker.patch("desched.bootstrap.runs.contender", return_value=None)
