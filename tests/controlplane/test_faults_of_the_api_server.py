@@ -268,7 +268,7 @@ def accepted_evictions(sites: Sites, namespace: str) -> list[str]:
     return [
         about["name"]
         for about in done
-        if (about["namespace"], about.get("subresource")) == (namespace, "eviction")
+        if (about.get("namespace"), about.get("subresource")) == (namespace, "eviction")
     ]
 
 
