@@ -28,8 +28,9 @@ from benchmarks.oracle import Oracle
 from benchmarks.tally import Tally
 from benchmarks.trace import DEFAULT, SAMPLES, read_trace
 from desched import __version__
+from desched.policy.compatibility import Steering
 from desched.policy.loading import parse_policy
-from desched.policy.policy import Policy, Steering, SteeringRules
+from desched.policy.policy import Policy, SteeringRules
 from desched.ports import World
 from desched.simulation.closed_loop import Day, Descheduler, LoopResult, run
 from desched.simulation.history import Floats
@@ -85,9 +86,8 @@ def _contestant(
     name: str, simulation: Simulation, policy: Policy, tally: Tally
 ) -> Callable[[World], None]:
     if name in {DESCHED, DESCHED_STEERING}:
-        if name == DESCHED_STEERING:
-            steering = SteeringRules(Steering.WHEN_NEEDED, policy.steering.most_nodes)
-            policy = replace(policy, steering=steering)
+        mode = Steering.WHEN_NEEDED if name == DESCHED_STEERING else Steering.OFF
+        policy = replace(policy, steering=SteeringRules(mode, policy.steering.most_nodes))
         desched = Descheduler(policy, "closed loop")
         return lambda world: tally.add(desched.cycle(world))
     if name in {ORACLE, ORACLE_STEERING}:

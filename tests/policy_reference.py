@@ -131,6 +131,7 @@ def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     yield "ceilingMargin", f"{of.ceiling_margin:g}"
     yield "deviationFloor", f"{of.deviation_floor:g}, and {of.dead_band:g} points above the mean"
     yield "maxLandingRisk", f"{of.max_landing_risk:g}"
+    yield "steering", f"`{of.steering.value}`"
     yield "evictionLimits.total", total or f"{of.total_limit}"
     yield "evictionLimits.node", f"{of.node_limit or no_limit}"
     yield "evictionLimits.workload", f"{of.workload_limit or no_limit}"

@@ -9,7 +9,7 @@ import msgspec
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import EXTENDED, TOTAL_FLOOR, TOTAL_SHARE
+from desched.policy.compatibility import EXTENDED, TOTAL_FLOOR, TOTAL_SHARE, Steering
 from desched.policy.follow_up import FollowUpRules
 
 
@@ -185,21 +185,13 @@ class SchedulerRules(msgspec.Struct, frozen=True):
     weights: ScoreWeights = ScoreWeights()
 
 
-class Steering(StrEnum):
-    """When soft taints keep replacements away from nodes where they would do harm."""
-
-    OFF = "Off"
-    WHEN_NEEDED = "WhenNeeded"
-    ALWAYS = "Always"
-
-
 MOST_STEERED_NODES = Share(0.3)
 
 
 class SteeringRules(msgspec.Struct, frozen=True):
     """When nodes get soft taints, and how many may have one; a share is of the nodes looked at."""
 
-    mode: Steering = Steering.OFF
+    mode: Steering = EXTENDED.steering
     most_nodes: int | Share = MOST_STEERED_NODES
 
 

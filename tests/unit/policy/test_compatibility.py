@@ -47,6 +47,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "deviation_floor_ratio",
         "dead_band_ratio",
         "max_landing_risk",
+        "steering",
     }
     limits = {"total", "node", "workload", "in_flight_workload"}
     assert differing(plain.limits, found.limits) == limits
@@ -75,6 +76,7 @@ WRITTEN = {
     "ceilingMargin": 10,
     "maxLandingRisk": 0.15,
     "maxGracePeriod": "10m",
+    "steering": "WhenNeeded",
     "evictSingleReplica": False,
     "evictionLimits": {"total": 3, "node": 2, "workload": 1},
 }
