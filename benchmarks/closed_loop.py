@@ -36,8 +36,9 @@ from benchmarks.tally import Tally
 from benchmarks.trace import DEFAULT, SAMPLES, read_trace
 from desched import __version__
 from desched.planning.kube_scheduler.scores import node_sampling
+from desched.policy.compatibility import Steering
 from desched.policy.loading import parse_policy
-from desched.policy.policy import Policy, Steering, SteeringRules
+from desched.policy.policy import Policy, SteeringRules
 from desched.ports import World
 from desched.simulation.closed_loop import Day, Descheduler, LoopResult, run
 from desched.simulation.history import Floats

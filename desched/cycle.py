@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from desched.errors import ObservationError
 from desched.eviction.cool_downs import with_refusals
 from desched.eviction.executor import Acting, carry_out
 from desched.eviction.follow_up import follow_up
@@ -33,8 +32,8 @@ from desched.planning.other_deschedulers import other_deschedulers
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import plan_moves
-from desched.planning.taints import expired_taints
 from desched.policy.acting_window import why_closed
+from desched.policy.compatibility import Steering as SteeringMode
 from desched.policy.policy import Policy
 from desched.ports import World
 
@@ -110,10 +109,16 @@ def run_cycle(
     lasting = timedelta(seconds=info.taints_last_seconds)
     steering = Steering(world.steerer, clock, world.may_act, lasting)
     steers = info.mode is Mode.EVICT and world.steerer is not None
-    snapshot = observe(world, policy, steering if steers else None)
+    snapshot = observe(world, policy)
     observed = clock.monotonic()
+    # A dry run has no such right; it plans as a run that evicts would.
+    may_steer = info.mode is Mode.DRY_RUN or _may_steer(world, policy)
     decision = decide(
-        snapshot, policy, state, lambda: clock.monotonic() - observed > PLANNING_SECONDS
+        snapshot,
+        policy,
+        state,
+        lambda: clock.monotonic() - observed > PLANNING_SECONDS,
+        may_steer=may_steer,
     )
     times = _Times(started_at, began, observed, clock.monotonic())
     barred = _barred(world, decision)
@@ -131,10 +136,8 @@ def run_cycle(
     return report, report.state
 
 
-def observe(world: World, policy: Policy, steering: Steering | None = None) -> Snapshot:
+def observe(world: World, policy: Policy) -> Snapshot:
     """Read the cluster and its load, and compare the clocks.
-
-    If the load cannot be read, expired soft taints are removed nevertheless.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
@@ -143,12 +146,7 @@ def observe(world: World, policy: Policy, steering: Steering | None = None) -> S
     began = now()
     cluster = world.cluster.read_cluster()
     between = now()
-    try:
-        load = world.load.read_load(cluster, policy)
-    except ObservationError:
-        if steering is not None:
-            steering.remove(expired_taints(cluster, now()))
-        raise
+    load = world.load.read_load(cluster, policy)
     ended = now()
     return Snapshot(
         cluster,
@@ -159,8 +157,17 @@ def observe(world: World, policy: Policy, steering: Steering | None = None) -> S
     )
 
 
+def _may_steer(world: World, policy: Policy) -> bool:
+    return policy.steering.mode is not SteeringMode.OFF and world.may_steer()
+
+
 def decide(
-    snapshot: Snapshot, policy: Policy, state: State, out_of_time: OutOfTime = lambda: False
+    snapshot: Snapshot,
+    policy: Policy,
+    state: State,
+    out_of_time: OutOfTime = lambda: False,
+    *,
+    may_steer: bool = True,
 ) -> Decision:
     """Judge earlier evictions and plan; usage and node classes are computed once for both."""
     now = snapshot.taken_at
@@ -175,7 +182,8 @@ def decide(
         if trusted:
             state, settled = follow_up(context, pressure)
             context = context.with_state(state)
-        return Decision(context, plan_moves(context, pressure), settled)
+        plan = plan_moves(context, pressure, may_steer=may_steer)
+        return Decision(context, plan, settled)
 
 
 @contextmanager
@@ -249,6 +257,7 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         overloaded=_overloaded(plan)[:MOST_NAMES],
         evicted=sum(outcome.verdict in ACCEPTED for outcome in acted.outcomes),
         not_acting=why,
+        unsteered=plan.unsteered,
     )
     return CycleReport(
         cycle=info.number,

@@ -1,6 +1,6 @@
 """The protocols that a cycle needs; adapters and the simulation implement them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -93,6 +93,27 @@ class Steerer(Protocol):
         """Remove desched's own taint from the node; the taint of somebody else stays."""
 
 
+class StandingTaints(NamedTuple):
+    """The nodes with desched's soft taint and its expiry; `now` is the server's clock, if known."""
+
+    until: Mapping[str, datetime]
+    now: datetime | None
+
+
+class TaintRemover(Protocol):
+    """Finds and removes desched's own soft taints, whoever may act."""
+
+    def standing(self) -> StandingTaints:
+        """All of them in the cluster.
+
+        Raises:
+            ObservationError: they could not be read in time.
+        """
+
+    def untaint(self, node: str, expired_at: datetime | None = None) -> SteeringAnswer:
+        """Remove it from the node; with `expired_at` only if it has expired by then."""
+
+
 class Clock(Protocol):
     """Time."""
 
@@ -179,7 +200,7 @@ class World(NamedTuple):
     """Everything outside of desched that a cycle uses; without an evictor it cannot act.
 
     `may_act` is called before each write; `why_not` returns the reason if it must not act. Without
-    a steerer, no node gets a soft taint.
+    a steerer, no node gets a soft taint; `may_steer` returns whether desched has the right to it.
     """
 
     cluster: ClusterReader
@@ -189,3 +210,4 @@ class World(NamedTuple):
     may_act: Fence = lambda: True
     steerer: Steerer | None = None
     why_not: Callable[[], str | None] = lambda: None
+    may_steer: Callable[[], bool] = lambda: True

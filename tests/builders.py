@@ -34,7 +34,15 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import plan_moves
-from desched.policy.policy import EvictionLimits, MetricsSource, Policy, Protections, ResourceRule
+from desched.policy.compatibility import Steering
+from desched.policy.policy import (
+    EvictionLimits,
+    MetricsSource,
+    Policy,
+    Protections,
+    ResourceRule,
+    SteeringRules,
+)
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 GIB = 2**30
@@ -124,7 +132,10 @@ def no_limits_but(**fields: Any) -> EvictionLimits:
 
 
 def policy(*rules: ResourceRule, **fields: Any) -> Policy:
-    """A policy on CPU and memory without limits on evictions or risk, unless told otherwise."""
+    """A policy on CPU and memory without limits on evictions or risk, and without steering.
+
+    `fields` replace its own.
+    """
     defaults: dict[str, Any] = {
         "source": "test",
         "digest": "test",
@@ -134,6 +145,7 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
         "limits": UNLIMITED,
         "protections": Protections(),
         "max_landing_risk": 1.0,
+        "steering": SteeringRules(Steering.OFF),
         "sustained_seconds": 0,
         "deviation_floor_ratio": 0.0,
     }

@@ -128,6 +128,7 @@ def _default_texts(of: Defaults) -> Iterator[tuple[str, str]]:
     yield "ceilingMargin", f"{of.ceiling_margin:g}"
     yield "deviationFloor", f"{of.deviation_floor:g}, and {of.dead_band:g} points above the mean"
     yield "maxLandingRisk", f"{of.max_landing_risk:g}"
+    yield "steering", f"`{of.steering.value}`"
     yield "evictionLimits.total", _limit(of.total_limit, "the nodes")
     yield "evictionLimits.slowStart", f"`{str(of.slow_start).lower()}`"
     yield "evictionLimits.node", _limit(of.node_limit)

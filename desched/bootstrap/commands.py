@@ -72,7 +72,7 @@ def clear(steerer: KubernetesSteerer, stdout: TextIO) -> None:
         ObservationError: the nodes could not be read, or some of them not be changed.
     """
     failures = []
-    nodes = steerer.steered()
+    nodes = tuple(steerer.standing().until)
     for node in nodes:
         answer = steerer.untaint(node)
         if answer.done:

@@ -3,10 +3,12 @@
 import math
 from typing import NamedTuple
 
+from desched.adapters.kubernetes.client.access import PATCH_NODE
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
+from desched.adapters.kubernetes.permission import has_right
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.state import state_store
@@ -18,6 +20,8 @@ from desched.service.election.leadership import Leadership
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.inputs.state_keeper import StateKeeper
 from desched.service.process.clock import SystemClock
+from desched.service.steering.janitor import Janitor
+from desched.service.steering.permission import SteeringPermission
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.settings import Settings
 
@@ -30,7 +34,11 @@ class Intent(NamedTuple):
 
 
 class Process(NamedTuple):
-    """The parts of a run; `leadership` is None without leader election, `own_pod` outside a pod."""
+    """The parts of a run.
+
+    `leadership` is None without leader election, `own_pod` outside a pod, `janitor` in a run that
+    must not write.
+    """
 
     settings: Settings
     kubernetes: KubernetesConnection
@@ -41,6 +49,7 @@ class Process(NamedTuple):
     own_pod: PodRef | None
     events: EventWriter
     metrics: ServiceMetrics
+    janitor: Janitor | None = None
 
     def world(self) -> World:
         """The real world, with the means to change it only if that is intended."""
@@ -51,6 +60,9 @@ class Process(NamedTuple):
         load = LoadSource(self.settings, self.kubernetes, self.clock)
         if self.intent.mode is Mode.DRY_RUN:
             return World(reader, load, self.clock, None, self.may_act)
+        permission = SteeringPermission(
+            lambda: has_right(self.kubernetes, PATCH_NODE, request_seconds), self.clock.monotonic
+        )
         return World(
             reader,
             load,
@@ -63,9 +75,13 @@ class Process(NamedTuple):
             ),
             self.may_act,
             KubernetesSteerer(
-                self.kubernetes, deadline_seconds=request_seconds, seconds_left=self.seconds_left
+                self.kubernetes,
+                deadline_seconds=request_seconds,
+                seconds_left=self.seconds_left,
+                when_denied=permission.denied,
             ),
             self.why_not,
+            permission.granted,
         )
 
     def state(self) -> StateKeeper:

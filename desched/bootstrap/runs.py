@@ -11,6 +11,7 @@ from rich.console import Console
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.events import EventWriter
 from desched.bootstrap.election import contend, contender, wait_for_lease
+from desched.bootstrap.janitor import at_work, janitor_of, look_once
 from desched.bootstrap.process import Intent, Process
 from desched.cycle import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
@@ -79,7 +80,11 @@ def run(settings: Settings, stdout: TextIO, stderr: TextIO) -> Ending:
     schedule_of(settings)
     if settings.listen_address is not None:
         listen_address(settings.listen_address)
-    policy_file = _policy_file(settings)
+    try:
+        policy_file = _policy_file(settings)
+    except ConfigurationError:
+        look_once(settings)
+        raise
     clock = SystemClock()
 
     def stop() -> None:
@@ -108,16 +113,19 @@ def _run(
     name, namespace = settings.pod_name, settings.pod_namespace or kubernetes.namespace
     own_pod = PodRef(namespace, name) if name is not None else None
     identity = own_identity(name)
+    leadership = contender(settings, kubernetes, intent.mode, identity, clock)
+    metrics = ServiceMetrics(intent.mode)
     process = Process(
         settings,
         kubernetes,
         clock,
         intent,
         identity,
-        contender(settings, kubernetes, intent.mode, identity, clock),
+        leadership,
         own_pod,
         EventWriter(kubernetes, clock, own_pod),
-        ServiceMetrics(intent.mode),
+        metrics,
+        janitor_of(settings, metrics, lambda: leadership is None or leadership.may_act()),
     )
     runner = CycleRunner(
         process.world(),
@@ -128,7 +136,8 @@ def _run(
     runner.on_policy(log_policy)
     runner.on_report(*_report_sinks(settings, stdout, stderr))
     if settings.loops:
-        _serve(runner, process)
+        with at_work(process.janitor):
+            _serve(runner, process)
         return Ending()
     with contend(process.leadership):
         if process.leadership is not None:
@@ -195,6 +204,8 @@ def _serve(runner: CycleRunner, process: Process) -> None:
         CompetitorLog().publish,
         EventPublisher(process.events).publish,
     )
+    if process.janitor is not None:
+        runner.on_report(process.janitor.cycle_completed)
     runner.on_policy(metrics.policy_read, process.announce_refusal)
     if leadership is not None:
 
@@ -211,6 +222,8 @@ def _serve(runner: CycleRunner, process: Process) -> None:
         )
         with contend(leadership):
             ServiceLoop(runner.run, schedule, clock, health, metrics, leadership).run()
+            if process.janitor is not None:
+                process.janitor.clear()
     _log.info("service.stopped")
 
 

@@ -263,13 +263,21 @@ class Unreserved(msgspec.Struct, frozen=True, gc=False, order=True):
     pods: int
 
 
+class Unsteered(msgspec.Struct, frozen=True, gc=False):
+    """How many more pods a plan with soft taints would evict, and from how many nodes."""
+
+    pods: int
+    nodes: int
+
+
 class Plan(msgspec.Struct, frozen=True, gc=False):
     """All decisions of one cycle.
 
     Each pod on an overloaded node is in `evictions` or in `refusals`. `hold` is the reason why the
     whole cycle evicts nothing. Each prefix of `evictions` is safe to execute alone. `taints` are in
     the order of need; a node that several moves need occurs for each of them. `removed_taints` are
-    removed before the first eviction.
+    removed before the first eviction. `unsteered` is what the missing right to set soft taints
+    costs; None if it costs nothing.
     """
 
     nodes: tuple[NodeVerdict, ...]
@@ -280,3 +288,4 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     taints: tuple[PlannedTaint, ...] = ()
     removed_taints: tuple[TaintRemoval, ...] = ()
     unreserved: tuple[Unreserved, ...] = ()
+    unsteered: Unsteered | None = None

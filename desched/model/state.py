@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.cluster import Pod, PodRef
-from desched.model.plan import LandingChance
+from desched.model.plan import LandingChance, Unsteered
 from desched.model.resources import Resource
 
 HOUR = timedelta(hours=1)
@@ -228,6 +228,7 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     overloaded: tuple[str, ...] = ()
     evicted: int = 0
     not_acting: str = ""
+    unsteered: Unsteered | None = None
 
 
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -16,6 +16,7 @@ from desched.model.plan import (
     PlannedEviction,
     Refusal,
     RefusalReason,
+    Unsteered,
 )
 from desched.model.text import shortened
 from desched.planning.deadline import PlanningTooSlowError
@@ -39,19 +40,39 @@ from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.one_node import OverloadedNode
 from desched.planning.selection.probes import Chosen, cut_to_probes
 from desched.planning.taints import SoftTaints
+from desched.policy.compatibility import Steering
 
 
-def plan_moves(context: EligibilityContext, pressure: Pressure) -> Plan:
+def plan_moves(context: EligibilityContext, pressure: Pressure, *, may_steer: bool = True) -> Plan:
     """Make the plan from a context after the follow-up, and the class of every node by its load.
 
-    The order of the snapshot's objects does not matter.
+    The order of the snapshot's objects does not matter. If desched may not steer, it plans without
+    soft taints, and counts what that costs.
     """
+    mode = context.policy.steering.mode
+    if may_steer:
+        return _plan_with(mode, context, pressure)
+    plan = _plan_with(Steering.OFF, context, pressure)
+    risky = any(refusal.reason is RefusalReason.LANDING_RISK for refusal in plan.refusals)
+    if mode is Steering.OFF or not risky:
+        return plan
+    return replace(plan, unsteered=_only_in(_plan_with(mode, context, pressure), plan))
+
+
+def _only_in(steered: Plan, plan: Plan) -> Unsteered | None:
+    """The evictions that only the plan with soft taints has."""
+    here = {eviction.pod for eviction in plan.evictions}
+    nodes = [eviction.node for eviction in steered.evictions if eviction.pod not in here]
+    return Unsteered(len(nodes), len(set(nodes))) if nodes else None
+
+
+def _plan_with(mode: Steering, context: EligibilityContext, pressure: Pressure) -> Plan:
     pressure = restrain(pressure, context.state, context.now)
     overloaded = sorted(
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
     )
     nodes, refusals = _sift(overloaded, context)
-    taints = SoftTaints.of(context, pressure)
+    taints = SoftTaints.of(context, pressure, mode)
     hold = hold_of(pressure, context)
     if hold is not None:
         return _held(hold, nodes, refusals, pressure, taints)

@@ -19,7 +19,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.steering import Steerable
-from desched.policy.policy import Steering
+from desched.policy.compatibility import Steering
 from desched.policy.share import count_of
 
 REMOVED_SHARE = 0.1
@@ -41,15 +41,16 @@ class SoftTaints(msgspec.Struct, frozen=True):
     most: int
 
     @classmethod
-    def of(cls, context: EligibilityContext, pressure: Pressure) -> "SoftTaints":
+    def of(cls, context: EligibilityContext, pressure: Pressure, mode: Steering) -> "SoftTaints":
         """The taints that overloaded nodes and evictions in flight need."""
         cluster, now = context.cluster, context.now
-        due = _due(context, pressure.verdicts)
+        due = _due(context, pressure.verdicts, mode)
         leaving = {removal.node for removal in due}
         # The due taints do not count: forecasts that relied on them would be wrong.
         kept = frozenset(n.name for n in cluster.nodes if _is_kept(n, now)) - leaving
-        most = _most_nodes(context)
-        return cls(context, _standing(context, pressure, kept, most), due, kept, most)
+        most = _most_nodes(context, mode)
+        wanted = _wanted(context, pressure, mode)
+        return cls(context, _standing(context, wanted, kept, most), due, kept, most)
 
     def steerable(self, arrays: NodeArrays) -> Steerable:
         """The nodes that a plan may keep replacements away from, as masks."""
@@ -94,27 +95,33 @@ class SoftTaints(msgspec.Struct, frozen=True):
         return tuple(removal for removal in self.due if removal.node not in needed)
 
 
-def expired_taints(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
+def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
     """The nodes whose taint by desched has expired."""
     expired = (n for n in _ours(cluster) if not _is_kept(n, now))
     return tuple(TaintRemoval(node.name, "it has expired") for node in expired)
 
 
-def _most_nodes(context: EligibilityContext) -> int:
+def _most_nodes(context: EligibilityContext, mode: Steering) -> int:
     policy = context.policy
-    if policy.steering.mode is Steering.OFF:
+    if mode is Steering.OFF:
         return 0
     looked_at = sum(policy.looks_at(node.labels) for node in context.cluster.nodes)
     return count_of(policy.steering.most_nodes, looked_at) or 0
 
 
-def _standing(
-    context: EligibilityContext, pressure: Pressure, kept: frozenset[str], most: int
-) -> tuple[PlannedTaint, ...]:
-    wanted = list(_for_moves_under_way(context.state))
-    if context.policy.steering.mode is Steering.ALWAYS:
+def _wanted(
+    context: EligibilityContext, pressure: Pressure, mode: Steering
+) -> Iterable[PlannedTaint]:
+    yield from _for_moves_under_way(context.state)
+    if mode is Steering.ALWAYS:
         awaiting = _awaiting(context.state)
-        wanted += _for_overload(s for s in pressure.known.values() if s.node.name not in awaiting)
+        loaded_nodes = pressure.known.values()
+        yield from _for_overload(s for s in loaded_nodes if s.node.name not in awaiting)
+
+
+def _standing(
+    context: EligibilityContext, wanted: Iterable[PlannedTaint], kept: frozenset[str], most: int
+) -> tuple[PlannedTaint, ...]:
     has_taint = set(kept)
     nodes, chosen = context.cluster.node_by_name, dict[str, PlannedTaint]()
     for taint in wanted:
@@ -175,7 +182,9 @@ def _ours(cluster: ClusterState) -> list[Node]:
     )
 
 
-def _due(context: EligibilityContext, verdicts: Iterable[NodeVerdict]) -> tuple[TaintRemoval, ...]:
+def _due(
+    context: EligibilityContext, verdicts: Iterable[NodeVerdict], mode: Steering
+) -> tuple[TaintRemoval, ...]:
     """The nodes that lose the taint in this cycle, unless its plan needs it.
 
     All at once if steering is off or their taint has expired; else only a few nodes in each cycle.
@@ -183,10 +192,9 @@ def _due(context: EligibilityContext, verdicts: Iterable[NodeVerdict]) -> tuple[
     expires.
     """
     cluster, policy, now = context.cluster, context.policy, context.now
-    expired = expired_taints(cluster, now)
+    expired = _expired(cluster, now)
     ours = _ours(cluster)
     kept = [node for node in ours if _is_kept(node, now) and policy.looks_at(node.labels)]
-    mode = policy.steering.mode
     if mode is Steering.OFF:
         return (*expired, *(TaintRemoval(node.name, "steering is off") for node in kept))
     under_way = {name for record in context.state.in_flight for name in record.steered}

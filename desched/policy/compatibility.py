@@ -22,6 +22,14 @@ class Compatibility(StrEnum):
     STRICT = "Strict"
 
 
+class Steering(StrEnum):
+    """When soft taints keep replacements away from nodes where they would do harm."""
+
+    OFF = "Off"
+    WHEN_NEEDED = "WhenNeeded"
+    ALWAYS = "Always"
+
+
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 
@@ -31,6 +39,7 @@ class Defaults(msgspec.Struct, frozen=True):
     deviation_floor: float = 50.0
     dead_band: float = 5.0
     max_landing_risk: float = 0.15
+    steering: Steering = Steering.WHEN_NEEDED
     total_limit: int | Share = Share(0.05, at_least=20)
     slow_start: bool = True
     node_limit: int | None = 2
@@ -48,6 +57,7 @@ STRICT = Defaults(
     deviation_floor=0.0,
     dead_band=0.0,
     max_landing_risk=1.0,
+    steering=Steering.OFF,
     total_limit=UNLIMITED,
     slow_start=False,
     node_limit=None,

@@ -9,7 +9,7 @@ import msgspec
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import EXTENDED
+from desched.policy.compatibility import EXTENDED, Steering
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.share import Share
 
@@ -163,21 +163,13 @@ class SchedulerRules(msgspec.Struct, frozen=True):
     weights: ScoreWeights = ScoreWeights()
 
 
-class Steering(StrEnum):
-    """When soft taints keep replacements away from nodes where they would do harm."""
-
-    OFF = "Off"
-    WHEN_NEEDED = "WhenNeeded"
-    ALWAYS = "Always"
-
-
 MOST_STEERED_NODES = Share(0.3)
 
 
 class SteeringRules(msgspec.Struct, frozen=True):
     """When nodes get soft taints, and how many may have one; a share is of the nodes looked at."""
 
-    mode: Steering = Steering.OFF
+    mode: Steering = EXTENDED.steering
     most_nodes: int | Share = MOST_STEERED_NODES
 
 

@@ -51,6 +51,30 @@ def guarded_scenario(guard_usage: Usage = IDLE) -> Simulation:
     return simulation
 
 
+def steering_scenario() -> Simulation:
+    """Pods on te1 request little and use much: kube-scheduler would put each straight back.
+
+    te1 uses 85 % of its CPU and looks almost free by requests. The other nodes use little and look
+    almost full.
+    """
+    simulation = Simulation()
+    cluster = simulation.cluster
+    for name in NODES:
+        cluster.add_node(name, cpu_millicores=4000, memory_bytes=16 * 1024 * MIB)
+    cluster.add_namespace("shop")
+    reserved = _template("reserved", Usage(200, 256 * MIB), request_cpu_millicores=3000)
+    cluster.add_deployment("shop", "reserved", len(NODES) - 1, reserved, nodes=NODES[1:])
+    for app, usage_millicores, sibling in (
+        ("cart", 900, "te2"),
+        ("checkout", 900, "te3"),
+        ("search", 1600, "te4"),
+    ):
+        template = _template(app, Usage(usage_millicores, 512 * MIB))
+        cluster.add_deployment("shop", app, 2, template, nodes=("te1", sibling))
+    simulation.clock.advance(SETTLED_SECONDS)
+    return simulation
+
+
 def _published(stress_priority: int) -> Simulation:
     simulation = Simulation()
     cluster = simulation.cluster

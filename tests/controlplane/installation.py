@@ -49,7 +49,7 @@ class Installation:
         self.prometheus = prometheus
         self.directory = directory
 
-    def install_permissions(self, folder: str = "overlays/evict") -> None:
+    def install_permissions(self, folder: str = "overlays/evict-without-steering") -> None:
         """The ServiceAccount and the rights exactly as this folder of `deploy/` ships them."""
         manifests = list(yaml.safe_load_all(self.plane.kubectl("kustomize", DEPLOY / folder)))
         wanted = [m for m in manifests if m["kind"] in _OF_CLUSTER]

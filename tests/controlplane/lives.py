@@ -67,7 +67,7 @@ class Lives(Sites):
     def wait_until_measured(self, pods: int) -> None:
         """It plans meanwhile, people pause and resume it, and it acts once the load is known."""
         self.plan()
-        self.install_permissions("overlays/steering")
+        self.install_permissions("overlays/evict")
         self.plane.create_namespace(STATE)
         self.allow_state_in(STATE)
         for namespace in (NAMESPACE, STATE):

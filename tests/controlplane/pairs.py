@@ -22,7 +22,7 @@ class Pairs(Sites):
 
     def build_pairs(self) -> None:
         """Make them real; returns when desched knows the load of all."""
-        self.install_permissions("overlays/steering")
+        self.install_permissions("overlays/evict")
         numbers = range(PAIRS)
         for node, uses in (("hot", "2500m"), ("cold", "0")):
             names = [f"{node}{number}" for number in numbers]

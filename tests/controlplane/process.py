@@ -78,6 +78,10 @@ class Server:
 
         return wait_for(description, predicate_while_alive, timeout, self.log_tail)
 
+    def wait_for_end(self, timeout: float) -> int:
+        """Its exit code, once it has ended by itself."""
+        return self._process.wait(timeout)
+
     def log_tail(self) -> str:
         """Quotes the log's end for error messages."""
         return f"{self.log}: …{self.log.read_text(errors='replace')[-LOG_TAIL_CHARACTERS:]}"

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from tests.controlplane.binaries import BinariesUnavailableError, find_or_build
 from tests.controlplane.cluster import BINARIES
-from tests.controlplane.installation import REPOSITORY
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.sites import Sites
 from tests.controlplane.soak_agenda import Agenda, Journal
@@ -37,7 +36,6 @@ from tests.controlplane.soak_plane import WatchedControlPlane
 from tests.controlplane.soak_report import write_report
 from tests.controlplane.soak_witness import AuditLog, Witness, complaints, cycles_of
 
-_STEERING = REPOSITORY / "deploy" / "overlays" / "steering"
 _TICK_SECONDS = 0.5
 _KUBELET_SECONDS = 10.0
 _MOST_QUIET_SECONDS = 300.0
@@ -95,9 +93,7 @@ class Soak:
 
     def _build(self) -> int:
         """Make the cluster, and return how many pods it has."""
-        self._sites.install_permissions()
-        for name in ("rbac.yaml", "admission-policy.yaml"):
-            self._plane.apply((_STEERING / name).read_text())
+        self._sites.install_permissions("overlays/evict")
         pods = self._cluster.build()
         self._sites.allow_state_in(NAME)
         self._plane.wait_for(f"{pods} Running pods", lambda: self._running() >= pods, 1200)

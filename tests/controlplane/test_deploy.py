@@ -13,10 +13,13 @@ from desched.adapters.kubernetes.client.access import (
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     OWN_NAMESPACE_ACCESS,
+    PATCH_NODE,
     REQUIRED_ACCESS,
     STATE_READING_ACCESS,
     Access,
 )
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.permission import has_right
 from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -155,7 +158,7 @@ def test_its_account_may_do_what_it_needs_and_no_more(control_plane: ControlPlan
     granted = [access for access in everything if may(control_plane, access)]
     assert granted == [a for a in everything if a in (*OBSERVING_ACCESS, *PLANNING_ALONE)]
 
-    install(control_plane, "overlays/evict")
+    install(control_plane, "overlays/evict-without-steering")
     wait_for_rights(control_plane, *everything)
     too_much = [
         (verb, group, resource, *where.values())
@@ -179,6 +182,20 @@ def test_its_account_may_do_what_it_needs_and_no_more(control_plane: ControlPlan
         if is_allowed(control_plane, verb, group, resource, **where)
     ]
     assert too_much == []
+    assert not has_right_itself(control_plane)
+
+    install(control_plane, "overlays/evict")
+    wait_for_rights(control_plane, PATCH_NODE)
+    for verb in ("create", "update", "delete"):
+        assert not is_allowed(control_plane, verb, "", "nodes")
+    assert not is_allowed(control_plane, "patch", "", "nodes/status")
+    assert has_right_itself(control_plane)
+
+
+def has_right_itself(control_plane: ControlPlane) -> bool:
+    """Whether desched finds that it may patch nodes, with the rights that are shipped."""
+    account = control_plane.kubeconfig_for(NAMESPACE, "desched")
+    return has_right(connect(account, None), PATCH_NODE)
 
 
 def test_the_overlay_only_adds_rights_and_switches_the_dry_run_off_and_replaces_the_pods(
@@ -195,7 +212,8 @@ def test_the_overlay_only_adds_rights_and_switches_the_dry_run_off_and_replaces_
     added = [document for document in evict if document not in base]
     assert [document for document in evict if document in base] == base
     assert {document["kind"] for document in added} == {
-        *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+        *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
     }
 
     install(control_plane, "overlays/evict")

@@ -73,7 +73,7 @@ def sites(
     with running_control_plane.prometheus() as prometheus:
         built = Sites(running_control_plane, prometheus, directory)
         try:
-            built.install_permissions("overlays/steering")
+            built.install_permissions("overlays/evict")
             built.build(*map(movable, (*SERVICES, *DONE, STAYS, *REFUSED_FOR_GOOD)))
             yield built
         finally:
@@ -268,7 +268,7 @@ def accepted_evictions(sites: Sites, namespace: str) -> list[str]:
     return [
         about["name"]
         for about in done
-        if (about["namespace"], about.get("subresource")) == (namespace, "eviction")
+        if (about.get("namespace"), about.get("subresource")) == (namespace, "eviction")
     ]
 
 

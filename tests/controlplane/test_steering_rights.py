@@ -1,4 +1,4 @@
-"""What deploy/overlays/steering lets desched's account do to nodes, and nothing more."""
+"""What deploy/overlays/evict lets desched's account do to nodes, and nothing more."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from tests.controlplane.cluster import ControlPlane
 
-OVERLAY = Path(__file__).parents[2] / "deploy" / "overlays" / "steering"
+OVERLAY = Path(__file__).parents[2] / "deploy" / "overlays" / "evict"
 UNTIL = datetime.now(UTC) + timedelta(hours=1)
 
 FORBIDDEN = {
@@ -61,7 +61,7 @@ def test_of_nodes_only_its_soft_taint_and_its_mark_may_change(
     steerer = KubernetesSteerer(connect(kubeconfig, None))
     control_plane.kubectl("taint", "nodes", "te1", "others=keep:NoSchedule")
     assert steerer.taint("te1", UNTIL).done
-    assert steerer.steered() == ("te1",)
+    assert steerer.standing().until == {"te1": UNTIL}
     assert {t["key"] for t in control_plane.get("/api/v1/nodes/te1")["spec"]["taints"]} == {
         "others",
         "desched.io/overloaded",

@@ -12,8 +12,9 @@ from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
 from desched.model.stored_state import StoredState, decode_state
+from desched.policy.compatibility import Steering
 from desched.policy.loading import LoadedPolicy
-from desched.policy.policy import EvictionLimits, Policy, Steering, SteeringRules
+from desched.policy.policy import EvictionLimits, Policy, SteeringRules
 from desched.policy.share import Share, count_of
 from desched.ports import EvictionAnswer
 from desched.service.cycles.runner import CycleRunner

@@ -36,7 +36,8 @@ from desched.errors import DeschedError, ObservationError
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.resources import Resource
 from desched.model.state import State
-from desched.policy.policy import Protections, Steering, SteeringRules
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Protections, SteeringRules
 from tests.builders import policy, rule
 from tests.properties.hostile_cluster import HostileCluster, documents
 from tests.properties.mutations import STEERING_TEXTS, TIMES, json_values, mutated

@@ -14,7 +14,8 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import ForecastCheck, State
 from desched.planning.placement.destinations import IF_EARLIER_LATE, IF_LATE
 from desched.planning.placement.forecast_trust import risk_surcharge
-from desched.policy.policy import Steering, SteeringRules
+from desched.policy.compatibility import Steering
+from desched.policy.policy import SteeringRules
 from tests.builders import (
     amounts,
     evicted,

@@ -26,7 +26,8 @@ from desched.planning.placement.landing_forecast import forecast
 from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.taints import SoftTaints
-from desched.policy.policy import Policy, SchedulerRules, Steering, SteeringRules
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy, SchedulerRules, SteeringRules
 from desched.policy.share import Share
 from tests.builders import (
     GIB,
@@ -224,7 +225,7 @@ def places_of(seen: Snapshot, by: Policy, most_awaited: int | None) -> Destinati
     pressure = classify(book, State())
     free = room_left(context, pressure)
     view = SchedulerView(seen.cluster, by.scheduler, free.index)
-    within = SoftTaints.of(context, pressure).steerable(free.arrays)
+    within = SoftTaints.of(context, pressure, by.steering.mode).steerable(free.arrays)
     feedback = LandingFeedback(most_awaited=most_awaited)
     return Destinations(free, view, by.max_landing_risk, within, feedback)
 

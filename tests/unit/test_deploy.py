@@ -27,16 +27,19 @@ from desched.adapters.kubernetes.client.access import (
 )
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.bootstrap.election import contends
+from desched.bootstrap.janitor import REQUEST_SECONDS
 from desched.model.report import Mode
 from desched.policy.loading import load_policy
 from desched.service.process.health import Health
 from desched.service.process.http_endpoints import ListenAddress, listen_address, serve
+from desched.service.reports.reason_texts import GRANT_STEERING
+from desched.service.steering.janitor import STOPPING_SECONDS
 from desched.settings import Settings, load_settings, variable_of
 from tests.repository import ROOT
 
 BASE = ROOT / "deploy" / "base"
-EVICT = ROOT / "deploy" / "overlays" / "evict"
-STEERING = ROOT / "deploy" / "overlays" / "steering"
+EVICT = ROOT / "deploy" / "overlays" / "evict-without-steering"
+STEERING = ROOT / "deploy" / "overlays" / "evict"
 POLICY_KEY = "policy.yaml"
 EVENTS_PER_EVICTION = 2  # on the pod and on its node
 
@@ -237,6 +240,24 @@ def test_the_overlay_is_rights_and_a_patch_of_one_variable_of_the_container() ->
     }
 
 
+def test_the_whole_overlay_adds_steering_within_the_limits_of_an_admission_policy() -> None:
+    overlay = yaml.safe_load((STEERING / "kustomization.yaml").read_text())
+    assert overlay.keys() == {"apiVersion", "kind", "resources"}
+    assert overlay["resources"] == [
+        "../evict-without-steering",
+        "rbac.yaml",
+        "admission-policy.yaml",
+    ]
+    assert {document["kind"] for document in documents(STEERING)} == {
+        *("ClusterRole", "ClusterRoleBinding"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+    }
+
+
+def test_what_reports_advise_to_apply_grants_steering() -> None:
+    assert f"kubectl apply -k {STEERING.relative_to(ROOT)}" == GRANT_STEERING
+
+
 def test_the_image_has_the_version_of_the_code() -> None:
     assert container()["image"] == f"desched:{__version__}"
 
@@ -286,8 +307,12 @@ def test_the_running_eviction_ends_within_the_grace_period() -> None:
 
     release = Settings().renew_deadline.total_seconds()
 
+    # The last requests of the clearing may begin just before its time is over.
+    clear = STOPPING_SECONDS + 2 * REQUEST_SECONDS
+    look = STOPPING_SECONDS
+
     assert pod_spec()["terminationGracePeriodSeconds"] > (
-        read + remember + evict + announce + release
+        read + remember + evict + announce + clear + release + look
     )
 
 

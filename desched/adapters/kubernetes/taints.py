@@ -15,14 +15,22 @@ import msgspec
 
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import LIST_NODES, PATCH_NODE
-from desched.adapters.kubernetes.client.api_types.metadata import VersionedMetadata, Wire
-from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
+from desched.adapters.kubernetes.client.api_types.metadata import (
+    Metadata,
+    VersionedMetadata,
+    Wire,
+)
+from desched.adapters.kubernetes.client.connection import (
+    DEADLINE_SECONDS,
+    METADATA_LIST,
+    KubernetesConnection,
+)
 from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
-from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
+from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL, steered_until
 from desched.errors import ObservationError
 from desched.model.cluster import STEERING_TAINT
-from desched.ports import SteeringAnswer
+from desched.ports import StandingTaints, SteeringAnswer
 
 PAGE_SIZE = 500
 ATTEMPTS = 3
@@ -41,9 +49,9 @@ class _Node(Wire):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
     @property
-    def until(self) -> str | None:
-        """The annotation's text."""
-        return (self.metadata.annotations or {}).get(STEERED_UNTIL)
+    def until(self) -> datetime | None:
+        """The expiry in the annotation, None without it."""
+        return steered_until(self.metadata.annotations)
 
     @property
     def other_taints(self) -> list[dict[str, Any]]:
@@ -56,7 +64,16 @@ class _Node(Wire):
         return any(map(_is_ours, self.spec.taints or ()))
 
 
+class _NodeMetadata(Wire):
+    metadata: Metadata
+
+
+def _standing(node: _NodeMetadata) -> tuple[str, datetime | None]:
+    return node.metadata.name, steered_until(node.metadata.annotations)
+
+
 _NODES = Kind(LIST_NODES, _Node, lambda node: node)
+_STANDING = Kind(LIST_NODES, _NodeMetadata, _standing, accept=METADATA_LIST)
 
 Change = Callable[[_Node | None], dict[str, Any] | SteeringAnswer]
 """From a node, if it exists, to the patch, or to the answer if nothing is to be written."""
@@ -66,13 +83,16 @@ Change = Callable[[_Node | None], dict[str, Any] | SteeringAnswer]
 class KubernetesSteerer:
     """The Steerer for a real API server.
 
-    `seconds_left` is how long this process may still act; no request lasts longer.
+    `seconds_left` is how long this process may still act; no request lasts longer. It is also the
+    TaintRemover, with a connection of its own. `when_denied` is called if the right to patch nodes
+    is missing.
     """
 
     connection: KubernetesConnection
     _: KW_ONLY
     deadline_seconds: float = DEADLINE_SECONDS
     seconds_left: Callable[[], float] = lambda: math.inf
+    when_denied: Callable[[], None] = lambda: None
 
     def taint(self, node: str, until: datetime) -> SteeringAnswer:
         """Add the taint, to stay at least until then."""
@@ -84,28 +104,34 @@ class KubernetesSteerer:
             if found.is_avoided and found.until is None:
                 detail = f"somebody else has added the taint {_OURS['key']}"
                 return SteeringAnswer(done=False, detail=detail)
-            if found.is_avoided and _is_later(found.until, until):
+            if found.is_avoided and found.until is not None and found.until >= until:
                 return _DONE
             return _patch(found, [*found.other_taints, _OURS], text)
 
         return self._change(node, change)
 
-    def steered(self) -> tuple[str, ...]:
-        """The names of all nodes with desched's annotation, tainted or not.
+    def standing(self) -> StandingTaints:
+        """All nodes with desched's annotation, tainted or not, from the nodes' metadata alone.
 
         Raises:
             ObservationError: the nodes could not be read in time.
         """
         deadline = Deadline(DEADLINE_SECONDS)
         reading = Reading(self.connection, PAGE_SIZE, self.deadline_seconds, deadline)
-        nodes = reading.all(_NODES)
-        return tuple(node.metadata.name for node in nodes if node.until is not None)
+        nodes = reading.all(_STANDING)
+        until = {name: expiry for name, expiry in nodes if expiry is not None}
+        return StandingTaints(until, max(reading.dates, default=None))
 
-    def untaint(self, node: str) -> SteeringAnswer:
-        """Remove desched's own taint; the same taint from somebody else stays."""
+    def untaint(self, node: str, expired_at: datetime | None = None) -> SteeringAnswer:
+        """Remove desched's own taint; the same taint from somebody else stays.
+
+        With `expired_at`, one that lasts longer stays, too.
+        """
 
         def change(found: _Node | None) -> dict[str, Any] | SteeringAnswer:
             if found is None or found.until is None:
+                return _DONE
+            if expired_at is not None and found.until > expired_at:
                 return _DONE
             return _patch(found, found.other_taints, None)
 
@@ -135,6 +161,8 @@ class KubernetesSteerer:
         answer = self.connection.patch(path, body, deadline_seconds=self._seconds)
         if answer.status == HTTPStatus.CONFLICT:
             return None
+        if answer.status == HTTPStatus.FORBIDDEN:
+            self.when_denied()
         return _DONE if answer.status == HTTPStatus.OK else _refused(answer, name)
 
     @property
@@ -144,15 +172,6 @@ class KubernetesSteerer:
 
 def _is_ours(taint: dict[str, Any]) -> bool:
     return {"key": taint.get("key"), "effect": taint.get("effect")} == _OURS
-
-
-def _is_later(text: str | None, until: datetime) -> bool:
-    """Whether the annotation is that time or a later one."""
-    try:
-        found = datetime.fromisoformat(text or "")
-    except ValueError:
-        return False
-    return found.tzinfo is not None and found >= until
 
 
 def _patch(node: _Node, taints: list[dict[str, Any]], until: str | None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from desched.policy.document.values import (
     SelectorText,
     optional,
 )
-from desched.policy.policy import MOST_STEERED_NODES, Steering
+from desched.policy.policy import MOST_STEERED_NODES
 
 DEFAULT_WINDOW_SECONDS = 300
 """Five samples where Prometheus scrapes once a minute, as its community chart does."""
@@ -148,11 +148,11 @@ class LoadAwareArgs(PluginArgs):
     stays."""
     scheduler: SchedulerSection | None = optional(example={"strategy": "MostAllocated"})
     """How kube-scheduler is configured here, for the forecast of landings."""
-    steering: SteeringMode | None = optional(Steering.OFF.value, example="WhenNeeded")
+    steering: SteeringMode | None = optional(EXTENDED.steering.value, example="Off")
     """When nodes get the soft taint `desched.io/overloaded` (PreferNoSchedule), which the scheduler
     avoids while another node fits. `WhenNeeded`: the fewest nodes that keep a replacement from
-    landing badly, until its landing is known. `Always`: also each overloaded node. Requires the
-    right to patch nodes."""
+    landing badly, until its landing is known. `Always`: also each overloaded node. Without the
+    right to patch nodes, desched plans as with `Off`."""
     steering_max_nodes: CountOrShare | None = optional(
         f"{MOST_STEERED_NODES.ratio:.0%}", example="10%"
     )

@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_pascal
 
+from desched.policy.compatibility import Steering
 from desched.policy.document.values import Section, optional
-from desched.policy.policy import SchedulerRules, Steering
+from desched.policy.policy import SchedulerRules
 
 Weight = Annotated[int, Field(ge=0, le=100)]
 

@@ -12,7 +12,6 @@ from desched.policy.policy import (
     SchedulerRules,
     ScoreWeights,
     ScoringStrategy,
-    Steering,
     SteeringRules,
 )
 from desched.policy.reading.problems import Notes
@@ -46,8 +45,6 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         return None
     profile, alone = profiles[0], len(profiles) == 1
     args, at, defaults = profile.load_aware, profile.notes, profile.defaults
-    mode = args.steering and Steering(args.steering)
-    steering = written(mode=mode, most_nodes=args.steering_max_nodes)
     policy = Policy(
         source=source,
         digest=digest,
@@ -70,7 +67,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         maintenance_windows=tuple(s.window() for s in args.maintenance_windows or ()),
         blackout_windows=tuple(s.window() for s in args.blackout_windows or ()),
         follow_up=follow_up_rules(args.follow_up, at.below("followUp")),
-        steering=SteeringRules(**steering),
+        steering=SteeringRules(defaults.steering, **written(most_nodes=args.steering_max_nodes)),
     )
     _check_sustained(policy.sustained_seconds, at)
     _warn_of_other_meanings(profile)

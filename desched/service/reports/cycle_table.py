@@ -16,6 +16,7 @@ from desched.service.reports.reason_texts import (
     OTHER_DESCHEDULERS,
     UNRESERVED,
     describe,
+    describe_unsteered,
     sentence_of,
     summary_of,
 )
@@ -153,6 +154,8 @@ def _print_warnings(report: CycleReport, console: Console) -> None:
     if report.other_deschedulers:
         others = ", ".join(report.other_deschedulers)
         console.print(Text(plain(OTHER_DESCHEDULERS.format(others=others)), style="yellow"))
+    if report.plan.unsteered is not None:
+        console.print(Text(describe_unsteered(report.plan.unsteered), style="yellow"))
     if report.not_acting is not None and report.result is not CycleResult.NOT_ACTING:
         why = describe(report.not_acting, report.not_acting_detail)
         console.print(Text(plain(f"Evictions are not allowed now: {why}"), style="yellow"))

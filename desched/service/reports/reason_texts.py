@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from desched.model.load import UnknownReason
-from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan, RefusalReason
+from desched.model.plan import HoldReason, NodeClass, NodeReason, Plan, RefusalReason, Unsteered
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, NotActing
 from desched.model.state import MoveResult
 from desched.policy.durations import duration_text
@@ -228,6 +228,7 @@ SUMMARIES: Mapping[CycleResult, str] = {
 OTHER_DESCHEDULERS = (
     "Another descheduler runs in this cluster: {others}. They undo each other's work; choose one."
 )
+GRANT_STEERING = "kubectl apply -k deploy/overlays/evict"
 SOME_NOT_JUDGED = "None of the {judged} with known load is overloaded; {not_judged} not judged."
 NOTHING_JUDGED = (
     " Prometheus has data for none of them; check that it is the right one and that "
@@ -246,6 +247,12 @@ def describe(reason: StrEnum | None, detail: str) -> str:
         return ""
     sentence = sentence_of(reason)
     return f"{sentence.removesuffix('.')} ({detail})." if detail else sentence
+
+
+def describe_unsteered(unsteered: Unsteered) -> str:
+    """What the missing right to set soft taints costs, and how to grant it."""
+    pods, nodes = count(unsteered.pods, "pod"), count(unsteered.nodes, "node")
+    return f"{pods} on {nodes} could move with soft taints; allow them with `{GRANT_STEERING}`."
 
 
 def summary_of(report: CycleReport, *, single: bool = False) -> str:

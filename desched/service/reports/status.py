@@ -13,6 +13,7 @@ from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds,
 from desched.planning.placement.forecast_trust import forecast_quality
 from desched.ports import LeaseRecord
 from desched.service.reports.formatting import count, first_names, moment, percent, plain
+from desched.service.reports.reason_texts import describe_unsteered
 from desched.service.reports.rendering import ReportFormat, rendered
 
 STATUS_VERSION = "desched.io/status/v1"
@@ -146,6 +147,8 @@ def _last_cycle(cycle: LastCycle | None, now: datetime) -> Iterator[str]:
         yield f"evicted {count(cycle.evicted, 'pod')}"
     if cycle.not_acting:
         yield f"not acting: {cycle.not_acting}"
+    if cycle.unsteered is not None:
+        yield describe_unsteered(cycle.unsteered)
     if cycle.overloaded:
         overloaded = count(len(cycle.overloaded), "node is", "nodes are")
         yield f"{overloaded} overloaded: {first_names(cycle.overloaded)}"

@@ -11,6 +11,7 @@ from desched.model.report import CycleReport, EvictionVerdict, Outcome
 from desched.model.state import FAILURES, EvictionRecord
 from desched.model.text import shortened
 from desched.service.reports.on_hold import on_hold
+from desched.service.reports.reason_texts import describe_unsteered
 
 MOST_NAMES = 10
 """Names beyond these are only counted, so that the line stays readable in a large cluster."""
@@ -52,6 +53,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "hold_detail": plan.hold_detail,
         "not_acting": report.not_acting and report.not_acting.value,
         "not_acting_detail": report.not_acting_detail,
+        "unsteered": plan.unsteered and describe_unsteered(plan.unsteered),
         **_obstacles(report),
         **_earlier_moves(report),
         "other_deschedulers": list(report.other_deschedulers),

@@ -14,6 +14,8 @@ HELP_TEXTS: Mapping[str, str] = {
     "desched_leader": "1 while this replica holds the Lease and may evict, 0 otherwise.",
     "desched_leadership_changes": "How often this replica gained or lost the Lease.",
     "desched_state_problems": "How often the state could not be read or written.",
+    "desched_taints_removed": "Soft taints removed because they had expired, or at the end.",
+    "desched_taint_removal_failures": "Attempts to find or remove such soft taints that failed.",
     "desched_policy_valid": "1 if the policy file is in force, 0 if its last edit was refused.",
     "desched_policy_info": "The policy in force; always 1.",
     "desched_build_info": "The versions of desched and Python; always 1.",

@@ -66,6 +66,8 @@ class ServiceMetrics:
         self._moves = self._counter("desched_moves", "result")
         self._leadership_changes = self._counter("desched_leadership_changes")
         self._state_problems = self._counter("desched_state_problems")
+        self._taints_removed = self._counter("desched_taints_removed")
+        self._taint_failures = self._counter("desched_taint_removal_failures")
         name = "desched_cycle_duration_seconds"
         self._duration = Histogram(
             name, HELP_TEXTS[name], buckets=CYCLE_SECONDS_BUCKETS, registry=self._registry
@@ -142,6 +144,14 @@ class ServiceMetrics:
     def state_problem(self) -> None:
         """Count a state that could not be read or written."""
         self._state_problems.inc()
+
+    def taint_removed(self) -> None:
+        """Count a soft taint that was removed outside of cycles."""
+        self._taints_removed.inc()
+
+    def taints_not_removed(self, count: int) -> None:
+        """Count failed attempts to find or remove soft taints outside of cycles."""
+        self._taint_failures.inc(count)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import urllib.request
+from datetime import UTC, datetime
 from queue import SimpleQueue
 
 import pytest
@@ -11,10 +12,12 @@ import yaml
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.events import EventWriter
+from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.runs import Ending, intent_of, run, schedule_of
 from desched.errors import ConfigurationError, ObservationError, ObservationSource, StopActing
 from desched.model.cluster import PodRef
 from desched.model.report import Mode
+from desched.ports import StandingTaints, SteeringAnswer
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
 from desched.simulation.scenarios import published_scenario
@@ -63,6 +66,7 @@ def kubernetes(mocker):
     connection = mocker.create_autospec(KubernetesConnection, instance=True)
     connection.in_cluster, connection.target, connection.namespace = False, OUTSIDE, "desched"
     mocker.patch("desched.bootstrap.runs.connect", return_value=connection)
+    mocker.patch("desched.bootstrap.janitor.connect", return_value=connection)
     return connection
 
 
@@ -83,6 +87,7 @@ def simulation(mocker, kubernetes, events):
         ("LoadSource", simulation.load),
         ("KubernetesEvictor", simulation.evictor),
         ("state_store", SimulatedStateStore(SimulatedConfigMap())),
+        ("has_right", True),
     ):
         mocker.patch(f"desched.bootstrap.process.{name}", return_value=part)
     mocker.patch("desched.bootstrap.runs.contender", return_value=None)
@@ -262,6 +267,62 @@ def test_a_service_logs_each_cycle_and_ends_with_sigterm(simulation, policy, moc
     assert lines[0]["mode"] == "dry_run"
     assert "--evict was not given" in lines[0]["notice"]
     assert len(lines) == len(messages.splitlines())
+
+
+@pytest.fixture
+def remover(mocker):
+    remover = mocker.create_autospec(KubernetesSteerer, instance=True)
+    remover.standing.return_value = StandingTaints({"te9": datetime(2026, 1, 1, tzinfo=UTC)}, None)
+    remover.untaint.return_value = SteeringAnswer(done=True)
+    mocker.patch("desched.bootstrap.janitor.KubernetesSteerer", return_value=remover)
+    return remover
+
+
+@pytest.fixture(
+    params=[
+        ({"evict": "true"}, False, True),
+        ({"evict": "true"}, True, True),
+        ({"dry_run": "true"}, True, True),
+        ({"dry_run": "true"}, False, False),
+        ({}, False, False),
+    ],
+    ids=lambda param: f"{param[0]} {'inside' if param[1] else 'outside'}",
+)
+def place(request, kubernetes):
+    """The flags of a service, inside a cluster or not, and whether it may write."""
+    flags, kubernetes.in_cluster, may_write = request.param
+    return flags, may_write
+
+
+def test_expired_taints_go_in_every_service_but_a_dry_run_outside(
+    simulation, remover, policy, mocker, place
+):
+    flags, may_write = place
+    stop_after(simulation, mocker, looks=1)
+    started(policy, **SERVICE, **flags)
+    assert [call.args[0] for call in remover.untaint.mock_calls] == ["te9"] * may_write
+
+
+@pytest.mark.usefixtures("simulation")
+def test_a_single_run_removes_no_taint_beside_its_cycle(remover, policy):
+    started(policy, once="true", evict="true")
+    remover.standing.assert_not_called()
+
+
+def test_expired_taints_go_although_the_policy_lets_no_cycle_run(kubernetes, remover, policy):
+    policy.write_text(BAD)
+    with pytest.raises(ConfigurationError, match="targetTresholds"):
+        started(policy, evict="true", **SERVICE)
+    remover.untaint.assert_called_once()
+    kubernetes.get.assert_not_called()
+
+
+def test_without_an_account_the_invalid_policy_is_still_the_error(mocker, policy):
+    connect = mocker.patch("desched.bootstrap.janitor.connect", autospec=True)
+    connect.side_effect = ConfigurationError("no account")
+    policy.write_text(BAD)
+    with pytest.raises(ConfigurationError, match="targetTresholds"):
+        started(policy, evict="true", **SERVICE)
 
 
 def test_a_service_prints_reports_only_on_demand(simulation, policy, mocker):

@@ -7,7 +7,8 @@ import pytest
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.commands import clear
 from desched.errors import ObservationError
-from desched.ports import SteeringAnswer
+from desched.ports import StandingTaints, SteeringAnswer
+from tests.contracts.steerer_contract import UNTIL
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def steerer(mocker):
 
 
 def test_each_node_that_loses_its_taint_is_listed(steerer):
-    steerer.steered.return_value = ("te1", "te2")
+    steerer.standing.return_value = StandingTaints({"te1": UNTIL, "te2": UNTIL}, None)
     steerer.untaint.return_value = SteeringAnswer(done=True)
     told = io.StringIO()
     clear(steerer, told)
@@ -26,14 +27,14 @@ def test_each_node_that_loses_its_taint_is_listed(steerer):
 
 
 def test_without_any_taint_that_is_listed(steerer):
-    steerer.steered.return_value = ()
+    steerer.standing.return_value = StandingTaints({}, None)
     told = io.StringIO()
     clear(steerer, told)
     assert told.getvalue() == "No node has a soft taint of desched.\n"
 
 
 def test_what_stays_is_an_error_after_all_others_are_gone(steerer):
-    steerer.steered.return_value = ("te1", "te2")
+    steerer.standing.return_value = StandingTaints({"te1": UNTIL, "te2": UNTIL}, None)
     steerer.untaint.side_effect = [
         SteeringAnswer(done=False, detail="403"),
         SteeringAnswer(done=True),

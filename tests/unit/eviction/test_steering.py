@@ -2,10 +2,7 @@
 
 from datetime import timedelta
 
-import pytest
-
 from desched.cycle import CycleInfo, run_cycle
-from desched.errors import ObservationError, ObservationSource
 from desched.eviction.steering import Steering
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval
@@ -14,7 +11,7 @@ from desched.model.state import State
 from desched.ports import SteeringAnswer
 from desched.simulation.clock import VirtualClock
 from desched.simulation.demo import demo_policy
-from desched.simulation.scenarios import published_scenario
+from desched.simulation.scenarios import published_scenario, steering_scenario
 from tests.builders import policy
 
 LASTING = timedelta(minutes=10)
@@ -116,6 +113,55 @@ def test_a_cycle_evicts_nothing_while_a_taint_stays_that_its_plan_counts_as_gone
     assert [outcome.verdict for outcome in report.outcomes] == [EvictionVerdict.NOT_BEGUN]
 
 
+def run_of_trap(mode, may_steer):
+    """A cycle where only soft taints let pods leave; returns the report and the asked rights."""
+    simulation, asked = steering_scenario(), []
+
+    def right():
+        asked.append(mode)
+        return may_steer
+
+    world = simulation.world(acting=mode is Mode.EVICT)._replace(may_steer=right)
+    report, _ = run_cycle(world, demo_policy(), State(), CycleInfo(1, mode, "test"))
+    return report, asked
+
+
+def test_with_the_right_it_evicts_what_taints_let_move():
+    report, asked = run_of_trap(Mode.EVICT, may_steer=True)
+    assert report.result is CycleResult.EVICTED
+    assert report.plan.unsteered is None
+    assert asked == [Mode.EVICT]
+
+
+def test_without_the_right_it_sets_no_taint_and_reports_the_cost():
+    report, asked = run_of_trap(Mode.EVICT, may_steer=False)
+    assert report.taints == ()
+    assert report.plan.unsteered is not None
+    assert report.state.last_cycle is not None
+    assert report.state.last_cycle.unsteered == report.plan.unsteered
+    assert asked == [Mode.EVICT]
+
+
+def test_a_dry_run_plans_with_taints_and_needs_no_right():
+    report, asked = run_of_trap(Mode.DRY_RUN, may_steer=False)
+    assert report.result is CycleResult.PLANNED
+    assert report.plan.taints
+    assert (report.plan.unsteered, asked) == (None, [])
+
+
+def test_with_steering_off_the_right_is_not_looked_at():
+    world = published_scenario().world(acting=True)
+    asked = []
+
+    def right():
+        asked.append(1)
+        return True
+
+    world = world._replace(may_steer=right)
+    run_cycle(world, policy(), State(), CycleInfo(1, Mode.EVICT, "test"))
+    assert asked == []
+
+
 def test_a_dry_run_leaves_taints_where_they_are():
     simulation = published_scenario()
     simulation.steerer.taint("te1", simulation.clock.now() + LASTING)
@@ -123,21 +169,3 @@ def test_a_dry_run_leaves_taints_where_they_are():
     report, _ = run_cycle(world, policy(), State(), CycleInfo(1, Mode.DRY_RUN, "test"))
     assert report.taints == ()
     assert world.cluster.read_cluster().node_by_name["te1"].avoided
-
-
-class Unmeasured:
-    """The source of a load that cannot be read."""
-
-    def read_load(self, cluster, by):  # noqa: ARG002 (port)
-        raise ObservationError(ObservationSource.PROMETHEUS, "connection refused")
-
-
-@pytest.mark.parametrize(("mode", "left"), [(Mode.EVICT, {"te2"}), (Mode.DRY_RUN, {"te1", "te2"})])
-def test_while_the_load_cannot_be_read_taints_go_all_the_same_when_their_time_is_over(mode, left):
-    simulation = published_scenario()
-    simulation.steerer.taint("te1", simulation.clock.now())
-    simulation.steerer.taint("te2", simulation.clock.now() + LASTING)
-    world = simulation.world(acting=mode is Mode.EVICT)._replace(load=Unmeasured())
-    with pytest.raises(ObservationError):
-        run_cycle(world, policy(), State(), CycleInfo(1, mode, "test"))
-    assert {n.name for n in world.cluster.read_cluster().nodes if n.avoided} == left

@@ -8,10 +8,15 @@ import msgspec
 import pytest
 
 from desched.model.cluster import STEERING_TAINT, Effect, Node, Taint, Toleration
-from desched.model.plan import LandingChance, NodeClass, Plan, PlannedTaint
+from desched.model.plan import LandingChance, NodeClass, Plan, PlannedTaint, Unsteered
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, State
-from desched.policy.policy import Policy, Steering, SteeringRules
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.planner import plan_moves
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy, SteeringRules
 from desched.policy.share import Share
 from tests.builders import (
     NOW,
@@ -87,6 +92,40 @@ def nodes_of(plan: Plan) -> set[str]:
 def test_without_steering_pods_that_the_scheduler_would_put_onto_hot_nodes_stay() -> None:
     plan = planned(trap(), OFF)
     assert set(reasons(plan).values()) == {"landing_risk"}
+    assert plan.taints == ()
+
+
+def unpermitted(seen: Snapshot, by: Policy, state: State | None = None) -> Plan:
+    """The plan of a desched that may not patch nodes."""
+    context = EligibilityContext.of(UsageBook(seen, by, seen.taken_at), state or State())
+    return plan_moves(context, classify(context.book, context.state), may_steer=False)
+
+
+def test_without_the_right_the_plan_is_that_of_off_and_counts_what_taints_would_let_move() -> None:
+    plan = unpermitted(trap(), steering())
+    assert msgspec.structs.replace(plan, unsteered=None) == planned(trap(), OFF)
+    moves = planned(trap(), steering()).evictions
+    nodes = {eviction.node for eviction in moves}
+    assert plan.unsteered == Unsteered(len(moves), len(nodes))
+    assert len(nodes) > 1
+
+
+def test_pods_that_move_without_taints_as_well_cost_nothing() -> None:
+    everything = (Toleration(operator="Exists"),)
+    assert unpermitted(trap(tolerations=everything), steering()).unsteered is None
+    assert unpermitted(trap(), steering(risk=1.0)).unsteered is None
+    assert unpermitted(trap(), OFF).unsteered is None
+    cool = dict.fromkeys(HOT, 0.5)
+    assert unpermitted(trap(cool), steering()).unsteered is None
+
+
+def test_with_the_right_nothing_is_counted() -> None:
+    assert planned(trap(), steering()).unsteered is None
+
+
+def test_without_the_right_own_taints_count_as_gone_and_are_to_be_removed() -> None:
+    plan = unpermitted(trap(hot1=OURS), steering())
+    assert [removal.node for removal in plan.removed_taints] == ["hot1"]
     assert plan.taints == ()
 
 

@@ -49,6 +49,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "deviation_floor_ratio",
         "dead_band_ratio",
         "max_landing_risk",
+        "steering",
     }
     limits = {
         "total",
@@ -86,6 +87,7 @@ WRITTEN = {
     "ceilingMargin": 10,
     "maxLandingRisk": 0.15,
     "maxGracePeriod": "10m",
+    "steering": "WhenNeeded",
     "evictSingleReplica": False,
     "evictionLimits": {
         "total": 3,

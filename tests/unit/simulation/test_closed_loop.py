@@ -9,7 +9,8 @@ from desched.model.cluster import SchedulingClass
 from desched.model.plan import NodeClass
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Amounts
-from desched.policy.policy import Policy, Steering, SteeringRules
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy, SteeringRules
 from desched.ports import World
 from desched.simulation.closed_loop import (
     INTERVAL_SECONDS,
@@ -37,7 +38,7 @@ def policy(**changes: object) -> Policy:
     return replace(demo_policy(), **changes)
 
 
-STEERING = policy(steering=SteeringRules(Steering.WHEN_NEEDED))
+NOT_STEERING = policy(steering=SteeringRules(Steering.OFF))
 
 
 def deployment(name: str, requests: Amounts, *nodes: str) -> Deployment:
@@ -118,8 +119,8 @@ def test_cycles_begin_on_their_ticks_although_acting_takes_time() -> None:
 
 
 def test_soft_taints_let_pods_leave_a_node_that_the_scheduler_likes_best() -> None:
-    without, _ = desched(a_trap(), policy())
-    result, reports = desched(a_trap(), STEERING)
+    without, _ = desched(a_trap(), NOT_STEERING)
+    result, reports = desched(a_trap(), policy())
     assert without.moves == []
     assert result.overload_minutes < 60
     assert 0 < len(result.moves) <= 4

@@ -20,12 +20,14 @@ from desched.policy.policy import Policy
 from desched.ports import LoadReader
 from desched.service.reports.cycle_table import print_report
 from desched.simulation import demo
+from desched.simulation.closed_loop import Descheduler
 from desched.simulation.history import Usage
 from desched.simulation.scenarios import (
     LOW_PRIORITY_WORKLOAD,
     OVERLOADED_NODE,
     guarded_scenario,
     published_scenario,
+    steering_scenario,
 )
 from desched.simulation.world import Simulation
 from tests.repository import ROOT
@@ -151,6 +153,22 @@ def test_the_same_scenario_runs_the_same_way_twice() -> None:
     assert run(guarded_scenario(), 3) == run(guarded_scenario(), 3)
 
 
+@pytest.mark.parametrize("may_steer", [True, False])
+def test_pods_that_would_come_straight_back_leave_with_soft_taints_alone(
+    *, may_steer: bool
+) -> None:
+    simulation = steering_scenario()
+    world = simulation.world(acting=True)._replace(may_steer=lambda: may_steer)
+    desched = Descheduler(demo.demo_policy(), "test")
+    reports = []
+    for _ in range(6):
+        reports.append(desched.cycle(world))
+        simulation.clock.advance(INTERVAL_SECONDS)
+    assert evicted(reports) == ["cart-1"] * may_steer
+    assert (reports[0].plan.unsteered is None) == may_steer
+    assert not any(node.avoided for node in simulation.cluster.read_cluster().nodes)
+
+
 # The demonstration
 
 
@@ -165,8 +183,11 @@ def test_the_demonstration_shows_before_each_move_and_after() -> None:
     assert "is Ready on te5 (as expected)" in " ".join(output.split())
     for reason in ("bare_pod", "pvc_pod", "priority_threshold", "budget_exhausted"):
         assert reason in output
-    assert "1 pod moved" in output
-    assert "the last 3 cycles evicted nothing" in " ".join(output.split())
+    assert output.count("1 pod moved") == 2
+    text = " ".join(output.split())
+    assert text.count("the last 3 cycles evicted nothing") == 2
+    assert "Without soft taints, 0 pods would move: kube-scheduler would put 3 of those" in text
+    assert "kept off te1 by soft taints" in text
 
 
 def test_the_demonstrations_policy_is_the_published_one() -> None:

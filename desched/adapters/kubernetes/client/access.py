@@ -94,10 +94,17 @@ STEERING_ACCESS: tuple[Access, ...] = (
     PATCH_NODE := _right(
         "patch nodes",
         "a soft taint that keeps replacements off nodes where they would do harm",
-        "pods that would have to be steered stay (`not_confirmed`)",
+        "desched plans without soft taints, and each report has what that costs",
     ),
 )
 """What is needed in addition where the policy's `steering` is not `Off`."""
+
+CREATE_ACCESS_REVIEW = _right(
+    "create authorization.k8s.io selfsubjectaccessreviews",
+    "whether it may patch nodes",
+    "desched plans without soft taints",
+)
+"""Every account has it, by the ClusterRole system:basic-user of Kubernetes itself."""
 
 LEASE_ACCESS: tuple[Access, ...] = (
     GET_LEASE := _right("get coordination.k8s.io leases", "which replica may act", _NOT_LEADING),

@@ -30,10 +30,14 @@ DEADLINE_SECONDS = 30.0
 PAUSES_SECONDS = (0.2, 1.0, 3.0)
 """Before the second, third and fourth attempt, unless Retry-After is longer."""
 
+JSON = "application/json"
+METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+"""Accepts a list of metadata alone; a server that cannot make one answers with whole objects."""
+
 LONGEST_BODY_BYTES = 32 * 2**20  # larger than any object; a page of pods has less than 8
 _UNAUTHORIZED = 401
 _FAILED = 400  # and above: answers whose text is passed on
-_CONTENT_TYPES = {"POST": "application/json", "PATCH": "application/merge-patch+json"}
+_CONTENT_TYPES = {"POST": JSON, "PATCH": "application/merge-patch+json"}
 
 
 Outcome = Answer | HTTPError | OSError
@@ -72,12 +76,13 @@ class KubernetesConnection:
         path: str,
         query: Mapping[str, str] | None = None,
         *,
+        accept: str = JSON,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> Answer:
         """Read, and retry where that may help; renewed credentials are used."""
         url = path + (f"?{urlencode(query)}" if query else "")
         outcome = self._bounds.repeated(
-            lambda deadline: self._attempt_as_ourselves("GET", url, None, deadline),
+            lambda deadline: self._attempt_as_ourselves("GET", url, None, deadline, accept),
             _retry_after_seconds,
             deadline_seconds,
         )
@@ -133,18 +138,20 @@ class KubernetesConnection:
             raise _credentials_lost(self.target, str(error)) from error
 
     def _attempt_as_ourselves(
-        self, method: str, url: str, body: bytes | None, deadline: Deadline
+        self, method: str, url: str, body: bytes | None, deadline: Deadline, accept: str = JSON
     ) -> Outcome:
         """An attempt, and a second one with renewed credentials after a 401."""
-        outcome = self._attempt(method, url, body, deadline)
+        outcome = self._attempt(method, url, body, deadline, accept)
         if isinstance(outcome, Answer) and outcome.status == _UNAUTHORIZED:
             self._renew()
             if deadline.left_seconds > 0:  # renewing takes time, and no write may begin late
-                return self._attempt(method, url, body, deadline)
+                return self._attempt(method, url, body, deadline, accept)
         return outcome
 
-    def _attempt(self, method: str, url: str, body: bytes | None, deadline: Deadline) -> Outcome:
-        headers = {"Accept": "application/json", "User-Agent": "desched"}
+    def _attempt(
+        self, method: str, url: str, body: bytes | None, deadline: Deadline, accept: str
+    ) -> Outcome:
+        headers = {"Accept": accept, "User-Agent": "desched"}
         if body is not None:
             headers["Content-Type"] = _CONTENT_TYPES[method]
         authorization = self._authorization()

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.api_types.status import APIGroupList
-from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.connection import JSON, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
 
@@ -20,13 +20,15 @@ V = TypeVar("V")
 class Kind(NamedTuple, Generic[W, V]):
     """A kind of object: the right that reads it, its JSON, and how a value is made from it.
 
-    `may_be_absent`: a server that lacks its API group has none of it.
+    `may_be_absent`: a server that lacks its API group has none of it. `accept` is the form in which
+    the server answers.
     """
 
     access: Access
     wire: type[W]
     build: Callable[[W], V]
     may_be_absent: bool = False
+    accept: str = JSON
 
     def decoder(self) -> Decoder[W, V]:
         """A decoder of one object or a list of them."""
@@ -83,7 +85,7 @@ class Reading:
         while True:
             query = {"limit": str(limit)} | ({"continue": token} if token else {})
             try:
-                answer = self._get(kind.access, path, query)
+                answer = self._get(kind.access, path, query, kind.accept)
             except AnswerTooLarge:
                 if limit == 1:
                     raise
@@ -116,7 +118,7 @@ class Reading:
         groups = Decoder(APIGroupList, lambda found: found.groups).one(answer.body)
         return what.group not in {group.name for group in groups}
 
-    def _get(self, what: Access, path: str, query: dict[str, str]) -> Answer:
+    def _get(self, what: Access, path: str, query: dict[str, str], accept: str = JSON) -> Answer:
         left_seconds = self.deadline.left_seconds
         if left_seconds <= 0:
             raise ObservationError(
@@ -125,7 +127,7 @@ class Reading:
                 "the API server is overloaded.",
             )
         deadline_seconds = min(self.request_seconds, left_seconds)
-        answer = self.connection.get(path, query, deadline_seconds=deadline_seconds)
+        answer = self.connection.get(path, query, accept=accept, deadline_seconds=deadline_seconds)
         if answer.date is not None:
             self.dates.append(answer.date)
         return answer

@@ -1,6 +1,6 @@
 """Nodes, in the model's terms."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from sys import intern
 
@@ -38,12 +38,16 @@ def node(item: nodes.Node) -> Node:
         addresses=tuple(a.address for a in status.addresses or () if a.type in _ADDRESS_TYPES),
         operating_system=info.operating_system or labels.get("kubernetes.io/os") or "linux",
         images=_images(status.images or ()),
-        steered_until=_steered_until((metadata.annotations or {}).get(STEERED_UNTIL)),
+        steered_until=steered_until(metadata.annotations),
     )
 
 
-def _steered_until(text: str | None) -> datetime | None:
-    """None without the annotation; long past if it is unreadable, so that the taint is removed."""
+def steered_until(annotations: Mapping[str, str] | None) -> datetime | None:
+    """The expiry of desched's soft taint, None without the annotation.
+
+    Long past if the annotation is unreadable, so that the taint is removed.
+    """
+    text = (annotations or {}).get(STEERED_UNTIL)
     if text is None:
         return None
     try:

@@ -1,6 +1,7 @@
 """The requests behind a soft taint, and what each answer of the API server means."""
 
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -63,6 +64,53 @@ def test_one_write_takes_both_away(server: FakeApiServer) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("minutes", "methods"), [(-1, ["GET"]), (0, ["GET", "PATCH"]), (1, ["GET", "PATCH"])]
+)
+def test_a_taint_that_was_renewed_meanwhile_has_not_expired(
+    server: FakeApiServer, minutes: int, methods: list[str]
+) -> None:
+    look = node("8", [OWN], UNTIL.isoformat())
+    answering(server, iter([look]), iter([Reply(body={})]))
+    assert steerer_of(server).untaint("te1", UNTIL + timedelta(minutes=minutes)).done
+    assert [request.method for request in server.requests] == methods
+
+
+def test_a_taint_that_is_renewed_at_the_same_moment_stays(server: FakeApiServer) -> None:
+    before = node("8", [OWN], UNTIL.isoformat())
+    renewed = node("9", [OWN], (UNTIL + timedelta(minutes=10)).isoformat())
+    answering(server, iter([before, renewed]), iter([status(409, "modified")]))
+    assert steerer_of(server).untaint("te1", UNTIL).done
+    assert [request.method for request in server.requests] == ["GET", "PATCH", "GET"]
+
+
+def test_standing_taints_are_found_by_metadata_alone_page_by_page(server: FakeApiServer) -> None:
+    def metadata(name: str, **annotations: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "annotations": annotations}}
+
+    pages = iter(
+        [
+            [metadata("te1", **{ANNOTATION: UNTIL.isoformat()}), metadata("te2")],
+            [metadata("te3", **{ANNOTATION: "no time"})],
+        ]
+    )
+    tokens = iter(["more", ""])
+    server.answer = lambda _: Reply(
+        body={"metadata": {"continue": next(tokens)}, "items": next(pages)}
+    )
+    found = steerer_of(server).standing()
+    assert found.until["te1"] == UNTIL
+    assert found.until["te3"] < UNTIL - timedelta(days=365)
+    assert set(found.until) == {"te1", "te3"}
+    assert found.now is not None
+    first, second = server.requests
+    assert first.headers["Accept"].startswith("application/json;as=PartialObjectMetadataList;")
+    assert (first.query, second.query) == (
+        {"limit": "500"},
+        {"limit": "500", "continue": "more"},
+    )
+
+
 def test_the_last_taint_leaves_no_empty_list(server: FakeApiServer) -> None:
     answering(server, iter([node("8", [OWN], "2026-05-01T12:10:00Z")]), iter([Reply(body={})]))
     assert steerer_of(server).untaint("te1").done
@@ -104,9 +152,11 @@ def test_a_node_that_never_stands_still_is_given_up(server: FakeApiServer) -> No
 
 def test_a_missing_right_is_named(server: FakeApiServer) -> None:
     answering(server, iter([node("7")]), iter([status(403, 'cannot patch resource "nodes"')]))
-    answer = steerer_of(server).taint("te1", UNTIL)
+    denied: list[bool] = []
+    answer = steerer_of(server, when_denied=lambda: denied.append(True)).taint("te1", UNTIL)
     assert not answer.done
     assert "right to patch nodes" in answer.detail
+    assert denied == [True]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from desched.model.cluster import Toleration
 from desched.model.plan import RefusalReason
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.policy.policy import Policy, ResourceRule, Steering, SteeringRules
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy, ResourceRule, SteeringRules
 from tests.builders import (
     amounts,
     evicted,

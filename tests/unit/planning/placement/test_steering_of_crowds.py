@@ -8,7 +8,8 @@ from desched.model.cluster import Toleration
 from desched.model.plan import Plan, RefusalReason
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
-from desched.policy.policy import Policy, Steering, SteeringRules
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy, SteeringRules
 from tests.builders import (
     NOW,
     amounts,

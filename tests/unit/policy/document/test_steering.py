@@ -1,12 +1,13 @@
 import pytest
 
-from desched.policy.policy import Steering, SteeringRules
+from desched.policy.compatibility import Steering
+from desched.policy.policy import SteeringRules
 from desched.policy.share import Share
 from tests.unit.policy.published import published, refusal, resolved
 
 
-def test_without_keys_no_node_is_tainted():
-    assert resolved().steering == SteeringRules(Steering.OFF, Share(0.3))
+def test_without_keys_it_steers_when_needed():
+    assert resolved().steering == SteeringRules(Steering.WHEN_NEEDED, Share(0.3))
     assert resolved(load_aware={"steering": None}).steering == SteeringRules()
 
 

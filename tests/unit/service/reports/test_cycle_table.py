@@ -4,7 +4,7 @@ import msgspec
 from rich.console import Console
 
 from desched.model.cluster import PodRef
-from desched.model.plan import PlannedTaint, TaintRemoval
+from desched.model.plan import PlannedTaint, TaintRemoval, Unsteered
 from desched.model.report import Mode, TaintChange
 from desched.service.reports.cycle_table import print_report
 from tests.unit.service.example_reports import EVICTION, REPORT
@@ -26,6 +26,15 @@ def steering(mode, *changes):
 
 def test_without_steering_there_is_no_section_about_it():
     assert "oft taint" not in printed(REPORT)
+
+
+def test_what_the_missing_right_to_steer_costs_is_in_the_report():
+    plan = msgspec.structs.replace(REPORT.plan, unsteered=Unsteered(7, 3))
+    text = " ".join(printed(msgspec.structs.replace(REPORT, plan=plan)).split())
+    assert (
+        "7 pods on 3 nodes could move with soft taints; allow them with "
+        "`kubectl apply -k deploy/overlays/evict`." in text
+    )
 
 
 def test_a_dry_run_lists_each_node_that_would_get_the_taint_once_with_the_reason():

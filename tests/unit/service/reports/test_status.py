@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from desched.model.cluster import PodRef
+from desched.model.plan import Unsteered
 from desched.model.state import (
     CoolDown,
     EvictionRecord,
@@ -20,6 +21,7 @@ from desched.model.state import (
     State,
 )
 from desched.ports import LeaseRecord
+from desched.service.reports.reason_texts import describe_unsteered
 from desched.service.reports.status import Status, render_status, sections
 from tests.builders import NOW
 
@@ -81,14 +83,16 @@ def test_the_last_cycle_has_time_replica_result_and_reason():
         tuple(f"n{i}" for i in range(12)),
         evicted=1,
         not_acting="everything is paused by alice",
+        unsteered=Unsteered(7, 3),
     )
     assert said("last cycle", State(last_cycle=cycle)) == [
         "4 min ago (11:56 UTC) by desched-7f9-x, evicting: not_acting",
         "evicted 1 pod",
         "not acting: everything is paused by alice",
+        describe_unsteered(Unsteered(7, 3)),
         "12 nodes are overloaded: n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more",
     ]
-    calm = msgspec.structs.replace(cycle, overloaded=(), evicted=0, not_acting="")
+    calm = msgspec.structs.replace(cycle, overloaded=(), evicted=0, not_acting="", unsteered=None)
     assert said("last cycle", State(last_cycle=calm))[1:] == ["no node is overloaded"]
 
 

@@ -1,7 +1,7 @@
 import msgspec
 from structlog.testing import capture_logs
 
-from desched.model.plan import HoldReason, NodeClass, NodeVerdict, RefusalReason
+from desched.model.plan import HoldReason, NodeClass, NodeVerdict, RefusalReason, Unsteered
 from desched.model.report import CycleResult, EvictionVerdict, NotActing, Outcome, TaintChange
 from desched.model.state import MoveResult
 from desched.model.text import LONGEST_DETAIL
@@ -25,6 +25,12 @@ def test_the_line_carries_the_essentials():
         "unknown": {"stale": ["te1"]},
         "evictions": ["shop/web-1 from te3: cpu"],
     }
+
+
+def test_what_the_missing_right_to_steer_costs_is_in_the_line():
+    plan = msgspec.structs.replace(REPORT.plan, unsteered=Unsteered(1, 1))
+    line = essentials(msgspec.structs.replace(REPORT, plan=plan))
+    assert line["unsteered"].startswith("1 pod on 1 node could move with soft taints; allow them")
 
 
 def test_a_hold_has_its_reason():

@@ -1,0 +1,251 @@
+"""Expired taints go, whatever happens to cycles, and a clean stop leaves none.
+
+A taint that another process left stands when the service starts, and expires soon after.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.taints import KubernetesSteerer
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.fault_proxy import FaultProxy
+from tests.controlplane.faults import status
+from tests.controlplane.installation import ALONE, QUICK_LEASE
+from tests.controlplane.process import Server, free_ports
+from tests.controlplane.replicas import Replica
+from tests.controlplane.sites import SITE, Site, Sites
+
+HERE = "lone"
+SOON = timedelta(seconds=4)
+"""Longer than a service needs to start and to see the taint."""
+
+IN_A_POD = """
+import pathlib, sys
+from kubernetes.config import incluster_config
+from desched.adapters.kubernetes.client import kubeconfig
+directory = pathlib.Path(sys.argv[1])
+incluster_config.SERVICE_TOKEN_FILENAME = str(directory / "token")
+incluster_config.SERVICE_CERT_FILENAME = sys.argv[2]
+kubeconfig._NAMESPACE_FILE = directory / "namespace"
+from desched.cli import main
+sys.exit(main(sys.argv[3:]))
+"""
+"""Runs desched as if the token were mounted where the kubelet mounts it."""
+
+
+def lone() -> Site:
+    """One pod has to go, and without a taint it would come back."""
+    site = Site(HERE)
+    site.node("hot", uses="2700m")
+    site.node("cold1", "cold2")
+    site.workload("filler", ("cold1", "cold2"), "200m", cpu_request="3")
+    site.workload("web", ("hot", "cold1"), "600m", cpu_request="100m")
+    return site
+
+
+@pytest.fixture(scope="module")
+def sites(
+    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sites]:
+    directory: Path = tmp_path_factory.mktemp("janitor")
+    with running_control_plane.prometheus() as prometheus:
+        built = Sites(running_control_plane, prometheus, directory)
+        try:
+            built.install_permissions("overlays/evict")
+            built.build(lone())
+            running_control_plane.add_node("left")
+            yield built
+        finally:
+            running_control_plane.reset()
+
+
+def tainted(sites: Sites) -> set[str]:
+    """The nodes with desched's soft taint."""
+    return {
+        node["metadata"]["name"]
+        for node in sites.plane.items("/api/v1/nodes")
+        if any(taint["key"] == "desched.io/overloaded" for taint in node["spec"].get("taints", ()))
+    }
+
+
+@pytest.fixture
+def left(sites: Sites) -> None:
+    """The taint of a process that is gone, which expires soon."""
+    steerer = KubernetesSteerer(connect(sites.plane.admin_kubeconfig, None))
+    assert steerer.taint("left", datetime.now(UTC) + SOON).done
+    assert tainted(sites) == {"left"}
+
+
+@contextmanager
+def service(
+    sites: Sites, *flags: str, kubeconfig: Path | None = None, **load_aware: Any
+) -> Iterator[Replica]:
+    """A service that evicts on a site without any node, unless another site is chosen."""
+    load_aware.setdefault("nodeSelector", f"{SITE}=none")
+    command = sites.arguments(
+        *("--evict", "--log-format", "json", "--listen-address", "127.0.0.1:0"),
+        *("--state-namespace", HERE, *flags),
+        policy=sites.policy("janitor", **load_aware),
+        kubeconfig=kubeconfig,
+    )
+    replica = Replica("janitor", command, sites.directory, "")
+    replica.log.write_text("")
+    try:
+        yield replica
+    finally:
+        replica.stop(grace=20)
+
+
+def wait_until_gone(sites: Sites) -> None:
+    """The taint has its time, and no more."""
+    sites.plane.wait_for("no taint is left", lambda: not tainted(sites), 30)
+
+
+QUICK = ("--interval", "1s", ALONE)
+
+
+@pytest.mark.usefixtures("left")
+def test_taints_go_while_prometheus_is_down(sites: Sites) -> None:
+    (port,) = free_ports(1)
+    metrics = {"type": "prometheus", "address": f"http://127.0.0.1:{port}"}
+    with service(sites, *QUICK, metrics=metrics) as replica:
+        wait_until_gone(sites)
+        assert replica.cycles == []
+
+
+@pytest.mark.usefixtures("left")
+def test_taints_go_while_the_last_edit_of_the_policy_is_invalid(sites: Sites) -> None:
+    with service(sites, *QUICK) as replica:
+        replica.wait_for_cycles(1)
+        (sites.directory / "janitor.yaml").write_text("none\n")
+        replica.wait_until("a refusal", lambda: replica.events("policy.refused"))
+        wait_until_gone(sites)
+
+
+@pytest.mark.parametrize("what", ["invalid", "of a class that does not exist"])
+@pytest.mark.usefixtures("left")
+def test_taints_go_although_a_policy_ends_each_process_at_once(sites: Sites, what: str) -> None:
+    """As the kubelet restarts such a container again and again."""
+    policy = sites.policy("broken", nodeSelector=f"{SITE}=none")
+    manifest = yaml.safe_load(policy.read_text())
+    document = yaml.safe_load(manifest["data"]["policy.yaml"])
+    evictor = next(
+        plugin
+        for plugin in document["profiles"][0]["pluginConfig"]
+        if plugin["name"] == "DefaultEvictor"
+    )
+    threshold = {"name": "no-such-class"} if what != "invalid" else {"value": "high"}
+    evictor["args"]["priorityThreshold"] = threshold
+    manifest["data"]["policy.yaml"] = yaml.safe_dump(document)
+    policy.write_text(yaml.safe_dump(manifest))
+    flags = ("--evict", "--listen-address", "127.0.0.1:0", "--state-namespace", HERE, *QUICK)
+
+    def restarted() -> bool:
+        command = sites.arguments(*flags, policy=policy)
+        server = Server("restarted", command, sites.directory)
+        assert server.wait_for_end(30) == 2, server.log_tail()
+        return not tainted(sites)
+
+    sites.plane.wait_for("no taint is left", restarted, 60)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/pods", f"/api/v1/namespaces/{HERE}/configmaps"])
+@pytest.mark.usefixtures("left")
+def test_taints_go_while_pods_or_the_state_cannot_be_read(sites: Sites, path: str) -> None:
+    plane = sites.plane
+    with ExitStack() as stack:
+        proxy = stack.enter_context(FaultProxy(plane.url, plane.ca_file, plane.key_file))
+        broken = stack.enter_context(proxy.faulty(status(500), "GET", path))
+        document = yaml.safe_load(sites.kubeconfig.read_text())
+        document["clusters"][0]["cluster"]["server"] = proxy.url
+        kubeconfig = sites.directory / "proxied.kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(document))
+        kubeconfig.chmod(0o600)
+        replica = stack.enter_context(service(sites, *QUICK, kubeconfig=kubeconfig))
+        wait_until_gone(sites)
+        replica.wait_until("a cycle that fails", lambda: replica.events("cycle.skipped"))
+        assert broken.struck
+        assert replica.cycles == []
+
+
+@pytest.mark.usefixtures("left")
+def test_taints_go_while_a_schedule_has_no_run(sites: Sites) -> None:
+    with service(sites, "--cron", "0 0 1 1 *", ALONE) as replica:
+        wait_until_gone(sites)
+        assert len(replica.cycles) <= 1
+
+
+@pytest.mark.usefixtures("left")
+def test_taints_go_while_another_replica_holds_the_lease(sites: Sites) -> None:
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{HERE}/leases"
+    spec = {"holderIdentity": "another", "leaseDurationSeconds": 3600}
+    lease = {"metadata": {"name": "desched"}, "spec": spec}
+    assert sites.plane.request("POST", leases, lease)[0] == 201
+    try:
+        with service(sites, "--interval", "1s", *QUICK_LEASE) as replica:
+            wait_until_gone(sites)
+            assert not replica.leads
+            assert replica.cycles == []
+    finally:
+        sites.plane.request("DELETE", f"{leases}/desched")
+
+
+@pytest.mark.usefixtures("left")
+def test_taints_go_although_the_next_process_is_a_dry_run_in_the_cluster(sites: Sites) -> None:
+    server = urlsplit(sites.plane.url)
+    (sites.directory / "namespace").write_text(HERE)
+    token = sites.plane.token_for(sites.account["namespace"], sites.account["name"])
+    (sites.directory / "token").write_text(token)
+    policy = sites.policy("dry", nodeSelector=f"{SITE}=none")
+    dry_run = Server(
+        "dry-run",
+        [
+            *(sys.executable, "-c", IN_A_POD, sites.directory, sites.plane.ca_file),
+            *("--dry-run", "--policy", policy, "--state-namespace", HERE, *QUICK),
+            *("--listen-address", "127.0.0.1:0"),
+        ],
+        sites.directory,
+        {
+            "KUBERNETES_SERVICE_HOST": str(server.hostname),
+            "KUBERNETES_SERVICE_PORT": str(server.port),
+        },
+    )
+    try:
+        dry_run.wait_until("no taint is left", lambda: not tainted(sites))
+    finally:
+        dry_run.stop(grace=20)
+    assert '"mode": "dry_run"' in dry_run.log.read_text()
+
+
+@pytest.mark.usefixtures("left")
+def test_a_dry_run_outside_leaves_them(sites: Sites) -> None:
+    sites.plane.wait_for("it has expired", lambda: datetime.now(UTC) > expiry(sites))
+    sites.look(HERE, "--dry-run")
+    assert tainted(sites) == {"left"}
+    sites.command("steering", "clear")
+
+
+def expiry(sites: Sites) -> datetime:
+    node = sites.plane.get("/api/v1/nodes/left")
+    return datetime.fromisoformat(node["metadata"]["annotations"]["desched.io/overloaded-until"])
+
+
+def test_a_clean_stop_removes_its_own_taints(sites: Sites) -> None:
+    with service(sites, "--interval", "2s", ALONE, nodeSelector=f"{SITE}={HERE}") as replica:
+        replica.wait_until("a taint", lambda: tainted(sites), 60)
+        until = datetime.now(UTC) + timedelta(hours=1)
+        others = KubernetesSteerer(connect(sites.plane.admin_kubeconfig, None))
+        assert others.taint("left", until).done
+    assert tainted(sites) == {"left"}
+    (removed,) = replica.events("taint.removed")
+    assert (removed["node"], removed["why"]) == (f"{HERE}-hot", "desched is stopping")
+    assert others.untaint("left").done
