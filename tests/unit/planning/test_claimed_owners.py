@@ -10,7 +10,7 @@ from desched.model.load import ClusterLoad, PodUsage
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
-from desched.model.state import EvictionRecord, State
+from desched.model.state import CoolDown, State
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Protections, SchedulerRules
@@ -92,16 +92,13 @@ def test_a_claimed_owner_of_a_declared_kind_keeps_its_own_pods(*, first: bool) -
 
 def test_moves_of_a_claimed_owner_are_not_those_of_its_true_pods() -> None:
     mine, (other,) = pod("mine", on="hot", owner=GAME), strangers(1, "cool", owner=GAME)
-    before = NOW - timedelta(minutes=20)
 
-    def moved(by: Pod) -> State:
+    def failed(by: Pod) -> State:
         uid = f"{by.namespace}/{GAME.uid}"
-        return State((EvictionRecord(by.ref, "else", uid, before, "cool", left_at=before),))
+        return State(cool_downs=(CoolDown(uid, "", NOW + timedelta(minutes=20)),))
 
-    assert evicted(planned(games(mine, other), DECLARED, moved(other))) == ["mine"]
-    assert reasons(planned(games(mine, other), DECLARED, moved(mine))) == {
-        "mine": "evicted_recently"
-    }
+    assert evicted(planned(games(mine, other), DECLARED, failed(other))) == ["mine"]
+    assert reasons(planned(games(mine, other), DECLARED, failed(mine))) == {"mine": "cooling_down"}
 
 
 def test_a_pod_that_claims_a_workload_of_another_namespace_has_no_owner_that_is_understood() -> (
