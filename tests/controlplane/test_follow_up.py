@@ -82,6 +82,11 @@ def replacement(sites: Sites, site: str, before: set[str]) -> str:
     return name
 
 
+def uids(sites: Sites, site: str) -> set[str]:
+    """Of the pods that are there."""
+    return {pod["metadata"]["uid"] for pod in sites.plane.pods(site)}
+
+
 def set_ready(sites: Sites, site: str, pod: str, *, ready: bool) -> None:
     """What the kubelet says after a readiness probe."""
     status, answer = sites.plane.request(
@@ -233,8 +238,10 @@ def test_a_restart_in_the_middle_of_a_follow_up_finishes_it(
 
     (cycle,) = again.wait_until("what became of it is known", settled, 90)
     assert cycle["settled"] == {"landed_as_forecast": 1}
-    (cool_down,) = replicas.state()["cool_downs"]
-    assert cool_down["workload"] == "Deployment restarted/web"
+    state = replicas.state()
+    (move,) = state["moves"]
+    assert move["replacement_uid"] in uids(sites, "restarted")
+    assert state["cool_downs"] == []
     assert len(replicas.evictions()) == 1
 
 
@@ -242,7 +249,13 @@ def test_a_budget_that_frees_up_within_the_cycle_is_used_without_asking_in_vain(
     sites: Sites, service: Callable[..., Replicas]
 ) -> None:
     window = ["20s"]  # so that the load is still believed after a second wait
-    limits = {"total": 6, "node": 5, "perMinute": 12, "inFlight": {"destination": 6}}
+    limits = {
+        "total": 6,
+        "slowStart": False,
+        "node": 5,
+        "perMinute": 12,
+        "inFlight": {"destination": 6},
+    }
     windows = {"cpu": window, "memory": window}
     replicas = service("budget", windows=windows, evictionLimits=limits)
     cooler = next(pod for pod, node in sites.where("budget", "guarded").items() if "cool" in node)

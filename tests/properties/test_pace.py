@@ -40,7 +40,8 @@ class Loop:
             _deployment(f"app{i}", chance.randint(1, 9), nodes, chance)
             for i in range(chance.randint(1, 3))
         ]
-        workload = chance.choice([Share(0.05), 1, 2, 5])
+        shares: list[int | Share] = [Share(0.05), 1, 2, 5]
+        workload = chance.choice(shares)
         limits = EvictionLimits(
             node=chance.choice([1, 2, 5]), workload=workload, in_flight_workload=workload
         )
