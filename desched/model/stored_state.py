@@ -104,7 +104,6 @@ def pruned(state: State, now: datetime) -> State:
         nodes=tuple(node for node in state.nodes if not _is_over(node, now)),
         pauses=tuple(pause for pause in state.pauses if not is_done(pause, now)),
         failures=tuple(failure for failure in state.failures if earliest < failure.at),
-        moves=tuple(move for move in state.moves if earliest < move.at),
         forecasts=tuple(c for c in state.forecasts if earliest < c.at)[-MOST_FORECASTS:],
     )
 

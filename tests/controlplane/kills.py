@@ -109,8 +109,8 @@ class Chapter(NamedTuple):
 
     def made_good(self) -> str:
         """In words."""
-        settling = {cool_down.workload_uid for cool_down in self.after.state.cool_downs}
-        followed_up = {record.workload_uid for record in self.left.begun} <= settling
+        moved = {move.workload_uid for move in self.after.state.moves}
+        followed_up = {record.workload_uid for record in self.left.begun} <= moved
         done = {
             "waits until the lease has run out": self.left.lease_held,
             "removes the taint": bool(self.left.tainted),
@@ -197,7 +197,7 @@ class Story:
         return self._sites.policy(
             f"policy-{most}",
             evictSingleReplica=True,
-            evictionLimits={"total": most, "perMinute": 1000},
+            evictionLimits={"total": most, "slowStart": False, "perMinute": 1000},
             steering="WhenNeeded",
             steeringMaxNodes="100%",
         )

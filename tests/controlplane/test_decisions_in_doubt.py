@@ -167,8 +167,8 @@ def test_with_too_many_nodes_of_unknown_load_the_cycle_is_held(world: World) -> 
 def test_of_two_replicas_one_moves_at_a_time_and_a_single_one_stays(world: World) -> None:
     sites = world.sites
 
-    def look() -> Object:
-        return sites.look("pair", "--evict", evictionLimits={"workload": 2})
+    def look(**limits: int) -> Object:
+        return sites.look("pair", "--evict", evictionLimits={"workload": 2, **limits})
 
     before = sites.where("pair", "pair")
     first = look()
@@ -186,10 +186,12 @@ def test_of_two_replicas_one_moves_at_a_time_and_a_single_one_stays(world: World
     set_ready(sites, replacement, ready=True)
     third = look()
     assert [record["result"] for record in third["settled"]] == ["landed_as_forecast"]
-    assert refused(third)["pair"] == {"cooling_down"}
-    sites.command("resume", "--workload", "pair/pair", "--state-namespace", "pair")
-    # It rests all the same until the windows have seen the first move.
-    assert sites.plane.wait_for("the second move", lambda: evicted(look())) == ["pair"]
+    assert refused(third)["pair"] == {"limit_hourly"}
+
+    def both() -> list[str]:
+        return evicted(look(workloadHourly=2))
+
+    assert sites.plane.wait_for("the second move", both) == ["pair"]
     assert sorted(sites.landed("pair", "pair", before)) == ["pair-cool1", "pair-cool2"]
 
 

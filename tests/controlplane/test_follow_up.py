@@ -84,6 +84,11 @@ def replacement(sites: Sites, site: str, before: set[str]) -> str:
     return name
 
 
+def uids(sites: Sites, site: str) -> set[str]:
+    """Of the pods that are there."""
+    return {pod["metadata"]["uid"] for pod in sites.plane.pods(site)}
+
+
 def set_ready(sites: Sites, site: str, pod: str, *, ready: bool) -> None:
     """What the kubelet says after a readiness probe."""
     status, answer = sites.plane.request(
@@ -252,14 +257,22 @@ def restart(sites: Sites) -> None:
 
         (cycle,) = again.wait_until("what became of it is known", settled)
         assert cycle["settled"] == {"landed_as_forecast": 1}
-        (cool_down,) = replicas.state()["cool_downs"]
-        assert cool_down["workload"] == "Deployment restarted/web"
+        state = replicas.state()
+        (move,) = state["moves"]
+        assert move["replacement_uid"] in uids(sites, "restarted")
+        assert state["cool_downs"] == []
         assert len(replicas.evictions()) == 1
 
 
 def free_up(sites: Sites) -> None:
     window = ["30s"]  # so that the load is still believed after a second wait
-    limits = {"total": 6, "node": 5, "perMinute": 8, "inFlight": {"destination": 6}}
+    limits = {
+        "total": 6,
+        "slowStart": False,
+        "node": 5,
+        "perMinute": 8,
+        "inFlight": {"destination": 6},
+    }
     windows = {"cpu": window, "memory": window}
     with service(sites, "budget", windows=windows, evictionLimits=limits) as replicas:
         cooler = next(

@@ -18,8 +18,11 @@ UNTIL = "desched.io/overloaded-until"
 
 HOT, COLD = ("hot1", "hot2", "hot3"), ("cold1", "cold2", "cold3")
 TARGETS: Object = {"targetThresholds": {"cpu": 75, "memory": 85}}
-ONE_BY_ONE: Object = {"evictionLimits": {"node": 1}}
-"""The second pod of a node goes in a later cycle, which sees what became of the first."""
+ONE_BY_ONE: Object = {"evictionLimits": {"node": 1, "workloadHourly": 2}}
+"""The second pod of a node goes in a later cycle, which sees what became of the first.
+
+Both replicas of a workload may go: which workloads are left depends on the order of the nodes.
+"""
 SOON: Object = {"followUp": {"coolDown": {"first": "10s"}}}
 """A replacement may soon be moved again: nothing but that this would help nobody prevents it."""
 TOO_MANY = 2

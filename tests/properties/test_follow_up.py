@@ -18,6 +18,8 @@ from desched.model.plan import LandingChance
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import (
+    HOUR,
+    SUCCESSES,
     EvictionRecord,
     ForecastCheck,
     MoveResult,
@@ -187,12 +189,30 @@ def test_every_eviction_is_judged_in_time(history: list[Step]) -> None:
 
 @slow
 @given(histories())
-def test_a_cool_down_follows_every_move_and_stays_within_its_bounds(history: list[Step]) -> None:
+def test_a_cool_down_follows_every_move_that_did_not_succeed_and_stays_within_its_bounds(
+    history: list[Step],
+) -> None:
     for step, _, after in lived(history):
         until = {cool_down.workload_uid: cool_down.until for cool_down in after.state.cool_downs}
         for record in after.settled:
-            assert until[record.workload_uid] >= step.now + FIRST
+            if record.result not in SUCCESSES:
+                assert until[record.workload_uid] >= step.now + FIRST
         assert all(end <= step.now + LONGEST for end in until.values())
+
+
+@slow
+@given(histories())
+def test_every_move_counts_for_an_hour_and_its_replacement_rests(history: list[Step]) -> None:
+    """Histories are shorter than an hour only in part, so that old moves are dropped, too."""
+    told: dict[tuple[str, datetime], str] = {}
+    for step, _, after in lived(history):
+        for record in after.settled:
+            replacement = record.replacement
+            told[record.workload_uid, record.evicted_at] = replacement.uid if replacement else ""
+        moves = [(move.workload_uid, move.at) for move in after.state.moves]
+        assert set(moves) == {key for key in told if step.now - key[1] < HOUR}
+        resting = {move.replacement_uid for move in after.state.moves}
+        assert {uid for key, uid in told.items() if step.now - key[1] < HOUR} <= resting
 
 
 @slow
@@ -272,7 +292,15 @@ def test_memory_stays_small_however_many_workloads_and_nodes_are_moved(came: lis
         seen = snapshot(nodes, [replaced] if comes else [], overloaded, owners)
         state = state.observed(seen.cluster.pods, now, HORIZON)
         state = followed_up(state, seen, POLICY, now).state
-        for field in ("evictions", "cool_downs", "nodes", "pauses", "failures", "forecasts"):
+        for field in (
+            "evictions",
+            "cool_downs",
+            "nodes",
+            "pauses",
+            "failures",
+            "forecasts",
+            "moves",
+        ):
             most[field] = max(most[field], len(getattr(state, field)))
         leaving = pod(f"web-{i}", f"n{i % 60}", of=f"w{i}")
         record = EvictionRecord(
@@ -292,6 +320,7 @@ def test_memory_stays_small_however_many_workloads_and_nodes_are_moved(came: lis
     assert most["nodes"] <= 40
     assert most["pauses"] <= 2
     assert most["failures"] <= 6
+    assert most["moves"] <= 6
     assert most["forecasts"] <= 120
 
 

@@ -22,7 +22,8 @@ def most_evictions(limits: EvictionLimits, state: State, nodes: int) -> int:
     most = count_of(limits.total, nodes) or 0
     if not limits.slow_start:
         return most
-    return min(most, state.most_evictions or FIRST_CYCLES.of(nodes))
+    stored = state.most_evictions
+    return min(most, stored if stored > 0 else FIRST_CYCLES.of(nodes))
 
 
 def after_results(

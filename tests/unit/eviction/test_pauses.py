@@ -170,6 +170,7 @@ def test_a_probe_of_one_pool_clears_only_the_failures_of_that_pool():
 
 def test_a_probe_that_fails_renews_the_pause_for_twice_as_long():
     state, now, waits = State(pauses=(due(),)), NOW, []
+    pause = due()
     for _ in range(6):
         now += minutes(1)
         tried = probe(BAD, evicted_at=now - minutes(1))

@@ -17,6 +17,7 @@ from desched.model.state import (
     NodeRounds,
     Pause,
     PauseScope,
+    RecentMove,
     State,
 )
 from desched.model.stored_state import (
@@ -211,6 +212,7 @@ def test_nothing_else_is_pruned():
     state = State(
         evictions=(record(1, MoveResult.STAYED), record(2)),
         since=NOW - 100 * HOUR,
+        moves=(RecentMove("uid-web", NOW - 100 * HOUR),),  # a policy may let them count for a week
         last_cycle=LastCycle(NOW - 100 * HOUR, "desched-1", "evict", "held"),
     )
     assert pruned(state, NOW) == state

@@ -35,6 +35,10 @@ def test_a_lower_limit_of_the_policy_holds_from_the_first_cycle():
     assert most_evictions(EvictionLimits(total=0), State(), 5000) == 0
 
 
+def test_a_stored_number_that_makes_no_sense_is_that_of_the_first_cycles():
+    assert most_evictions(LIMITS, State(most_evictions=-3), 100) == 5
+
+
 def test_without_slow_start_the_limit_of_the_policy_holds_at_once():
     assert most_evictions(EvictionLimits(slow_start=False), State(most_evictions=1), 1000) == 50
 
