@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from desched.adapters.kubernetes.state_store import CONFIG_MAP, STATE_KEY
+from desched.cli import ExitCode
 from desched.model.state import EvictionRecord, State
 from desched.model.stored_state import decode_state
 from tests.controlplane.installation import ALONE, COMMAND, QUICK_LEASE
@@ -173,7 +174,8 @@ class Story:
             if standing.is_quiet:
                 return standing
             ended = run(self._arguments(0, *SINGLE))
-            assert ended.returncode == 0, ended.stderr
+            # On a machine that is too busy the measurements of a moment may not be enough.
+            assert ended.returncode in {ExitCode.DONE, ExitCode.OBSERVATION}, ended.stderr
             return None
 
         found = wait_for("nothing is under way", quiet)
