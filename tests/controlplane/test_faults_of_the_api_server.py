@@ -262,7 +262,9 @@ def pod_that_met(deed: Deed, site: str, sites: Sites, single: SingleRuns, table:
             report = single.evicting(site, **deed.rules)
         return (report, len(active.struck)) if active.struck else None
 
-    report, asked = wait_for(f"an eviction that meets {deed.fault.name}", met)
+    found = wait_for(f"an eviction that meets {deed.fault.name}", met)
+    assert found is not None
+    report, asked = found
     (outcome,) = report["outcomes"]
     assert (report["result"], outcome["verdict"]) == (deed.result, deed.verdict)
     assert asked == deed.asked
