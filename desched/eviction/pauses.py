@@ -30,6 +30,9 @@ from desched.policy.policy import Policy
 POOL_WORKLOADS = 2
 """A pool is paused after failed moves of this number of its workloads."""
 
+FAILED_SHARE = 0.2
+"""Fewer failures among the moves of the same time pause nothing: forecasts are probabilities."""
+
 MOST_NAMED = 5
 MOST_FAILURES = 200
 
@@ -84,10 +87,13 @@ def _widened(state: State, policy: Policy, now: datetime) -> State:
     rules, failures = policy.follow_up, state.failures
     workloads = {failure.workload for failure in failures}
     if len(workloads) >= rules.pause_workloads and _concerns_several(workloads):
-        return _with_pause(state, PauseScope.EVERYTHING, "", rules, now)
+        everything = _pause(state, PauseScope.EVERYTHING, "", rules, now)
+        if everything is not None:
+            return replace(state, pauses=(*state.pauses, everything))
     for scope, subject in sorted((*_pools(failures, policy), *_namespaces(workloads, rules))):
-        if (scope, subject) not in began:
-            state = _with_pause(state, scope, subject, rules, now)
+        pause = _pause(state, scope, subject, rules, now)
+        if pause is not None and (scope, subject) not in began:
+            state = replace(state, pauses=(*state.pauses, pause))
     return state
 
 
@@ -116,14 +122,18 @@ def _namespaces(workloads: Iterable[str], rules: FollowUpRules) -> Iterator[tupl
             yield PauseScope.NAMESPACE, namespace
 
 
-def _with_pause(
+def _pause(
     state: State, scope: PauseScope, subject: str, rules: FollowUpRules, now: datetime
-) -> State:
+) -> Pause | None:
+    """The pause, None if few of the moves that it would cover have failed."""
     backoff = Backoff(rules.pause_first_seconds, rules.pause_longest_seconds)
     pause = Pause(scope, now, now + backoff.wait(0), subject)
     evidence = [f for f in state.failures if pause.covers(f.workload, f.pool)]
-    pause = replace(pause, why=_why(evidence, rules.pause_within_seconds))
-    return replace(state, pauses=(*state.pauses, pause))
+    within = timedelta(seconds=rules.pause_within_seconds)
+    moves = sum(pause.covers(m.workload, m.pool) and now - m.at < within for m in state.moves)
+    if len(evidence) < FAILED_SHARE * moves:
+        return None
+    return replace(pause, why=_why(evidence, rules.pause_within_seconds))
 
 
 def _why(failures: Iterable[Failure], within_seconds: int) -> str:

@@ -16,7 +16,13 @@ def with_recent_moves(
     """Add these evictions, and remove those that no rule needs any more; oldest first."""
     kept = max(HOUR, timedelta(seconds=rules.cool_down_first_seconds))
     new = (
-        RecentMove(r.workload_uid, r.evicted_at, r.replacement.uid if r.replacement else "")
+        RecentMove(
+            r.workload_uid,
+            r.evicted_at,
+            r.replacement.uid if r.replacement else "",
+            r.workload,
+            r.pool,
+        )
         for r in settled
     )
     found = [move for move in (*moves, *new) if now - move.at < kept]

@@ -98,11 +98,16 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class RecentMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A move with a known result: its workload, and the uid of the replacement if there is one."""
+    """A move with a known result; `replacement_uid` is empty if there is no replacement.
+
+    `workload` is written as `Kind namespace/name`; `pool` is that of the node that the pod left.
+    """
 
     workload_uid: str
     at: datetime
     replacement_uid: str = ""
+    workload: str = ""
+    pool: str = ""
 
 
 class CoolDown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

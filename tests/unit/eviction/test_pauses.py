@@ -5,7 +5,7 @@ import pytest
 
 from desched.eviction.pauses import with_pauses
 from desched.model.selectors import LabelSelector
-from desched.model.state import Failure, MoveResult, Pause, PauseScope, State
+from desched.model.state import Failure, MoveResult, Pause, PauseScope, RecentMove, State
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import NodePool
 from tests.builders import NOW, policy
@@ -79,6 +79,31 @@ def test_with_a_single_pool_only_everything_is_paused(by):
 def test_three_workloads_pause_everything_at_once():
     three = [failed("web", "gpu"), failed("db", "gpu"), failed("cache")]
     assert scopes(after(State(), *three)) == [(EVERYTHING, "")]
+
+
+def moved(count, of="shop/web", pool="gpu", ago=10):
+    """Moves whose results are known already."""
+    move = RecentMove("uid", NOW - minutes(ago), "", f"Deployment {of}", pool)
+    return State(moves=(move,) * count)
+
+
+def test_a_few_failures_among_many_moves_pause_nothing():
+    two = [failed("web", "gpu"), failed("db", "gpu")]
+    three = [*two, failed("cache", "gpu")]
+    assert scopes(after(moved(16), *three)) == []
+    assert scopes(after(moved(15), *three)) == [(EVERYTHING, "")]
+    assert scopes(after(moved(11), *two)) == []
+    assert scopes(after(moved(10), *two)) == [(POOL, "gpu")]
+    assert scopes(after(moved(1000, ago=60), *three)) == [(EVERYTHING, "")]
+
+
+def test_moves_elsewhere_do_not_excuse_a_pool_or_a_namespace():
+    assert scopes(after(moved(16, pool=""), failed("web", "gpu"), failed("db", "gpu"))) == [
+        (POOL, "gpu")
+    ]
+    evil = [failed(f"evil/{name}", "gpu") for name in "abc"]
+    assert scopes(after(moved(1000), *evil)) == [(NAMESPACE, "evil")]
+    assert scopes(after(moved(16, of="evil/z"), *evil)) == []
 
 
 @pytest.mark.parametrize("by", [ONE_POOL, POOLS])

@@ -10,15 +10,16 @@ RULES = FollowUpRules()
 
 
 def test_a_settled_eviction_is_kept_with_its_replacement():
-    settled = [record(result=MoveResult.LANDED_ELSEWHERE, replacement=ref("web-9"))]
+    settled = [record(result=MoveResult.LANDED_ELSEWHERE, replacement=ref("web-9"), pool="gpu")]
     assert with_recent_moves((), settled, RULES, NOW) == (
-        RecentMove("uid-web", EVICTED_AT, "uid-web-9"),
+        RecentMove("uid-web", EVICTED_AT, "uid-web-9", "Deployment apps/web", "gpu"),
     )
 
 
 def test_failures_count_as_well_and_may_have_no_replacement():
     settled = [record(result=MoveResult.NEVER_CAME)]
-    assert with_recent_moves((), settled, RULES, NOW) == (RecentMove("uid-web", EVICTED_AT),)
+    (move,) = with_recent_moves((), settled, RULES, NOW)
+    assert (move.workload_uid, move.replacement_uid) == ("uid-web", "")
 
 
 def test_moves_are_dropped_after_an_hour_or_the_rest_of_a_replica_if_that_is_longer():
