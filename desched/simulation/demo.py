@@ -49,9 +49,10 @@ def _without_taints() -> str:
     world = steering_scenario().world(acting=True)._replace(may_steer=lambda: False)
     plan = Descheduler(demo_policy(), TARGET).cycle(world).plan
     risky = [r for r in plan.refusals if r.reason is RefusalReason.LANDING_RISK]
+    count = len(plan.evictions) or "no"
     return (
-        f"Without soft taints, {len(plan.evictions)} pods would move: kube-scheduler would put "
-        f"{len(risky)} of those on te1 straight back."
+        f"Without soft taints, {count} pods would move: kube-scheduler would put {len(risky)} of "
+        "those on te1 straight back."
     )
 
 

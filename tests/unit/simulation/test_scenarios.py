@@ -186,7 +186,7 @@ def test_the_demonstration_shows_before_each_move_and_after() -> None:
     assert output.count("1 pod moved") == 2
     text = " ".join(output.split())
     assert text.count("the last 3 cycles evicted nothing") == 2
-    assert "Without soft taints, 0 pods would move: kube-scheduler would put 3 of those" in text
+    assert "Without soft taints, no pods would move: kube-scheduler would put 3 of those" in text
     assert "kept off te1 by soft taints" in text
 
 
