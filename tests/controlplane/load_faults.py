@@ -218,10 +218,7 @@ CASES = [
         with_another_cluster("series of another cluster, its own have no label", ""),
         *("load of nodes", LOADS, "several_clusters", "(other, none)"),
     ),
-    idle(
-        with_samples("every series twice", lambda samples: samples * 2),
-        *("usage of pods", PODS, "nothing_movable", "usage_unknown"),
-    ),
+    acting(with_samples("every series twice", lambda samples: samples * 2), "usage of pods", PODS),
     acting(with_samples("every series twice", lambda samples: samples * 2), "load of nodes", LOADS),
     STRANGERS,
     held(

@@ -73,5 +73,5 @@ def test_a_deleted_state_comes_back_and_the_same_load_is_not_evicted_twice(
     assert "deleted" in gone["why"]
     state = replicas.state()
     assert [pause["subject"] for pause in state["pauses"]] == [PAUSED]
-    assert [rest["workload"] for rest in state["cool_downs"]] == [f"Deployment {SITE}/a"]
+    assert [move["workload"] for move in state["moves"]] == [f"Deployment {SITE}/a"]
     assert datetime.fromisoformat(state["since"]) > first.ended

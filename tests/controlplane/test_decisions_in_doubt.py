@@ -106,7 +106,7 @@ def look_while_young(sites: Sites) -> Object:
             annotations=usage("3600m"),
             taints=[{"key": "dedicated", "effect": "NoSchedule"}],
         )
-        report = sites.look("young", **YOUNG)
+        report = sites.look("young", steering="Off", **YOUNG)
         if seconds_old("young-cool2", sites, report) < YOUNG_SECONDS:
             return report
         for name in JOINING:
@@ -174,7 +174,7 @@ def test_of_two_replicas_one_moves_at_a_time_and_a_single_one_stays(world: World
     first = look()
     assert evicted(first) == ["pair"]
     reasons = refused(first)
-    assert reasons["pair"] <= {"limit_workload", "limit_in_flight"}
+    assert reasons["pair"] <= {"limit_workload", "limit_in_flight", "limit_hourly"}
     assert (reasons["single1"], reasons["single2"]) == ({"single_replica"}, {"single_replica"})
     (landed,) = sites.landed("pair", "pair", before)
     assert "cool" in landed
@@ -213,6 +213,14 @@ def set_ready(sites: Sites, pod: str, *, ready: bool) -> None:
 
 def test_pending_pods_have_the_room_that_they_wait_for(world: World) -> None:
     sites = world.sites
+    # A scheduler is known by a pod that it has placed in another namespace.
+    placed = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "placed", "namespace": "default"},
+        "spec": pod_spec("10m", schedulerName="batch", nodeName="queue-cool"),
+    }
+    sites.plane.apply(placed)
     waiting = {
         "apiVersion": "v1",
         "kind": "Pod",

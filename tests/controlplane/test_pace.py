@@ -79,7 +79,7 @@ def sites(
     with running_control_plane.prometheus("2s") as prometheus:
         built = Sites(running_control_plane, prometheus, directory)
         try:
-            built.install_permissions("overlays/steering")
+            built.install_permissions("overlays/evict")
             built.build(dear(), large(), again())
             yield built
         finally:

@@ -31,7 +31,7 @@ BY = policy(
 LABELS = (
     {"node": "te1", "instance": "10.0.0.1:9100", "cluster": "eu", "nodename": "te1"},
     {"instance": "te2", "cluster": "eu"},
-    {"namespace": "shop", "pod": "web-1"},
+    {"namespace": "shop", "pod": "web-1", "node": "te1"},
 )
 
 
