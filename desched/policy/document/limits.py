@@ -81,7 +81,8 @@ class EvictionLimitsSection(Section):
     where that is more."""
     slow_start: bool | None = optional(EXTENDED.slow_start, example=False)
     """Whether the first cycles evict less: 5, or 1 % of the nodes where that is more. Each cycle
-    whose judged moves all landed well doubles the number, up to `total`; a failure halves it."""
+    whose judged moves all landed well doubles the number, up to `total`; if more than a tenth of
+    them failed, it is halved."""
     node: Count | None = optional(EXTENDED.node_limit, example=1)
     """From one node."""
     namespace: CountOrShare | None = optional(example="5%")
