@@ -7,11 +7,11 @@ class FollowUpRules(msgspec.Struct, frozen=True):
     """What happens after an eviction, and after one that failed.
 
     A replacement that is not Ready `patience_seconds` after the pod's grace period has failed.
-    After each eviction its workload cools down: for `cool_down_first_seconds` if it went well, for
-    twice as long with each that failed, and at most for `cool_down_longest_seconds`. A node cools
-    down after `node_cool_down_rounds` rounds of evictions did not relieve it. When
-    `pause_workloads` workloads failed within `pause_within_seconds`, everything pauses. The
-    cool-downs of nodes and the pauses double as well.
+    The replacement of a moved pod stays for `cool_down_first_seconds`. After a failure the whole
+    workload stays for twice as long; each further failure doubles the time, at most to
+    `cool_down_longest_seconds`. A node cools down after `node_cool_down_rounds` rounds of evictions
+    did not relieve it. When `pause_workloads` workloads of several namespaces failed within
+    `pause_within_seconds`, everything pauses. Cool-downs of nodes and pauses double as well.
     """
 
     patience_seconds: int = 600

@@ -138,7 +138,7 @@ Span = Annotated[int, lasting(10, WEEK_SECONDS)]
 
 
 class CoolDownSection(Section):
-    """For how long a workload is left alone after one of its pods is evicted."""
+    """For how long a replica stays after a move, and its workload after a failure."""
 
     first: Span | None = optional(seconds=_FOLLOW_UP.cool_down_first_seconds, example="30m")
     """How long a replica that was moved stays. After a failure the whole workload stays, for twice

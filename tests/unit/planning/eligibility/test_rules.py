@@ -74,6 +74,12 @@ def remembering(**parts: object) -> Spoil:
     return lambda one: one.remember(**parts)
 
 
+def test_moves_of_more_than_an_hour_ago_do_not_count_for_the_limit_by_the_hour() -> None:
+    one = Candidate()
+    one.remember(moves=2 * (RecentMove("uid-web", NOW - timedelta(hours=1), "uid-other"),))
+    assert one.reason is None
+
+
 def all_of(*spoils: Spoil) -> Spoil:
     return lambda one: [spoil(one) for spoil in spoils]
 
