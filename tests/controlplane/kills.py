@@ -9,7 +9,7 @@ from desched.adapters.kubernetes.state_store import CONFIG_MAP, STATE_KEY
 from desched.cli import ExitCode
 from desched.model.state import EvictionRecord, State
 from desched.model.stored_state import decode_state
-from tests.controlplane.installation import ALONE, COMMAND, QUICK_LEASE
+from tests.controlplane.installation import ALONE, COMMAND, QUICK_LEASE, measured
 from tests.controlplane.manifests import Object
 from tests.controlplane.mortal_runs import KILLED, UNHARMED, Death, run, steps_in
 from tests.controlplane.pairs import APPS, NAMESPACE, PAIRS, Pairs
@@ -145,12 +145,12 @@ class Story:
             if point.since == "lease.create":
                 self._plane.request("DELETE", _path(*LEASE))
             before = self.standing()
-            ended = run(arguments, death)
+            ended = measured(lambda: run(arguments, death))
             left = self.standing()
             after = self.settle()
             if ended.returncode == KILLED:
                 return Chapter(point, moment, before, left, after, tuple(steps_in(ended.stderr)))
-            assert ended.returncode == 0, ended.stderr
+            assert ended.returncode == ExitCode.DONE, ended.stderr
         raise AssertionError(f"in {MOST_TRIES} runs no process came to {death}")
 
     def end(self) -> Status:
@@ -160,8 +160,8 @@ class Story:
 
     def _evict(self, most: int) -> list[str]:
         """Undisturbed, until all replacements are Ready; the calls that were made."""
-        ended = run(self._arguments(most, *SINGLE), UNHARMED)
-        assert ended.returncode == 0, ended.stderr
+        ended = measured(lambda: run(self._arguments(most, *SINGLE), UNHARMED))
+        assert ended.returncode == ExitCode.DONE, ended.stderr
         self._wait_for_pods()
         return steps_in(ended.stderr)
 
