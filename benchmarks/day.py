@@ -38,10 +38,13 @@ class Kind(StrEnum):
     MANY_WORKLOADS = "many workloads"
     FIVE_LARGE = "five large workloads"  # five Deployments have at least 80 % of the pods
     SAME_USAGE = "same usage"  # at each time, all pods use the same
+    FULL = "five large workloads, full of requests"  # which fill 85 to 95 % of the cluster
 
 
 LARGE_WORKLOADS = 5
 LARGE_SHARE = 0.8
+FILLED_SHARE = (0.85, 0.95)
+"""The share of the scarcer of CPU and memory that all requests together fill on a full day."""
 
 
 def a_day(
@@ -62,12 +65,17 @@ def a_day(
     shares = trace[: nodes * PODS_PER_NODE] * (SCALE / PODS_PER_NODE)
     if kind is Kind.SAME_USAGE:
         shares = np.broadcast_to(shares.mean(axis=0), shares.shape)
-    large = LARGE_WORKLOADS if kind is Kind.FIVE_LARGE else 0
+    large = LARGE_WORKLOADS if kind in {Kind.FIVE_LARGE, Kind.FULL} else 0
+    groups = _groups(len(shares), chance, large)
+    medians = [np.median(shares[members].reshape(-1, 2), axis=0) for members in groups]
+    wanted = np.array([m * chance.uniform(*REQUEST_FACTORS[regime]) for m in medians])
+    if kind is Kind.FULL:
+        requested = wanted.T @ [len(members) for members in groups]
+        wanted *= chance.uniform(*FILLED_SHARE) * nodes / requested.max()
     deployments = []
-    for number, members in enumerate(_groups(len(shares), chance, large)):
+    for number, (members, share) in enumerate(zip(groups, wanted, strict=True)):
         used = shares[members]
-        factor = chance.uniform(*REQUEST_FACTORS[regime])
-        cpu, memory = np.median(used.reshape(-1, 2), axis=0) * factor * CAPACITY
+        cpu, memory = share * CAPACITY
         requests = Amounts(max(10, round(cpu)), max(2**20, round(memory)), pods=1)
         template = PodTemplate(
             scheduling=SchedulingClass(requests),

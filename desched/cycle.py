@@ -183,6 +183,7 @@ def decide(
             state, settled = follow_up(context, pressure)
             context = context.with_state(state)
         plan = plan_moves(context, pressure, may_steer=may_steer)
+        context = context.with_state(replace(context.state, chains=plan.chains))
         return Decision(context, plan, settled)
 
 

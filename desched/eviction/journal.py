@@ -5,10 +5,14 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from desched.model.chain import ChainUnderWay
 from desched.model.plan import PlannedEviction
 from desched.model.state import EvictionRecord, State
 from desched.policy.follow_up import FollowUpRules
 from desched.ports import Clock
+
+ROOM_IS_HELD = timedelta(minutes=10)
+"""How long a chain may wait for its second move once its first one should have landed."""
 
 _KNOWN_FROM_PLAN = {*EvictionRecord.__struct_fields__} & {*PlannedEviction.__struct_fields__}
 
@@ -30,7 +34,8 @@ class Journal:
         Raises:
             StopActing: it could not be recorded.
         """
-        state = self.state.with_eviction(_record(eviction, self._clock.now(), self._patience))
+        record = _record(eviction, self._clock.now(), self._patience)
+        state = self.state.with_eviction(record, _begun(eviction, record))
         self._keep(state)
         self.state = state
 
@@ -50,6 +55,14 @@ class Journal:
         )
         self.state = replace(self.state, evictions=records)
         self._keep(self.state)
+
+
+def _begun(eviction: PlannedEviction, record: EvictionRecord) -> ChainUnderWay | None:
+    """The chain that the eviction begins, if any."""
+    chain = eviction.chain
+    if chain is None or chain.first != eviction.pod or record.judged_by is None:
+        return None
+    return ChainUnderWay(chain, record.judged_by + ROOM_IS_HELD)
 
 
 def _record(eviction: PlannedEviction, now: datetime, patience: timedelta) -> EvictionRecord:

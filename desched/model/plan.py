@@ -5,6 +5,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import PodRef
 from desched.model.load import UnknownReason
 from desched.model.resources import Resource
@@ -35,6 +36,7 @@ class NodeReason(StrEnum):
     POOL_SATURATED = "pool_saturated"
     DESTINATION_UNKNOWN = "destination_unknown"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
+    ROOM_BEING_MADE = "room_being_made"
     COOLING_DOWN = "cooling_down"
     POOL_PAUSED = "pool_paused"
 
@@ -112,6 +114,7 @@ class RefusalReason(StrEnum):
     NOT_NEEDED = "not_needed"
     CHEAPER_PODS_FIRST = "cheaper_pods_first"
     EXCESS_NOT_MOVABLE = "excess_not_movable"
+    ROOM_BEING_MADE = "room_being_made"
     NODE_SETTLING = "node_settling"
     NOT_SUSTAINED_YET = "not_sustained_yet"
     POOL_SATURATED = "pool_saturated"
@@ -193,7 +196,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     plus bounded surcharges. `replicas` is the number that the workload desires. A `probe` is the
     first move after a pause. `steered` names the nodes that must have their soft taint before the
     eviction; the forecast depends on it. `scheduler` is the pod's scheduler if it is not the
-    default one: then all feasible nodes are equally likely.
+    default one: then all feasible nodes are equally likely. `chain` is the one that the move
+    begins or ends.
     """
 
     pod: PodRef
@@ -216,6 +220,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     cost: float = 1.0
     steered: tuple[str, ...] = ()
     scheduler: str = ""
+    chain: Chain | None = None
 
 
 class PlannedTaint(msgspec.Struct, frozen=True, gc=False):
@@ -277,7 +282,7 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     whole cycle evicts nothing. Each prefix of `evictions` is safe to execute alone. `taints` are in
     the order of need; a node that several moves need occurs for each of them. `removed_taints` are
     removed before the first eviction. `unsteered` is what the missing right to set soft taints
-    costs; None if it costs nothing.
+    costs; None if it costs nothing. `chains` are those of earlier cycles: under way, or broken.
     """
 
     nodes: tuple[NodeVerdict, ...]
@@ -289,3 +294,4 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     removed_taints: tuple[TaintRemoval, ...] = ()
     unreserved: tuple[Unreserved, ...] = ()
     unsteered: Unsteered | None = None
+    chains: tuple[ChainUnderWay, ...] = ()

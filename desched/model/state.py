@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from desched.model.chain import ChainUnderWay
 from desched.model.cluster import Pod, PodRef
 from desched.model.plan import LandingChance, Unsteered
 from desched.model.resources import Resource
@@ -241,7 +242,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `since` is the time of a start without a stored state, or at which a stored one was found
     deleted; not all earlier evictions are known. None if they are. `most_evictions` is the limit of
-    a cycle during slow start, 0 in the first cycles.
+    a cycle during slow start, 0 in the first cycles. `chains` are those that have begun.
     """
 
     evictions: tuple[EvictionRecord, ...] = ()
@@ -253,6 +254,7 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     forecasts: tuple[ForecastCheck, ...] = ()
     moves: tuple[RecentMove, ...] = ()
     most_evictions: int = 0
+    chains: tuple[ChainUnderWay, ...] = ()
     last_cycle: LastCycle | None = None
 
     @property
@@ -260,15 +262,17 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """The evictions without a result."""
         return tuple(record for record in self.evictions if record.in_flight)
 
-    def with_eviction(self, record: EvictionRecord) -> "State":
-        """Add an eviction; it replaces an earlier record of the same pod."""
+    def with_eviction(self, record: EvictionRecord, begun: ChainUnderWay | None = None) -> "State":
+        """Add an eviction, and the chain that it begins; it replaces a record of the same pod."""
         others = (r for r in self.evictions if r.pod != record.pod)
-        return msgspec.structs.replace(self, evictions=(*others, record))
+        chains = (*self.chains, begun) if begun else self.chains
+        return msgspec.structs.replace(self, evictions=(*others, record), chains=chains)
 
     def without_eviction(self, pod: PodRef) -> "State":
-        """Remove an eviction that did not begin."""
+        """Remove an eviction that did not begin, and the chain that it was to begin."""
         kept = tuple(record for record in self.evictions if record.pod != pod)
-        return msgspec.structs.replace(self, evictions=kept)
+        chains = tuple(each for each in self.chains if each.chain.first != pod)
+        return msgspec.structs.replace(self, evictions=kept, chains=chains)
 
     def without_pause(self, pause: Pause) -> "State":
         """Remove a pause, and the failures that would start it again."""

@@ -144,6 +144,7 @@ _LESS_IMPORTANT = (
     _Part("nodes", lambda node: node.cooling_down_until or node.last_eviction_at),
     _Part("failures", lambda failure: failure.at),
     _Part("moves", lambda move: move.at),
+    _Part("chains", lambda chain: chain.until),
 )
 
 

@@ -1,7 +1,7 @@
 """The recipe of a plan: which pods to evict, where they should land, why all others stay."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from desched.model.plan import (
     RefusalReason,
     Unsteered,
 )
+from desched.model.resources import Resource
 from desched.model.text import shortened
 from desched.planning.deadline import PlanningTooSlowError
 from desched.planning.eligibility.availability import replicas_to_spare
@@ -27,6 +28,7 @@ from desched.planning.holds import hold_of
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import Pressure, restrain
 from desched.planning.overload.node_load import LoadedNode
+from desched.planning.placement.chains_under_way import UnderWay, under_way
 from desched.planning.placement.destinations import Destinations
 from desched.planning.placement.forecast_trust import risk_surcharge
 from desched.planning.placement.free_capacity import usage_of
@@ -34,6 +36,7 @@ from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.projection import planned_eviction, with_projected_load
 from desched.planning.selection.all_nodes import Selection, select_moves
+from desched.planning.selection.chains import Openings
 from desched.planning.selection.eviction_cost import cost
 from desched.planning.selection.excess import Candidate
 from desched.planning.selection.limits import EvictionQuota
@@ -79,23 +82,31 @@ def _plan_with(mode: Steering, context: EligibilityContext, pressure: Pressure) 
     if not overloaded:
         return _plan(pressure.verdicts, (), (), taints)
     try:
-        selection = _select(nodes, taints, pressure, context)
+        selection, chains_before = _select(nodes, taints, pressure, context)
     except PlanningTooSlowError as error:
         hold = Finding(HoldReason.PLANNING_TOO_SLOW, str(error))
         return _held(hold, nodes, refusals, pressure, taints)
     spare = partial(_spare, context=context)
+    chains = selection.chains | {chain.second.uid: chain for chain in chains_before.ready}
     probing = cut_to_probes(
         selection.moves, context.state, partial(_workload, context=context), spare, context.now
     )
     evictions = [
-        planned_eviction(move, node.loaded, context, probe=move.candidate.pod.uid in probing.probes)
+        planned_eviction(
+            move,
+            node.loaded,
+            context,
+            chains.get(move.candidate.pod.uid),
+            probe=move.candidate.pod.uid in probing.probes,
+        )
         for node, move in probing.moves
     ]
     refusals += _left_in_place(nodes, selection, pressure)
     refusals += [_refusal(pod, finding) for pod, finding in probing.waiting]
     verdicts = with_projected_load(pressure.verdicts, probing.moves, selection)
     plan = _plan(verdicts, evictions, refusals, taints)
-    return replace(plan, unreserved=selection.destinations.free.unreserved)
+    unreserved = selection.destinations.free.unreserved
+    return replace(plan, unreserved=unreserved, chains=chains_before.chains)
 
 
 def _held(
@@ -108,7 +119,8 @@ def _held(
     """The plan of a cycle that evicts nothing."""
     held = Finding(RefusalReason.CYCLE_HELD, hold.reason.value)
     stay = [_refusal(c.pod, held) for node in nodes for c in node.candidates]
-    return _plan(pressure.verdicts, (), (*refusals, *stay), taints, hold)
+    plan = _plan(pressure.verdicts, (), (*refusals, *stay), taints, hold)
+    return replace(plan, chains=taints.context.state.chains)
 
 
 def _sift(
@@ -135,6 +147,18 @@ def _sift(
             candidates.sort(key=lambda candidate: candidate.pod.ref)
         nodes.append(OverloadedNode(loaded, tuple(movable), tuple(later)))
     return nodes, refusals
+
+
+def _movable(pod: Pod, context: EligibilityContext) -> Candidate | None:
+    """The pod as a candidate, None if it stays."""
+    if refuse(pod, context) is not None or pod.scheduling.unevaluated:
+        return None
+    return _candidate(pod, context)
+
+
+def _charged(pod: Pod, context: EligibilityContext) -> tuple[Pod, Mapping[Resource, float]]:
+    candidate = _candidate(pod, context)
+    return candidate.pod, candidate.charge
 
 
 def _candidate(pod: Pod, context: EligibilityContext) -> Candidate:
@@ -171,10 +195,16 @@ def _select(
     taints: SoftTaints,
     pressure: Pressure,
     context: EligibilityContext,
-) -> Selection:
-    """Select the moves of the nodes that may be relieved now."""
+) -> tuple[Selection, UnderWay]:
+    """Select the moves of the nodes that may be relieved now, and judge the chains under way.
+
+    A node for which room was made comes first, before others take it.
+    """
     policy = context.policy
     free = room_left(context, pressure)
+    chains = UnderWay((), ())
+    if policy.chains:
+        chains = under_way(context, pressure, free, partial(_charged, context=context))
     destinations = Destinations(
         free,
         SchedulerView(context.cluster, policy.scheduler, free.index),
@@ -189,9 +219,14 @@ def _select(
         context.state,
         context.moved_within_hour,
     )
-    return select_moves(
-        (node for node in nodes if node.name not in pressure.waiting), destinations, quota
-    )
+    openings = None
+    if policy.chains:
+        judge = partial(_movable, context=context)
+        openings = Openings(judge, pressure.known, chains.chains)
+    ready = {chain.source for chain in chains.ready}
+    relieved = [node for node in nodes if node.name not in pressure.waiting]
+    relieved.sort(key=lambda node: node.name not in ready)
+    return select_moves(relieved, destinations, quota, openings), chains
 
 
 def _feedback(context: EligibilityContext, pressure: Pressure) -> LandingFeedback:

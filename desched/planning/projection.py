@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from desched.model.plan import NodeReason, NodeVerdict, PlannedEviction
+from desched.model.chain import Chain
+from desched.model.plan import Finding, NodeReason, NodeVerdict, PlannedEviction
 from desched.model.resources import Resource
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.node_load import LoadedNode
@@ -37,7 +38,7 @@ def with_projected_load(
             resources = [p.resource for p in verdict.pressures]
             after = {resource: free.load_ratio(verdict.node, resource) for resource in resources}
         chosen = selection.by_node.get(verdict.node)
-        found.append(_projected(verdict, after, chosen.stuck if chosen else ""))
+        found.append(_projected(verdict, after, chosen.stuck if chosen else None))
     return tuple(found)
 
 
@@ -51,9 +52,11 @@ def _relieved(loaded: LoadedNode, gone: list[Candidate]) -> dict[Resource, float
     return after
 
 
-def _projected(verdict: NodeVerdict, after: Mapping[Resource, float], stuck: str) -> NodeVerdict:
-    if stuck:
-        return msgspec.structs.replace(verdict, reason=NodeReason.EXCESS_NOT_MOVABLE, detail=stuck)
+def _projected(
+    verdict: NodeVerdict, after: Mapping[Resource, float], stuck: Finding[NodeReason] | None
+) -> NodeVerdict:
+    if stuck is not None:
+        return msgspec.structs.replace(verdict, reason=stuck.reason, detail=stuck.detail)
     if not after:
         return verdict
     pressures = tuple(
@@ -63,15 +66,22 @@ def _projected(verdict: NodeVerdict, after: Mapping[Resource, float], stuck: str
 
 
 def planned_eviction(
-    move: Move, loaded: LoadedNode, context: EligibilityContext, *, probe: bool
+    move: Move,
+    loaded: LoadedNode,
+    context: EligibilityContext,
+    chain: Chain | None,
+    *,
+    probe: bool,
 ) -> PlannedEviction:
-    """The move with its reasons and numbers, for the plan."""
+    """The move with its reasons and numbers, for the plan; `chain` if it begins or ends one."""
     pod = move.candidate.pod
     workload = context.cluster.workload_of(pod)
     reason = "; ".join(
         f"node {loaded.node.name} {p.resource.value} {p.lowest_ratio:.1%} > {p.target_ratio:.1%}"
         for p in loaded.overloaded
     )
+    if chain is not None and chain.first == pod.ref:
+        reason = f"makes room on {chain.room_on} for {chain.second} of {chain.source}"
     return PlannedEviction(
         pod=pod.ref,
         node=loaded.node.name,
@@ -93,4 +103,5 @@ def planned_eviction(
         cost=move.candidate.cost,
         steered=move.destination.steered,
         scheduler=pod.scheduler if move.destination.landing.any_fit else "",
+        chain=chain,
     )

@@ -211,6 +211,7 @@ class Policy(msgspec.Struct, frozen=True):
     blackout_windows: tuple[ActingWindow, ...] = ()
     follow_up: FollowUpRules = FollowUpRules()
     steering: SteeringRules = SteeringRules()
+    chains: bool = True
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

@@ -38,7 +38,7 @@ ENGLISH = """
     by came cheaper checks choice clocks compatibility competitor context contradictory counts
     covered critical current data departed deschedulers differ do earlier elsewhere evaluated
     everything excluded exhausted failed feedback few finite first fits forbidden forward free
-    gone grace grouped help history hourly implausible just keeper late list long look many
+    gone grace grouped help history hourly implausible just keeper late list long look made many
     maximum measurement moved needed never new no not nothing of old on one orders other outside
     over partial period prefers present problems quality questions reason recent recently
     removed replaced requested room selected several share shared single slow stale started

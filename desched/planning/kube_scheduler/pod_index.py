@@ -97,6 +97,17 @@ class PodIndex:
             np.add.at(found, positions, table[kinds])
         return found
 
+    def amounts_of_residents(
+        self, amounts: Callable[[SchedulingClass], tuple[int, ...]]
+    ) -> tuple[Ints, Positions]:
+        """The amounts of each resident, shape (amounts, residents), and the node of each.
+
+        `amounts` is called once for each scheduling class.
+        """
+        classes, kinds, positions = self._kinds
+        table = np.array([amounts(c) for c in classes], dtype=np.int64)
+        return table[kinds].T, positions
+
     def residents_of(self, wanted: Callable[[SchedulingClass], object]) -> Iterable[Resident]:
         """The pods whose scheduling class satisfies `wanted`, called once for each class."""
         classes, kinds, _ = self._kinds

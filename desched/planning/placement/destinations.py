@@ -16,7 +16,7 @@ from desched.model.plan import Finding, LandingChance, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.arrays import Mask
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
-from desched.planning.placement.free_capacity import FreeCapacity
+from desched.planning.placement.free_capacity import Fit, FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
 from desched.planning.placement.landing_limits import LandingFeedback, LandingLimits
 from desched.planning.placement.late_landings import (
@@ -102,10 +102,20 @@ class Destinations:
         unlimited._feedback = msgspec.structs.replace(self._feedback, most_awaited=None)
         return unlimited
 
+    def after_landings(self) -> "Destinations":
+        """A copy for a later cycle: all moves are over, and their soft taints are gone."""
+        later: Destinations = self.copy()
+        later._view = self._view.settled().with_steered(self._within.steered)
+        later._moves, later._known_late = (), None
+        return later
+
     def find(
-        self, pod: Pod, charge: Mapping[Resource, float]
+        self, pod: Pod, charge: Mapping[Resource, float], *, cool: bool = False
     ) -> Destination | Finding[RefusalReason]:
-        """Return the pod's destination after the moves so far, or the reason why it has none."""
+        """Return the pod's destination after the moves so far, or the reason why it has none.
+
+        With `cool`, a landing on a node above its ceiling is a bad one, too.
+        """
         self.free.deadline.check(pod)
         fit = self.free.fit(pod, pod.node, charge)
         if not fit.under_ceiling.any():
@@ -120,11 +130,16 @@ class Destinations:
             charge,
             self.free,
             fit,
-            self.free.harmed(fit.loads, self._within.margin_ratio),
+            self._bad(fit, cool=cool),
             self._feedback.crowded_nodes(self.free.arrays),
             self._most_risk_of(pod),
         )
         return self._destination(forecast(pod, self.free, self._view), limits)
+
+    def _bad(self, fit: Fit, *, cool: bool) -> Mask:
+        """The bad nodes, see `Landing.risk`."""
+        harmed = self.free.harmed(fit.loads, self._within.margin_ratio)
+        return harmed | ~fit.under_ceiling if cool else harmed
 
     def _destination(
         self, landing: Landing, limits: LandingLimits

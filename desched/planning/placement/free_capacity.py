@@ -137,6 +137,19 @@ class FreeCapacity:
             explanation = self._explain(found, requests)
         return Fit(requests, under, explanation, loads)
 
+    def shortage(self, pod: Pod, usage: Mapping[Resource, float]) -> tuple[Ints, Mask]:
+        """What each node lacks for the pod, shape (basic resources, nodes).
+
+        The mask has the destinations that would take it once they have that, by the filters that
+        depend on nodes only, and by their ceilings.
+        """
+        lacking, admitting = self._filters.shortage(pod)
+        admitting &= self._is_destination
+        for resource, ceilings in self._ceilings.items():
+            after = self._load[resource] + usage[resource] / self._denominator[resource]
+            admitting &= after <= ceilings
+        return lacking, admitting
+
     def harmed(self, loads: Mapping[Resource, Floats], margin_ratio: float = 0.0) -> Mask:
         """The nodes that would exceed their target with these loads, or are no destination.
 
@@ -245,6 +258,11 @@ class FreeCapacity:
         self._filters.add(pod, position)
         for resource, column in self._load.items():
             column[position] += usage[resource] / self._denominator[resource][position]
+
+    @property
+    def allocatable(self) -> Ints:
+        """The allocatable amounts of each node, shape (basic resources, nodes)."""
+        return self._filters.requests.allocatable
 
     def load_ratio(self, node: str, resource: Resource) -> float:
         """The projected load of a destination in its highest window."""

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from desched.model.plan import Finding, RefusalReason
+from desched.model.chain import Chain
+from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.placement.destinations import Destinations
+from desched.planning.selection.chains import Openings
 from desched.planning.selection.limits import OF_QUOTA, EvictionQuota
 from desched.planning.selection.one_node import (
     Move,
@@ -40,19 +42,39 @@ class Selection(msgspec.Struct, frozen=True):
     @property
     def moves(self) -> list[tuple[OverloadedNode, Move]]:
         """All moves with their source nodes, in the order of execution."""
-        return [(node, move) for node in self.nodes for move in self.by_node[node.name].moves]
+        found = []
+        for node in self.nodes:
+            selected = self.by_node[node.name]
+            found += [(node, move) for move in selected.moves]
+            if selected.opening is not None:
+                found.append((selected.opening.node, selected.opening.move))
+        return found
+
+    @property
+    def chains(self) -> dict[str, Chain]:
+        """The chains that begin in this plan, by the uid of their first pod."""
+        openings = [selected.opening for selected in self.by_node.values()]
+        return {o.move.candidate.pod.uid: o.chain for o in openings if o is not None}
 
 
 def select_moves(
-    nodes: Iterable[OverloadedNode], destinations: Destinations, quota: EvictionQuota
+    nodes: Iterable[OverloadedNode],
+    destinations: Destinations,
+    quota: EvictionQuota,
+    openings: Openings | None = None,
 ) -> Selection:
-    """Select the moves of these nodes, most overloaded first; the arguments are not modified."""
+    """Select the moves of these nodes in their order; the arguments are not modified.
+
+    A node that no single moves relieve may get a chain if there are `openings`.
+    """
     nodes = tuple(nodes)
     selected: dict[str, NodeSelection] = {}
     for node in nodes:
         found = _relieve(node, destinations, quota)
+        if found.stuck and openings is not None:
+            found = openings.open_for(node, found)
         selected[node.name] = found
-        if found.moves:
+        if found.moves or found.opening:
             destinations, quota = found.destinations, found.quota or quota
     return Selection(nodes, selected, destinations)
 
@@ -103,5 +125,10 @@ def _relieve(
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
     not_movable = dict.fromkeys(node.pods, Finding(RefusalReason.EXCESS_NOT_MOVABLE, stuck))
     return NodeSelection(
-        (), 1.0, {**not_movable, **best.refusals}, destinations, quota, stuck=stuck
+        (),
+        1.0,
+        {**not_movable, **best.refusals},
+        destinations,
+        quota,
+        stuck=Finding(NodeReason.EXCESS_NOT_MOVABLE, stuck),
     )

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import numpy as np
 
-from desched.model.plan import Finding, RefusalReason
+from desched.model.chain import Chain
+from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destination, Destinations
 from desched.planning.selection.excess import Candidate, Excess
@@ -73,13 +74,22 @@ class Move(msgspec.Struct, frozen=True):
     destination: Destination
 
 
+class Opening(msgspec.Struct, frozen=True):
+    """The first move of a chain: a pod leaves `node`, so that a pod of another node fits there."""
+
+    node: OverloadedNode
+    move: Move
+    chain: Chain
+
+
 class NodeSelection(msgspec.Struct, frozen=True):
     """The moves of one node in the order of execution, and the refusals of its other candidates.
 
     `left` is the share of the node's excess that remains, `relieved` whether it is at its stop
     lines. `refusals` has uids of pods as keys.
-    `destinations` and `quota` are the state after the moves. `stuck` is not empty if the pods are
-    not the cause of the excess; it has the numbers.
+    `destinations` and `quota` are the state after the moves. `stuck` is why nothing
+    moves although the node needs it. `opening` is the first move of a chain that is
+    to relieve the node in a later cycle.
     """
 
     moves: tuple[Move, ...]
@@ -88,7 +98,8 @@ class NodeSelection(msgspec.Struct, frozen=True):
     destinations: Destinations
     quota: EvictionQuota | None
     relieved: bool = False
-    stuck: str = ""
+    stuck: Finding[NodeReason] | None = None
+    opening: "Opening | None" = None
 
     @property
     def cost(self) -> float:
@@ -252,13 +263,16 @@ class Trial:
                     break
                 task.denied[candidate.pod.uid] = move
 
-    def find(self, candidate: Candidate) -> Move | Finding[RefusalReason]:
-        """Return the candidate's move after those made so far, or the reason why there is none."""
+    def find(self, candidate: Candidate, *, cool: bool = False) -> Move | Finding[RefusalReason]:
+        """Return the candidate's move after those made so far, or the reason why there is none.
+
+        See `Destinations.find` for `cool`.
+        """
         pod = candidate.pod
         denied = self.quota.refuse(pod) if self.quota else None
         if denied is not None:
             return denied
-        found = self.destinations.find(pod, candidate.charge)
+        found = self.destinations.find(pod, candidate.charge, cool=cool)
         return found if isinstance(found, Finding) else Move(candidate, found)
 
     def take(self, move: Move) -> None:

@@ -153,6 +153,10 @@ class LoadAwareArgs(PluginArgs):
     avoids while another node fits. `WhenNeeded`: the fewest nodes that keep a replacement from
     landing badly, until its landing is known. `Always`: also each overloaded node. Without the
     right to patch nodes, desched plans as with `Off`."""
+    chained_moves: bool | None = optional(default=True, example=False)
+    """Whether a pod of little use may leave a cool node to make room for a pod of an overloaded
+    node whose pods fit nowhere else. Both evictions count for `evictionLimits`. The default is
+    `false` where `steering` is `Off`."""
     steering_max_nodes: CountOrShare | None = optional(
         f"{MOST_STEERED_NODES.ratio:.0%}", example="10%"
     )

@@ -2,7 +2,7 @@
 
 from pydantic.alias_generators import to_camel
 
-from desched.policy.compatibility import Compatibility
+from desched.policy.compatibility import Compatibility, Steering
 from desched.policy.document.root import DeschedulerPolicy
 from desched.policy.document.scheduler import SchedulerSection
 from desched.policy.document.values import all_of, written
@@ -68,6 +68,9 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         blackout_windows=tuple(s.window() for s in args.blackout_windows or ()),
         follow_up=follow_up_rules(args.follow_up, at.below("followUp")),
         steering=SteeringRules(defaults.steering, **written(most_nodes=args.steering_max_nodes)),
+        chains=defaults.steering is not Steering.OFF
+        if args.chained_moves is None
+        else args.chained_moves,
     )
     _check_sustained(policy.sustained_seconds, at)
     _warn_of_other_meanings(profile)

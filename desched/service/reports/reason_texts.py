@@ -84,6 +84,7 @@ REFUSALS: Mapping[str, str] = {
     "not_needed": "The node is relieved without moving it.",
     "cheaper_pods_first": "Pods whose move costs less relieve the node in the next cycles.",
     "excess_not_movable": "Moving all movable pods would relieve the node by less than half.",
+    "room_being_made": "A pod of another node makes room for it first.",
     "node_settling": "The node lost a pod that the measurements still include.",
     "not_sustained_yet": "The node was overloaded for less than the policy's sustainedFor.",
     "pool_saturated": "The node's pool is full; it needs more nodes, not moves.",
@@ -116,6 +117,7 @@ NODES: Mapping[str, str] = {
     "cooling_down": "It cools down, because moves did not relieve it; check what else runs on it.",
     "pool_paused": "Its pool is paused; `desched status` shows why and until when.",
     "excess_not_movable": "Most of its load is its own or of pods that must stay.",
+    "room_being_made": "A pod of another node makes room for one of its pods.",
 }
 
 UNKNOWN_LOADS: Mapping[str, str] = {

@@ -50,6 +50,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "dead_band_ratio",
         "max_landing_risk",
         "steering",
+        "chains",
     }
     limits = {
         "total",

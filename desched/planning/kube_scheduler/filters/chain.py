@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from desched.model.cluster import ClusterState, Pod, SchedulingClass
-from desched.planning.arrays import Mask
+from desched.planning.arrays import Ints, Mask
 from desched.planning.deadline import Deadline
 from desched.planning.kube_scheduler.filters.node_constraints import NodeFilter
 from desched.planning.kube_scheduler.filters.other_pods import (
@@ -78,6 +78,11 @@ class FilterChain:
     def admits(self, pod: Pod, position: int) -> bool:
         """Whether the node admits such pods, whatever is free on it."""
         return bool(self._nodes.verdict(pod.scheduling).passing[position])
+
+    def shortage(self, pod: Pod) -> tuple[Ints, Mask]:
+        """What each node lacks for the pod, and the nodes that admit it once they have it."""
+        lacking, enough = self.requests.shortage(pod.scheduling.requests)
+        return lacking, self._nodes.verdict(pod.scheduling).passing & enough
 
     def passing(self, pod: Pod) -> Mask:
         """The nodes where a pending pod passes, as a new mask."""

@@ -64,6 +64,17 @@ class FreeRequests:
             self._enough[requests] = mask
         return mask
 
+    def shortage(self, requests: Amounts) -> tuple[Ints, Mask]:
+        """What each node lacks for these requests, shape (basic resources, nodes).
+
+        The mask has the nodes that lack no extended resource.
+        """
+        wanted = np.array(basic(requests), dtype=np.int64)[:, None]
+        enough = self._arrays.all()
+        for name, count in requests.extended:
+            enough &= self._free_of(name) >= count
+        return np.maximum(wanted - self.free, 0) * (wanted > 0), enough
+
     def enough_again(self, requests: Amounts, position: int) -> Mask:
         """The same once a pod of these requests that is on a node has left it."""
         mask = self.enough(requests)

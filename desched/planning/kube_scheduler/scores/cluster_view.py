@@ -120,14 +120,31 @@ class SchedulerView:
         if placed is not None:
             requested = requested.having(departure.pod.scheduling, placed)
         following._requested = requested
-        move = _Move(departure, placed)
-        following._moves = self._moves.having(departure.pod.labels, move)
         following.placed = placed
-        if carried := carried_terms(departure.pod):
-            following._carrying = dict(self._carrying)
-            for term in carried:  # a term that a pod has twice counts twice
-                following._carrying[term] = (*following._carrying.get(term, ()), move)
+        following._remember(_Move(departure, placed))
         return following
+
+    def settled(self) -> "SchedulerView":
+        """The view once all pods that earlier moves evicted are gone."""
+        following: SchedulerView = copy.copy(self)
+        following._moves, following._carrying = LabelIndex(), {}
+        for move in self._moves.entries:
+            departure = move.departure
+            if not departure.gone:
+                following._requested = following._requested.having(
+                    departure.pod.scheduling, departure.source, -1
+                )
+            gone = msgspec.structs.replace(departure, gone=True)
+            following._remember(_Move(gone, move.placed))
+        return following
+
+    def _remember(self, move: _Move) -> None:
+        """Add the move to a view that is new."""
+        self._moves = self._moves.having(move.departure.pod.labels, move)
+        if carried := carried_terms(move.departure.pod):
+            self._carrying = dict(self._carrying)
+            for term in carried:  # a term that a pod has twice counts twice
+                self._carrying[term] = (*self._carrying.get(term, ()), move)
 
     def _destination(self, landing: Floats) -> NDArray[np.intp]:
         """Choose a node for each alternative, so that their shares match the probabilities.

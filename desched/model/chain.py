@@ -1,0 +1,32 @@
+"""Chains: one move makes the room that the next one needs."""
+
+from datetime import datetime
+
+import msgspec
+
+from desched.model.cluster import PodRef
+
+
+class Chain(msgspec.Struct, frozen=True, gc=False):
+    """Two moves in order: `first` leaves the node `room_on`, then `second` moves there.
+
+    `source` is the overloaded node that `second` leaves.
+    """
+
+    first: PodRef
+    second: PodRef
+    source: str
+    room_on: str
+
+
+class ChainUnderWay(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A chain whose first pod was evicted; its room is held until `until`.
+
+    A broken chain holds nothing; `why` is the reason. No other one begins for its source until
+    `until`.
+    """
+
+    chain: Chain
+    until: datetime
+    broken_at: datetime | None = None
+    why: str = ""

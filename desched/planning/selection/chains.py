@@ -1,0 +1,187 @@
+"""Finds chains for nodes that single moves cannot relieve, because their pods fit nowhere.
+
+A pod of little use leaves a cool node, and a pod of the overloaded node takes its room. Only the
+first move is made at once. The second one is an ordinary move of a later cycle, which finds the
+room. docs/decisions/0013-chains-of-two.md has the reasons.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+import numpy as np
+
+from desched.model.chain import Chain, ChainUnderWay
+from desched.model.cluster import Pod
+from desched.model.plan import Finding, NodeReason, RefusalReason
+from desched.planning.kube_scheduler.filters.resources import basic
+from desched.planning.overload.node_load import LoadedNode
+from desched.planning.placement.destinations import Destinations
+from desched.planning.selection.excess import Candidate, Excess
+from desched.planning.selection.limits import EvictionQuota
+from desched.planning.selection.one_node import (
+    DEAR,
+    Move,
+    NodeSelection,
+    Opening,
+    OverloadedNode,
+    Trial,
+)
+
+MOST_LEFT = 0.5
+"""The second move of a chain leaves at most this share of its node's excess."""
+
+MOST_USE_SHARE = 0.5
+"""Of what its node has too much of, the second pod uses so much that the first one uses at most
+this share of it."""
+
+MOST_SECONDS, MOST_LOOKED_AT, MOST_TRIED, MOST_TRIED_OF_WORKLOAD = 3, 60, 8, 2
+"""The bounds of one search: second pods, and for each of them first pods that are looked at, that
+are tried, and that are tried of one workload."""
+
+WITHOUT_ROOM = frozenset(
+    {
+        RefusalReason.NO_NODE_FITS,
+        RefusalReason.NO_NODE_UNDER_CEILING,
+        RefusalReason.LANDING_RISK,
+        RefusalReason.ROOM_AWAITED,
+    }
+)
+"""The refusals that more room on a cool node may change."""
+
+Judge = Callable[[Pod], Candidate | None]
+"""A pod as a candidate, None if it must not move."""
+
+
+class Openings:
+    """Looks for the first moves of chains; `judge` applies the rules of eligibility.
+
+    `known` has the nodes with known load, `chains` those of earlier cycles.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        known: Mapping[str, LoadedNode],
+        chains: Iterable[ChainUnderWay],
+    ) -> None:
+        self._judge = judge
+        self._known = known
+        self._taken = {each.chain.source: each for each in chains}
+
+    def open_for(self, node: OverloadedNode, stuck: NodeSelection) -> NodeSelection:
+        """The selection with the first move of a chain, or with what such a chain lacks."""
+        quota = stuck.quota
+        taken = self._taken.get(node.name)
+        if taken is not None:
+            return _under_way(stuck, taken)
+        if quota is None:
+            return stuck
+        seconds = _seconds(node, stuck)
+        if not seconds:
+            return _without(stuck, "no pod of it would clear half of the excess alone")
+        for second in seconds[:MOST_SECONDS]:
+            for first in self._firsts(second, node, stuck.destinations):
+                found = _opening(first, second, self._known, stuck.destinations, quota)
+                if found is not None:
+                    return _with(stuck, *found)
+        return _without(stuck, "no pod could make room for one of its pods")
+
+    def _firsts(
+        self, second: Candidate, node: OverloadedNode, destinations: Destinations
+    ) -> Iterator[Candidate]:
+        """The pods whose room the second one could take, those with the smallest requests first."""
+        free = destinations.free
+        lacking, admitting = free.shortage(second.pod, second.charge)
+        admitting &= lacking.any(axis=0)
+        requests, positions = free.index.amounts_of_residents(lambda c: basic(c.requests))
+        helps = admitting[positions] & np.all(requests >= lacking[:, positions], axis=0)
+        rows = np.flatnonzero(helps)
+        shares = requests[:2, rows] / np.maximum(free.allocatable[:2, positions[rows]], 1)
+        residents = free.index.residents
+        gone = {change.pod.uid for change in free.changes if change.sign < 0}
+        dearest = min((c.cost for c in node.candidates), default=0.0) + DEAR
+        tried = Counter[str]()
+        for row in rows[np.argsort(shares.sum(axis=0), kind="stable")[:MOST_LOOKED_AT]]:
+            pod = residents[row][0]
+            owner = pod.owner.uid if pod.owner else pod.uid
+            if pod.uid in gone or tried[owner] >= MOST_TRIED_OF_WORKLOAD:
+                continue
+            found = self._judge(pod)
+            if found is None or found.cost >= dearest or not _uses_little(found, second, node):
+                continue
+            tried[owner] += 1
+            yield found
+            if tried.total() >= MOST_TRIED:
+                return
+
+
+def _seconds(node: OverloadedNode, stuck: NodeSelection) -> list[Candidate]:
+    """The pods that would clear enough if they had room, cheapest first."""
+    excess = Excess(node.loaded)
+    found = [
+        candidate
+        for candidate in node.candidates
+        if (finding := stuck.refusals.get(candidate.pod.uid)) is not None
+        and finding.reason in WITHOUT_ROOM
+        and excess.left([candidate]) <= MOST_LEFT
+    ]
+    return sorted(found, key=lambda c: (c.cost, sum(c.charge.values()), c.pod.ref))
+
+
+def _uses_little(first: Candidate, second: Candidate, node: OverloadedNode) -> bool:
+    return all(
+        first.charge[p.resource] <= MOST_USE_SHARE * second.charge[p.resource]
+        for p in node.loaded.overloaded
+    )
+
+
+def _opening(
+    first: Candidate,
+    second: Candidate,
+    known: Mapping[str, LoadedNode],
+    destinations: Destinations,
+    quota: EvictionQuota,
+) -> tuple[Opening, Destinations, EvictionQuota | None] | None:
+    """The first move, if both moves are possible one after the other; the state after it."""
+    room_on = first.pod.node
+    trial = Trial(destinations, quota)
+    opening = trial.find(first, cool=True)
+    if isinstance(opening, Finding):
+        return None
+    trial.take(opening)
+    following = Trial(trial.destinations.after_landings(), quota).find(second, cool=True)
+    if not isinstance(following, Move) or following.destination.expected_node != room_on:
+        return None
+    after = trial.destinations.copy()
+    after.free.reserve(room_on, second.pod, second.charge)
+    chain = Chain(first.pod.ref, second.pod.ref, second.pod.node, room_on)
+    node = OverloadedNode(known[room_on], (first,))
+    return Opening(node, opening, chain), after, trial.quota
+
+
+def _with(
+    stuck: NodeSelection, opening: Opening, destinations: Destinations, quota: EvictionQuota | None
+) -> NodeSelection:
+    found = msgspec.structs.replace(stuck, destinations=destinations, quota=quota, opening=opening)
+    return _waiting(found, opening.chain)
+
+
+def _under_way(stuck: NodeSelection, taken: ChainUnderWay) -> NodeSelection:
+    if taken.broken_at is None:
+        return _waiting(stuck, taken.chain)
+    return _without(stuck, f"one was broken at {taken.broken_at:%H:%M} UTC, {taken.why}")
+
+
+def _waiting(stuck: NodeSelection, chain: Chain) -> NodeSelection:
+    why = f"{chain.first} makes room on {chain.room_on}"
+    refusals = {**stuck.refusals, chain.second.uid: Finding(RefusalReason.ROOM_BEING_MADE, why)}
+    waits = Finding(NodeReason.ROOM_BEING_MADE, f"{why} for {chain.second}")
+    return msgspec.structs.replace(stuck, refusals=refusals, stuck=waits)
+
+
+def _without(stuck: NodeSelection, lacking: str) -> NodeSelection:
+    known = stuck.stuck.detail if stuck.stuck else ""
+    detail = f"{known}; no chain of two moves: {lacking}"
+    not_movable = Finding(NodeReason.EXCESS_NOT_MOVABLE, detail)
+    return msgspec.structs.replace(stuck, stuck=not_movable)
