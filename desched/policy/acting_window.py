@@ -1,6 +1,6 @@
 """Recurring times in which evictions are allowed, or forbidden."""
 
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
@@ -66,10 +66,19 @@ class ActingWindow(msgspec.Struct, frozen=True):
         # A change of the clock moves a start by a day at most.
         day = after.astimezone(self.zone).date() - _DAY
         last = until.astimezone(self.zone).date() + _DAY
+        found: list[datetime] = []
         while day <= last:
             if self.start.on(day):
-                yield from sorted(s for s in self._starts_on(day) if after < s <= until)
+                found += (s for s in self._starts_on(day) if after < s <= until)
             day += _DAY
+            # Where clocks go back at midnight, a day's last hour comes again after the next day
+            # has begun.
+            begins = datetime.combine(day, time(), self.zone).astimezone(UTC)
+            found.sort()
+            ended = bisect_left(found, begins)
+            yield from found[:ended]
+            del found[:ended]
+        yield from found
 
     def _starts_on(self, day: date) -> Iterator[datetime]:
         midnight = datetime.combine(day, time(), self.zone)

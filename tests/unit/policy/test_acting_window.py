@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from desched.policy.acting_window import ActingWindow, why_closed
@@ -151,6 +151,8 @@ def test_it_is_open_when_the_clock_on_the_wall_has_shown_a_start_not_long_ago(
 
 
 @settings(deadline=None, max_examples=40)
+@example((ST_JOHNS, datetime(2010, 11, 7, 2, 29, tzinfo=UTC)), "* * * * *", 1)
+@example((ST_JOHNS, datetime(2010, 11, 7, 2, 30, tzinfo=UTC)), "*/20 * * * *", 1)
 @given(NEAR_A_CHANGE, STARTS, st.sampled_from([1, 60, 150]))
 def test_it_stays_as_it_is_until_the_next_change(near, expression, minutes):
     zone, now = near
