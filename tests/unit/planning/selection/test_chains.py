@@ -1,0 +1,216 @@
+"""Nodes whose pods fit nowhere, because requests fill the cluster."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from desched.model.chain import Chain, ChainUnderWay
+from desched.model.cluster import Pod
+from desched.model.plan import NodeReason, Plan
+from desched.model.snapshot import Snapshot
+from desched.model.state import MoveResult, State
+from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
+from desched.planning.placement.chains_under_way import BROKEN_RESTS
+from tests.builders import (
+    NOW,
+    amounts,
+    evicted,
+    load,
+    no_limits_but,
+    node,
+    planned,
+    pod,
+    policy,
+    reasons,
+    snapshot,
+    workload,
+)
+from tests.unit.eviction.moves import record, ref
+
+USES = {"hot": 1.6, "small": 0.1, "large": 0.5, "wide": 0.5}
+REQUESTS = {"hot": 3.0, "small": 1.5, "large": 2.0, "wide": 2.5}
+BEGUN = Chain(ref("small"), ref("hot"), "te9", "te2")
+UNTIL = NOW + timedelta(minutes=15)
+
+
+def a_pod(name: str, on: str = "", **fields: object) -> Pod:
+    requested = REQUESTS.get(name, 1.0)
+    return pod(name, on, of=name, **({"request": amounts(requested, 0.1)} | fields))
+
+
+def full_cluster(*more: Pod, without: str = "", small: Pod | None = None) -> Snapshot:
+    """`te9` is hot; there is room for `hot` on `te2` once `small` has left it for `te6`."""
+    pods = [
+        a_pod("hot", "te9"),
+        small or a_pod("small", "te2"),
+        a_pod("large", "te2", request=amounts(1.0, 0.1)),
+        a_pod("wide", "te6", request=amounts(2.5, 0.1)),
+        *more,
+    ]
+    kept = [each for each in pods if each.name != without]
+    loads = {"te9": (0.88, 0.1), "te2": (0.15, 0.1), "te6": (0.15, 0.1)}
+    return snapshot(
+        [node("te9"), node("te2"), node("te6")],
+        kept,
+        load(loads, {p.name: (USES.get(p.name, 0.1), 0.1) for p in kept}),
+        [workload(name, 2) for name in {p.labels["app"] for p in kept}],
+    )
+
+
+def landed(**fields: object) -> State:
+    """The first move is over: its replacement is `small-2` on `te6`."""
+    first = record(
+        "small", "small", node="te2", expected_node="te6", result=MoveResult.LANDED_AS_FORECAST
+    )
+    first = msgspec.structs.replace(first, replacement=ref("small-2"), landed_on="te6", **fields)
+    return State(evictions=(first,), chains=(ChainUnderWay(BEGUN, UNTIL),))
+
+
+def after_the_first_move(*more: Pod) -> Snapshot:
+    return full_cluster(
+        a_pod("small-2", "te6", request=amounts(1.5, 0.1), owner=None), *more, without="small"
+    )
+
+
+def verdict(plan: Plan, name: str) -> tuple[object, str]:
+    found = next(each for each in plan.nodes if each.node == name)
+    return found.reason, found.detail
+
+
+def test_a_pod_of_little_use_makes_room_on_a_cool_node() -> None:
+    plan = planned(full_cluster())
+    (eviction,) = plan.evictions
+    assert (eviction.pod, eviction.node, eviction.expected_node) == (ref("small"), "te2", "te6")
+    assert eviction.chain == BEGUN
+    assert eviction.reason == "makes room on te2 for apps/hot of te9"
+    assert reasons(plan) == {"hot": "room_being_made"}
+    why = "apps/small makes room on te2 for apps/hot"
+    assert verdict(plan, "te9") == (NodeReason.ROOM_BEING_MADE, why)
+
+
+def test_the_room_is_taken_once_the_first_move_has_landed() -> None:
+    plan = planned(after_the_first_move(), state=landed())
+    (eviction,) = plan.evictions
+    assert (eviction.pod, eviction.node, eviction.expected_node) == (ref("hot"), "te9", "te2")
+    assert eviction.chain == BEGUN
+    assert plan.chains == landed().chains
+
+
+def test_nothing_moves_while_the_first_move_is_under_way() -> None:
+    state = landed(result=None)
+    plan = planned(after_the_first_move(), state=state)
+    assert evicted(plan) == []
+    assert reasons(plan) == {"hot": "room_being_made"}
+    assert plan.chains == state.chains
+
+
+def test_other_moves_leave_the_room_alone_meanwhile() -> None:
+    """`te8` is hot as well; its pod would fit on `te2`, but only there."""
+    other = a_pod("other", "te8", request=amounts(2.9, 0.1))
+    seen = after_the_first_move(other)
+    loads = {**seen.load.nodes, **load({"te8": (0.9, 0.1)}).nodes}
+    usage = {**seen.load.pods, **load({}, {"other": (1.6, 0.1)}).pods}
+    cluster = msgspec.structs.replace(seen.cluster, nodes=(*seen.cluster.nodes, node("te8")))
+    seen = msgspec.structs.replace(
+        seen, cluster=cluster, load=msgspec.structs.replace(seen.load, nodes=loads, pods=usage)
+    )
+    assert evicted(planned(seen, state=landed(result=None))) == []
+    nothing_held = State(evictions=landed(result=None).evictions)
+    assert evicted(planned(seen, state=nothing_held)) == ["other"]
+
+
+def test_pending_pods_take_the_room_first() -> None:
+    waiting = a_pod("waiting", request=amounts(2.8, 0.1), phase="Pending", created_at=NOW)
+    plan = planned(after_the_first_move(waiting), state=landed())
+    assert evicted(plan) == []
+    (chain,) = plan.chains
+    assert chain == ChainUnderWay(BEGUN, NOW + BROKEN_RESTS, NOW, "others took the room on te2")
+
+
+def test_a_failed_first_move_breaks_the_chain() -> None:
+    state = landed(result=MoveResult.BACK_ON_SOURCE)
+    (chain,) = planned(full_cluster(without="small"), state=state).chains
+    assert (chain.broken_at, chain.why) == (NOW, "the result of apps/small is back_on_source")
+
+
+def test_a_chain_that_takes_too_long_is_broken() -> None:
+    state = landed(result=None)
+    state = msgspec.structs.replace(state, chains=(ChainUnderWay(BEGUN, NOW),))
+    (chain,) = planned(after_the_first_move(), state=state).chains
+    assert (chain.broken_at, chain.why) == (NOW, "the second move did not come in time")
+
+
+def test_after_a_broken_chain_no_other_one_begins_for_an_hour() -> None:
+    broken = ChainUnderWay(BEGUN, NOW + timedelta(minutes=1), NOW - timedelta(minutes=59), "why")
+    plan = planned(full_cluster(), state=State(chains=(broken,)))
+    assert evicted(plan) == []
+    assert plan.chains == (broken,)
+    reason, detail = verdict(plan, "te9")
+    assert reason is NodeReason.EXCESS_NOT_MOVABLE
+    assert detail.endswith("no chain of two moves: one was broken at 11:01 UTC, why")
+    over = msgspec.structs.replace(broken, until=NOW)
+    assert evicted(planned(full_cluster(), state=State(chains=(over,)))) == ["small"]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(State(chains=(ChainUnderWay(BEGUN, UNTIL),)), id="it did not begin"),
+        pytest.param(
+            State(chains=(ChainUnderWay(msgspec.structs.replace(BEGUN, source="te6"), UNTIL),)),
+            id="the second pod is elsewhere",
+        ),
+    ],
+)
+def test_a_chain_without_a_meaning_is_forgotten(state: State) -> None:
+    assert planned(full_cluster(), state=state).chains == ()
+
+
+def test_a_single_move_wins() -> None:
+    seen = full_cluster()
+    cluster = msgspec.structs.replace(seen.cluster, nodes=(*seen.cluster.nodes, node("empty")))
+    loads = {**seen.load.nodes, **load({"empty": (0.1, 0.1)}).nodes}
+    roomy = msgspec.structs.replace(
+        seen, cluster=cluster, load=msgspec.structs.replace(seen.load, nodes=loads)
+    )
+    assert evicted(planned(roomy)) == ["hot"]
+
+
+@pytest.mark.parametrize(
+    "small",
+    [
+        pytest.param(
+            a_pod("small", "te2", annotations={PREFER_NO_EVICTION_ANNOTATION: "true"}),
+            id="prefers no eviction",
+        ),
+        pytest.param(a_pod("small", "te2", priority=1_000_000), id="dear"),
+        pytest.param(a_pod("small", "te2", owner=None), id="bare"),
+        pytest.param(a_pod("small", "te2", ready=False), id="not ready"),
+        pytest.param(a_pod("small", "te2", request=amounts(1.6, 0.1)), id="fits nowhere itself"),
+    ],
+)
+def test_a_pod_that_must_not_move_or_would_not_help_makes_no_room(small: Pod) -> None:
+    plan = planned(full_cluster(small=small))
+    assert evicted(plan) == []
+    _, detail = verdict(plan, "te9")
+    assert detail.endswith("no chain of two moves: no pod could make room for one of its pods")
+
+
+def test_a_pod_whose_room_is_not_enough_stays() -> None:
+    crowded = full_cluster(a_pod("other", "te2", request=amounts(0.1, 0.1)))
+    assert evicted(planned(crowded)) == []
+
+
+def test_a_pod_that_uses_much_makes_no_room() -> None:
+    seen = full_cluster()
+    usage = {**seen.load.pods, **load({}, {"small": (1.7, 0.1)}).pods}
+    busy = msgspec.structs.replace(seen, load=msgspec.structs.replace(seen.load, pods=usage))
+    assert evicted(planned(busy)) == []
+
+
+def test_a_chain_obeys_limits_and_may_be_turned_off() -> None:
+    assert evicted(planned(full_cluster(), policy(limits=no_limits_but(total=0)))) == []
+    assert evicted(planned(full_cluster(), policy(chains=False))) == []
+    state = landed()
+    assert planned(after_the_first_move(), policy(chains=False), state).chains == ()
