@@ -33,23 +33,25 @@ CAREFUL = policy(max_landing_risk=0.15)
 
 @st.composite
 def full_clusters(draw: st.DrawFn) -> Snapshot:
-    """Three to six nodes: requests leave less than a core of most, and one or two nodes are hot."""
-    count = draw(st.integers(3, 6))
+    """One or two hot nodes with pods of three cores, or sometimes less; no other has three free."""
     hot = draw(st.integers(1, 2))
+    count = hot + draw(st.integers(2, 4))
     pods: list[Pod] = []
     usage: dict[str, tuple[float, float]] = {}
     loads: dict[str, tuple[float, float]] = {}
     for number in range(count):
         name, free, busy = f"n{number}", CORES, 0.0
-        left = draw(st.sampled_from([0.0, 0.5, 1.0, 2.0]))
+        is_hot = number < hot
+        left = draw(st.sampled_from([2.0, 2.0, 0.0] if is_hot else [0.5, 1.0, 2.0, 2.5]))
+        sizes = [3.0] if is_hot else [1.0, 1.5, 2.0, 2.5]
         while free > left:
-            requested = min(free - left, draw(st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.0])))
-            share = draw(st.floats(0.6, 1.1) if number < hot else st.floats(0.0, 0.4))
+            requested = min(free - left, draw(st.sampled_from(sizes)))
+            share = draw(st.floats(0.8, 1.1) if is_hot else st.floats(0.0, 0.3))
             of = f"w{len(pods)}"
             pods.append(pod(f"p{len(pods)}", name, of, request=amounts(requested, 0.1)))
             usage[pods[-1].name] = (requested * share, 0.1)
             free, busy = free - requested, busy + requested * share
-        loads[name] = (min(1.0, busy / CORES + (0.1 if number < hot else 0.0)), 0.1)
+        loads[name] = (min(1.0, busy / CORES + (0.15 if is_hot else 0.0)), 0.1)
     owners = [workload(f"w{i}", 2) for i in range(len(pods))]
     nodes = [node(f"n{i}", cpu=CORES) for i in range(count)]
     return snapshot(nodes, pods, load(loads, usage), owners)
