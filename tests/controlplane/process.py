@@ -56,6 +56,7 @@ class Server:
         """`variables` are put into the environment."""
         self.name = name
         self.log = directory / f"{name}.log"
+        self.log.touch()
         self._process = self._launched(command, variables or {})
         atexit.register(self.stop)
 
