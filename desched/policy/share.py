@@ -1,6 +1,7 @@
 """Counts that are given as a share of a whole."""
 
 import math
+from functools import lru_cache
 
 import msgspec
 
@@ -23,6 +24,7 @@ class Share(msgspec.Struct, frozen=True):
         return part if self.at_most is None else min(part, self.at_most)
 
 
+@lru_cache(maxsize=1024)  # asked for every pod, of few limits and sizes
 def count_of(limit: int | Share | None, whole: int) -> int | None:
     """The limit as a number for a whole of this size, None if there is no limit."""
     return limit.of(whole) if isinstance(limit, Share) else limit

@@ -24,6 +24,7 @@ from tests.controlplane.process import Server, free_ports
 from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.usage_exporter import REFRESH_SECONDS, UsageExporter
 from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
+from tests.controlplane.watched import Objects, Watched
 
 T = TypeVar("T")
 
@@ -101,7 +102,10 @@ class ControlPlane:
         self._start_controllers()
         self._initial = frozenset(self._objects())
         self._initial_keys = self._keys()
-        self.metrics = UsageExporter(self._observe, self._usage_refresh_seconds)
+        self._nodes, self._pods = map(self._watch, ("/api/v1/nodes", "/api/v1/pods"))
+        self.metrics = UsageExporter(
+            lambda: (self.seen_nodes, self.seen_pods), self._usage_refresh_seconds
+        )
         self._cleanup.callback(self.metrics.stop)
 
     def _serve(self, binary: str, *arguments: str | Path) -> Server:
@@ -365,11 +369,29 @@ class ControlPlane:
         items: list[dict[str, Any]] = self.get(path)["items"]
         return items
 
-    def _observe(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]] | None:
-        try:
-            return self.items("/api/v1/nodes"), self.items("/api/v1/pods")
-        except (urllib3.exceptions.HTTPError, UnexpectedAnswerError):
-            return None
+    def _watch(self, path: str) -> Watched:
+        watched = Watched(self._open_stream, path)
+        self._cleanup.callback(watched.stop)
+        return watched
+
+    def _open_stream(self, path: str) -> urllib3.BaseHTTPResponse:
+        return self._http.request(
+            "GET",
+            self.url + path,
+            headers=self._headers(),
+            preload_content=False,
+            timeout=urllib3.Timeout(connect=PATIENCE_SECONDS, read=None),
+        )
+
+    @property
+    def seen_nodes(self) -> Objects:
+        """All nodes as of a moment ago, without a request."""
+        return self._nodes.items
+
+    @property
+    def seen_pods(self) -> Objects:
+        """All pods as of a moment ago, without a request."""
+        return self._pods.items
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
         """Runs kubectl as administrator, or under the kubeconfig that the arguments name."""

@@ -50,7 +50,7 @@ class Drill:
             policy=sites.policy(site, nodeSelector=f"{SITE}={site}", steering="Always"),
             kubeconfig=kubeconfig_with_token_file(sites, self._proxy.url, self._token_file),
         )
-        self._service = Replica(site, command, sites.directory, "")
+        self._service = Replica(site, command, sites.directory)
         self._position = 0
 
     def __enter__(self) -> Self:

@@ -107,7 +107,7 @@ class Lives(Sites):
             *flags,
             policy=self.policy(site, nodeSelector=f"{SITE}={site}", **load_aware),
         )
-        return Replica(f"{site}-0", command, self.directory, "")
+        return Replica(f"{site}-0", command, self.directory)
 
     def told(self, namespace: str, *reasons: str) -> list[Object]:
         """The Events of desched in a namespace, of any reason if none is named."""

@@ -79,7 +79,7 @@ class LoadDrill:
             kubeconfig=kubeconfig_through(self.proxies[API_SERVER], sites, site),
         )
         self._absence = self.prometheus.inject(REFUSED)
-        self.service = Replica(site, command, sites.directory, "")
+        self.service = Replica(site, command, sites.directory)
         self._position = 0
 
     def begin(self) -> None:

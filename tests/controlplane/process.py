@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
 
@@ -29,6 +29,20 @@ class ServerDiedError(Exception):
     """Carries the end of the server's log, which is where the reason stands."""
 
 
+class Child(Protocol):
+    """What a server needs of its process, as `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 class Server:
     """A child in a process group of its own that logs to a file."""
 
@@ -42,18 +56,22 @@ class Server:
         """`variables` are put into the environment."""
         self.name = name
         self.log = directory / f"{name}.log"
+        self.log.touch()
+        self._process = self._launched(command, variables or {})
+        atexit.register(self.stop)
+
+    def _launched(self, command: Sequence[str | Path], variables: Mapping[str, str]) -> Child:
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                cwd=directory,
-                env={**os.environ, **(variables or {})},
+                cwd=self.log.parent,
+                env={**os.environ, **variables},
                 start_new_session=True,
                 preexec_fn=_die_with_parent,  # noqa: PLW1509  one system call, no lock
             )
-        atexit.register(self.stop)
 
     @property
     def pid(self) -> int:
@@ -77,10 +95,6 @@ class Server:
             return predicate()
 
         return wait_for(description, predicate_while_alive, timeout, self.log_tail)
-
-    def wait_for_end(self, timeout: float) -> int:
-        """Its exit code, once it has ended by itself."""
-        return self._process.wait(timeout)
 
     def log_tail(self) -> str:
         """Quotes the log's end for error messages."""

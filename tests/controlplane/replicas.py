@@ -2,18 +2,18 @@
 
 import base64
 import json
+import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from tests.controlplane.installation import (
-    QUICK_LEASE,
-    RENEW_DEADLINE_SECONDS,
-)
+from tests.controlplane.forks import Fork, Prepare, as_it_is
+from tests.controlplane.installation import COMMAND, QUICK_LEASE, RENEW_DEADLINE_SECONDS
 from tests.controlplane.logs import events_in
 from tests.controlplane.manifests import Object
 from tests.controlplane.process import Server
@@ -23,13 +23,26 @@ _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
 class Replica(Server):
-    """A service of desched; the API server knows it from others by its token."""
+    """A service of desched, forked; the API server knows it from others by its token."""
 
     def __init__(
-        self, name: str, command: Sequence[str | Path], directory: Path, credential: str
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        directory: Path,
+        prepare: Prepare = as_it_is,
+        **variables: str,
     ) -> None:
-        self.credential = credential
-        super().__init__(name, command, directory, {"DESCHED_POD_NAME": name})
+        self._prepare = prepare
+        super().__init__(name, command, directory, {"DESCHED_POD_NAME": name, **variables})
+
+    def _launched(self, command: Sequence[str | Path], variables: Mapping[str, str]) -> Fork:
+        return Fork([*map(str, command[len(COMMAND) :])], self.log, variables, self._prepare)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends it a signal, unless it has just ended."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def events(self, *names: str) -> list[Object]:
         """What it has logged of these events, oldest first."""
@@ -106,7 +119,7 @@ class Replicas:
             policy=self.sites.policy(self.site, **self._load_aware),
             kubeconfig=kubeconfig,
         )
-        replica = Replica(name, command, self.sites.directory, credential)
+        replica = Replica(name, command, self.sites.directory)
         self.all[name] = replica
         return replica
 

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.controlplane.binaries import BinariesUnavailableError, find_or_build
-from tests.controlplane.cluster import BINARIES
+from tests.controlplane.cluster import BINARIES, ControlPlane
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.sites import Sites
 from tests.controlplane.soak_agenda import Agenda, Journal
@@ -32,7 +32,6 @@ from tests.controlplane.soak_observer import (
     steered,
 )
 from tests.controlplane.soak_outcome import Outcome
-from tests.controlplane.soak_plane import WatchedControlPlane
 from tests.controlplane.soak_report import write_report
 from tests.controlplane.soak_witness import AuditLog, Witness, complaints, cycles_of
 
@@ -44,7 +43,7 @@ _MOST_QUIET_SECONDS = 300.0
 class Soak:
     """One run."""
 
-    def __init__(self, form: Form, seed: int, plane: WatchedControlPlane, sites: Sites) -> None:
+    def __init__(self, form: Form, seed: int, plane: ControlPlane, sites: Sites) -> None:
         self._form = form
         self._plane = plane
         self._sites = sites
@@ -209,7 +208,7 @@ def soak(form: Form, seed: int, binaries: Mapping[str, Path], directory: Path) -
     directory.mkdir(parents=True, exist_ok=True)
     refresh_seconds = form.scrape_seconds / 2
     with (
-        WatchedControlPlane(binaries, usage_refresh_seconds=refresh_seconds) as plane,
+        ControlPlane(binaries, usage_refresh_seconds=refresh_seconds) as plane,
         plane.prometheus(f"{form.scrape_seconds}s") as prometheus,
     ):
         return Soak(form, seed, plane, Sites(plane, prometheus, directory)).run()

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object, deployment, pod_spec, priority_class, usage
 from tests.controlplane.sites import SITE
-from tests.controlplane.soak_plane import WatchedControlPlane
 from tests.controlplane.usage_exporter import CPU_ANNOTATION, MEMORY_ANNOTATION, quantity
 
 NAME = "soak"
@@ -70,7 +70,7 @@ def kind_of(pod_name: str) -> str:
 class SoakCluster:
     """What has been made, and the making of more; `apps` are those that churn may change."""
 
-    def __init__(self, plane: WatchedControlPlane, nodes: int, chance: random.Random) -> None:
+    def __init__(self, plane: ControlPlane, nodes: int, chance: random.Random) -> None:
         self.plane = plane
         self.nodes = [f"{NAME}-{number:03}" for number in range(1, nodes + 1)]
         self.apps: dict[str, App] = {}

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
 from desched.model.cluster import STEERING_TAINT
+from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replica
 from tests.controlplane.soak_cluster import use_by_node
-from tests.controlplane.soak_plane import WatchedControlPlane
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -35,8 +35,8 @@ class Sample(NamedTuple):
     evictions: int
 
 
-def sample(plane: WatchedControlPlane, seconds: float, evictions: int) -> Sample:
-    """The cluster as it was listed last."""
+def sample(plane: ControlPlane, seconds: float, evictions: int) -> Sample:
+    """The cluster as it was seen last."""
     nodes, pods = plane.seen_nodes, plane.seen_pods
     used = use_by_node(nodes, pods).values()
     cpu = [use.cpu_ratio for use in used] or [0.0]
@@ -70,18 +70,14 @@ def steered(nodes: Sequence[Object]) -> dict[str, datetime | None]:
 class HeatWatch:
     """Tells whether nodes were overloaded not long ago, by what really runs on them."""
 
-    def __init__(self, plane: WatchedControlPlane, memory_seconds: float) -> None:
+    def __init__(self, plane: ControlPlane, memory_seconds: float) -> None:
         self._plane = plane
         self._memory_seconds = memory_seconds
-        self._seen: Sequence[Object] = ()
         self._hot_at: dict[str, datetime] = {}
 
     def look(self) -> None:
-        """Look at what was listed last, unless that is known."""
-        if self._plane.seen_pods is self._seen:
-            return
-        self._seen = self._plane.seen_pods
-        for node, use in use_by_node(self._plane.seen_nodes, self._seen).items():
+        """Look at what runs now."""
+        for node, use in use_by_node(self._plane.seen_nodes, self._plane.seen_pods).items():
             if use.may_seem_overloaded:
                 self._hot_at[node] = datetime.now(UTC)
 

@@ -3,10 +3,10 @@
 A taint that another process left stands when the service starts, and expires soon after.
 """
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,27 +19,15 @@ from desched.adapters.kubernetes.taints import KubernetesSteerer
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_proxy import FaultProxy
 from tests.controlplane.faults import status
-from tests.controlplane.installation import ALONE, QUICK_LEASE
-from tests.controlplane.process import Server, free_ports
+from tests.controlplane.forks import mount_token
+from tests.controlplane.installation import ALONE, COMMAND, QUICK_LEASE
+from tests.controlplane.process import free_ports
 from tests.controlplane.replicas import Replica
 from tests.controlplane.sites import SITE, Site, Sites
 
 HERE = "lone"
 SOON = timedelta(seconds=4)
 """Longer than a service needs to start and to see the taint."""
-
-IN_A_POD = """
-import pathlib, sys
-from kubernetes.config import incluster_config
-from desched.adapters.kubernetes.client import kubeconfig
-directory = pathlib.Path(sys.argv[1])
-incluster_config.SERVICE_TOKEN_FILENAME = str(directory / "token")
-incluster_config.SERVICE_CERT_FILENAME = sys.argv[2]
-kubeconfig._NAMESPACE_FILE = directory / "namespace"
-from desched.cli import main
-sys.exit(main(sys.argv[3:]))
-"""
-"""Runs desched as if the token were mounted where the kubelet mounts it."""
 
 
 def lone() -> Site:
@@ -97,7 +85,7 @@ def service(
         policy=sites.policy("janitor", **load_aware),
         kubeconfig=kubeconfig,
     )
-    replica = Replica("janitor", command, sites.directory, "")
+    replica = Replica("janitor", command, sites.directory)
     replica.log.write_text("")
     try:
         yield replica
@@ -150,9 +138,8 @@ def test_taints_go_although_a_policy_ends_each_process_at_once(sites: Sites, wha
     flags = ("--evict", "--listen-address", "127.0.0.1:0", "--state-namespace", HERE, *QUICK)
 
     def restarted() -> bool:
-        command = sites.arguments(*flags, policy=policy)
-        server = Server("restarted", command, sites.directory)
-        assert server.wait_for_end(30) == 2, server.log_tail()
+        done = sites.run(*flags, policy=policy)
+        assert done.returncode == 2, done.stderr
         return not tainted(sites)
 
     sites.plane.wait_for("no taint is left", restarted, 60)
@@ -206,18 +193,17 @@ def test_taints_go_although_the_next_process_is_a_dry_run_in_the_cluster(sites: 
     token = sites.plane.token_for(sites.account["namespace"], sites.account["name"])
     (sites.directory / "token").write_text(token)
     policy = sites.policy("dry", nodeSelector=f"{SITE}=none")
-    dry_run = Server(
+    command = [
+        *(*COMMAND, "--dry-run", "--policy", str(policy), "--state-namespace", HERE, *QUICK),
+        *("--listen-address", "127.0.0.1:0"),
+    ]
+    dry_run = Replica(
         "dry-run",
-        [
-            *(sys.executable, "-c", IN_A_POD, sites.directory, sites.plane.ca_file),
-            *("--dry-run", "--policy", policy, "--state-namespace", HERE, *QUICK),
-            *("--listen-address", "127.0.0.1:0"),
-        ],
+        command,
         sites.directory,
-        {
-            "KUBERNETES_SERVICE_HOST": str(server.hostname),
-            "KUBERNETES_SERVICE_PORT": str(server.port),
-        },
+        partial(mount_token, sites.directory, sites.plane.ca_file),
+        KUBERNETES_SERVICE_HOST=str(server.hostname),
+        KUBERNETES_SERVICE_PORT=str(server.port),
     )
     try:
         dry_run.wait_until("no taint is left", lambda: not tainted(sites))

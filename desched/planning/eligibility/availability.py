@@ -71,7 +71,7 @@ def missing_budget(pod: Pod, context: EligibilityContext) -> Why:
     return context.protections.pods_without_budget
 
 
-def budgets(pod: Pod, context: EligibilityContext) -> Refused:
+def budgets(pod: Pod, context: EligibilityContext) -> Why | Refused:
     """Pods with several budgets, or one that is not current or allows no disruption."""
     found = context.cluster.budgets_of(pod)
     if not found:
@@ -82,7 +82,7 @@ def budgets(pod: Pod, context: EligibilityContext) -> Refused:
     if not budget.up_to_date:
         return Finding(RefusalReason.BUDGET_NOT_CURRENT, str(budget))
     if budget.disruptions_allowed <= 0:
-        return Finding(RefusalReason.BUDGET_EXHAUSTED, f"{budget} allows 0 disruptions")
+        return f"{budget} allows 0 disruptions"
     return None
 
 
@@ -94,7 +94,7 @@ def single_replica(pod: Pod, context: EligibilityContext) -> Why:
     return None if _may_be_away(pod, context) else str(workload)
 
 
-def availability(pod: Pod, context: EligibilityContext) -> Refused:
+def availability(pod: Pod, context: EligibilityContext) -> Why | Refused:
     """Workloads without a budget that are not fully Ready, or would have too few Ready replicas."""
     spare = replicas_to_spare(pod, context)
     workload = context.cluster.workload_of(pod)
@@ -102,9 +102,7 @@ def availability(pod: Pod, context: EligibilityContext) -> Refused:
         return None
     ready, desired = _ready(workload, context), workload.desired_replicas
     if ready < desired:
-        return Finding(
-            RefusalReason.REPLICAS_NOT_READY, f"{workload} has {ready} of {desired} Ready"
-        )
+        return f"{workload} has {ready} of {desired} Ready"
     if not spare:
         least = context.protections.min_replicas
         detail = f"{workload} would have {ready - 1} Ready, the policy requires {least}"

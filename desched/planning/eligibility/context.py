@@ -1,7 +1,7 @@
-"""The context in which eligibility rules judge a pod, and the type of a rule."""
+"""The context in which eligibility rules judge a pod, and the types of their answers."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
@@ -152,8 +152,6 @@ def _put(values: dict[ControllerKey, T], key: ControllerKey, value: T | None) ->
 
 Refused = Finding[RefusalReason] | None
 """Why a pod must not move; None if the rule allows it."""
-
-Rule = Callable[[Pod, EligibilityContext], Refused]
 
 Why = str | bool | None
 """Why a rule with a single reason refuses: the details, or True without any; None or False if not.

@@ -5,13 +5,16 @@ from desched.model.state import PauseScope
 from desched.planning.eligibility.context import EligibilityContext, Why
 from desched.policy.share import count_of
 
+_OF_PODS = frozenset({PauseScope.WORKLOAD, PauseScope.NAMESPACE})
+
 
 def paused(workload: Workload, context: EligibilityContext) -> Why:
     """Workloads that a person paused, and workloads of paused namespaces."""
-    scopes = {PauseScope.WORKLOAD, PauseScope.NAMESPACE}
-    found = (p for p in context.state.pauses if p.scope in scopes)
-    lasting = (p for p in found if p.lasts(context.now) and p.covers(str(workload), ""))
-    return next((pause.describe() for pause in lasting), None)
+    for pause in context.state.pauses:
+        of_pods = pause.scope in _OF_PODS
+        if of_pods and pause.lasts(context.now) and pause.covers(str(workload), ""):
+            return pause.describe()
+    return None
 
 
 def in_flight(workload: Workload, context: EligibilityContext) -> Why:

@@ -4,13 +4,14 @@ First come pods that are never evicted, then pods that the policy protects, then
 wait. `lifted` rules do not apply to a pod whose annotations request a move.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility import availability, pod_groups, recent_moves, volumes
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
-from desched.planning.eligibility.context import EligibilityContext, Refused, Rule, Why
+from desched.planning.eligibility.context import EligibilityContext, Refused, Why
 from desched.planning.eligibility.controllers import kind_of, top_owner
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -22,11 +23,7 @@ SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease", 
 
 def refuse(pod: Pod, context: EligibilityContext) -> Refused:
     """Return why the pod must not move, None if it may."""
-    for rule in RULES:
-        finding = rule(pod, context)
-        if finding is not None:
-            return finding
-    return None
+    return next(_refusals(pod, context), None)
 
 
 def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:
@@ -34,56 +31,56 @@ def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:
     workload = context.cluster.workload_of(pod)
     if workload is None or not context.in_flight[workload.uid]:
         return False
-    findings = (rule(pod, context) for rule in RULES)
-    return all(finding is None or finding.reason in _OF_MOVES_UNDER_WAY for finding in findings)
+    return all(finding.reason in _OF_MOVES_UNDER_WAY for finding in _refusals(pod, context))
 
 
-PodWhy = Callable[[Pod, EligibilityContext], Why]
-
-
-def _rule(reason: RefusalReason, why: PodWhy, *, lifted: bool = False) -> Rule:
-    """The rule that refuses for this reason; `lifted` if annotations request a move."""
-
-    def refused(pod: Pod, context: EligibilityContext) -> Refused:
-        found = why(pod, context)
+def _refusals(pod: Pod, context: EligibilityContext) -> Iterator[Finding[RefusalReason]]:
+    workload = context.cluster.workload_of(pod)
+    for reason, judge_pod, judge_workload, lifted in RULES:
+        found: Why | Refused = None
+        if judge_pod is not None:
+            found = judge_pod(pod, context)
+        elif judge_workload is not None and workload is not None:
+            found = judge_workload(workload, context)
         if found is None or found is False:
-            return None
+            continue
         if lifted and context.eviction_annotations(pod).requests:
-            return None
-        return Finding(reason, "" if found is True else found)
+            continue
+        if isinstance(found, Finding):
+            yield found
+        else:
+            yield Finding(reason, "" if found is True else found)
 
-    return refused
 
+class Rule(NamedTuple):
+    """Refuses a pod, by itself or by its workload, for this reason unless a finding has another.
 
-def _workload(why: Callable[[Workload, EligibilityContext], Why]) -> PodWhy:
-    """Judge the pod by its workload."""
+    `lifted` if annotations that request a move lift it.
+    """
 
-    def of_workload(pod: Pod, context: EligibilityContext) -> Why:
-        workload = context.cluster.workload_of(pod)
-        return None if workload is None else why(workload, context)
-
-    return of_workload
+    reason: RefusalReason
+    pod: Callable[[Pod, EligibilityContext], Why | Refused] | None = None
+    workload: Callable[[Workload, EligibilityContext], Why] | None = None
+    lifted: bool = False
 
 
 # Never, whatever the policy says.
 
 
-def _kubelet_owned(pod: Pod, _: EligibilityContext) -> Refused:
+def _kubelet_owned(pod: Pod, _: EligibilityContext) -> Why | Refused:
     if MIRROR_ANNOTATION in pod.annotations or (pod.owner and pod.owner.kind == "Node"):
-        return Finding(RefusalReason.MIRROR_POD)
+        return True
     if pod.annotations.get(SOURCE_ANNOTATION, "api") != "api":
         return Finding(RefusalReason.STATIC_POD)
     return None
 
 
-def _phase(pod: Pod, _: EligibilityContext) -> Refused:
+def _phase(pod: Pod, _: EligibilityContext) -> Why | Refused:
     if pod.deleting:
         return Finding(RefusalReason.TERMINATING)
     if pod.phase != "Running":
         return Finding(RefusalReason.NOT_RUNNING, pod.phase)
-    if not pod.ready:
-        return Finding(RefusalReason.NOT_READY)
-    return None
+    return not pod.ready
 
 
 def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
@@ -91,10 +88,10 @@ def _opted_out(pod: Pod, context: EligibilityContext) -> Why:
     return found.detail if found.forbids else None
 
 
-def _owner(pod: Pod, context: EligibilityContext) -> Refused:
+def _owner(pod: Pod, context: EligibilityContext) -> Why | Refused:
     owner = top_owner(pod, context.cluster)
     if owner is None:
-        return Finding(RefusalReason.BARE_POD)
+        return True
     if context.cluster.workload_of(pod) is None:
         return Finding(RefusalReason.OWNER_NOT_UNDERSTOOD, f"{kind_of(owner)} {owner.name}")
     return None
@@ -114,11 +111,11 @@ def _priority(pod: Pod, context: EligibilityContext) -> Why:
     return above and f"priority {pod.priority}, threshold {threshold}"
 
 
-def _namespace(pod: Pod, context: EligibilityContext) -> Refused:
+def _namespace(pod: Pod, context: EligibilityContext) -> Why | Refused:
     included = context.protections.included_namespaces
     excluded = pod.namespace in context.protections.excluded_namespaces
     if excluded or (included and pod.namespace not in included):
-        return Finding(RefusalReason.NAMESPACE_EXCLUDED, pod.namespace)
+        return pod.namespace
     if pod.namespace in SYSTEM_NAMESPACES and not included:
         return Finding(RefusalReason.SYSTEM_NAMESPACE, pod.namespace)
     labels = context.cluster.namespaces.get(pod.namespace, {})
@@ -166,58 +163,60 @@ def _seen_by_windows(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def _usage(pod: Pod, context: EligibilityContext) -> Why:
-    missing = (r for r in context.book.windows if not context.book.measured(pod, r))
-    return next((f"no {resource.value} usage measured" for resource in missing), None)
+    for resource in context.book.windows:
+        if not context.book.measured(pod, resource):
+            return f"no {resource.value} usage measured"
+    return None
 
 
 RULES: tuple[Rule, ...] = (
-    _kubelet_owned,
-    _rule(
+    Rule(RefusalReason.MIRROR_POD, _kubelet_owned),
+    Rule(
         RefusalReason.DAEMONSET_POD,
         lambda pod, _: pod.owner is not None and pod.owner.kind == "DaemonSet",
     ),
-    _rule(RefusalReason.DESCHED_ITSELF, lambda pod, context: context.cluster.runs_desched(pod)),
-    _phase,
-    _rule(RefusalReason.OPTED_OUT, _opted_out),
-    _owner,
-    _rule(RefusalReason.SYSTEM_CRITICAL, _critical),
-    _rule(RefusalReason.PRIORITY_THRESHOLD, _priority, lifted=True),
-    _namespace,
-    _rule(RefusalReason.LABELS_NOT_SELECTED, _labels),
-    _rule(RefusalReason.PVC_POD, volumes.claims, lifted=True),
-    _rule(RefusalReason.NODE_BOUND_VOLUME, volumes.node_bound_volumes),
-    _rule(RefusalReason.SHARED_CLAIM, volumes.shared_claims),
-    _rule(RefusalReason.LOCAL_STORAGE, volumes.disk_storage, lifted=True),
-    _rule(RefusalReason.HOST_PATH, volumes.host_paths, lifted=True),
+    Rule(RefusalReason.DESCHED_ITSELF, lambda pod, context: context.cluster.runs_desched(pod)),
+    Rule(RefusalReason.NOT_READY, _phase),
+    Rule(RefusalReason.OPTED_OUT, _opted_out),
+    Rule(RefusalReason.BARE_POD, _owner),
+    Rule(RefusalReason.SYSTEM_CRITICAL, _critical),
+    Rule(RefusalReason.PRIORITY_THRESHOLD, _priority, lifted=True),
+    Rule(RefusalReason.NAMESPACE_EXCLUDED, _namespace),
+    Rule(RefusalReason.LABELS_NOT_SELECTED, _labels),
+    Rule(RefusalReason.PVC_POD, volumes.claims, lifted=True),
+    Rule(RefusalReason.NODE_BOUND_VOLUME, volumes.node_bound_volumes),
+    Rule(RefusalReason.SHARED_CLAIM, volumes.shared_claims),
+    Rule(RefusalReason.LOCAL_STORAGE, volumes.disk_storage, lifted=True),
+    Rule(RefusalReason.HOST_PATH, volumes.host_paths, lifted=True),
     # The planner does not evaluate whether another node has a free device.
-    _rule(RefusalReason.RESOURCE_CLAIMS, lambda pod, _: pod.has_resource_claims),
-    _rule(RefusalReason.POD_GROUP, pod_groups.grouped),
-    _rule(RefusalReason.TOO_FEW_REPLICAS, _workload(availability.min_replicas), lifted=True),
-    _rule(RefusalReason.TOO_YOUNG, _min_age),
-    _rule(RefusalReason.LONG_GRACE_PERIOD, _grace_period),
-    _rule(RefusalReason.PREFERS_NO_EVICTION, _preference),
-    _rule(
+    Rule(RefusalReason.RESOURCE_CLAIMS, lambda pod, _: pod.has_resource_claims),
+    Rule(RefusalReason.POD_GROUP, pod_groups.grouped),
+    Rule(RefusalReason.TOO_FEW_REPLICAS, workload=availability.min_replicas, lifted=True),
+    Rule(RefusalReason.TOO_YOUNG, _min_age),
+    Rule(RefusalReason.LONG_GRACE_PERIOD, _grace_period),
+    Rule(RefusalReason.PREFERS_NO_EVICTION, _preference),
+    Rule(
         RefusalReason.JOB_COUNTS_EVICTION,
-        _workload(lambda workload, _: not workload.survives_disruption and str(workload)),
+        workload=lambda workload, _: not workload.survives_disruption and str(workload),
     ),
-    _rule(
+    Rule(
         RefusalReason.ROLLOUT_UNDER_WAY,
-        _workload(lambda workload, _: workload.rolling_out and str(workload)),
+        workload=lambda workload, _: workload.rolling_out and str(workload),
     ),
-    _rule(RefusalReason.SCALING_UNDER_WAY, _workload(availability.scaling)),
-    _rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, _workload(availability.autoscaler_at_maximum)),
-    _rule(RefusalReason.RESIZE_UNDER_WAY, lambda pod, _: pod.resizing),
-    _rule(RefusalReason.PAUSED, _workload(recent_moves.paused)),
-    _rule(RefusalReason.IN_FLIGHT, _workload(recent_moves.in_flight)),
-    _rule(RefusalReason.COOLING_DOWN, _workload(recent_moves.cooling_down)),
-    _rule(RefusalReason.MOVED_RECENTLY, recent_moves.resting),
-    _rule(RefusalReason.LIMIT_HOURLY, _workload(recent_moves.hourly_share)),
-    _rule(RefusalReason.WITHOUT_BUDGET, availability.missing_budget),
-    availability.budgets,
-    _rule(RefusalReason.SINGLE_REPLICA, availability.single_replica),
-    availability.availability,
-    _rule(RefusalReason.TOO_YOUNG, _seen_by_windows),
-    _rule(RefusalReason.USAGE_UNKNOWN, _usage),
+    Rule(RefusalReason.SCALING_UNDER_WAY, workload=availability.scaling),
+    Rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, workload=availability.autoscaler_at_maximum),
+    Rule(RefusalReason.RESIZE_UNDER_WAY, lambda pod, _: pod.resizing),
+    Rule(RefusalReason.PAUSED, workload=recent_moves.paused),
+    Rule(RefusalReason.IN_FLIGHT, workload=recent_moves.in_flight),
+    Rule(RefusalReason.COOLING_DOWN, workload=recent_moves.cooling_down),
+    Rule(RefusalReason.MOVED_RECENTLY, recent_moves.resting),
+    Rule(RefusalReason.LIMIT_HOURLY, workload=recent_moves.hourly_share),
+    Rule(RefusalReason.WITHOUT_BUDGET, availability.missing_budget),
+    Rule(RefusalReason.BUDGET_EXHAUSTED, availability.budgets),
+    Rule(RefusalReason.SINGLE_REPLICA, availability.single_replica),
+    Rule(RefusalReason.REPLICAS_NOT_READY, availability.availability),
+    Rule(RefusalReason.TOO_YOUNG, _seen_by_windows),
+    Rule(RefusalReason.USAGE_UNKNOWN, _usage),
 )
 
 _OF_MOVES_UNDER_WAY = frozenset(
