@@ -1,6 +1,5 @@
 """Desched in its lives with the shipped rights, of which any can be taken away meanwhile."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -93,12 +92,12 @@ class Lives(Sites):
         """Evictions that are followed, with taints that come and go."""
         acting.wait_until("an eviction", lambda: self.told("acting", "Descheduled"))
         acting.wait_until("its end", lambda: self.told("acting", "Moved", "MoveFailed"))
-        acting.wait_until("no taint is left", lambda: not self.tainted())
+        acting.wait_until("no taint is left", lambda: not self.steered())
         acting.stop(grace=PATIENCE_SECONDS)
         steerer = KubernetesSteerer(connect(self.plane.admin_kubeconfig, None))
         assert steerer.taint("acting-hot", datetime.now(UTC) + timedelta(hours=1)).done
         assert "acting-hot" in self.command("steering", "clear").stdout
-        assert not self.tainted()
+        assert not self.steered()
 
     def service(self, site: str, *flags: str, **load_aware: Any) -> Replica:
         """Runs on one site until it is stopped."""
@@ -118,11 +117,6 @@ class Lives(Sites):
             if event.get("reportingController") == "desched"
             and (not reasons or event["reason"] in reasons)
         ]
-
-    def tainted(self) -> list[str]:
-        """Nodes with desched's taint."""
-        nodes = self.plane.items("/api/v1/nodes")
-        return [n["metadata"]["name"] for n in nodes if "desched.io/overloaded" in json.dumps(n)]
 
     def wait_for_rights(self, rights: Iterable[Right], namespace: str = NAMESPACE) -> None:
         """Until RBAC knows of these."""

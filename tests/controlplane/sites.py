@@ -6,12 +6,14 @@ from then on the scheduler decides. What a site needs to be measured, all sites 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from tests.controlplane.installation import ALONE, WINDOW_SECONDS, Installation
 from tests.controlplane.manifests import Object, deployment, priority_class, usage
 
 SITE = "site"
+TAINT, UNTIL = "desched.io/overloaded", "desched.io/overloaded-until"
 VALUED = "valued"
 """A priority class that makes pods a later choice."""
 
@@ -41,6 +43,16 @@ class Site:
         manifest = deployment(name, len(on), uses, self.name, **fields)
         self.manifests.append(manifest)
         self.places[name] = [f"{self.name}-{node}" for node in on]
+
+
+def lone() -> Site:
+    """One pod has to go, and without a soft taint it would come back."""
+    site = Site("lone")
+    site.node("hot", uses="2700m")
+    site.node("cold1", "cold2")
+    site.workload("filler", ("cold1", "cold2"), "200m", cpu_request="3")
+    site.workload("web", ("hot", "cold1"), "600m", cpu_request="100m")
+    return site
 
 
 class Sites(Installation):
@@ -103,6 +115,14 @@ class Sites(Installation):
     def _tainted(self) -> set[str]:
         nodes = self.plane.items("/api/v1/nodes")
         return {node["metadata"]["name"] for node in nodes if node["spec"].get("taints")}
+
+    def steered(self) -> dict[str, datetime]:
+        """The nodes with desched's soft taint, and until when."""
+        return {
+            node["metadata"]["name"]: datetime.fromisoformat(node["metadata"]["annotations"][UNTIL])
+            for node in self.plane.items("/api/v1/nodes")
+            if any(taint["key"] == TAINT for taint in node["spec"].get("taints", ()))
+        }
 
     def wait_until_measured(self, pods: int) -> None:
         """The whole window is covered for this many pods, and for the nodes that they are on."""

@@ -23,21 +23,11 @@ from tests.controlplane.forks import mount_token
 from tests.controlplane.installation import ALONE, COMMAND, QUICK_LEASE
 from tests.controlplane.process import free_ports
 from tests.controlplane.replicas import Replica
-from tests.controlplane.sites import SITE, Site, Sites
+from tests.controlplane.sites import SITE, Sites, lone
 
 HERE = "lone"
 SOON = timedelta(seconds=4)
 """Longer than a service needs to start and to see the taint."""
-
-
-def lone() -> Site:
-    """One pod has to go, and without a taint it would come back."""
-    site = Site(HERE)
-    site.node("hot", uses="2700m")
-    site.node("cold1", "cold2")
-    site.workload("filler", ("cold1", "cold2"), "200m", cpu_request="3")
-    site.workload("web", ("hot", "cold1"), "600m", cpu_request="100m")
-    return site
 
 
 @pytest.fixture(scope="module")
@@ -56,21 +46,12 @@ def sites(
             running_control_plane.reset()
 
 
-def tainted(sites: Sites) -> set[str]:
-    """The nodes with desched's soft taint."""
-    return {
-        node["metadata"]["name"]
-        for node in sites.plane.items("/api/v1/nodes")
-        if any(taint["key"] == "desched.io/overloaded" for taint in node["spec"].get("taints", ()))
-    }
-
-
 @pytest.fixture
 def left(sites: Sites) -> None:
     """The taint of a process that is gone, which expires soon."""
     steerer = KubernetesSteerer(connect(sites.plane.admin_kubeconfig, None))
     assert steerer.taint("left", datetime.now(UTC) + SOON).done
-    assert tainted(sites) == {"left"}
+    assert sites.steered().keys() == {"left"}
 
 
 @contextmanager
@@ -95,7 +76,7 @@ def service(
 
 def wait_until_gone(sites: Sites) -> None:
     """The taint has its time, and no more."""
-    sites.plane.wait_for("no taint is left", lambda: not tainted(sites), 30)
+    sites.plane.wait_for("no taint is left", lambda: not sites.steered(), 30)
 
 
 QUICK = ("--interval", "1s", ALONE)
@@ -140,7 +121,7 @@ def test_taints_go_although_a_policy_ends_each_process_at_once(sites: Sites, wha
     def restarted() -> bool:
         done = sites.run(*flags, policy=policy)
         assert done.returncode == 2, done.stderr
-        return not tainted(sites)
+        return not sites.steered()
 
     sites.plane.wait_for("no taint is left", restarted, 60)
 
@@ -206,7 +187,7 @@ def test_taints_go_although_the_next_process_is_a_dry_run_in_the_cluster(sites: 
         KUBERNETES_SERVICE_PORT=str(server.port),
     )
     try:
-        dry_run.wait_until("no taint is left", lambda: not tainted(sites))
+        dry_run.wait_until("no taint is left", lambda: not sites.steered())
     finally:
         dry_run.stop(grace=20)
     assert '"mode": "dry_run"' in dry_run.log.read_text()
@@ -214,24 +195,19 @@ def test_taints_go_although_the_next_process_is_a_dry_run_in_the_cluster(sites: 
 
 @pytest.mark.usefixtures("left")
 def test_a_dry_run_outside_leaves_them(sites: Sites) -> None:
-    sites.plane.wait_for("it has expired", lambda: datetime.now(UTC) > expiry(sites))
+    sites.plane.wait_for("it has expired", lambda: datetime.now(UTC) > sites.steered()["left"])
     sites.look(HERE, "--dry-run")
-    assert tainted(sites) == {"left"}
+    assert sites.steered().keys() == {"left"}
     sites.command("steering", "clear")
-
-
-def expiry(sites: Sites) -> datetime:
-    node = sites.plane.get("/api/v1/nodes/left")
-    return datetime.fromisoformat(node["metadata"]["annotations"]["desched.io/overloaded-until"])
 
 
 def test_a_clean_stop_removes_its_own_taints(sites: Sites) -> None:
     with service(sites, "--interval", "2s", ALONE, nodeSelector=f"{SITE}={HERE}") as replica:
-        replica.wait_until("a taint", lambda: tainted(sites), 60)
+        replica.wait_until("a taint", sites.steered, 60)
         until = datetime.now(UTC) + timedelta(hours=1)
         others = KubernetesSteerer(connect(sites.plane.admin_kubeconfig, None))
         assert others.taint("left", until).done
-    assert tainted(sites) == {"left"}
+    assert sites.steered().keys() == {"left"}
     (removed,) = replica.events("taint.removed")
     assert (removed["node"], removed["why"]) == (f"{HERE}-hot", "desched is stopping")
     assert others.untaint("left").done

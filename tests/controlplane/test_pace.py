@@ -1,6 +1,7 @@
 """Large workloads relieve their nodes one replica at a time, and no replica moves twice."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -94,19 +95,21 @@ class Service:
         self.replica: Replica = self.replicas.start("", ALONE, *flags)
 
     def cycles_after_first_eviction(self) -> list[Object]:
-        """The cycles after the first one that evicts, up to the first without overloaded nodes.
+        """The cycles after the first one that evicts, up to the last with an overloaded node.
 
-        It waits for that one.
+        It waits for a whole window without: a departure that desched notices late makes a node
+        seem relieved for a moment.
         """
 
         def found() -> Sequence[Object]:
             cycles = self.replica.cycles
             first = next((i for i, c in enumerate(cycles) if evictions(c)), len(cycles))
-            later = cycles[first + 1 :]
-            ends = [i for i, cycle in enumerate(later) if "overloaded" not in cycle]
-            return later[: ends[0] + 1] if ends else []
+            last = max((i for i, c in enumerate(cycles) if "overloaded" in c), default=0)
+            calm = [datetime.fromisoformat(cycle["timestamp"]) for cycle in cycles[last + 1 :]]
+            lasts = calm and calm[-1] - calm[0] > timedelta(seconds=WINDOW_SECONDS)
+            return cycles[first + 1 : last + 1] if lasts else []
 
-        return list(self.replica.wait_until("no node is overloaded", found, 120))
+        return list(self.replica.wait_until("no node is overloaded", found))
 
     def evicted(self) -> list[str]:
         """The apps of the evicted pods."""
@@ -172,7 +175,8 @@ def test_a_node_is_relieved_by_one_deployment_in_three_cycles_without_moves_of_d
 ) -> None:
     service = services["dear"]
     cycles = service.cycles_after_first_eviction()
-    assert len([cycle for cycle in cycles if not only_waits(cycle)]) <= 3
+    overloaded = [cycle for cycle in cycles if "overloaded" in cycle]
+    assert len([cycle for cycle in overloaded if not only_waits(cycle)]) <= 2
     assert service.evicted() == ["web"] * 3
 
 

@@ -11,10 +11,9 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE, WINDOW_SECONDS
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replica, Replicas, Request
-from tests.controlplane.sites import Site, Sites, refused, short
+from tests.controlplane.sites import Site, Sites, lone, refused, short
 
 STEERING: Object = {"steering": "WhenNeeded", "steeringMaxNodes": "50%"}
-UNTIL = "desched.io/overloaded-until"
 
 HOT, COLD = ("hot1", "hot2", "hot3"), ("cold1", "cold2", "cold3")
 TARGETS: Object = {"targetThresholds": {"cpu": 75, "memory": 85}}
@@ -45,16 +44,6 @@ def trap() -> Site:
     return site
 
 
-def lone() -> Site:
-    """One pod has to go, and without a taint it would come back."""
-    site = Site("lone")
-    site.node("hot", uses="2700m")
-    site.node("cold1", "cold2")
-    site.workload("filler", ("cold1", "cold2"), "200m", cpu_request="3")
-    site.workload("web", ("hot", "cold1"), "600m", cpu_request="100m")
-    return site
-
-
 @pytest.fixture(scope="module")
 def sites(
     running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
@@ -79,16 +68,6 @@ def service(sites: Sites) -> Iterator[Replicas]:
     replicas.stop()
 
 
-def steered(sites: Sites) -> dict[str, datetime]:
-    """Nodes with desched's soft taint, and until when."""
-    nodes = sites.plane.items("/api/v1/nodes")
-    return {
-        node["metadata"]["name"]: datetime.fromisoformat(node["metadata"]["annotations"][UNTIL])
-        for node in nodes
-        if any(taint["key"] == "desched.io/overloaded" for taint in node["spec"].get("taints", ()))
-    }
-
-
 def pods_by_name(sites: Sites) -> dict[str, str]:
     """The nodes of the pods that use much, without the site's name."""
     return {
@@ -109,7 +88,7 @@ def test_without_steering_the_scheduler_would_undo_every_move(sites: Sites) -> N
     report = sites.look("trap", "--evict", **TARGETS, **ONE_BY_ONE, steering="Off")
     assert report["result"] == "nothing_movable"
     assert set.union(*refused(report).values()) == {"landing_risk"}
-    assert (report["outcomes"], steered(sites)) == ([], {})
+    assert (report["outcomes"], sites.steered()) == ([], {})
 
 
 def test_steering_relieves_all_nodes_for_good_even_if_the_service_is_killed_meanwhile(
@@ -124,18 +103,18 @@ def test_steering_relieves_all_nodes_for_good_even_if_the_service_is_killed_mean
     first = service.start("", ALONE)
     first.wait_until("an eviction from each", lambda: evictions(len(HOT)))
     first.stop()
-    left = steered(sites)
+    left = sites.steered()
     assert left
     assert set(short("trap", left)) <= set(HOT)
     sites.plane.wait_for_ready_pods("trap", len(before), "app!=filler")
     sites.plane.wait_for("their time is over", lambda: datetime.now(UTC) > max(left.values()))
-    assert steered(sites).keys() == left.keys()
+    assert sites.steered().keys() == left.keys()
 
     second = service.start("", ALONE)
     second.wait_for_cycles(1)
-    assert not steered(sites)
+    assert not sites.steered()
     done = second.wait_until("all evictions", lambda: evictions(TOO_MANY * len(HOT)))
-    second.wait_until("no more to do", lambda: is_done(second, done) and not steered(sites))
+    second.wait_until("no more to do", lambda: is_done(second, done) and not sites.steered())
 
     after = pods_by_name(sites)
     gone = set(before) - set(after)
@@ -147,7 +126,7 @@ def test_steering_relieves_all_nodes_for_good_even_if_the_service_is_killed_mean
 def test_its_taints_are_cleared_by_a_command(sites: Sites) -> None:
     (outcome,) = sites.look("lone", "--evict", **STEERING)["outcomes"]
     assert (outcome["node"], outcome["verdict"]) == ("lone-hot", "evicted")
-    assert "lone-hot" in steered(sites)
+    assert "lone-hot" in sites.steered()
     done = sites.command("steering", "clear")
     assert "Removed the soft taint from node lone-hot.\n" in done.stdout
-    assert not steered(sites)
+    assert not sites.steered()

@@ -2,7 +2,7 @@
 
 import re
 import urllib.request
-from collections.abc import Iterator
+from functools import cache
 from inspect import signature
 from itertools import product
 from pathlib import Path
@@ -56,11 +56,12 @@ ROLES: dict[tuple[Path, str, str], tuple[Access, ...]] = {
 """What can be left out on its own is a role of its own."""
 
 
-def documents(folder: Path) -> Iterator[dict[str, Any]]:
+@cache
+def documents(folder: Path) -> tuple[dict[str, Any], ...]:
     """What a folder adds itself."""
-    for name in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
-        if (folder / name).is_file():
-            yield from yaml.safe_load_all((folder / name).read_text())
+    resources = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    files = filter(Path.is_file, (folder / name for name in resources))
+    return tuple(document for file in files for document in yaml.safe_load_all(file.read_text()))
 
 
 def named(folder: Path, kind: str, name: str) -> dict[str, Any]:

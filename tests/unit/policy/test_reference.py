@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 
 import jsonschema
 import pytest
@@ -89,10 +90,15 @@ def own_keys():
             )
 
 
+@cache
+def schema_of(section):
+    return section.model_json_schema()
+
+
 def test_each_key_of_our_own_has_an_example_that_can_be_written():
     text = reference()
     for section, key in own_keys():
-        schema = section.model_json_schema()
+        schema = schema_of(section)
         properties = schema["properties"]
         (example,) = properties[key].get("examples") or pytest.fail(f"{section.__name__}.{key}")
         needed = {

@@ -69,6 +69,7 @@ class FakePrometheus:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else half of the answer waits 40 ms for an ACK
 
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
