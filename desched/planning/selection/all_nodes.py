@@ -131,4 +131,5 @@ def _relieve(
         destinations,
         quota,
         stuck=Finding(NodeReason.EXCESS_NOT_MOVABLE, stuck),
+        possible=tuple(move.candidate for move in best.moves),
     )

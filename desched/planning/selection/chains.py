@@ -29,7 +29,8 @@ from desched.planning.selection.one_node import (
 )
 
 MOST_LEFT = 0.5
-"""The second move of a chain leaves at most this share of its node's excess."""
+"""The second move of a chain, with moves that are possible without it, leaves at most this share of
+its node's excess."""
 
 MOST_USE_SHARE = 0.5
 """Of what its node has too much of, the second pod uses so much that the first one uses at most
@@ -79,7 +80,7 @@ class Openings:
             return stuck
         seconds = _seconds(node, stuck)
         if not seconds:
-            return _without(stuck, "no pod of it would clear half of the excess alone")
+            return _without(stuck, "no pod of it would clear half of its excess")
         for second in seconds[:MOST_SECONDS]:
             for first in self._firsts(second, node, stuck.destinations):
                 found = _opening(first, second, self._known, stuck.destinations, quota)
@@ -117,14 +118,14 @@ class Openings:
 
 
 def _seconds(node: OverloadedNode, stuck: NodeSelection) -> list[Candidate]:
-    """The pods that would clear enough if they had room, cheapest first."""
+    """The pods that, with those that could move, clear enough if they had room, cheapest first."""
     excess = Excess(node.loaded)
     found = [
         candidate
         for candidate in node.candidates
         if (finding := stuck.refusals.get(candidate.pod.uid)) is not None
         and finding.reason in WITHOUT_ROOM
-        and excess.left([candidate]) <= MOST_LEFT
+        and excess.left([*stuck.possible, candidate]) <= MOST_LEFT
     ]
     return sorted(found, key=lambda c: (c.cost, sum(c.charge.values()), c.pod.ref))
 

@@ -88,7 +88,7 @@ class NodeSelection(msgspec.Struct, frozen=True):
     `left` is the share of the node's excess that remains, `relieved` whether it is at its stop
     lines. `refusals` has uids of pods as keys.
     `destinations` and `quota` are the state after the moves. `stuck` is why nothing
-    moves although the node needs it. `opening` is the first move of a chain that is
+    moves although the node needs it, and `possible` are the pods that could move. `opening` is the first move of a chain that is
     to relieve the node in a later cycle.
     """
 
@@ -99,6 +99,7 @@ class NodeSelection(msgspec.Struct, frozen=True):
     quota: EvictionQuota | None
     relieved: bool = False
     stuck: Finding[NodeReason] | None = None
+    possible: tuple[Candidate, ...] = ()
     opening: "Opening | None" = None
 
     @property

@@ -1,0 +1,160 @@
+"""The time to plan for large clusters with soft taints: `python -m benchmarks.planning`.
+
+The clusters are like those that production has: few workloads have many pods and most have few,
+usage is heavy-tailed, and requests say little about it. 50 nodes are overloaded. In "nothing fits"
+each pod on them requests more than any node has free. In "comes back" they are the least requested
+nodes, so the scheduler prefers them. In "full" requests fill the cluster, so chains are sought.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+import numpy as np
+
+from benchmarks.closed_loop import default_policy
+from desched import __version__
+from desched.cycle import decide
+from desched.model.cluster import ClusterState, Node, Owner, Pod, SchedulingClass, Workload
+from desched.model.load import ClusterLoad, Level, Measured, PodUsage
+from desched.model.plan import Plan
+from desched.model.resources import Amounts, Resource
+from desched.model.snapshot import Snapshot
+from desched.model.state import State
+from desched.policy.policy import Policy
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=3)
+CORES, MEMORY_GIB, PODS = 32, 128, 30
+OVERLOADED = 50
+GIB = 2**30
+RUNS = 3
+WELL_PACED = State(most_evictions=10_000)
+"""After the slow start."""
+
+
+class Case(StrEnum):
+    """What keeps the pods of overloaded nodes where they are."""
+
+    ORDINARY = "ordinary"
+    NOTHING_FITS = "nothing fits"
+    COMES_BACK = "comes back"
+    FULL = "full"
+
+
+REQUESTED = {
+    Case.ORDINARY: (0.5, 0.8),
+    Case.NOTHING_FITS: (0.85, 0.95),
+    Case.COMES_BACK: (0.7, 0.9),
+    Case.FULL: (0.93, 0.99),
+}
+"""The requests on a node that is not overloaded, as a share of its capacity."""
+HOT_REQUESTED = {Case.NOTHING_FITS: 6.0, Case.COMES_BACK: 0.3, Case.FULL: 0.95}
+
+
+def a_cluster(nodes: int, case: Case, seed: int = 1) -> Snapshot:
+    """A random cluster; nodes `n00000` to `n00049` are overloaded."""
+    chance = np.random.default_rng(seed)
+    count = nodes * PODS
+    sizes = np.minimum(chance.zipf(1.6, count) + 1, 600)
+    sizes = sizes[: int(np.searchsorted(np.cumsum(sizes), count)) + 1]
+    owner_of = chance.permutation(np.repeat(np.arange(len(sizes)), sizes)[:count])
+    pods, usage, nodes_load = [], {}, {}
+    classes: dict[tuple[int, int], SchedulingClass] = {}
+    for number in range(nodes):
+        hot = number < OVERLOADED
+        busy = chance.uniform(0.85, 0.97) if hot else chance.uniform(0.1, 0.6)
+        used = chance.lognormal(0.0, 1.0, PODS)
+        used *= busy * CORES * 1000 / used.sum()
+        requested = chance.lognormal(0.0, 0.6, PODS)
+        share = HOT_REQUESTED.get(case, 0.7) if hot else chance.uniform(*REQUESTED[case])
+        requested *= min(share, 1.0) * CORES * 1000 / requested.sum()
+        for i in range(PODS):
+            owner = int(owner_of[number * PODS + i])
+            millicores = max(10, round(requested[i], -1))
+            if hot and case is Case.NOTHING_FITS:
+                millicores = CORES * 1000 // PODS * 5
+            found = classes.setdefault(
+                (owner, int(millicores)),
+                SchedulingClass(Amounts(int(millicores), GIB // 2, pods=1)),
+            )
+            pods.append(_pod(number, i, owner, found))
+            usage["shop", pods[-1].name] = PodUsage((float(used[i]),), (float(GIB // 4),))
+        nodes_load[f"n{number:05}"] = {
+            Resource.CPU: Measured((Level(300, float(busy)),), 5.0),
+            Resource.MEMORY: Measured((Level(300, 0.2),), 5.0),
+        }
+    owners = {
+        ("shop", f"rs-{w}"): Workload("Deployment", "shop", f"w{w}", f"d-{w}", n, ready_replicas=n)
+        for w, n in Counter(owner_of.tolist()).items()
+    }
+    cluster = ClusterState(tuple(map(_node, range(nodes))), tuple(pods), owners)
+    return Snapshot(cluster, ClusterLoad(nodes_load, usage), NOW)
+
+
+def _node(number: int) -> Node:
+    size = Amounts(CORES * 1000, MEMORY_GIB * GIB, pods=110)
+    name = f"n{number:05}"
+    return Node(
+        name=name,
+        uid=name,
+        created_at=LONG_AGO,
+        labels={"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+        capacity=size,
+        allocatable=size,
+    )
+
+
+def _pod(node: int, number: int, owner: int, scheduling: SchedulingClass) -> Pod:
+    return Pod(
+        namespace="shop",
+        name=f"w{owner}-{node}-{number}",
+        uid=f"p-{node}-{number}",
+        scheduling=scheduling,
+        created_at=LONG_AGO,
+        started_at=LONG_AGO,
+        labels={"app": f"w{owner}"},
+        owner=Owner("ReplicaSet", f"w{owner}-1", f"rs-{owner}", "apps/v1"),
+        node=f"n{node:05}",
+    )
+
+
+def plan(seen: Snapshot, policy: Policy) -> tuple[Plan, float]:
+    """The plan, and the CPU seconds for it."""
+    began = time.process_time()
+    decision = decide(seen, policy, WELL_PACED)
+    return decision.plan, time.process_time() - began
+
+
+def main() -> None:
+    """Plan each case several times."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.planning")
+    parser.add_argument("--nodes", type=int, default=1_000)
+    options = parser.parse_args()
+    print(
+        f"desched {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores; {options.nodes:,} nodes, "
+        f"{options.nodes * PODS:,} pods, {OVERLOADED} overloaded; CPU seconds, medians of {RUNS}"
+    )
+    policy = msgspec.structs.replace(default_policy(), sustained_seconds=0)
+    without = msgspec.structs.replace(policy, chains=False)
+    print(f"{'':<14}{'with chains':>12}{'without':>10}{'evictions':>11}  mostly refused for")
+    for case in Case:
+        seen = a_cluster(options.nodes, case)
+        runs = [(plan(seen, policy), plan(seen, without)[1]) for _ in range(RUNS)]
+        found = runs[0][0][0]
+        ours = statistics.median(first[1] for first, _ in runs)
+        theirs = statistics.median(second for _, second in runs)
+        refused = Counter(r.reason.value for r in found.refusals).most_common(3)
+        why = ", ".join(f"{name} {number}" for name, number in refused)
+        print(f"{case:<14}{ours:>12.2f}{theirs:>10.2f}{len(found.evictions):>11}  {why}")
+
+
+if __name__ == "__main__":
+    main()
