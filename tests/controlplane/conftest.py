@@ -16,13 +16,16 @@ HERE = Path(__file__).parent
 LONGEST = (
     "test_soak.py",
     "test_faults_of_the_api_server.py",
-    "test_kills.py",
     "test_faults_of_prometheus.py",
-    "test_two_replicas.py",
-    "test_follow_up.py",
+    "test_kills.py",
     "test_scenario.py",
+    "test_pace.py",
     "test_decisions_in_doubt.py",
+    "test_follow_up.py",
+    "test_janitor.py",
+    "test_two_replicas.py",
     "test_steered_service.py",
+    "test_landing_differential.py",
     "test_least_privilege.py",
 )
 """Files that take long begin first, so that no process is left with one of them at the end."""
