@@ -1,7 +1,8 @@
 """State as stored text: `{"version": 1, "state": {…}}`, bounded and checked.
 
-Within a version, unknown fields are ignored, so that an older desched can read what a newer one
-wrote. Everything else that is invalid becomes a problem, never an exception.
+Within a version, unknown fields are ignored, and unknown scopes of pauses count as everything, so
+that an older desched can read what a newer one wrote. Everything else that is invalid becomes a
+problem, never an exception.
 """
 
 from collections.abc import Callable, Iterator

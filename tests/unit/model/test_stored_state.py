@@ -93,6 +93,14 @@ def test_times_are_looked_at_wherever_they_are():
     assert "time zone" in decode_state(encode_state(paused)).problem
 
 
+def test_a_pause_with_a_scope_of_a_newer_version_is_one_of_everything():
+    """So that neither it nor the other pauses are lost with a rollback."""
+    pauses = (Pause(PauseScope.POOL, NOW, None, "gpu"), Pause(PauseScope.WORKLOAD, NOW, None, "w"))
+    text = encode_state(State(pauses=pauses)).replace(b'"pool"', b'"rack"')
+    whole = Pause(PauseScope.EVERYTHING, NOW, None, "gpu")
+    assert decode_state(text).state == State(pauses=(whole, pauses[1]))
+
+
 def test_the_text_has_its_version():
     assert json.loads(encode_state(State(since=NOW))) == {
         "version": 1,
