@@ -94,7 +94,6 @@ def instance(shape: Shape, trace: Floats, chance: np.random.Generator) -> Instan
     policy = Policy(
         "benchmark",
         "benchmark",
-        "benchmark",
         tuple(
             ResourceRule(resource, 0.3, target, 0.05, 0.1, WINDOWS_SECONDS)
             for resource, target in ((Resource.CPU, 0.8), (Resource.MEMORY, 0.85))

@@ -139,7 +139,6 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
     defaults: dict[str, Any] = {
         "source": "test",
         "digest": "test",
-        "profile": "test",
         "rules": rules or (rule(Resource.CPU), rule(Resource.MEMORY, target_ratio=0.85)),
         "metrics": MetricsSource(""),
         "limits": UNLIMITED,
@@ -154,9 +153,7 @@ def policy(*rules: ResourceRule, **fields: Any) -> Policy:
 
 def measured(*ratios: float) -> Measured:
     """Levels for windows of 5, 10, … minutes."""
-    return Measured(
-        tuple(Level(WINDOW_SECONDS * (i + 1), ratio) for i, ratio in enumerate(ratios)), 10.0
-    )
+    return Measured(tuple(Level(WINDOW_SECONDS * (i + 1), ratio) for i, ratio in enumerate(ratios)))
 
 
 def unknown(reason: UnknownReason = UnknownReason.ABSENT) -> Unknown:

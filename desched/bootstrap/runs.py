@@ -39,8 +39,11 @@ from desched.settings import Settings, flag_of, variable_of
 
 LISTEN_IN_CLUSTER = ":10258"
 LISTEN_OUTSIDE = "127.0.0.1:10258"
-LONGEST_BETWEEN_CRON_CYCLES_SECONDS = 3600.0
-"""How long a soft taint lasts with a cron schedule, whose cycles may be far apart."""
+CRON_TAINTS_LAST_SECONDS = 1200.0
+"""How long a soft taint lasts with a cron schedule, whose cycles may be far apart.
+
+A replacement may take that long: the longest grace period and the patience, ten minutes each.
+"""
 STOPPING = "desched: Stopping when the current request ends; a second signal stops at once.\n"
 LOAD_UNKNOWN = frozenset(
     {
@@ -131,7 +134,7 @@ def _run(
         process.world(),
         policy_file,
         process.state(),
-        CycleInfo(0, intent.mode, kubernetes.target, identity, _taints_last_seconds(settings)),
+        CycleInfo(0, intent.mode, kubernetes.target, identity, taints_last_seconds(settings)),
     )
     runner.on_policy(log_policy)
     runner.on_report(*_report_sinks(settings, stdout, stderr))
@@ -147,10 +150,10 @@ def _run(
     return Ending(inconclusive=stopped or report.plan.hold in LOAD_UNKNOWN)
 
 
-def _taints_last_seconds(settings: Settings) -> float:
-    """Two cycles, because the next cycle renews the taints that it still needs."""
+def taints_last_seconds(settings: Settings) -> float:
+    """Two cycles of an interval, because the next cycle renews the taints that it still needs."""
     if settings.cron is not None:
-        return LONGEST_BETWEEN_CRON_CYCLES_SECONDS
+        return CRON_TAINTS_LAST_SECONDS
     return 2 * settings.interval.total_seconds()
 
 

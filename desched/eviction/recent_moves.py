@@ -14,7 +14,8 @@ def with_recent_moves(
     now: datetime,
 ) -> tuple[RecentMove, ...]:
     """Add these evictions, and remove those that no rule needs any more; oldest first."""
-    kept = max(HOUR, timedelta(seconds=rules.cool_down_first_seconds))
+    longest_seconds = max(rules.cool_down_first_seconds, rules.pause_within_seconds)
+    kept = max(HOUR, timedelta(seconds=longest_seconds))
     new = (
         RecentMove(
             r.workload_uid,

@@ -36,7 +36,6 @@ class Measured(msgspec.Struct, frozen=True, gc=False):
     """
 
     levels: tuple[Level, ...]
-    age_seconds: float = 0.0
     pods_ratios: tuple[float, ...] = ()
 
 

@@ -143,12 +143,16 @@ class NodeRounds(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class PauseScope(StrEnum):
-    """The scope of a pause."""
+    """The scope of a pause; one that only a newer desched knows counts as everything."""
 
     WORKLOAD = "workload"
     NAMESPACE = "namespace"
     POOL = "pool"
     EVERYTHING = "everything"
+
+    @classmethod
+    def _missing_(cls, _: object) -> "PauseScope":
+        return cls.EVERYTHING
 
 
 class Pause(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

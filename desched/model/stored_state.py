@@ -1,7 +1,8 @@
 """State as stored text: `{"version": 1, "state": {…}}`, bounded and checked.
 
-Within a version, unknown fields are ignored, so that an older desched can read what a newer one
-wrote. Everything else that is invalid becomes a problem, never an exception.
+Within a version, unknown fields are ignored, and unknown scopes of pauses count as everything, so
+that an older desched can read what a newer one wrote. Everything else that is invalid becomes a
+problem, never an exception.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,8 +20,11 @@ LONGEST_BYTES = 512 * 1024
 """Half of the limit of a ConfigMap; the other half is for a state that was set aside."""
 
 LONGEST_SET_ASIDE_BYTES = 256 * 1024
-LONGEST_KEPT = timedelta(hours=24)
+LONGEST_KEPT = timedelta(days=7)
 """How long anything matters after its end; no delay in a policy is longer."""
+
+CHECKS_KEPT = timedelta(hours=24)
+"""How long the check of a forecast matters."""
 
 MOST_FORECASTS = 200
 _YEARS = range(2000, 9000)  # a time plus a delay stays within the calendar
@@ -104,7 +108,7 @@ def pruned(state: State, now: datetime) -> State:
         nodes=tuple(node for node in state.nodes if not _is_over(node, now)),
         pauses=tuple(pause for pause in state.pauses if not is_done(pause, now)),
         failures=tuple(failure for failure in state.failures if earliest < failure.at),
-        forecasts=tuple(c for c in state.forecasts if earliest < c.at)[-MOST_FORECASTS:],
+        forecasts=tuple(c for c in state.forecasts if now - CHECKS_KEPT < c.at)[-MOST_FORECASTS:],
     )
 
 

@@ -191,7 +191,6 @@ class Policy(msgspec.Struct, frozen=True):
 
     source: str
     digest: str
-    profile: str
     rules: tuple[ResourceRule, ...]
     metrics: MetricsSource
     limits: EvictionLimits = EvictionLimits()

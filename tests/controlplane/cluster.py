@@ -236,8 +236,8 @@ class ControlPlane:
             "the controller manager equips the namespaces", self._are_namespaces_ready
         )
         scheduler.wait_until(
-            "the scheduler is ready",
-            lambda: _answers(self._http, f"https://127.0.0.1:{scheduler_port}/readyz"),
+            "the scheduler is healthy",  # no /readyz before 1.31
+            lambda: _answers(self._http, f"https://127.0.0.1:{scheduler_port}/healthz"),
         )
         kwok.wait_until(
             "KWOK is healthy",

@@ -1,12 +1,19 @@
 """Fixtures of the tests that need the real control plane."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.controlplane.binaries import SKIPPED, BinariesUnavailableError, find_or_build
+from tests.controlplane.binaries import (
+    NEWEST,
+    OLDEST,
+    SKIPPED,
+    BinariesUnavailableError,
+    PinnedSet,
+    find_or_build,
+)
 from tests.controlplane.cluster import BINARIES, ControlPlane
 from tests.controlplane.prometheus_server import PrometheusServer
 
@@ -41,6 +48,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def binaries(pytestconfig: pytest.Config) -> dict[str, Path]:
+    """Those of the newest Kubernetes."""
+    return _found(pytestconfig, BINARIES, NEWEST)
+
+
+@pytest.fixture(scope="session")
+def oldest_binaries(pytestconfig: pytest.Config, binaries: dict[str, Path]) -> dict[str, Path]:
+    """Those of the oldest Kubernetes that desched supports, and what goes with every version."""
+    return binaries | _found(pytestconfig, OLDEST.packages, OLDEST)
+
+
+def _found(pytestconfig: pytest.Config, names: Iterable[str], pinned: PinnedSet) -> dict[str, Path]:
     """Builds what is missing with visible progress, in spite of captured output."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     terminal = pytestconfig.pluginmanager.getplugin("terminalreporter")
@@ -53,7 +71,7 @@ def binaries(pytestconfig: pytest.Config) -> dict[str, Path]:
             terminal.write_line(line)
 
     try:
-        return find_or_build(BINARIES, report)
+        return find_or_build(names, report, pinned)
     except BinariesUnavailableError as unavailable:
         reason = str(unavailable)
     if os.environ.get("CI") == "true":

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.binaries import (
+    NEWEST,
+    OLDEST,
     PACKAGES,
     BinariesUnavailableError,
     cache_directory,
@@ -48,6 +50,22 @@ def test_the_assets_directory_comes_before_the_cache(
 
     assert binaries.pop("etcd") == etcd
     assert binaries == {name: cache / name for name in PACKAGES if name != "etcd"}
+
+
+def test_the_oldest_come_from_a_directory_of_their_own_and_never_from_the_assets(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = cache_directory(OLDEST)
+    assert older != cache
+    for directory, pinned in ((cache, NEWEST), (older, OLDEST)):
+        for name in pinned.packages:
+            put(directory / name)
+    assets = put(tmp_path / "assets" / "kube-apiserver").parent
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
+
+    assert find_or_build(pinned=OLDEST) == {name: older / name for name in OLDEST.packages}
+    assert main() == 0
+    assert set(capsys.readouterr().out.splitlines()) == set(map(str, (assets, cache, older)))
 
 
 def test_only_what_is_asked_for_has_to_be_there(cache: Path) -> None:

@@ -356,7 +356,7 @@ def read(
     try:
         return reader.read_load(
             ClusterState(nodes=tuple(nodes), pods=ALL_PODS),
-            Policy("test", "", "test", rules, source, sustained_seconds=sustained_seconds),
+            Policy("test", "", rules, source, sustained_seconds=sustained_seconds),
         )
     finally:
         reader.close()

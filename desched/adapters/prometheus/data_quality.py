@@ -73,7 +73,7 @@ def judge(evidence: NodeEvidence) -> Measured | Unknown:
         if (problem := next(problems, None)) is not None:
             return Unknown(*problem)
         levels.append(Level(window.seconds, min(max(*values, 0.0), 1.0)))
-    return Measured(tuple(levels), max(0.0, min(evidence.ages.values(), default=0.0)))
+    return Measured(tuple(levels))
 
 
 def _gaps(

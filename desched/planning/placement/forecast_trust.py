@@ -12,7 +12,7 @@ from desched.model.state import (
     MoveResult,
     State,
 )
-from desched.model.stored_state import LONGEST_KEPT, MOST_FORECASTS
+from desched.model.stored_state import CHECKS_KEPT, MOST_FORECASTS
 
 PRIOR_LANDINGS = 10
 """The surcharge starts as if this many landings had matched: a single bad one proves little."""
@@ -44,7 +44,7 @@ def with_forecast_checks(
 
     Landings on nodes with unknown load, and landings without a forecast, are not checked.
     """
-    recent = [check for check in checks if now - check.at < LONGEST_KEPT]
+    recent = [check for check in checks if now - check.at < CHECKS_KEPT]
     landed = (record for record in settled if record.result in _CONCLUSIVE and record.landing)
     return (*recent, *(_check(record, now) for record in landed))[-MOST_FORECASTS:]
 
@@ -91,7 +91,7 @@ class ForecastQuality(NamedTuple):
 
 def forecast_quality(state: State, now: datetime) -> ForecastQuality | None:
     """The quality of the forecasts, None without a landing."""
-    checks = [check for check in state.forecasts if now - check.at < LONGEST_KEPT]
+    checks = [check for check in state.forecasts if now - check.at < CHECKS_KEPT]
     count = len(checks)
     if not count:
         return None

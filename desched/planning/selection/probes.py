@@ -1,13 +1,13 @@
 """A probe ends an automatic pause: one careful move must succeed before others follow."""
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.state import Pause, PauseScope, State, namespace_of
+from desched.model.state import PauseScope, State, namespace_of
 from desched.planning.selection.one_node import Move, OverloadedNode
 
 Chosen = tuple[OverloadedNode, Move]
@@ -33,12 +33,21 @@ def cut_to_probes(
 ) -> Probing:
     """Keep one move of those that a pause affects: the workload with most replicas to spare.
 
-    It must not have failed before, and namespaces without failures go first: else those who cause
-    failures could prolong a pause. While an earlier probe is under way, none is kept. Each move is
-    safe without the others. `spare` returns how many replicas the workload of a pod can spare.
+    Workloads without failures go first, of namespaces without failures if there are any: else those
+    who cause failures could prolong a pause. If all have failed, the one goes that failed longest
+    ago: else no probe would end the pause. While an earlier probe is under way, none is kept. Each
+    move is safe without the others. `spare` returns how many replicas the workload of a pod can
+    spare.
     """
     failed = state.failed_workloads
     failed_namespaces = {namespace_of(workload) for workload in failed}
+    last_failure = {f.workload: f.at for f in sorted(state.failures, key=lambda each: each.at)}
+
+    def prospects(chosen: Chosen) -> tuple[bool, bool, timedelta, int]:
+        pod, owner = chosen[1].candidate.pod, workload(chosen)
+        ago = now - last_failure[owner] if owner in last_failure else timedelta.max
+        return owner not in failed, pod.namespace not in failed_namespaces, ago, spare(pod)
+
     kept = list(moves)
     waiting: list[tuple[Pod, Finding[RefusalReason]]] = []
     probes: set[str] = set()
@@ -47,33 +56,19 @@ def cut_to_probes(
             continue
         affected = [c for c in kept if pause.covers(workload(c), c[0].loaded.verdict.pool)]
         under_way = any(r.probe and pause.covers(r.workload, r.pool) for r in state.in_flight)
-        probe = (
-            None
-            if under_way
-            else max(
-                (c for c in affected if workload(c) not in failed),
-                key=lambda c: (
-                    c[1].candidate.pod.namespace not in failed_namespaces,
-                    spare(c[1].candidate.pod),
-                ),
-                default=None,
-            )
-        )
+        probe = None if under_way else max(affected, key=prospects, default=None)
         for chosen in affected:
             pod = chosen[1].candidate.pod
             if chosen is probe:
                 probes.add(pod.uid)
             else:
                 kept.remove(chosen)
-                why = _waits_for(pause, probe, under_way=under_way)
-                finding = Finding(RefusalReason.PROBE_FIRST, why)
+                finding = Finding(RefusalReason.PROBE_FIRST, f"{pause}: {_waits_for(probe)}")
                 waiting.append((pod, finding))
     return Probing(kept, waiting, frozenset(probes & {c.candidate.pod.uid for _, c in kept}))
 
 
-def _waits_for(pause: Pause, probe: Chosen | None, *, under_way: bool) -> str:
-    if under_way:
-        return f"{pause}: its probe is under way"
+def _waits_for(probe: Chosen | None) -> str:
     if probe is None:
-        return f"{pause}: its probe must be of a workload without failures"
-    return f"{pause}: {probe[1].candidate.pod.ref} goes first as the probe"
+        return "its probe is under way"
+    return f"{probe[1].candidate.pod.ref} goes first as the probe"

@@ -53,7 +53,6 @@ Statistic = Annotated[
     matching(
         "^(max|avg|p[1-9][0-9]?)$",
         'allowed are "max", "avg" and percentiles from "p1" to "p99"',
-        any_case=True,
     ),
 ]
 

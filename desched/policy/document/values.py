@@ -103,14 +103,13 @@ def text_form(
     return Form(read, {"type": "string", **schema})
 
 
-def matching(pattern: str, allowed: str, *, any_case: bool = False) -> Form:
-    """A text of which the whole matches the pattern; with `any_case` it is read in lower case."""
+def matching(pattern: str, allowed: str) -> Form:
+    """A text of which the whole matches the pattern."""
 
     def read(value: object) -> object:
-        text = value.lower() if any_case and isinstance(value, str) else value
-        if not isinstance(text, str) or not re.fullmatch(pattern, text):
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
             raise refusal(f"found {quoted(value)}, {allowed}")
-        return text
+        return value
 
     return Form(read, {"type": "string", "pattern": pattern})
 

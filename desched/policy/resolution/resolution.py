@@ -48,7 +48,6 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     policy = Policy(
         source=source,
         digest=digest,
-        profile=profile.name,
         rules=resource_rules(args, at),
         metrics=metrics_source(args.metrics, at.below("metrics")),
         limits=eviction_limits(document, profile, notes),

@@ -13,7 +13,7 @@ import yaml
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.taints import KubernetesSteerer
-from desched.bootstrap.runs import Ending, intent_of, run, schedule_of
+from desched.bootstrap.runs import Ending, intent_of, run, schedule_of, taints_last_seconds
 from desched.errors import ConfigurationError, ObservationError, ObservationSource, StopActing
 from desched.model.cluster import PodRef
 from desched.model.report import Mode
@@ -49,6 +49,13 @@ def test_it_evicts_by_default_in_a_cluster_and_only_on_demand_outside(flags, in_
 
 def test_a_dry_run_by_default_names_the_flag_that_would_evict():
     assert "--evict" in intent_of(load_settings({}), in_cluster=False, target=OUTSIDE).notice
+
+
+@pytest.mark.parametrize(
+    ("flags", "minutes"), [({}, 10), ({"interval": "1h"}, 120), ({"cron": "@hourly"}, 20)]
+)
+def test_soft_taints_last_two_cycles_or_as_long_as_a_replacement_may_take(flags, minutes):
+    assert taints_last_seconds(load_settings(flags)) == minutes * 60
 
 
 def test_the_schedule_is_every_five_minutes_by_default():

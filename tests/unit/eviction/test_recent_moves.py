@@ -1,4 +1,4 @@
-"""Which moves of the last hour are kept."""
+"""Which moves are kept, and for how long."""
 
 from desched.eviction.recent_moves import with_recent_moves
 from desched.model.state import MoveResult, RecentMove
@@ -22,10 +22,12 @@ def test_failures_count_as_well_and_may_have_no_replacement():
     assert (move.workload_uid, move.replacement_uid) == ("uid-web", "")
 
 
-def test_moves_are_dropped_after_an_hour_or_the_rest_of_a_replica_if_that_is_longer():
+def test_moves_are_kept_for_an_hour_or_as_long_as_a_rule_needs_them():
     old, older = (RecentMove("uid-web", NOW - minutes(ago)) for ago in (59, 60))
     assert with_recent_moves((older, old), (), RULES, NOW) == (old,)
     long = FollowUpRules(cool_down_first_seconds=7200)
     assert with_recent_moves((older, old), (), long, NOW) == (older, old)
-    short = FollowUpRules(cool_down_first_seconds=10)
+    pauses = FollowUpRules(pause_within_seconds=7200)  # by the share of the moves that failed
+    assert with_recent_moves((older, old), (), pauses, NOW) == (older, old)
+    short = FollowUpRules(cool_down_first_seconds=10, pause_within_seconds=10)
     assert with_recent_moves((older, old), (), short, NOW) == (old,)

@@ -32,6 +32,7 @@ from desched.model.stored_state import (
 from tests.builders import NOW
 
 HOUR = timedelta(hours=1)
+WEEK = timedelta(days=7)
 
 
 def record(number: int, result: MoveResult | None = None) -> EvictionRecord:
@@ -90,6 +91,14 @@ def test_a_text_that_cannot_be_used_is_a_problem(text, problem):
 def test_times_are_looked_at_wherever_they_are():
     paused = State(pauses=(Pause(PauseScope.EVERYTHING, datetime(2026, 5, 1), None),))  # noqa: DTZ001  (the case)
     assert "time zone" in decode_state(encode_state(paused)).problem
+
+
+def test_a_pause_with_a_scope_of_a_newer_version_is_one_of_everything():
+    """So that neither it nor the other pauses are lost with a rollback."""
+    pauses = (Pause(PauseScope.POOL, NOW, None, "gpu"), Pause(PauseScope.WORKLOAD, NOW, None, "w"))
+    text = encode_state(State(pauses=pauses)).replace(b'"pool"', b'"rack"')
+    whole = Pause(PauseScope.EVERYTHING, NOW, None, "gpu")
+    assert decode_state(text).state == State(pauses=(whole, pauses[1]))
 
 
 def test_the_text_has_its_version():
@@ -170,11 +179,11 @@ def test_what_is_set_aside_is_bounded_in_bytes_and_stays_text():
 # --- pruning ---------------------------------------------------------------------------------
 
 
-def test_cool_downs_are_kept_while_they_last_and_their_level_for_a_day_after():
+def test_cool_downs_are_kept_while_they_last_and_their_level_for_a_week_after():
     lasting = CoolDown("1", "w", NOW + HOUR)
     remembered = CoolDown("2", "w", NOW - HOUR, level=1)
     over = CoolDown("3", "w", NOW - HOUR)
-    long_over = CoolDown("4", "w", NOW - 25 * HOUR, level=3)
+    long_over = CoolDown("4", "w", NOW - WEEK - HOUR, level=3)
     state = State(cool_downs=(lasting, remembered, over, long_over))
     assert pruned(state, NOW).cool_downs == (lasting, remembered)
 
@@ -186,26 +195,30 @@ def test_a_pause_of_a_person_goes_when_it_is_over_and_an_automatic_one_waits_for
     assert pruned(State(pauses=(over, lasting, due)), NOW).pauses == (lasting, due)
 
 
-def test_rounds_of_a_node_are_kept_for_a_day_or_while_it_cools_down():
+def test_rounds_of_a_node_are_kept_for_a_week_or_while_it_cools_down():
     fresh = NodeRounds("n1", 1, NOW - HOUR)
-    old = NodeRounds("n2", 1, NOW - 25 * HOUR)
-    cooling_nodes = NodeRounds("n3", 9, NOW - 25 * HOUR, cooling_down_until=NOW + HOUR)
-    left = NodeRounds("n4", 9, NOW - 25 * HOUR, cooling_down_until=NOW - HOUR)
+    old = NodeRounds("n2", 1, NOW - WEEK)
+    cooling_nodes = NodeRounds("n3", 9, NOW - WEEK, cooling_down_until=NOW + HOUR)
+    left = NodeRounds("n4", 9, NOW - WEEK, cooling_down_until=NOW - HOUR)
     assert pruned(State(nodes=(fresh, old, cooling_nodes, left)), NOW).nodes == (
         fresh,
         cooling_nodes,
     )
 
 
-def test_failures_and_forecasts_are_kept_for_a_day_and_only_the_newest_forecasts():
+def test_failures_are_kept_for_the_longest_time_that_a_policy_may_let_them_count():
     failures = tuple(
-        Failure("w", "", NOW - age * HOUR, MoveResult.NOT_READY) for age in (30, 24, 23, 0)
+        Failure("w", "", NOW - age, MoveResult.NOT_READY)
+        for age in (WEEK + HOUR, WEEK, WEEK - HOUR, 24 * HOUR, 0 * HOUR)
     )
+    assert pruned(State(failures=failures), NOW).failures == failures[2:]
+
+
+def test_the_newest_forecasts_are_kept_for_a_day():
     forecasts = tuple(check(i) for i in range(MOST_FORECASTS + 5))
-    kept = pruned(State(failures=failures, forecasts=forecasts), NOW)
-    assert kept.failures == failures[2:]
+    kept = pruned(State(forecasts=forecasts), NOW)
     assert kept.forecasts == forecasts[5:]
-    assert pruned(kept, NOW + 48 * HOUR) == State()
+    assert pruned(kept, NOW + 24 * HOUR) == State()
 
 
 def test_nothing_else_is_pruned():

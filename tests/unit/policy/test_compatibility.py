@@ -162,7 +162,7 @@ def test_another_word_is_refused():
 
 
 def test_a_policy_that_names_nothing_has_the_extended_defaults():
-    policy = Policy("", "", "", (), MetricsSource(""))
+    policy = Policy("", "", (), MetricsSource(""))
     document = resolved()
     names = ("sustained_seconds", "deviation_floor_ratio", "dead_band_ratio", "max_landing_risk")
     assert [getattr(policy, name) for name in names] == [600, 0.5, 0.05, 0.15]

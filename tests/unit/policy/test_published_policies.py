@@ -26,7 +26,6 @@ def test_the_published_config_map_means_what_its_users_expect():
     expected = Policy(
         source=str(POLICIES / "volcano-published.yaml"),
         digest=loaded.policy.digest,
-        profile="kube-system",
         rules=(
             ResourceRule(Resource.MEMORY, 0.3, 0.85, 0.05, 0.1, (300,)),
             ResourceRule(Resource.CPU, 0.3, 0.8, 0.05, 0.1, (300,)),

@@ -12,7 +12,6 @@ from desched.simulation.world import Simulation
 POLICY = Policy(
     source="test",
     digest="",
-    profile="",
     metrics=MetricsSource("http://localhost"),
     rules=(
         ResourceRule(Resource.CPU, 0.3, 0.8, 0.05, 0.1, (300, 900)),

@@ -35,7 +35,7 @@ def policy(
 ) -> Policy:
     rules = tuple(ResourceRule(r, 0.3, 0.8, 0.05, 0.1, (300, 900), windows) for r in resources)
     metrics = MetricsSource("", {}, queries or {})
-    return Policy("test", "", "test", rules, metrics, sustained_seconds=sustained_seconds)
+    return Policy("test", "", rules, metrics, sustained_seconds=sustained_seconds)
 
 
 def read(

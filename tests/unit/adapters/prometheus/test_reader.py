@@ -68,7 +68,7 @@ def policy(
 ) -> Policy:
     rules = tuple(ResourceRule(r, 0.3, 0.8, 0.05, 0.1, w) for r, w in windows.items())
     source = MetricsSource("", matchers or {}, queries or {})
-    return Policy("test", "", "test", rules, source, sustained_seconds=0)
+    return Policy("test", "", rules, source, sustained_seconds=0)
 
 
 def read(
@@ -97,7 +97,7 @@ def test_nodes_and_pods_are_measured(fake: FakePrometheus) -> None:
     load = read(fake, good("n-a", "n-b", pods=usage))
 
     assert load == ClusterLoad(
-        nodes={name: {CPU: Measured((Level(300, 0.5),), 20.0, (0.5,))} for name in ("n-a", "n-b")},
+        nodes={name: {CPU: Measured((Level(300, 0.5),), (0.5,))} for name in ("n-a", "n-b")},
         pods={("apps", "web"): PodUsage(cpu_millicores=(1250.0,))},
         server_times=(NOW, NOW),
     )
@@ -152,7 +152,7 @@ def test_without_node_exporter_one_more_query_finds_cadvisor(fake: FakePrometheu
         root_age=[(labels, 9.0)], root=[(labels, 0.25)], root_covered=[(labels, 10.0)]
     )
 
-    assert read(fake, answers).nodes["n-a"][CPU] == Measured((Level(300, 0.25),), 9.0, (0.25,))
+    assert read(fake, answers).nodes["n-a"][CPU] == Measured((Level(300, 0.25),), (0.25,))
     assert [kind_of(asked.query) for asked in fake.asked] == [
         "age",
         "root_age",
@@ -296,7 +296,7 @@ def test_own_queries_replace_the_built_in_ones(fake: FakePrometheus) -> None:
 
     load = read(fake, answers, policy({CPU: (300,)}, queries=own))
 
-    assert load.nodes["n-a"][CPU] == Measured((Level(300, 0.7),), 20.0, (0.7,))
+    assert load.nodes["n-a"][CPU] == Measured((Level(300, 0.7),), (0.7,))
     assert load.nodes["n-b"][CPU] == Unknown(Why.ABSENT, "the query has no value for the last 5m")
     assert "own_metric[300s]" in {asked.query for asked in fake.asked}
     assert "cpu" not in {kind_of(asked.query) for asked in fake.asked}
@@ -307,7 +307,7 @@ def test_an_own_query_that_is_the_same_for_all_windows_is_put_once(fake: FakePro
 
     load = read(fake, answers, policy({CPU: (300, 900)}, queries={"node_cpu": "own_metric"}))
 
-    assert load.nodes["n-a"][CPU] == Measured((Level(300, 0.7), Level(900, 0.7)), 20.0, (0.7, 0.7))
+    assert load.nodes["n-a"][CPU] == Measured((Level(300, 0.7), Level(900, 0.7)), (0.7, 0.7))
     assert [kind_of(asked.query) for asked in fake.asked].count("own") == 1
 
 
@@ -351,8 +351,8 @@ def test_the_memory_in_use_bounds_what_pods_may_claim(fake: FakePrometheus) -> N
         "in_use": [({"node": "n-a"}, 0.8)],
     }
     nodes = read(fake, Answers(**values), policy({MEMORY: (300,)})).nodes
-    assert nodes["n-a"][MEMORY] == Measured((Level(300, 0.6),), 9.0, (0.8,))
-    assert nodes["n-b"][MEMORY] == Measured((Level(300, 0.5),), 9.0, (0.5,))
+    assert nodes["n-a"][MEMORY] == Measured((Level(300, 0.6),), (0.8,))
+    assert nodes["n-b"][MEMORY] == Measured((Level(300, 0.5),), (0.5,))
 
 
 def test_an_own_pod_query_is_in_cores(fake: FakePrometheus) -> None:

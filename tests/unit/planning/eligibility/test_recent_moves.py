@@ -128,7 +128,7 @@ def test_a_paused_namespace_is_left_alone() -> None:
     assert len(evicted(planned(two_hot_nodes(), by_pools(), State(pauses=(other,))))) == 2
 
 
-def test_a_workload_that_failed_is_no_probe() -> None:
+def test_a_workload_that_failed_is_no_probe_if_another_has_not() -> None:
     failure = Failure("Deployment apps/w-blue-b", "", NOW, MoveResult.NOT_READY)
     paused = State(pauses=(over(PauseScope.EVERYTHING),), failures=(failure,))
     (probe,) = planned(two_hot_nodes(), by_pools(), paused).evictions
@@ -136,13 +136,21 @@ def test_a_workload_that_failed_is_no_probe() -> None:
 
 
 @pytest.mark.parametrize("scope", [over(PauseScope.EVERYTHING), over(PauseScope.NAMESPACE, "apps")])
-def test_without_a_workload_that_has_not_failed_no_probe_goes(scope: Pause) -> None:
-    of = [f"w-{name}" for name in ("red-a", "red-b", "blue-a", "blue-b")]
-    cooled = tuple(CoolDown(f"u{w}", f"Deployment apps/{w}", NOW - HOUR, level=1) for w in of)
-    plan = planned(two_hot_nodes(), by_pools(), State(pauses=(scope,), cool_downs=cooled))
-    assert not plan.evictions
-    found = [r.detail for r in plan.refusals if r.reason.value == "probe_first"]
-    assert found == [f"{scope}: its probe must be of a workload without failures"] * 2
+def test_if_all_have_failed_the_one_that_failed_longest_ago_is_the_probe(scope: Pause) -> None:
+    of = [f"Deployment apps/w-{name}" for name in ("red-a", "red-b", "blue-a", "blue-b")]
+    cooled = tuple(CoolDown(f"u{w}", w, NOW - HOUR, level=1) for w in of)
+    ages = (4, 3, 2, 1)  # hours
+    failures = tuple(
+        Failure(w, "", NOW - ago * HOUR, MoveResult.NOT_READY)
+        for w, age in zip(of, ages, strict=True)
+        for ago in (age, 5)  # the newest of a workload counts
+    )
+    state = State(pauses=(scope,), cool_downs=cooled, failures=failures)
+    (probe,) = planned(two_hot_nodes(), by_pools(), state).evictions
+    assert (probe.probe, probe.workload) == (True, of[0])
+    forgotten = msgspec.structs.replace(state, failures=failures[:-2])
+    (probe,) = planned(two_hot_nodes(), by_pools(), forgotten).evictions
+    assert (probe.probe, probe.workload) == (True, of[-1])
 
 
 def test_after_the_pause_of_a_pool_only_that_pool_is_tried_out() -> None:

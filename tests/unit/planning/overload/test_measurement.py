@@ -116,7 +116,7 @@ def with_claims(
         cpu, memory = (amount, ()) if resource is Resource.CPU else ((), amount)
         usage[each.namespace, each.name] = PodUsage(cpu, memory)
     one = rule(resource, windows_seconds=(300,))
-    nodes = {"n": {resource: Measured((Level(300, own),), 0.0, (in_use,))}}
+    nodes = {"n": {resource: Measured((Level(300, own),), (in_use,))}}
     seen = node("n", capacity=ALL, allocatable=ALL)
     book = UsageBook(snapshot([seen], pods, ClusterLoad(nodes, usage)), policy(one), NOW)
     found = measure(seen, (one,), book, DepartedLoad(State(), book))

@@ -50,7 +50,6 @@ def test_the_policy_is_found_in_what_it_came_in(text, tmp_path):
     file.write_text(text)
     found = load_policy(file).policy
     assert found.rules == parse_policy(INNER, "p").policy.rules
-    assert found.profile == "kube-system"
 
 
 def test_a_mounted_config_map_is_read_by_its_directory(tmp_path):

@@ -102,7 +102,7 @@ def test_the_floor_of_deviations_is_half_of_the_capacity_if_nothing_else_is_said
 def test_destination_windows_have_a_statistic_of_95_percent_if_nothing_else_is_said():
     given = [
         {"window": "1h"},
-        {"window": "6h", "statistic": "MAX"},
+        {"window": "6h", "statistic": "max"},
         {"window": "1h", "statistic": "avg"},
         {"window": "1h", "statistic": "p5"},
     ]
@@ -116,6 +116,7 @@ def test_destination_windows_have_a_statistic_of_95_percent_if_nothing_else_is_s
     ("section", "sentence"),
     [
         ({"window": "1h", "statistic": "p100"}, 'allowed are "max", "avg" and percentiles'),
+        ({"window": "1h", "statistic": "MAX"}, 'found "MAX", allowed are "max", "avg" and'),
         ({"window": "1h", "statistic": 95}, 'allowed are "max", "avg" and percentiles'),
         ({"window": "0s"}, 'found a window of "0s", allowed is more than 0'),
         ({"window": "25h"}, 'found a window of "25h", allowed is more than 0'),

@@ -12,7 +12,7 @@ from desched.service.inputs.policy_file import PolicyReading
 from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, SkippedTick
 from tests.unit.service.example_reports import FOLLOWED_UP, HELD, REPORT, STARTED_AT
 
-POLICY = Policy("policy.yaml", "digest-1", "default", (), MetricsSource(""))
+POLICY = Policy("policy.yaml", "digest-1", (), MetricsSource(""))
 
 
 @pytest.fixture
