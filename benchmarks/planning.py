@@ -87,8 +87,8 @@ def a_cluster(nodes: int, case: Case, seed: int = 1) -> Snapshot:
             pods.append(_pod(number, i, owner, found))
             usage["shop", pods[-1].name] = PodUsage((float(used[i]),), (float(GIB // 4),))
         nodes_load[f"n{number:05}"] = {
-            Resource.CPU: Measured((Level(300, float(busy)),), 5.0),
-            Resource.MEMORY: Measured((Level(300, 0.2),), 5.0),
+            Resource.CPU: Measured((Level(300, float(busy)),)),
+            Resource.MEMORY: Measured((Level(300, 0.2),)),
         }
     owners = {
         ("shop", f"rs-{w}"): Workload("Deployment", "shop", f"w{w}", f"d-{w}", n, ready_replicas=n)

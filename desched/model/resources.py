@@ -87,3 +87,13 @@ def quantity(text: str, *, per_unit: int = 1, round_up: bool = True) -> int:
     scaled = _parse(text) * per_unit
     whole = int(scaled.to_integral_value(ROUND_CEILING if round_up else ROUND_FLOOR))
     return max(-LARGEST_AMOUNT, min(whole, LARGEST_AMOUNT))
+
+
+def basic(amounts: Amounts) -> tuple[int, int, int, int]:
+    """The amounts of the basic resources, CPU, memory, ephemeral storage and pods."""
+    return (
+        amounts.cpu_millicores,
+        amounts.memory_bytes,
+        amounts.ephemeral_storage_bytes,
+        amounts.pods,
+    )

@@ -15,7 +15,7 @@ import numpy as np
 from desched.model.cache import cached
 from desched.model.cluster import ClusterState, Pod, PodAffinityTerm, SchedulingClass
 from desched.model.groups import grouped
-from desched.model.resources import Amounts
+from desched.model.resources import Amounts, basic
 from desched.model.selectors import LabelSelector
 from desched.planning.arrays import Ints, Mask, Positions
 from desched.planning.kube_scheduler.label_index import Label, LabelIndex
@@ -97,15 +97,11 @@ class PodIndex:
             np.add.at(found, positions, table[kinds])
         return found
 
-    def amounts_of_residents(
-        self, amounts: Callable[[SchedulingClass], tuple[int, ...]]
-    ) -> tuple[Ints, Positions]:
-        """The amounts of each resident, shape (amounts, residents), and the node of each.
-
-        `amounts` is called once for each scheduling class.
-        """
+    @cached_property
+    def requests(self) -> tuple[Ints, Positions]:
+        """What each resident requests, shape (basic resources, residents), and its node."""
         classes, kinds, positions = self._kinds
-        table = np.array([amounts(c) for c in classes], dtype=np.int64)
+        table = np.array([basic(c.requests) for c in classes], dtype=np.int64).reshape(-1, 4)
         return table[kinds].T, positions
 
     def residents_of(self, wanted: Callable[[SchedulingClass], object]) -> Iterable[Resident]:

@@ -32,6 +32,10 @@ NAMED_SHARE = 0.9
 
 MOST_NAMED = 5
 
+MOST_REFUSED_IF_LATE = 5
+"""After this many pods in a row that only late landings of earlier moves forbid, all others are
+refused without a forecast until the next move: it costs most, and would hardly differ."""
+
 IF_LATE = (
     "its soft taints may redirect replacements of earlier moves that have not landed yet to nodes "
     "where they would do harm"
@@ -89,6 +93,7 @@ class Destinations:
         self._feedback = feedback or LandingFeedback()
         self._moves: tuple[PlannedMove, ...] = ()
         self._known_late: tuple[LateLandings, ...] | None = None
+        self._refused_if_late: list[str] = []  # shared by copies after the same moves
 
     def copy(self) -> "Destinations":
         """An independent copy."""
@@ -106,7 +111,7 @@ class Destinations:
         """A copy for a later cycle: all moves are over, and their soft taints are gone."""
         later: Destinations = self.copy()
         later._view = self._view.settled().with_steered(self._within.steered)
-        later._moves, later._known_late = (), None
+        later._moves, later._known_late, later._refused_if_late = (), None, []
         return later
 
     def find(
@@ -117,6 +122,8 @@ class Destinations:
         With `cool`, a landing on a node above its ceiling is a bad one, too.
         """
         self.free.deadline.check(pod)
+        if len(self._refused_if_late) >= MOST_REFUSED_IF_LATE:
+            return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1])
         fit = self.free.fit(pod, pod.node, charge)
         if not fit.under_ceiling.any():
             if fit.requests.any():
@@ -168,6 +175,7 @@ class Destinations:
             if crowded:
                 return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
             why = IF_EARLIER_LATE if view is self._view else IF_LATE
+            self._refused_if_late.append(why)
             return Finding(RefusalReason.LANDING_RISK, why)
         return Destination(
             landing,
@@ -196,7 +204,7 @@ class Destinations:
         moves = (*self._moves, move)
         if view is not self._view:
             moves = with_late_landings(moves, view, self.free)
-        self._moves, self._known_late = moves, None
+        self._moves, self._known_late, self._refused_if_late = moves, None, []
         self._view = following
         self._feedback = self._feedback.awaiting(expected)
 

@@ -17,6 +17,10 @@ from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after
 
+MOST_LATE = 10
+"""At most so many of the latest replacements are late at a time: half a minute's at 20 evictions a
+minute. Each one costs a forecast, in each case and for each move that sets taints."""
+
 _EPSILON = 1e-9
 
 
@@ -87,7 +91,8 @@ def late_landings(moves: Sequence[PlannedMove], view: SchedulerView) -> tuple[La
     """
     # Moves only add taints, so the moves with fewer taints than the view are the first ones.
     before = list(takewhile(lambda move: _has_fewer_taints(move.view, view), moves))
-    first = next((i for i, move in enumerate(before) if _is_affected(move, view)), None)
+    recent = range(max(0, len(moves) - MOST_LATE), len(before))
+    first = next((i for i in recent if _is_affected(before[i], view)), None)
     if first is None:
         return ()
     further = range(len(before) - 1, first, -1)

@@ -12,11 +12,10 @@ import numpy as np
 from desched.model.cluster import DEFAULT_SCHEDULER, Pod
 from desched.model.groups import grouped
 from desched.model.plan import Unreserved, UnreservedReason
-from desched.model.resources import Resource
+from desched.model.resources import Resource, basic
 from desched.planning.arrays import Ints
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.pod_groups import grouped as is_grouped
-from desched.planning.kube_scheduler.filters.resources import basic
 
 LONG_PENDING = timedelta(minutes=10)
 """A pod for which its scheduler has found no node for so long reserves nothing."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Hashable, Iterator
 import numpy as np
 
 from desched.model.cluster import Pod
+from desched.model.resources import basic
 from desched.planning.arrays import Ints
-from desched.planning.kube_scheduler.filters.resources import basic
 
 
 class WaitingPods:

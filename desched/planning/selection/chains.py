@@ -14,7 +14,6 @@ import numpy as np
 from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, NodeReason, RefusalReason
-from desched.planning.kube_scheduler.filters.resources import basic
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destinations
 from desched.planning.selection.excess import Candidate, Excess
@@ -37,8 +36,11 @@ MOST_USE_SHARE = 0.5
 this share of it."""
 
 MOST_SECONDS, MOST_LOOKED_AT, MOST_TRIED, MOST_TRIED_OF_WORKLOAD = 3, 60, 8, 2
-"""The bounds of one search: second pods, and for each of them first pods that are looked at, that
-are tried, and that are tried of one workload."""
+"""The bounds of the search for one node: second pods, and for each of them first pods that are
+looked at, that are tried, and that are tried of one workload."""
+
+MOST_TRIED_IN_PLAN = 40
+"""The bound of all searches of a plan; the most overloaded nodes come first."""
 
 WITHOUT_ROOM = frozenset(
     {
@@ -69,6 +71,7 @@ class Openings:
         self._judge = judge
         self._known = known
         self._taken = {each.chain.source: each for each in chains}
+        self._left = MOST_TRIED_IN_PLAN
 
     def open_for(self, node: OverloadedNode, stuck: NodeSelection) -> NodeSelection:
         """The selection with the first move of a chain, or with what such a chain lacks."""
@@ -83,6 +86,9 @@ class Openings:
             return _without(stuck, "no pod of it would clear half of its excess")
         for second in seconds[:MOST_SECONDS]:
             for first in self._firsts(second, node, stuck.destinations):
+                if not self._left:
+                    return _without(stuck, "more overloaded nodes come first")
+                self._left -= 1
                 found = _opening(first, second, self._known, stuck.destinations, quota)
                 if found is not None:
                     return _with(stuck, *found)
@@ -95,7 +101,7 @@ class Openings:
         free = destinations.free
         lacking, admitting = free.shortage(second.pod, second.charge)
         admitting &= lacking.any(axis=0)
-        requests, positions = free.index.amounts_of_residents(lambda c: basic(c.requests))
+        requests, positions = free.index.requests
         helps = admitting[positions] & np.all(requests >= lacking[:, positions], axis=0)
         rows = np.flatnonzero(helps)
         shares = requests[:2, rows] / np.maximum(free.allocatable[:2, positions[rows]], 1)

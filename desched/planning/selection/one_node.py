@@ -86,10 +86,9 @@ class NodeSelection(msgspec.Struct, frozen=True):
     """The moves of one node in the order of execution, and the refusals of its other candidates.
 
     `left` is the share of the node's excess that remains, `relieved` whether it is at its stop
-    lines. `refusals` has uids of pods as keys.
-    `destinations` and `quota` are the state after the moves. `stuck` is why nothing
-    moves although the node needs it, and `possible` are the pods that could move. `opening` is the first move of a chain that is
-    to relieve the node in a later cycle.
+    lines. `refusals` has uids of pods as keys. `destinations` and `quota` are the state after the
+    moves. `stuck` is why nothing moves although the node needs it, and `possible` are the pods that
+    could move. `opening` is the first move of a chain that is to relieve the node in a later cycle.
     """
 
     moves: tuple[Move, ...]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from desched.model.resources import Amounts
+from desched.model.resources import Amounts, basic
 from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import PodIndex
@@ -110,13 +110,3 @@ class FreeRequests:
         for name, count in requests.extended:
             if count:
                 yield f"Insufficient {name}", self._free_of(name), count
-
-
-def basic(amounts: Amounts) -> tuple[int, int, int, int]:
-    """The amounts of the basic resources, in the order of the rows of `free`."""
-    return (
-        amounts.cpu_millicores,
-        amounts.memory_bytes,
-        amounts.ephemeral_storage_bytes,
-        amounts.pods,
-    )
