@@ -32,9 +32,10 @@ NAMED_SHARE = 0.9
 
 MOST_NAMED = 5
 
-MOST_REFUSED_IF_LATE = 5
-"""After this many pods in a row that only late landings of earlier moves forbid, all others are
-refused without a forecast until the next move: it costs most, and would hardly differ."""
+FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE = 5, 5_000
+"""After so many pods in a row that only late landings of earlier moves forbid, all others are
+refused without a forecast until the next move: it would hardly differ. A forecast costs as much as
+there are nodes, so that small clusters allow more: 50 with 100 nodes."""
 
 IF_LATE = (
     "its soft taints may redirect replacements of earlier moves that have not landed yet to nodes "
@@ -122,7 +123,8 @@ class Destinations:
         With `cool`, a landing on a node above its ceiling is a bad one, too.
         """
         self.free.deadline.check(pod)
-        if len(self._refused_if_late) >= MOST_REFUSED_IF_LATE:
+        most = max(FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE // len(self.free.arrays))
+        if len(self._refused_if_late) >= most:
             return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1])
         fit = self.free.fit(pod, pod.node, charge)
         if not fit.under_ceiling.any():
