@@ -152,7 +152,9 @@ class _Executor:
     def _try(self, attempt: _Attempt) -> str:
         """Confirm the eviction, and request it."""
         try:
-            look = self._acting.world.cluster.read_around(attempt.eviction.pod)
+            look = self._acting.world.cluster.read_around(
+                attempt.eviction.pod, attempt.eviction.room_on
+            )
         except ObservationError as error:
             return self._end(attempt, EvictionVerdict.UNREADABLE, error)
         finding = reconsider(attempt.eviction, look, self._acting.context, self._clock.now())

@@ -222,6 +222,19 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     scheduler: str = ""
     chain: Chain | None = None
 
+    @property
+    def makes_room(self) -> bool:
+        """Whether it is the first move of a chain."""
+        return self.chain is not None and self.chain.first == self.pod
+
+    @property
+    def room_on(self) -> str:
+        """The node where the first move of its chain made room for it, empty without one."""
+        chain = self.chain
+        if chain is None or chain.second != self.pod or self.expected_node != chain.room_on:
+            return ""
+        return chain.room_on
+
 
 class PlannedTaint(msgspec.Struct, frozen=True, gc=False):
     """A node that needs a soft taint, new or renewed, so that replacements land elsewhere.

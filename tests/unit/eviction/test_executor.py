@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
+from desched.model.chain import Chain
 from desched.model.plan import RefusalReason
 from tests.unit.eviction.stage import BLOCKED, FORBIDDEN, LOST, OK, TAKEN_OVER, Stage, throttled
 
@@ -27,6 +28,17 @@ def test_each_is_looked_at_written_down_asked_for_and_announced_in_the_plans_ord
     assert stage.run() == ["evicted", "evicted"]
     steps = ["looked", "remembered", "asked", "announced"]
     assert [(d.what, d.pod) for d in stage.log] == [(s, p) for p in "ab" for s in steps]
+
+
+def test_the_second_move_of_a_chain_needs_a_look_at_its_room() -> None:
+    stage = two()
+    first, second = stage.plan.evictions
+    chain = Chain(first.pod, second.pod, "warm", "cool")
+    evictions = tuple(replace(each, chain=chain) for each in (first, second))
+    stage.plan = replace(stage.plan, evictions=evictions)
+    assert stage.run() == ["evicted", "not_confirmed"]
+    assert details(stage)[1] == "node cool is gone"
+    assert stage.rooms == ["", "cool"]
 
 
 def test_an_empty_plan_asks_nothing() -> None:
