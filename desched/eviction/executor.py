@@ -269,7 +269,8 @@ def _bottleneck(eviction: PlannedEviction, look: FreshLook) -> str:
 
 def _story(eviction: PlannedEviction) -> str:
     relief = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in eviction.relief)
+    relieves = f"relieves it of {relief}; " if relief else ""
     return (
-        f"Evicted {eviction.pod} from {eviction.node}: {eviction.reason}; relieves it of {relief}; "
+        f"Evicted {eviction.pod} from {eviction.node}: {eviction.reason}; {relieves}"
         f"replacement expected on {eviction.expected_node}"
     )
