@@ -229,11 +229,9 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def room_on(self) -> str:
-        """The node where the first move of its chain made room for it, empty without one."""
-        chain = self.chain
-        if chain is None or chain.second != self.pod or self.expected_node != chain.room_on:
-            return ""
-        return chain.room_on
+        """The node that must still have room for it, if the move ends a chain; else empty."""
+        ends = self.chain is not None and self.chain.second == self.pod
+        return self.expected_node if ends else ""
 
 
 class PlannedTaint(msgspec.Struct, frozen=True, gc=False):

@@ -49,7 +49,7 @@ def test_the_announcement_has_what_the_node_is_relieved_of_if_it_is() -> None:
 def test_the_second_move_of_a_chain_needs_a_look_at_its_room() -> None:
     stage = two()
     first, second = stage.plan.evictions
-    chain = Chain(first.pod, second.pod, "warm", "cool")
+    chain = Chain(first.pod, second.pod, "warm", "cold")
     evictions = tuple(replace(each, chain=chain) for each in (first, second))
     stage.plan = replace(stage.plan, evictions=evictions)
     assert stage.run() == ["evicted", "not_confirmed"]
