@@ -90,10 +90,10 @@ def test_the_moves_of_a_chain_are_told_with_each_of_them():
 
 def test_chains_of_earlier_cycles_have_a_section():
     assert "Chains" not in printed(REPORT)
-    assert f"Chains of two moves: {TOLD_CHAIN}, until 13:00 UTC" in on_one_line(
-        with_chain(UNDER_WAY)
-    )
     assert (
-        f"Chains of two moves: {TOLD_CHAIN}: broken at 12:00 UTC, others took the room on te2; "
-        "no other one for te3 until 13:00 UTC"
+        f"Chains of two moves: 1 waiting for the second move: {TOLD_CHAIN} (until 13:00 UTC)"
+    ) in on_one_line(with_chain(UNDER_WAY))
+    assert (
+        "Chains of two moves: 1 broken; no other one begins for the same node: "
+        f"{TOLD_CHAIN} (others took the room on te2; until 13:00 UTC)"
     ) in on_one_line(with_chain(BROKEN))
