@@ -26,10 +26,11 @@ class ClusterReader(Protocol):
             ObservationError: something could not be read in time.
         """
 
-    def read_around(self, ref: PodRef) -> FreshLook | None:
+    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
         """The current pod of this namespace and name with everything that decides on it.
 
-        None if there is no such pod. Takes a few requests about single objects and one namespace.
+        None if there is no such pod. `room_on` names a node that is read with its pods. Takes a few
+        requests about single objects, one namespace and that node.
 
         Raises:
             ObservationError: something could not be read in time.

@@ -152,7 +152,9 @@ class _Executor:
     def _try(self, attempt: _Attempt) -> str:
         """Confirm the eviction, and request it."""
         try:
-            look = self._acting.world.cluster.read_around(attempt.eviction.pod)
+            look = self._acting.world.cluster.read_around(
+                attempt.eviction.pod, attempt.eviction.room_on
+            )
         except ObservationError as error:
             return self._end(attempt, EvictionVerdict.UNREADABLE, error)
         finding = reconsider(attempt.eviction, look, self._acting.context, self._clock.now())
@@ -267,7 +269,8 @@ def _bottleneck(eviction: PlannedEviction, look: FreshLook) -> str:
 
 def _story(eviction: PlannedEviction) -> str:
     relief = ", ".join(f"{r.resource.value} {r.ratio:.1%}" for r in eviction.relief)
+    relieves = f"relieves it of {relief}; " if relief else ""
     return (
-        f"Evicted {eviction.pod} from {eviction.node}: {eviction.reason}; relieves it of {relief}; "
+        f"Evicted {eviction.pod} from {eviction.node}: {eviction.reason}; {relieves}"
         f"replacement expected on {eviction.expected_node}"
     )

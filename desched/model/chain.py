@@ -10,13 +10,18 @@ from desched.model.cluster import PodRef
 class Chain(msgspec.Struct, frozen=True, gc=False):
     """Two moves in order: `first` leaves the node `room_on`, then `second` moves there.
 
-    `source` is the overloaded node that `second` leaves.
+    `source` is the overloaded node that `second` leaves, `first_to` the node where the replacement
+    of `first` is expected. `relief_ratio` is what `second` takes off its node, as a share of
+    capacity.
     """
 
     first: PodRef
     second: PodRef
     source: str
     room_on: str
+    first_to: str = ""
+    first_cpu_millicores: float = 0.0
+    relief_ratio: float = 0.0
 
 
 class ChainUnderWay(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -222,6 +222,17 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     scheduler: str = ""
     chain: Chain | None = None
 
+    @property
+    def makes_room(self) -> bool:
+        """Whether it is the first move of a chain."""
+        return self.chain is not None and self.chain.first == self.pod
+
+    @property
+    def room_on(self) -> str:
+        """The node that must still have room for it, if the move ends a chain; else empty."""
+        ends = self.chain is not None and self.chain.second == self.pod
+        return self.expected_node if ends else ""
+
 
 class PlannedTaint(msgspec.Struct, frozen=True, gc=False):
     """A node that needs a soft taint, new or renewed, so that replacements land elsewhere.

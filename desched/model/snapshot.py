@@ -29,12 +29,20 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     load_lead_seconds: float = 0.0
 
 
+class Room(msgspec.Struct, frozen=True):
+    """A node with all pods on it."""
+
+    node: Node
+    pods: tuple[Pod, ...]
+
+
 class FreshLook(msgspec.Struct, frozen=True):
     """A pod just before its eviction, with its related objects.
 
     `node` is None if the pod has none, or if it is gone. `workload` is None if there is none, or if
     its kind is not understood; then `controller_owner` may name the owner of the pod's controller
-    (see `ClusterState`). `budgets` are all budgets of the namespace.
+    (see `ClusterState`). `budgets` are all budgets of the namespace. `room` is another node that
+    was asked for, None if it is gone.
     """
 
     pod: Pod
@@ -42,6 +50,7 @@ class FreshLook(msgspec.Struct, frozen=True):
     workload: Workload | None
     controller_owner: Owner | None
     budgets: tuple[PodDisruptionBudget, ...]
+    room: Room | None = None
 
     @property
     def charged(self) -> tuple[PodDisruptionBudget, ...]:

@@ -2,10 +2,16 @@
 
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
+from desched.model.cluster import Node
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
 from desched.model.snapshot import FreshLook
 from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.planning.eligibility.rules import refuse
+from desched.planning.kube_scheduler.filters.resources import FreeRequests
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.kube_scheduler.pod_index import PodIndex
 from desched.planning.overload.scope import out_of_scope
 
 LONGEST_LOAD_AGE = timedelta(minutes=5)
@@ -31,8 +37,9 @@ def reconsider(
         return Finding(RefusalReason.CONFIRMATION_FAILED, f"it is on node {look.pod.node!r} now")
     return (
         _load_too_old(context, now)
-        or _node_out_of_scope(look, context, now)
+        or _node_out_of_scope(look.node, eviction.node, context, now)
         or refuse(look.pod, context.with_fresh(look, now))
+        or _room_taken(eviction, look, context, now)
     )
 
 
@@ -46,14 +53,39 @@ def _load_too_old(context: EligibilityContext, now: datetime) -> Refused:
     return Finding(RefusalReason.LOAD_TOO_OLD, detail)
 
 
-def _node_out_of_scope(look: FreshLook, context: EligibilityContext, now: datetime) -> Refused:
-    if look.node is None:
-        return Finding(RefusalReason.CONFIRMATION_FAILED, f"node {look.pod.node} is gone")
-    finding = out_of_scope(look.node, context.policy, now)
+def _node_out_of_scope(
+    node: Node | None, name: str, context: EligibilityContext, now: datetime
+) -> Refused:
+    if node is None:
+        return Finding(RefusalReason.CONFIRMATION_FAILED, f"node {name} is gone")
+    finding = out_of_scope(node, context.policy, now)
     if finding is None:
         return None
     detail = f" ({finding.detail})" if finding.detail else ""
     return Finding(
         RefusalReason.CONFIRMATION_FAILED,
-        f"node {look.node.name} is {finding.reason.value} now{detail}",
+        f"node {node.name} is {finding.reason.value} now{detail}",
     )
+
+
+def _room_taken(
+    eviction: PlannedEviction, look: FreshLook, context: EligibilityContext, now: datetime
+) -> Refused:
+    """Why the room that an earlier move made is not free any more."""
+    if not eviction.room_on:
+        return None
+    room = look.room
+    node = room.node if room else None
+    found = _node_out_of_scope(node, eviction.room_on, context, now)
+    if room is None or found is not None:
+        return found
+    requests = look.pod.scheduling.requests
+    if look.workload is not None and look.workload.template_requests is not None:
+        requests = requests.raised_to(look.workload.template_requests)
+    cluster = replace(context.cluster, nodes=(room.node,), pods=room.pods)
+    arrays = NodeArrays(cluster.nodes)
+    lacking = FreeRequests(arrays, PodIndex(cluster, arrays)).lacking_at(0, requests)
+    if not lacking:
+        return None
+    detail = f"others took the room on {eviction.room_on}: {', '.join(lacking)}"
+    return Finding(RefusalReason.CONFIRMATION_FAILED, detail)

@@ -19,7 +19,7 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.resources import Amounts
-from desched.model.snapshot import FreshLook
+from desched.model.snapshot import FreshLook, Room
 from desched.simulation.budgets import BudgetStatus, SimulatedBudget
 from desched.simulation.clock import VirtualClock
 from desched.simulation.history import IDLE, LoadHistory, Usage, UsageSeries
@@ -76,18 +76,21 @@ class SimulatedCluster:
             server_version="v1.36.0-simulated",
         )
 
-    def read_around(self, ref: PodRef) -> FreshLook | None:
+    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
         """The current pod of this namespace and name with everything that decides on it."""
         pod = self.pod(ref)
         if pod is None:
             return None
         budgets = (budget for budget in self._budgets if budget.namespace == pod.namespace)
+        node = self._nodes.get(room_on)
+        there = tuple(p for p in self._pods.values() if p.node == room_on)
         return FreshLook(
             pod=pod,
             node=self._nodes.get(pod.node),
             workload=self._workloads().get(pod.controller) if pod.controller else None,
             controller_owner=None,
             budgets=tuple(map(self._as_seen, budgets)),
+            room=Room(node, there) if node else None,
         )
 
     def _workloads(self) -> dict[ControllerKey, Workload]:

@@ -231,6 +231,22 @@ class ClusterContract:
 
         lab.eventually("one of two is told as Ready", lambda: ready() == 1)
 
+    def test_a_fresh_look_shows_another_node_with_the_pods_on_it(self, lab: Lab) -> None:
+        lab.add_node("a")
+        lab.add_node("b")
+        there = deploy(lab, "db", 2, on="b")
+        (pod,) = deploy(lab, "web", on="a")
+        look = lab.reader.read_around(pod.ref, "b")
+        assert look is not None
+        assert look.room is not None
+        assert look.room.node == lab.reader.read_cluster().node_by_name["b"]
+        found = {p.uid for p in look.room.pods if p.namespace == lab.namespace}
+        assert found == {p.uid for p in there}
+        assert fresh(lab, pod.ref).room is None
+        gone = lab.reader.read_around(pod.ref, "nowhere")
+        assert gone is not None
+        assert gone.room is None
+
     def test_of_a_pod_that_does_not_exist_there_is_nothing_to_see(self, lab: Lab) -> None:
         assert lab.reader.read_around(PodRef(lab.namespace, "nobody")) is None
 

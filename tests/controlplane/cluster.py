@@ -397,6 +397,11 @@ class ControlPlane:
         """All pods as of a moment ago, without a request."""
         return self._pods.items
 
+    def kubectl_command(self, *arguments: str | Path) -> list[str]:
+        """The command of kubectl as administrator, for another process."""
+        kubeconfig = ("--kubeconfig", self.admin_kubeconfig)
+        return [str(each) for each in (self._binaries["kubectl"], *kubeconfig, *arguments)]
+
     def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
         """Runs kubectl as administrator, or under the kubeconfig that the arguments name."""
         run = subprocess.run(

@@ -1,10 +1,11 @@
-"""Runs of desched that die at a chosen step, as by kill -9, and quick ones that do not.
+"""Runs of desched that die at a chosen step, as by kill -9, or at which something happens then.
 
 Each is a process of its own: see `forks.py`.
 """
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -38,6 +39,13 @@ def run(arguments: Sequence[str], death: Death | None = None) -> CompletedProces
     return forks.run(arguments) if death is None else forks.run(arguments, partial(_doom, death))
 
 
+def run_disturbed(
+    arguments: Sequence[str], call: str, command: Sequence[str]
+) -> CompletedProcess[str]:
+    """Desched with these arguments, to its end; before its first such call, a command runs."""
+    return forks.run(arguments, partial(_disturb, call, command))
+
+
 def steps_in(error: str) -> list[str]:
     """The calls of a run that was to tell them, in their order, from its standard error."""
     lines = (line.partition(_MARK) for line in error.splitlines())
@@ -52,6 +60,17 @@ _MARK = "step: "
 
 def _doom(death: Death) -> None:
     _make_mortal(_Watch(death))
+
+
+def _disturb(call: str, command: Sequence[str]) -> None:
+    due = [Step(call, Moment.BEFORE)]
+
+    def fate(step: Step) -> None:
+        if step in due:
+            due.remove(step)
+            subprocess.run(command, check=True, stdout=sys.stderr)
+
+    _make_mortal(fate)
 
 
 class _Watch:

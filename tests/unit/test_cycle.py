@@ -47,7 +47,7 @@ class ScriptedWorld:
         self.looks += 1
         return self.seen.cluster
 
-    def read_around(self, ref: PodRef) -> FreshLook | None:
+    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:  # noqa: ARG002 (port)
         self.fresh_looks += 1
         cluster = self.seen.cluster
         one = self.fresh(next(p for p in cluster.pods if p.name == ref.name))

@@ -36,7 +36,7 @@ from desched.adapters.kubernetes.objects.workloads import (
 )
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState, Owner, PodRef
-from desched.model.snapshot import FreshLook
+from desched.model.snapshot import FreshLook, Room
 
 W = TypeVar("W")
 
@@ -91,12 +91,12 @@ class KubernetesReader:
             server_times=_server_times(read),
         )
 
-    def read_around(self, ref: PodRef) -> FreshLook | None:
+    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
         """The pod of this namespace and name with its surroundings, None if there is none.
 
-        Five or six requests within one deadline. Other pods are not read, and no right is needed
-        beyond those of `read_cluster` and `get pods`. Budgets are read last, so that what protects
-        the pod is the newest.
+        Five or six requests within one deadline, and two more for a node with room. Other pods are
+        not read, and no right is needed beyond those of `read_cluster` and `get pods`. Budgets are
+        read last, so that what protects the pod is the newest.
         """
         read = self._reading(self.deadline_seconds)
         pod = read.one(Kind(GET_POD, Pod, PodBuilder().pod), ref.name, ref.namespace)
@@ -110,7 +110,9 @@ class KubernetesReader:
             # By uid: a later controller of the same name is not the pod's.
             workload = workloads_by_controller(controllers, scaling).get(pod.controller)
             controller_owner = owners_by_controller(controllers).get(pod.controller)
-        return FreshLook(pod, node, workload, controller_owner, read.all(BUDGETS, pod.namespace))
+        room = _room(read, room_on) if room_on else None
+        budgets = read.all(BUDGETS, pod.namespace)
+        return FreshLook(pod, node, workload, controller_owner, budgets, room)
 
     def _reading(self, seconds: float) -> Reading:
         return Reading(self.connection, self.page_size, self.deadline_seconds, Deadline(seconds))
@@ -121,6 +123,13 @@ class KubernetesReader:
         if answer.status != HTTPStatus.OK:
             return ""
         return Decoder(Version, lambda version: version.git_version).one(answer.body)
+
+
+def _room(read: Reading, name: str) -> Room | None:
+    node = read.named(NODES, name)
+    if node is None:
+        return None
+    return Room(node, read.all(Kind(LIST_PODS, Pod, PodBuilder().pod), on_node=name))
 
 
 def _controllers_of(read: Reading, owner: Owner, namespace: str) -> Controllers:

@@ -14,6 +14,7 @@ import numpy as np
 from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, NodeReason, RefusalReason
+from desched.model.resources import Resource
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destinations
 from desched.planning.selection.excess import Candidate, Excess
@@ -162,7 +163,17 @@ def _opening(
         return None
     after = trial.destinations.copy()
     after.free.reserve(room_on, second.pod, second.charge)
-    chain = Chain(first.pod.ref, second.pod.ref, second.pod.node, room_on)
+    source = second.pod.node
+    relief = Excess(known[source]).relief(second)
+    chain = Chain(
+        first.pod.ref,
+        second.pod.ref,
+        source,
+        room_on,
+        opening.destination.expected_node,
+        first.charge.get(Resource.CPU, 0.0),
+        max(part.ratio for part in relief),
+    )
     node = OverloadedNode(known[room_on], (first,))
     return Opening(node, opening, chain), after, trial.quota
 

@@ -8,6 +8,7 @@ from rich.text import Text
 from desched.model.groups import grouped
 from desched.model.plan import NodeVerdict, PlannedEviction, Refusal, Unreserved
 from desched.model.report import CycleReport, CycleResult, Mode, Outcome, TaintChange
+from desched.service.reports.chains import describe_chain
 from desched.service.reports.earlier_moves import print_earlier_moves
 from desched.service.reports.formatting import count, percent, plain
 from desched.service.reports.grouped_list import Member, block, groups, numbered, print_section
@@ -87,11 +88,15 @@ def _move_lines(eviction: PlannedEviction) -> Iterable[str]:
         for part in eviction.relief
     )
     yield f"of {eviction.workload}, priority {eviction.priority}, cost {eviction.cost:.1f}"
+    takes_away = f", takes {relief} away" if relief else ""
     yield (
         f"{eviction.node} → {eviction.expected_node} (expected; "
-        f"{count(eviction.destinations, 'node has', 'nodes have')} room), takes {relief} away"
+        f"{count(eviction.destinations, 'node has', 'nodes have')} room){takes_away}"
     )
-    yield f"because {eviction.reason}"
+    if not eviction.makes_room:
+        yield f"because {eviction.reason}"
+    if eviction.chain is not None:
+        yield f"chain: {describe_chain(eviction.chain)}"
     if eviction.steered:
         yield f"kept off {', '.join(eviction.steered)} by soft taints"
     if eviction.scheduler:

@@ -5,9 +5,11 @@ from datetime import datetime
 
 from rich.console import Console
 
+from desched.model.chain import ChainUnderWay
 from desched.model.groups import grouped
 from desched.model.report import CycleReport
 from desched.model.state import FAILURES, EvictionRecord, MoveResult
+from desched.service.reports.chains import describe_chain
 from desched.service.reports.formatting import clock_time
 from desched.service.reports.grouped_list import Member, counted, groups, print_section
 from desched.service.reports.on_hold import OnHold, on_hold
@@ -24,6 +26,9 @@ def print_earlier_moves(report: CycleReport, console: Console) -> None:
         in_flight = [_in_flight(record, now) for record in report.state.in_flight]
         rows = counted([("waiting for the replacement:", in_flight)])
         print_section("Evictions in flight:", rows, console)
+    chains = list(_chains(report.plan.chains, now))
+    if chains:
+        print_section("Chains of two moves:", counted(chains), console)
     left_alone = list(_left_alone(on_hold(report.state, now), now))
     if left_alone:
         print_section("Left alone for now:", counted(left_alone), console)
@@ -47,6 +52,24 @@ def _in_flight(record: EvictionRecord, now: datetime) -> Member:
     return Member(
         f"{record.pod}", f"{state} {record.node}, expected on {record.expected_node}{latest}"
     )
+
+
+def _chains(
+    chains: Sequence[ChainUnderWay], now: datetime
+) -> Iterator[tuple[str, Sequence[Member]]]:
+    under_way = [each for each in chains if each.broken_at is None]
+    if under_way:
+        yield "waiting for the second move:", [_chain(each, "", now) for each in under_way]
+    broken = [each for each in chains if each.broken_at is not None]
+    if broken:
+        yield (
+            "broken; no other one begins for the same node:",
+            [_chain(each, f"{each.why}; ", now) for each in broken],
+        )
+
+
+def _chain(each: ChainUnderWay, why: str, now: datetime) -> Member:
+    return Member(describe_chain(each.chain), f"{why}until {clock_time(each.until, now)}")
 
 
 def _left_alone(held: OnHold, now: datetime) -> Iterator[tuple[str, Sequence[Member]]]:

@@ -9,9 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from desched.model.chain import ChainUnderWay
 from desched.model.state import CoolDown, EvictionRecord, LastCycle, NodeRounds, Pause, State
 from desched.planning.placement.forecast_trust import forecast_quality
 from desched.ports import LeaseRecord
+from desched.service.reports.chains import describe_chain
 from desched.service.reports.formatting import count, first_names, moment, percent, plain
 from desched.service.reports.reason_texts import describe_unsteered
 from desched.service.reports.rendering import ReportFormat, rendered
@@ -94,6 +96,7 @@ def sections(status: Status) -> Iterator[Section]:
     yield Section("last cycle", list(_last_cycle(state.last_cycle, now)))
     yield Section("pauses", _listed((pause_line(p, now) for p in state.pauses), "none"))
     yield Section("in flight", _listed((_flight(r, now) for r in state.in_flight), "no eviction"))
+    yield Section("chains", _listed((_chain(each, now) for each in state.chains), "none"))
     cooling = sorted((c for c in state.cool_downs if now < c.until), key=lambda c: c.until)
     yield Section("cool-downs", _listed((_cool_down(c, now) for c in cooling), "none"))
     yield Section("cooling nodes", _listed(_cooling_nodes(state.nodes, now), "none"))
@@ -170,6 +173,13 @@ def _flight(record: EvictionRecord, now: datetime) -> str:
     probe = " (the probe after a pause)" if record.probe else ""
     workload = f" of {record.workload}" if record.workload else ""
     return f"{record.pod}{workload} {where}, {then}{until}{probe}"
+
+
+def _chain(each: ChainUnderWay, now: datetime) -> str:
+    what, until = describe_chain(each.chain), moment(each.until, now)
+    if each.broken_at is None:
+        return f"{what}; ends {until} at the latest"
+    return f"{what}; broken {moment(each.broken_at, now)}: {each.why}; another one {until}"
 
 
 def _by(at: datetime, now: datetime) -> str:

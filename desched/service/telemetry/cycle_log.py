@@ -10,6 +10,7 @@ from desched.model.plan import HoldReason, NodeClass, NodeVerdict
 from desched.model.report import CycleReport, EvictionVerdict, Outcome
 from desched.model.state import FAILURES, EvictionRecord
 from desched.model.text import shortened
+from desched.service.reports.chains import broken_now, describe_chain
 from desched.service.reports.on_hold import on_hold
 from desched.service.reports.reason_texts import describe_unsteered
 
@@ -56,6 +57,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         "unsteered": plan.unsteered and describe_unsteered(plan.unsteered),
         **_obstacles(report),
         **_earlier_moves(report),
+        **_chains(report),
         "other_deschedulers": list(report.other_deschedulers),
     }
     return line | {key: value for key, value in optional.items() if value}
@@ -116,6 +118,16 @@ def _earlier_moves(report: CycleReport) -> Mapping[str, Any]:
         "cooling_nodes": _first(rounds.node for rounds in held.cooling_nodes),
         "paused": _first(str(pause) for pause in held.pauses),
         "awaiting_probe": _first(str(pause) for pause in held.awaiting_probe),
+    }
+
+
+def _chains(report: CycleReport) -> Mapping[str, Any]:
+    """The chains under way, and those that were broken in this cycle."""
+    under_way = [each.chain for each in report.state.chains if each.broken_at is None]
+    broken = [f"{describe_chain(each.chain)}: {each.why}" for each in broken_now(report)]
+    return {
+        "chains": [describe_chain(chain) for chain in under_way[:MOST_NAMES]],
+        "chain_broken": broken[:MOST_NAMES],
     }
 
 

@@ -9,6 +9,7 @@ HELP_TEXTS: Mapping[str, str] = {
     "desched_observation_failures": "Cycles skipped because a source could not be read.",
     "desched_evictions": "Eviction requests, by verdict.",
     "desched_moves": "Accepted evictions, by result.",
+    "desched_chains": "Chains of two moves, by what became of them.",
     "desched_cycle_duration_seconds": "Duration of a cycle.",
     "desched_last_success_timestamp_seconds": "Start of the last cycle that read the cluster.",
     "desched_leader": "1 while this replica holds the Lease and may evict, 0 otherwise.",

@@ -1,6 +1,7 @@
 """The metrics of desched itself, for Prometheus."""
 
 import platform
+from collections.abc import Iterator
 from enum import StrEnum
 
 from prometheus_client import (
@@ -15,12 +16,13 @@ from prometheus_client.exposition import generate_latest
 
 from desched import __version__
 from desched.errors import ObservationSource
-from desched.model.report import CycleReport, CycleResult, Mode
+from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode
 from desched.model.state import MoveResult
 from desched.service.inputs.policy_file import PolicyReading
+from desched.service.reports.chains import broken_now
 from desched.service.telemetry.cycle_gauges import CycleGauges
 from desched.service.telemetry.help_texts import HELP_TEXTS
-from desched.service.telemetry.new_results import NewResults
+from desched.service.telemetry.new_results import NewResults, is_acting_replica
 
 CYCLE_SECONDS_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 
@@ -41,6 +43,14 @@ class SkippedTick(StrEnum):
 
     CYCLE_RUNNING = "cycle_running"
     MISSED = "missed"
+
+
+class ChainStep(StrEnum):
+    """What became of a chain of two moves."""
+
+    BEGUN = "begun"
+    COMPLETED = "completed"
+    BROKEN = "broken"
 
 
 class ServiceMetrics:
@@ -64,6 +74,7 @@ class ServiceMetrics:
         self._observation_failures = self._counter("desched_observation_failures", "source")
         self._evictions = self._counter("desched_evictions", "mode", "namespace", "verdict")
         self._moves = self._counter("desched_moves", "result")
+        self._chains = self._counter("desched_chains", "step")
         self._leadership_changes = self._counter("desched_leadership_changes")
         self._state_problems = self._counter("desched_state_problems")
         self._taints_removed = self._counter("desched_taints_removed")
@@ -84,6 +95,7 @@ class ServiceMetrics:
             (self._skipped, SkippedTick),
             (self._observation_failures, ObservationSource),
             (self._moves, MoveResult),
+            (self._chains, ChainStep),
         ):
             for value in values:
                 counter.labels(value.value)
@@ -104,6 +116,8 @@ class ServiceMetrics:
         for record in self._results.of(report):
             if record.result is not None:
                 self._moves.labels(record.result.value).inc()
+        for step in _chain_steps(report):
+            self._chains.labels(step.value).inc()
         self._last_cycle.report = report
 
     def cycle_failed(self, how: FailedCycle) -> None:
@@ -156,3 +170,16 @@ class ServiceMetrics:
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+def _chain_steps(report: CycleReport) -> Iterator[ChainStep]:
+    """The steps of chains in this cycle; none unless this replica acts."""
+    if not is_acting_replica(report):
+        return
+    gone = {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}
+    evicted = {outcome.pod for outcome in report.outcomes if outcome.verdict in gone}
+    for eviction in report.plan.evictions:
+        if eviction.chain is not None and eviction.pod in evicted:
+            yield ChainStep.BEGUN if eviction.makes_room else ChainStep.COMPLETED
+    for _ in broken_now(report):
+        yield ChainStep.BROKEN

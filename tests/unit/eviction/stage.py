@@ -63,6 +63,8 @@ class Stage(Journal):
         self.allowed: dict[str, Callable[[float], int]] = {}
         self.fence: Callable[[], bool] = lambda: True
         self.remembered: set[str] = set()
+        self.rooms: list[str] = []
+        self.notes: list[str] = []
         self.covers_all = False
         self.store_fails_for = self.handing_over_fails_for = ""
         self.unreadable = ""
@@ -90,7 +92,8 @@ class Stage(Journal):
     def read_load(self, cluster: ClusterState, by: Policy) -> ClusterLoad:
         raise NotImplementedError
 
-    def read_around(self, ref: PodRef) -> FreshLook | None:
+    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
+        self.rooms.append(room_on)
         self._did("looked", ref)
         if ref.name == self.unreadable:
             raise ObservationError(ObservationSource.CLUSTER, "it could not be read")
@@ -112,7 +115,7 @@ class Stage(Journal):
         return answer
 
     def announce(self, eviction: PlannedEviction, note: str) -> None:
-        assert eviction.node in note
+        self.notes.append(note)
         self._did("announced", eviction.pod)
 
     def may_act(self) -> bool:

@@ -6,7 +6,9 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from desched.model.plan import RefusalReason
+from desched.model.chain import Chain
+from desched.model.plan import RefusalReason, ResourceRelief
+from desched.model.resources import Resource
 from tests.unit.eviction.stage import BLOCKED, FORBIDDEN, LOST, OK, TAKEN_OVER, Stage, throttled
 
 
@@ -27,6 +29,32 @@ def test_each_is_looked_at_written_down_asked_for_and_announced_in_the_plans_ord
     assert stage.run() == ["evicted", "evicted"]
     steps = ["looked", "remembered", "asked", "announced"]
     assert [(d.what, d.pod) for d in stage.log] == [(s, p) for p in "ab" for s in steps]
+
+
+def test_the_announcement_has_what_the_node_is_relieved_of_if_it_is() -> None:
+    stage = two()
+    first, second = stage.plan.evictions
+    relieving = replace(first, relief=(ResourceRelief(Resource.CPU, 0.125),))
+    stage.plan = replace(stage.plan, evictions=(relieving, second))
+    stage.run()
+    assert stage.notes == [
+        (
+            "Evicted apps/a from hot: node hot is hot; relieves it of cpu 12.5%; "
+            "replacement expected on cool"
+        ),
+        "Evicted apps/b from warm: node warm is hot; replacement expected on cool",
+    ]
+
+
+def test_the_second_move_of_a_chain_needs_a_look_at_its_room() -> None:
+    stage = two()
+    first, second = stage.plan.evictions
+    chain = Chain(first.pod, second.pod, "warm", "cold")
+    evictions = tuple(replace(each, chain=chain) for each in (first, second))
+    stage.plan = replace(stage.plan, evictions=evictions)
+    assert stage.run() == ["evicted", "not_confirmed"]
+    assert details(stage)[1] == "node cool is gone"
+    assert stage.rooms == ["", "cool"]
 
 
 def test_an_empty_plan_asks_nothing() -> None:

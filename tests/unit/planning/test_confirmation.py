@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from desched.model.chain import Chain
 from desched.model.cluster import (
     Autoscaler,
     Node,
@@ -17,13 +18,26 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.plan import Finding, PlannedEviction, RefusalReason
-from desched.model.snapshot import FreshLook
+from desched.model.resources import Amounts
+from desched.model.snapshot import FreshLook, Room
 from desched.model.state import State
 from desched.planning.confirmation import reconsider
 from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import Policy, Protections
-from tests.builders import NOW, budget, load, node, planned, pod, policy, rule, snapshot, workload
+from tests.builders import (
+    NOW,
+    amounts,
+    budget,
+    load,
+    node,
+    planned,
+    pod,
+    policy,
+    rule,
+    snapshot,
+    workload,
+)
 
 EAGER = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
 ROLLOUT = Owner("Rollout", "web", "uid-rollout", "argoproj.io/v1alpha1")
@@ -47,16 +61,84 @@ class Second:
         self.controller_owner: Owner | None = None
         self.budgets: tuple[PodDisruptionBudget, ...] = seen.cluster.budgets
         self.later_seconds = 1.0
+        self.room: Room | None = None
 
     def finding(self) -> Refused:
         owner = self.controller_owner
-        look = FreshLook(self.pod, self.node, self.workload, owner, self.budgets)
+        look = FreshLook(self.pod, self.node, self.workload, owner, self.budgets, self.room)
         now = NOW + timedelta(seconds=self.later_seconds)
         return reconsider(self.eviction, look, self.context, now)
 
     def reason(self) -> RefusalReason | None:
         finding = self.finding()
         return finding.reason if finding else None
+
+
+class SecondOfChain(Second):
+    """Another pod has made room on node cool for pod a, which requests 2 of the 4 cores there."""
+
+    def __init__(self, **of_cool: Any) -> None:
+        super().__init__()
+        chain = Chain(PodRef("apps", "first", "uid-first"), self.eviction.pod, "hot", "cool")
+        self.eviction = replace(self.eviction, chain=chain, expected_node="cool")
+        self.pod = pod("a", on="hot", request=amounts(2))
+        self.room: Room | None = Room(node("cool", **of_cool), ())
+
+    def fill(self, *cores: float, **of_pods: Any) -> None:
+        """Pods that request so much are on the node now."""
+        assert self.room is not None
+        there = (
+            pod(f"x{number}", on="cool", request=amounts(each), **of_pods)
+            for number, each in enumerate(cores)
+        )
+        self.room = Room(self.room.node, tuple(there))
+
+
+@pytest.mark.parametrize("cores", [(), (2,), (1.5, 0.5)])
+def test_a_chain_goes_on_if_there_is_room(cores: tuple[float, ...]) -> None:
+    second = SecondOfChain()
+    second.fill(*cores)
+    assert second.finding() is None
+
+
+def test_it_does_not_if_others_took_the_room() -> None:
+    second = SecondOfChain()
+    second.fill(1.5, 0.501)
+    assert second.finding() == Finding(
+        RefusalReason.CONFIRMATION_FAILED, "others took the room on cool: Insufficient cpu"
+    )
+
+
+def test_a_pod_that_is_being_deleted_still_has_its_room() -> None:
+    second = SecondOfChain()
+    second.fill(2.001, deleting=True)
+    assert second.reason() is RefusalReason.CONFIRMATION_FAILED
+
+
+def test_a_replacement_that_would_request_more_needs_more_room() -> None:
+    second = SecondOfChain()
+    second.fill(2)
+    assert second.workload is not None
+    second.workload = replace(second.workload, template_requests=Amounts(cpu_millicores=2001))
+    assert second.reason() is RefusalReason.CONFIRMATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"ready": False}, "node cool is not_ready now"),
+        ({"unschedulable": True}, "node cool is being_removed now (it is cordoned)"),
+    ],
+)
+def test_room_on_a_node_that_takes_no_pods_is_of_no_use(changes: dict[str, Any], said: str) -> None:
+    found = SecondOfChain(**changes).finding()
+    assert found == Finding(RefusalReason.CONFIRMATION_FAILED, said)
+
+
+def test_neither_is_room_on_a_node_that_is_gone() -> None:
+    second = SecondOfChain()
+    second.room = None
+    assert second.finding() == Finding(RefusalReason.CONFIRMATION_FAILED, "node cool is gone")
 
 
 def test_what_has_not_changed_is_confirmed() -> None:

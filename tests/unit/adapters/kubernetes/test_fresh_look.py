@@ -19,6 +19,7 @@ from tests.unit.adapters.kubernetes.fake_api_server import (
 
 REF = PodRef("shop", "web-1", "an-older-uid")
 POD = "/api/v1/namespaces/shop/pods/web-1"
+PODS = "/api/v1/pods"
 NODE = "/api/v1/nodes?te1"
 APPS = "/apis/apps/v1/namespaces/shop"
 REPLICA_SET = f"{APPS}/replicasets?web-5d4"
@@ -31,7 +32,7 @@ BUDGETS = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets"
 def asked_for(request: Request) -> str:
     """The path, and after a question mark the name that a list is narrowed to."""
     field, _, name = request.query.get("fieldSelector", "").partition("=")
-    assert field in {"", "metadata.name"}
+    assert field in {"", "metadata.name", "spec.nodeName"}
     return f"{request.path}?{name}" if name else request.path
 
 
@@ -47,6 +48,7 @@ class Shop:
             DEPLOYMENT: manifests.deployment(),
         }
         server.lists = {
+            PODS: [manifests.pod()],
             AUTOSCALERS: [manifests.autoscaler(3, 5)],
             BUDGETS: [manifests.budget({"matchLabels": {"app": "web"}})],
         }
@@ -69,9 +71,9 @@ class Shop:
         """The pod's controller is another one."""
         self.objects[POD]["metadata"]["ownerReferences"] = [manifests.owner(kind, name)]
 
-    def look(self, deadline_seconds: float = 30.0) -> FreshLook | None:
-        connection = connection_to(self.server)
-        return KubernetesReader(connection, deadline_seconds=deadline_seconds).read_around(REF)
+    def look(self, deadline_seconds: float = 30.0, room_on: str = "") -> FreshLook | None:
+        reader = KubernetesReader(connection_to(self.server), deadline_seconds=deadline_seconds)
+        return reader.read_around(REF, room_on)
 
     def seen(self) -> FreshLook:
         look = self.look()
@@ -104,6 +106,25 @@ def test_what_protects_the_pod_is_read_last_and_nothing_is_asked_of_the_whole_cl
     shop.look()
 
     assert shop.asked() == [POD, NODE, REPLICA_SET, DEPLOYMENT, AUTOSCALERS, BUDGETS]
+
+
+def test_a_node_with_room_comes_with_the_pods_on_it_alone(shop: Shop) -> None:
+    look = shop.look(room_on="te1")
+
+    assert look is not None
+    assert look.room is not None
+    assert look.room.node == look.node
+    assert [pod.name for pod in look.room.pods] == ["web-1"]
+    assert shop.asked() == [
+        *(POD, NODE, REPLICA_SET, DEPLOYMENT, AUTOSCALERS, NODE, f"{PODS}?te1", BUDGETS)
+    ]
+
+
+def test_a_node_with_room_may_be_gone(shop: Shop) -> None:
+    look = shop.look(room_on="te2")
+
+    assert look is not None
+    assert look.room is None
 
 
 def test_a_pod_that_is_gone_costs_one_request(shop: Shop) -> None:

@@ -30,7 +30,7 @@ from tests.unit.eviction.moves import record, ref
 
 USES = {"hot": 1.6, "small": 0.1, "large": 0.5, "wide": 0.5}
 REQUESTS = {"hot": 3.0, "small": 1.5, "large": 2.0, "wide": 2.5}
-BEGUN = Chain(ref("small"), ref("hot"), "te9", "te2")
+BEGUN = Chain(ref("small"), ref("hot"), "te9", "te2", "te6", 100.0, 0.4)
 UNTIL = NOW + timedelta(minutes=15)
 
 

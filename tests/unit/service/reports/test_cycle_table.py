@@ -7,7 +7,16 @@ from desched.model.cluster import PodRef
 from desched.model.plan import PlannedTaint, TaintRemoval, Unsteered
 from desched.model.report import Mode, TaintChange
 from desched.service.reports.cycle_table import print_report
-from tests.unit.service.example_reports import EVICTION, REPORT
+from tests.unit.service.example_reports import (
+    BROKEN,
+    EVICTION,
+    REPORT,
+    TOLD_CHAIN,
+    UNDER_WAY,
+    first_move,
+    second_move,
+    with_chain,
+)
 
 
 def printed(report):
@@ -64,3 +73,27 @@ def test_a_run_lists_taints_that_were_set_or_removed_or_could_not_be():
     assert "te2 lost it: its time is over" in text
     assert "te3 did not get it (a move needs it): 403" in text
     assert "would get it" not in text
+
+
+def on_one_line(report):
+    return " ".join(printed(report).split())
+
+
+def test_the_moves_of_a_chain_are_told_with_each_of_them():
+    first, second = on_one_line(first_move()), on_one_line(second_move())
+    assert f"chain: {TOLD_CHAIN}" in first
+    assert f"chain: {TOLD_CHAIN}" in second
+    assert "takes" not in first
+    because = f"because {EVICTION.reason}"
+    assert (because in first, because in second) == (False, True)
+
+
+def test_chains_of_earlier_cycles_have_a_section():
+    assert "Chains" not in printed(REPORT)
+    assert (
+        f"Chains of two moves: 1 waiting for the second move: {TOLD_CHAIN} (until 13:00 UTC)"
+    ) in on_one_line(with_chain(UNDER_WAY))
+    assert (
+        "Chains of two moves: 1 broken; no other one begins for the same node: "
+        f"{TOLD_CHAIN} (others took the room on te2; until 13:00 UTC)"
+    ) in on_one_line(with_chain(BROKEN))

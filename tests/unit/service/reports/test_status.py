@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import yaml
 
+from desched.model.chain import ChainUnderWay
 from desched.model.cluster import PodRef
 from desched.model.plan import Unsteered
 from desched.model.state import (
@@ -24,6 +25,7 @@ from desched.ports import LeaseRecord
 from desched.service.reports.reason_texts import describe_unsteered
 from desched.service.reports.status import Status, render_status, sections
 from tests.builders import NOW
+from tests.unit.service.example_reports import CHAIN, TOLD_CHAIN
 
 MINUTE = timedelta(minutes=1)
 WEB = EvictionRecord(
@@ -68,7 +70,7 @@ def test_a_state_that_cannot_be_used_comes_first_and_is_not_called_absent():
 def test_empty_sections_are_marked_as_empty():
     lines = dict(sections(status(State())))
     assert lines["last cycle"] == ["none yet"]
-    for title in ("pauses", "cool-downs", "cooling nodes"):
+    for title in ("pauses", "chains", "cool-downs", "cooling nodes"):
         assert lines[title] == ["none"]
     assert lines["in flight"] == ["no eviction"]
     assert lines["forecasts"] == ["no landing in the last 24 h"]
@@ -94,6 +96,18 @@ def test_the_last_cycle_has_time_replica_result_and_reason():
     ]
     calm = msgspec.structs.replace(cycle, overloaded=(), evicted=0, not_acting="", unsteered=None)
     assert said("last cycle", State(last_cycle=calm))[1:] == ["no node is overloaded"]
+
+
+def test_a_chain_is_one_line_with_both_moves():
+    chain = ChainUnderWay(CHAIN, NOW + 20 * MINUTE)
+    broken = ChainUnderWay(CHAIN, NOW + 50 * MINUTE, NOW - 10 * MINUTE, "others took the room")
+    assert said("chains", State(chains=(chain, broken))) == [
+        f"{TOLD_CHAIN}; ends in 20 min (12:20 UTC) at the latest",
+        (
+            f"{TOLD_CHAIN}; broken 10 min ago (11:50 UTC): others took the room; another one in "
+            "50 min (12:50 UTC)"
+        ),
+    ]
 
 
 @pytest.mark.parametrize(
