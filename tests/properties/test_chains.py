@@ -146,14 +146,18 @@ def test_each_prefix_of_a_plan_leaves_no_node_above_its_target_that_was_below(
 
 @slow
 @given(full_clusters())
-def test_the_second_move_goes_to_the_room_of_the_first(seen: Snapshot) -> None:
+def test_the_second_moves_go_to_the_rooms_of_the_first_ones(seen: Snapshot) -> None:
     first = planned(seen, CAREFUL)
     if not openings(first):
         return
     after, state = after_landing(seen, list(first.evictions))
     second = planned(after, CAREFUL, state)
-    for chain in (each.chain for each in state.chains):
+    chains = [each.chain for each in state.chains]
+    taken = []
+    for chain in chains:
         (eviction,) = [e for e in second.evictions if e.node == chain.source][:1]
-        assert eviction.expected_node == chain.room_on
+        taken.append(eviction.expected_node)
         if eviction.pod == chain.second:
             assert eviction.chain == chain
+    # Two rooms may be equal to two pods.
+    assert sorted(taken) == sorted(chain.room_on for chain in chains)

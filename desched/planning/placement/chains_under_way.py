@@ -34,9 +34,9 @@ class UnderWay(msgspec.Struct, frozen=True):
 def under_way(
     context: EligibilityContext, pressure: Pressure, free: FreeCapacity, charged: Charged
 ) -> UnderWay:
-    """Judge the chains of earlier cycles; `free` loses the room that they hold."""
+    """Judge the chains of earlier cycles; `free` loses the nodes where they hold room."""
     pods = {pod.uid: pod for pod in context.cluster.pods}
-    chains, ready = [], []
+    chains, ready, held = [], [], []
     for each in context.state.chains:
         if each.broken_at is not None:
             if context.now < each.until:
@@ -55,7 +55,9 @@ def under_way(
         if _first_landed(each.chain, context) and each.chain.source not in pressure.waiting:
             ready.append(each.chain)
         else:
-            free.reserve(each.chain.room_on, pod, usage)
+            held.append(each.chain.room_on)
+    for node in held:
+        free.hold(node)
     return UnderWay(tuple(chains), tuple(ready))
 
 

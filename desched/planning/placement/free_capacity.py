@@ -264,6 +264,14 @@ class FreeCapacity:
         """The allocatable amounts of each node, shape (basic resources, nodes)."""
         return self._filters.requests.allocatable
 
+    def hold(self, node: str) -> None:
+        """Keep other pods off a node with room that a chain has made.
+
+        The scheduler does not see that the room is taken, so landings there are possible, and bad.
+        """
+        self._is_destination = self._is_destination.copy()  # copies share the old one
+        self._is_destination[self.arrays.index[node]] = False
+
     def load_ratio(self, node: str, resource: Resource) -> float:
         """The projected load of a destination in its highest window."""
         return float(self._load[resource][self.arrays.index[node]])

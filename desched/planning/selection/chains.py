@@ -93,7 +93,7 @@ class Openings:
                 found = _opening(first, second, self._known, stuck.destinations, quota)
                 if found is not None:
                     return _with(stuck, *found)
-        return _without(stuck, "no pod could make room for one of its pods")
+        return _without(stuck, "no pod that may leave now could make room for one of its pods")
 
     def _firsts(
         self, second: Candidate, node: OverloadedNode, destinations: Destinations
@@ -162,7 +162,7 @@ def _opening(
     if not isinstance(following, Move) or following.destination.expected_node != room_on:
         return None
     after = trial.destinations.copy()
-    after.free.reserve(room_on, second.pod, second.charge)
+    after.free.hold(room_on)
     source = second.pod.node
     relief = Excess(known[source]).relief(second)
     chain = Chain(
