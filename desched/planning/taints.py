@@ -48,7 +48,7 @@ class SoftTaints(msgspec.Struct, frozen=True):
         leaving = {removal.node for removal in due}
         # The due taints do not count: forecasts that relied on them would be wrong.
         kept = frozenset(n.name for n in cluster.nodes if _is_kept(n, now)) - leaving
-        most = _most_nodes(context, mode)
+        most = _most_nodes(context, mode, kept)
         wanted = _wanted(context, pressure, mode)
         return cls(context, _standing(context, wanted, kept, most), due, kept, most)
 
@@ -101,12 +101,14 @@ def _expired(cluster: ClusterState, now: datetime) -> tuple[TaintRemoval, ...]:
     return tuple(TaintRemoval(node.name, "it has expired") for node in expired)
 
 
-def _most_nodes(context: EligibilityContext, mode: Steering) -> int:
-    policy = context.policy
+def _most_nodes(context: EligibilityContext, mode: Steering, kept: frozenset[str]) -> int:
+    """The policy's limit, and the taints of other installations on nodes it does not look at."""
+    policy, nodes = context.policy, context.cluster.nodes
     if mode is Steering.OFF:
         return 0
-    looked_at = sum(policy.looks_at(node.labels) for node in context.cluster.nodes)
-    return count_of(policy.steering.most_nodes, looked_at) or 0
+    looked_at = {node.name for node in nodes if policy.looks_at(node.labels)}
+    most = count_of(policy.steering.most_nodes, len(looked_at)) or 0
+    return most + len(kept - looked_at) if most else 0
 
 
 def _wanted(

@@ -207,6 +207,17 @@ def test_taints_that_are_there_already_count_towards_the_most() -> None:
     assert planned(trap(cold1=OURS, cold2=OURS), steering(most=4)).evictions
 
 
+def test_taints_of_other_installations_do_not_count_towards_the_most() -> None:
+    here: dict[str, Any] = {name: {"labels": {"pool": "web"}} for name in (*HOT, *COLD)}
+    seen = trap(**here)
+    theirs = [node(f"other{i}", **OURS) for i in range(3)]
+    cluster = msgspec.structs.replace(seen.cluster, nodes=(*seen.cluster.nodes, *theirs))
+    beside = msgspec.structs.replace(seen, cluster=cluster)
+    for most, moves in ((3, True), (2, False)):
+        by = steering(most=most, node_selector=selector(pool="web"))
+        assert bool(planned(beside, by).evictions) == moves
+
+
 def test_a_plan_does_not_count_on_a_taint_that_goes_before_it_is_acted_on() -> None:
     one = steering(limits=ONE)
     seen = trap(cold1=OURS)
