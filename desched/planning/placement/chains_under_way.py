@@ -65,6 +65,10 @@ def _is_over(chain: Chain, second: Pod, context: EligibilityContext, pressure: P
     """Whether the first move did not begin, or the second one has or is not needed any more."""
     if second.node != chain.source or second.deleting:
         return True
+    # Another pod of the source may have been the better choice for the room.
+    records = context.state.evictions
+    if any(r.node == chain.source and r.expected_node == chain.room_on for r in records):
+        return True
     source = pressure.known.get(chain.source)
     if source is not None and not source.overloaded:
         return True

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from desched.model.chain import Chain, ChainUnderWay
-from desched.model.cluster import Pod
+from desched.model.cluster import Pod, PodRef
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.overload.node_load import LoadedNode
@@ -125,7 +125,10 @@ class Openings:
 
 
 def _seconds(node: OverloadedNode, stuck: NodeSelection) -> list[Candidate]:
-    """The pods that, with those that could move, clear enough if they had room, cheapest first."""
+    """The pods that would clear enough if they had room, cheapest first.
+
+    Those that need the moves that are possible without them come last.
+    """
     excess = Excess(node.loaded)
     found = [
         candidate
@@ -134,7 +137,12 @@ def _seconds(node: OverloadedNode, stuck: NodeSelection) -> list[Candidate]:
         and finding.reason in WITHOUT_ROOM
         and excess.left([*stuck.possible, candidate]) <= MOST_LEFT
     ]
-    return sorted(found, key=lambda c: (c.cost, sum(c.charge.values()), c.pod.ref))
+
+    def order(candidate: Candidate) -> tuple[bool, float, float, PodRef]:
+        alone = excess.left([candidate]) <= MOST_LEFT
+        return not alone, candidate.cost, sum(candidate.charge.values()), candidate.pod.ref
+
+    return sorted(found, key=order)
 
 
 def _uses_little(first: Candidate, second: Candidate, node: OverloadedNode) -> bool:

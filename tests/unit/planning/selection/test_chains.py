@@ -153,6 +153,13 @@ def test_after_a_broken_chain_no_other_one_begins_for_an_hour() -> None:
     assert evicted(planned(full_cluster(), state=State(chains=(over,)))) == ["small"]
 
 
+def test_a_chain_is_over_once_any_pod_of_the_node_moves_into_the_room() -> None:
+    other = record("api", "api", node="te9", expected_node="te2", result=None)
+    state = landed()
+    state = msgspec.structs.replace(state, evictions=(*state.evictions, other))
+    assert planned(after_the_first_move(), state=state).chains == ()
+
+
 @pytest.mark.parametrize(
     "state",
     [
