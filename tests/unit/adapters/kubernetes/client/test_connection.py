@@ -1,5 +1,6 @@
 """Requests end in time, are repeated only where that may help, and tell no secrets."""
 
+import gzip
 from collections.abc import Callable
 from threading import Event
 from time import monotonic
@@ -10,7 +11,7 @@ from desched.adapters import bounded_http
 from desched.adapters.kubernetes.client import connection as connection_module
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount
-from desched.errors import ConfigurationError, ObservationError
+from desched.errors import AnswerTooLarge, ConfigurationError, ObservationError
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
     Reply,
@@ -34,6 +35,27 @@ def test_an_answer_brings_status_body_and_the_token_was_sent(server: FakeApiServ
     assert (answer.status, answer.body) == (200, b'{"a": 1}')
     assert server.requests[0].headers["Authorization"] == "Bearer secret-token"
     assert server.requests[0].query == {"limit": "5"}
+
+
+def test_answers_may_come_compressed(server: FakeApiServer) -> None:
+    compressed = gzip.compress(b'{"a": 1}')
+    server.answer = replies(Reply(200, compressed, headers={"Content-Encoding": "gzip"}))
+
+    answer = connection_to(server).get("/api/v1/pods")
+
+    assert answer.body == b'{"a": 1}'
+    assert server.requests[0].headers["Accept-Encoding"] == "gzip"
+
+
+def test_a_small_answer_that_inflates_without_end_is_too_large(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "LONGEST_BODY_BYTES", 2**20)
+    compressed = gzip.compress(bytes(2**24))
+    server.answer = replies(Reply(200, compressed, headers={"Content-Encoding": "gzip"}))
+
+    with pytest.raises(AnswerTooLarge):
+        connection_to(server).get("/api/v1/pods")
 
 
 def recording(waited: list[float]) -> Callable[[float], bool]:
