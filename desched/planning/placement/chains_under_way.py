@@ -34,62 +34,63 @@ class UnderWay(msgspec.Struct, frozen=True):
 def under_way(
     context: EligibilityContext, pressure: Pressure, free: FreeCapacity, charged: Charged
 ) -> UnderWay:
-    """Judge the chains of earlier cycles; `free` loses the nodes where they hold room."""
+    """Judge the chains of earlier cycles; `free` loses the nodes where they hold room.
+
+    A chain whose time is over may make its second move now or never: cycles may be far apart.
+    """
+    if not context.state.chains:
+        return UnderWay((), ())
     pods = {pod.uid: pod for pod in context.cluster.pods}
-    chains, ready, held = [], [], []
+    chains = [each for each in context.state.chains if each.broken_at is not None]
+    ready: list[Chain] = []
+    held: list[Chain] = []
     for each in context.state.chains:
-        if each.broken_at is not None:
-            if context.now < each.until:
-                chains.append(each)
+        if each.broken_at is not None or _is_over(each.chain, pods, context, pressure):
             continue
-        second = pods.get(each.chain.second.uid)
-        if second is None or _is_over(each.chain, second, context, pressure):
-            continue
-        pod, usage = charged(second)
-        why = _why_broken(each, pod, usage, free, context)
+        is_ready = _is_ready(each.chain, context, pressure)
+        why = _why_broken(each.chain, *charged(pods[each.chain.second.uid]), free, context)
+        if context.now >= each.until and not is_ready:
+            why = why or "the second move did not come in time"
         if why:
-            until = context.now + BROKEN_RESTS
-            chains.append(ChainUnderWay(each.chain, until, context.now, why))
+            rests_until = context.now + BROKEN_RESTS
+            chains.append(ChainUnderWay(each.chain, rests_until, context.now, why))
             continue
         chains.append(each)
-        if _first_landed(each.chain, context) and each.chain.source not in pressure.waiting:
-            ready.append(each.chain)
-        else:
-            held.append(each.chain.room_on)
-    for node in held:
-        free.hold(node)
-    return UnderWay(tuple(chains), tuple(ready))
+        (ready if is_ready else held).append(each.chain)
+    for chain in held:
+        free.hold(chain.room_on)
+    lasting = tuple(each for each in chains if context.now < each.until)
+    return UnderWay(lasting, tuple(ready))
 
 
-def _is_over(chain: Chain, second: Pod, context: EligibilityContext, pressure: Pressure) -> bool:
+def _is_over(
+    chain: Chain, pods: Mapping[str, Pod], context: EligibilityContext, pressure: Pressure
+) -> bool:
     """Whether the first move did not begin, or the second one has or is not needed any more."""
-    if second.node != chain.source or second.deleting:
+    first, second = pods.get(chain.first.uid), pods.get(chain.second.uid)
+    if first is not None and not first.deleting:
+        return True
+    if second is None or second.node != chain.source or second.deleting:
         return True
     # Another pod of the source may have been the better choice for the room.
     records = context.state.evictions
     if any(r.node == chain.source and r.expected_node == chain.room_on for r in records):
         return True
     source = pressure.known.get(chain.source)
-    if source is not None and not source.overloaded:
-        return True
-    first = next((p for p in context.cluster.pods if p.uid == chain.first.uid), None)
-    return first is not None and not first.deleting
+    return source is not None and not source.overloaded
 
 
 def _why_broken(
-    each: ChainUnderWay,
+    chain: Chain,
     second: Pod,
     usage: Mapping[Resource, float],
     free: FreeCapacity,
     context: EligibilityContext,
 ) -> str:
     """Why the second move cannot come any more, empty if it can."""
-    chain = each.chain
     record = next((r for r in context.state.evictions if r.pod == chain.first), None)
     if record is not None and record.result is not None and record.result not in SUCCESSES:
         return f"the result of {chain.first} is {record.result.value}"
-    if context.now >= each.until:
-        return "the second move did not come in time"
     if chain.room_on not in free.arrays.index:
         return f"node {chain.room_on} is gone"
     if not _first_landed(chain, context):
@@ -99,6 +100,11 @@ def _why_broken(
     if lacking[:, position].any():
         return f"others took the room on {chain.room_on}"
     return "" if admitting[position] else f"{chain.room_on} does not take {chain.second} any more"
+
+
+def _is_ready(chain: Chain, context: EligibilityContext, pressure: Pressure) -> bool:
+    """Whether the second move may be planned now."""
+    return _first_landed(chain, context) and chain.source not in pressure.waiting
 
 
 def _first_landed(chain: Chain, context: EligibilityContext) -> bool:

@@ -141,6 +141,13 @@ def test_a_chain_that_takes_too_long_is_broken() -> None:
     assert (chain.broken_at, chain.why) == (NOW, "the second move did not come in time")
 
 
+def test_a_room_that_is_found_late_is_taken_then_or_never() -> None:
+    late = msgspec.structs.replace(landed(), chains=(ChainUnderWay(BEGUN, NOW),))
+    plan = planned(after_the_first_move(), state=late)
+    assert evicted(plan) == ["hot"]
+    assert plan.chains == ()
+
+
 def test_after_a_broken_chain_no_other_one_begins_for_an_hour() -> None:
     broken = ChainUnderWay(BEGUN, NOW + timedelta(minutes=1), NOW - timedelta(minutes=59), "why")
     plan = planned(full_cluster(), state=State(chains=(broken,)))
