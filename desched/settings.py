@@ -127,6 +127,9 @@ class Settings(BaseSettings):
     """The context of the kubeconfig; by default its current context."""
     api_server_timeout: Annotated[Duration, Option(CLUSTER, "DURATION")] = timedelta(seconds=30)
     """The time limit of a request to the API server, including retries."""
+    watch: Annotated[bool | None, Option(CLUSTER)] = None
+    """Keep the cluster's objects up to date by watches instead of listing them all in each cycle.
+    By default on for a service."""
     pod_namespace: Annotated[str | None, Option(CLUSTER, environment_only=True)] = None
     """The namespace of desched's own pod, for Events about itself."""
     pod_name: Annotated[str | None, Option(CLUSTER, environment_only=True)] = None
@@ -280,6 +283,7 @@ def _refuse_idle_flags(flags: Mapping[str, Any], settings: Settings) -> None:
     idle = {
         "timezone": (settings.cron is None, "has no effect without --cron"),
         "interval": (settings.once, "has no effect with --once, which runs one cycle"),
+        "watch": (not settings.loops, "has no effect for a single cycle, which lists"),
         "cron": (settings.once, "has no effect with --once, which runs one cycle"),
         "listen_address": (not settings.loops, "has no effect for a single cycle"),
     }

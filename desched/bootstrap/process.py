@@ -10,12 +10,14 @@ from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
 from desched.adapters.kubernetes.permission import has_right
 from desched.adapters.kubernetes.taints import KubernetesSteerer
+from desched.adapters.kubernetes.watch.cluster import ClusterWatch
+from desched.adapters.kubernetes.watch.reader import WatchingReader
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.state import state_store
 from desched.model.cluster import PodRef
 from desched.model.report import Mode
 from desched.model.state import State
-from desched.ports import World
+from desched.ports import ClusterReader, World
 from desched.service.election.leadership import Leadership
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.inputs.state_keeper import StateKeeper
@@ -37,7 +39,7 @@ class Process(NamedTuple):
     """The parts of a run.
 
     `leadership` is None without leader election, `own_pod` outside a pod, `janitor` in a run that
-    must not write.
+    must not write, `watch` in a run that lists.
     """
 
     settings: Settings
@@ -50,13 +52,12 @@ class Process(NamedTuple):
     events: EventWriter
     metrics: ServiceMetrics
     janitor: Janitor | None = None
+    watch: ClusterWatch | None = None
 
     def world(self) -> World:
         """The real world, with the means to change it only if that is intended."""
         request_seconds = self.settings.api_server_timeout.total_seconds()
-        reader = KubernetesReader(
-            self.kubernetes, own_pod=self.own_pod, deadline_seconds=request_seconds
-        )
+        reader = self._reader(request_seconds)
         load = LoadSource(self.settings, self.kubernetes, self.clock)
         if self.intent.mode is Mode.DRY_RUN:
             return World(reader, load, self.clock, None, self.may_act)
@@ -83,6 +84,12 @@ class Process(NamedTuple):
             self.why_not,
             permission.granted,
         )
+
+    def _reader(self, request_seconds: float) -> ClusterReader:
+        lister = KubernetesReader(
+            self.kubernetes, own_pod=self.own_pod, deadline_seconds=request_seconds
+        )
+        return lister if self.watch is None else WatchingReader(lister, self.watch, self.clock.wait)
 
     def state(self) -> StateKeeper:
         """The state in the cluster.

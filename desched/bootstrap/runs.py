@@ -10,6 +10,7 @@ from rich.console import Console
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.events import EventWriter
+from desched.bootstrap.cluster_watch import cluster_watch_of, watching
 from desched.bootstrap.election import contend, contender, wait_for_lease
 from desched.bootstrap.janitor import at_work, janitor_of, look_once
 from desched.bootstrap.process import Intent, Process
@@ -129,6 +130,7 @@ def _run(
         EventWriter(kubernetes, clock, own_pod),
         metrics,
         janitor_of(settings, metrics, lambda: leadership is None or leadership.may_act()),
+        cluster_watch_of(settings),
     )
     runner = CycleRunner(
         process.world(),
@@ -139,7 +141,7 @@ def _run(
     runner.on_policy(log_policy)
     runner.on_report(*_report_sinks(settings, stdout, stderr))
     if settings.loops:
-        with at_work(process.janitor):
+        with at_work(process.janitor), watching(process.watch):
             _serve(runner, process)
         return Ending()
     with contend(process.leadership):

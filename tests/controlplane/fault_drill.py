@@ -46,7 +46,7 @@ class Drill:
         self._token_file = sites.directory / f"{site}.token"
         command = sites.arguments(
             *("--evict", "--interval", "1s", "--log-format", "json", *LEASE, *TIMEOUT),
-            *("--listen-address", "127.0.0.1:0", "--state-namespace", site),
+            *("--listen-address", "127.0.0.1:0", "--state-namespace", site, "--watch=false"),
             policy=sites.policy(site, nodeSelector=f"{SITE}={site}", steering="Always"),
             kubeconfig=kubeconfig_with_token_file(sites, self._proxy.url, self._token_file),
         )

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import urllib3
 
 UPSTREAM_SECONDS = 60.0
+_STREAM_BYTES = 2**16
 _POLL_SECONDS = 0.1
 _ABORT = struct.pack("ii", 1, 0)  # SO_LINGER: a close then sends RST
 _OF_ONE_HOP = {
@@ -89,9 +90,9 @@ class Exchange:
         self.begin(answer)
         self.send(answer.body)
 
-    def begin(self, answer: Answer) -> None:
-        """Send the head of an answer, which promises all of its body."""
-        self._handler.begin(answer)
+    def begin(self, answer: Answer, *, lasts: bool = False) -> None:
+        """Send the head of an answer, which promises all of its body, or chunks if it lasts."""
+        self._handler.begin(answer, lasts=lasts)
 
     def send(self, part: bytes) -> None:
         """Send a part of the body."""
@@ -254,6 +255,24 @@ class FaultProxy:
             return Answer(502, {"Content-Type": "text/plain"}, type(error).__name__.encode())
         return Answer(response.status, _end_to_end(response.headers), response.data)
 
+    def pass_on(self, exchange: Exchange) -> None:
+        """Pass on a watch as it comes; if the server breaks it off, so does the proxy."""
+        request = exchange.request
+        try:
+            response = self._http.request(
+                request.method,
+                self._upstream + request.path,
+                headers=_end_to_end(request.headers),
+                preload_content=False,
+                timeout=urllib3.Timeout(connect=UPSTREAM_SECONDS, read=None),
+            )
+            exchange.begin(Answer(response.status, _end_to_end(response.headers)), lasts=True)
+            while part := response.read1(_STREAM_BYTES):
+                exchange.send(b"%x\r\n%b\r\n" % (len(part), part))
+            exchange.send(b"0\r\n\r\n")
+        except urllib3.exceptions.HTTPError:
+            exchange.reset()
+
     # Connections
 
     def _listen_or_not(self) -> None:
@@ -326,24 +345,33 @@ class _Handler(BaseHTTPRequestHandler):
         self._seen = Seen(request.method, request.path, time.monotonic(), body)
         fault = self._proxy.strike(self._seen)
         exchange = Exchange(self._proxy, self, request)
-        if fault is None:
+        if fault is None and _lasts(request):
+            self._proxy.pass_on(exchange)
+        elif fault is None:
             exchange.reply(exchange.forwarded())
         else:
             fault.act(exchange)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815  (the library's names)
 
-    def begin(self, answer: Answer) -> None:
+    def begin(self, answer: Answer, *, lasts: bool) -> None:
         """Send the head of an answer."""
         self._seen.status = answer.status
         self.send_response_only(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(answer.body)))
+        if lasts:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
         """Nobody reads it."""
+
+
+def _lasts(request: Request) -> bool:
+    return "watch=true" in request.path
 
 
 def _bound(port: int) -> socket.socket:

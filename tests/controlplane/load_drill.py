@@ -74,7 +74,7 @@ class LoadDrill:
         command = sites.arguments(
             *("--evict", "--interval", "1s", "--log-format", "json", ALONE, *TIMEOUT),
             *("--listen-address", "127.0.0.1:0", "--state-namespace", site),
-            *("--prometheus-url", self.prometheus.url),
+            *("--prometheus-url", self.prometheus.url, "--watch=false"),
             policy=policy_for(sites, site),
             kubeconfig=kubeconfig_through(self.proxies[API_SERVER], sites, site),
         )

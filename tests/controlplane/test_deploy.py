@@ -16,6 +16,7 @@ from desched.adapters.kubernetes.client.access import (
     PATCH_NODE,
     REQUIRED_ACCESS,
     STATE_READING_ACCESS,
+    WATCHING_ACCESS,
     Access,
 )
 from desched.adapters.kubernetes.client.connection import connect
@@ -156,7 +157,9 @@ def test_its_account_may_do_what_it_needs_and_no_more(control_plane: ControlPlan
     wait_for_rights(control_plane, OBSERVING_ACCESS[0], *PLANNING_ALONE)
     everything = (*REQUIRED_ACCESS, *OWN_NAMESPACE_ACCESS, *OWN_EVENT_ACCESS)
     granted = [access for access in everything if may(control_plane, access)]
-    assert granted == [a for a in everything if a in (*OBSERVING_ACCESS, *PLANNING_ALONE)]
+    assert granted == [
+        a for a in everything if a in (*OBSERVING_ACCESS, *WATCHING_ACCESS, *PLANNING_ALONE)
+    ]
 
     install(control_plane, "overlays/evict-without-steering")
     wait_for_rights(control_plane, *everything)

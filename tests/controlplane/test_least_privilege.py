@@ -152,6 +152,19 @@ def no_cycle(case: Case) -> None:
     assert f"the account may not {SHIPPED[case.right]} (403); grant it" in ran.log
 
 
+def not_watched(case: Case) -> None:
+    (case.lives.directory / "plain-0.log").unlink(missing_ok=True)  # of an earlier service
+    service = case.lives.service("plain", "--dry-run", ALONE, "--state-namespace", STATE)
+    why = f"the account may not {SHIPPED[case.right]} (403); grant it"
+    try:
+        service.wait_until(
+            why, lambda: any(why in e["why"] for e in service.events("cycle.skipped"))
+        )
+        assert not service.cycles
+    finally:
+        service.stop()
+
+
 def not_read_again(case: Case) -> None:
     ran = case.run("plain", "--evict")
     assert ran.verdicts == {"unreadable"}
@@ -230,6 +243,7 @@ def without_own_events(case: Case) -> None:
 
 CHECKS: Mapping[str, Callable[[Case], None]] = {
     "no cycle runs: the cluster cannot be observed": no_cycle,
+    "no cycle of a service runs, unless `--watch=false`": not_watched,
     "no replica acts (`not_leading`), unless `--leader-elect=false`": not_leading,
     "no cycle that evicts runs; a dry run plans without it, and warns once": not_remembered,
     "`kubectl describe pod` does not show these Events": not_described,

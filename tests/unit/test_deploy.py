@@ -23,6 +23,7 @@ from desched.adapters.kubernetes.client.access import (
     STATE_READING_ACCESS,
     STATE_WRITING_ACCESS,
     STEERING_ACCESS,
+    WATCHING_ACCESS,
     Access,
 )
 from desched.adapters.kubernetes.lease import KubernetesLease
@@ -44,7 +45,7 @@ POLICY_KEY = "policy.yaml"
 EVENTS_PER_EVICTION = 2  # on the pod and on its node
 
 ROLES: dict[tuple[Path, str, str], tuple[Access, ...]] = {
-    (BASE, "ClusterRole", "desched"): OBSERVING_ACCESS,
+    (BASE, "ClusterRole", "desched"): (*OBSERVING_ACCESS, *WATCHING_ACCESS),
     (BASE, "Role", "desched"): LEASE_ACCESS,
     (BASE, "Role", "desched-state"): STATE_READING_ACCESS,
     (BASE, "Role", "desched-events"): OWN_EVENT_ACCESS,

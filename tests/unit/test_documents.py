@@ -16,6 +16,7 @@ from desched.adapters.kubernetes.client.access import (
     STATE_READING_ACCESS,
     STATE_WRITING_ACCESS,
     STEERING_ACCESS,
+    WATCHING_ACCESS,
     Access,
 )
 from desched.cli import ExitCode
@@ -87,6 +88,7 @@ def rows(accesses: Iterable[Access]) -> list[str]:
 
 PERMISSIONS = {
     "Planning": OBSERVING_ACCESS,
+    "Watching": WATCHING_ACCESS,
     "Leader election": LEASE_ACCESS,
     "State": STATE_READING_ACCESS,
     "Events about itself": OWN_EVENT_ACCESS,

@@ -28,8 +28,8 @@ PROGRAMS = """
     envelope errors executor facts file formatting gauge health http index inputs json loading
     log loop model paged plugins ports process proxy queries raw reader reading reads reference
     rendering root rules runner sampling scenarios schedule search sections session set signals
-    simulation store stored syntax table telemetry template text types values view watch world
-    yaml
+    simulation store stored stream syntax table telemetry template text types values view watch
+    world yaml
 """
 """They mean what they mean in any program."""
 

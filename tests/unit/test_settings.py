@@ -18,6 +18,7 @@ EXAMPLES = {
     "dry_run": ("true", True),
     "evict": ("true", True),
     "once": ("true", True),
+    "watch": ("true", True),
     "interval": ("90s", timedelta(seconds=90)),
     "cycle_deadline": ("1h", timedelta(hours=1)),
     "api_server_timeout": ("5s", timedelta(seconds=5)),
@@ -198,6 +199,7 @@ def test_when_it_loops(flags, loops):
         ({"cron": "@hourly"}, {"once": "true"}),
         ({"timezone": "Europe/Berlin"}, {}),
         ({"listen_address": ":10258"}, {"dry_run": "true"}),
+        ({"watch": "false"}, {"once": "true"}),
     ],
 )
 def test_a_flag_without_effect_is_refused_but_a_variable_may_be_for_other_runs(

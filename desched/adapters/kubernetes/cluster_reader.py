@@ -1,17 +1,18 @@
 """Reads the state of a cluster in pages, and one pod with what decides on its eviction."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from desched.adapters.bounded_http import Deadline
-from desched.adapters.kubernetes.client.access import GET_POD, LIST_PODS
-from desched.adapters.kubernetes.client.api_types.pods import Pod
+from desched.adapters.kubernetes.client.access import GET_POD
 from desched.adapters.kubernetes.client.api_types.status import Version
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import Decoder
+from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
 from desched.adapters.kubernetes.objects.autoscalers import AUTOSCALERS, scaling_by_target
 from desched.adapters.kubernetes.objects.budgets import (
@@ -22,7 +23,7 @@ from desched.adapters.kubernetes.objects.budgets import (
 )
 from desched.adapters.kubernetes.objects.metadata import controller_of
 from desched.adapters.kubernetes.objects.nodes import NODES
-from desched.adapters.kubernetes.objects.pods import PodBuilder
+from desched.adapters.kubernetes.objects.pods import pods_kind
 from desched.adapters.kubernetes.objects.storage import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
 from desched.adapters.kubernetes.objects.workloads import (
     DEPLOYMENTS,
@@ -39,10 +40,44 @@ from desched.model.cluster import ClusterState, Owner, PodRef
 from desched.model.snapshot import FreshLook, Room
 
 W = TypeVar("W")
+V = TypeVar("V")
 
 PAGE_SIZE = 500
 CLUSTER_DEADLINE_SECONDS = 240.0
 """For all lists together: a cycle should end before the next one is due."""
+
+
+KINDS: tuple[Kind[Any, Any], ...] = (
+    NODES,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    JOBS,
+    AUTOSCALERS,
+    BUDGETS,
+    PRIORITY_CLASSES,
+    NAMESPACES,
+    CLAIMS,
+    VOLUMES,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    SERVICES,
+)
+"""All kinds that the state of the cluster is made from, beside pods."""
+
+
+class Lists(Protocol):
+    """All objects of each kind."""
+
+    def all(self, kind: Kind[W, V]) -> tuple[V, ...]:
+        """All objects of a kind."""
+
+
+class ServerFacts(NamedTuple):
+    """The version of the API server, and its clock at its earliest and its latest answer."""
+
+    version: str
+    times: tuple[datetime, datetime]
 
 
 @dataclass
@@ -61,35 +96,23 @@ class KubernetesReader:
     cluster_deadline_seconds: float = CLUSTER_DEADLINE_SECONDS
 
     def read_cluster(self) -> ClusterState:
-        """All that planning needs, in a few consistent lists.
-
-        Budgets and controllers are read after the pods, so that what protects pods is newest.
-        """
+        """All that planning needs, in a few consistent lists."""
         read = self._reading(self.cluster_deadline_seconds)
-        seen_nodes = read.all(NODES)
-        seen_pods = read.all(Kind(LIST_PODS, Pod, PodBuilder().pod))
-        controllers = Controllers(
-            read.all(DEPLOYMENTS), read.all(REPLICA_SETS), read.all(STATEFUL_SETS), read.all(JOBS)
-        )
-        scaling = scaling_by_target(read.all(AUTOSCALERS))
-        return ClusterState(
-            nodes=seen_nodes,
-            pods=seen_pods,
-            workloads=workloads_by_controller(controllers, scaling),
-            controller_selectors=selectors_by_controller(controllers),
-            controller_owners=owners_by_controller(controllers),
-            budgets=read.all(BUDGETS),
-            priority_classes=dict(read.all(PRIORITY_CLASSES)),
-            namespaces=dict(read.all(NAMESPACES)),
-            claims={(claim.namespace, claim.name): claim for claim in read.all(CLAIMS)},
-            volumes={volume.name: volume for volume in read.all(VOLUMES)},
-            storage_classes={each.name: each for each in read.all(STORAGE_CLASSES)},
-            csi_nodes={node.name: node for node in read.all(CSI_NODES)},
-            services=read.all(SERVICES),
-            server_version=self._server_version(),
-            own_pod=self.own_pod,
-            server_times=_server_times(read),
-        )
+        return cluster_state(read, lambda: self._server(read)[0], self.own_pod)
+
+    def read_server(self) -> ServerFacts:
+        """The version and the time of the API server, in one request that has to succeed.
+
+        Only /version may be forbidden.
+        """
+        read = self._reading(self.deadline_seconds)
+        facts, answer = self._server(read)
+        if answer.status != HTTPStatus.OK and not answer.is_from_server(HTTPStatus.FORBIDDEN):
+            raise ObservationError(
+                ObservationSource.CLUSTER,
+                f"The API server does not work: status {answer.status}: {answer.explanation}.",
+            )
+        return facts
 
     def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
         """The pod of this namespace and name with its surroundings, None if there is none.
@@ -99,7 +122,7 @@ class KubernetesReader:
         read last, so that what protects the pod is the newest.
         """
         read = self._reading(self.deadline_seconds)
-        pod = read.one(Kind(GET_POD, Pod, PodBuilder().pod), ref.name, ref.namespace)
+        pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
         if pod is None:
             return None
         node = read.named(NODES, pod.node) if pod.node else None
@@ -117,19 +140,56 @@ class KubernetesReader:
     def _reading(self, seconds: float) -> Reading:
         return Reading(self.connection, self.page_size, self.deadline_seconds, Deadline(seconds))
 
-    def _server_version(self) -> str:
-        """The version, empty if it is not known: only forecasts use it."""
+    def _server(self, read: Reading) -> tuple[ServerFacts, Answer]:
+        """The version, empty if it is not known: only forecasts use it; and the times so far."""
         answer = self.connection.get("/version", deadline_seconds=self.deadline_seconds)
+        if answer.date is not None:
+            read.dates.append(answer.date)
+        times = _server_times(read)
         if answer.status != HTTPStatus.OK:
-            return ""
-        return Decoder(Version, lambda version: version.git_version).one(answer.body)
+            return ServerFacts("", times), answer
+        version = Decoder(Version, lambda it: it.git_version).one(answer.body)
+        return ServerFacts(version, times), answer
+
+
+def cluster_state(
+    read: Lists, server: Callable[[], ServerFacts], own_pod: PodRef | None
+) -> ClusterState:
+    """The state of the cluster, made from lists of all its objects.
+
+    Budgets and controllers are read after the pods, so that what protects pods is newest.
+    """
+    nodes = read.all(NODES)
+    pods = read.all(pods_kind())
+    controllers = Controllers(
+        read.all(DEPLOYMENTS), read.all(REPLICA_SETS), read.all(STATEFUL_SETS), read.all(JOBS)
+    )
+    scaling = scaling_by_target(read.all(AUTOSCALERS))
+    state = ClusterState(
+        nodes=nodes,
+        pods=pods,
+        workloads=workloads_by_controller(controllers, scaling),
+        controller_selectors=selectors_by_controller(controllers),
+        controller_owners=owners_by_controller(controllers),
+        budgets=read.all(BUDGETS),
+        priority_classes=dict(read.all(PRIORITY_CLASSES)),
+        namespaces=dict(read.all(NAMESPACES)),
+        claims={(claim.namespace, claim.name): claim for claim in read.all(CLAIMS)},
+        volumes={volume.name: volume for volume in read.all(VOLUMES)},
+        storage_classes={each.name: each for each in read.all(STORAGE_CLASSES)},
+        csi_nodes={node.name: node for node in read.all(CSI_NODES)},
+        services=read.all(SERVICES),
+        own_pod=own_pod,
+    )
+    facts = server()
+    return replace(state, server_version=facts.version, server_times=facts.times)
 
 
 def _room(read: Reading, name: str) -> Room | None:
     node = read.named(NODES, name)
     if node is None:
         return None
-    return Room(node, read.all(Kind(LIST_PODS, Pod, PodBuilder().pod), on_node=name))
+    return Room(node, read.all(pods_kind(), on_node=name))
 
 
 def _controllers_of(read: Reading, owner: Owner, namespace: str) -> Controllers:

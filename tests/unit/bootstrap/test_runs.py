@@ -74,6 +74,7 @@ def kubernetes(mocker):
     connection.in_cluster, connection.target, connection.namespace = False, OUTSIDE, "desched"
     mocker.patch("desched.bootstrap.runs.connect", return_value=connection)
     mocker.patch("desched.bootstrap.janitor.connect", return_value=connection)
+    mocker.patch("desched.bootstrap.cluster_watch.connect", return_value=connection)
     return connection
 
 
@@ -91,6 +92,7 @@ def simulation(mocker, kubernetes, events):
     simulation = published_scenario()
     for name, part in (
         ("KubernetesReader", simulation.cluster),
+        ("WatchingReader", simulation.cluster),
         ("LoadSource", simulation.load),
         ("KubernetesEvictor", simulation.evictor),
         ("state_store", SimulatedStateStore(SimulatedConfigMap())),

@@ -66,6 +66,16 @@ OBSERVING_ACCESS: tuple[Access, ...] = (
 )
 """What planning reads, dry runs included."""
 
+WATCHING_ACCESS: tuple[Access, ...] = tuple(
+    access._replace(
+        verb="watch",
+        reason="kept up to date between the cycles of a service",
+        without="no cycle of a service runs, unless `--watch=false`",
+    )
+    for access in OBSERVING_ACCESS
+)
+"""What a service needs in addition, so that it need not list in each cycle."""
+
 EVICTING_ACCESS: tuple[Access, ...] = (
     GET_POD := _right(
         "get pods", "a fresh look just before an eviction", "nothing is evicted (`unreadable`)"
@@ -87,7 +97,12 @@ EVENT_ACCESS: tuple[Access, ...] = (
 )
 """What Events about moves need; nothing else depends on it."""
 
-REQUIRED_ACCESS: tuple[Access, ...] = (*OBSERVING_ACCESS, *EVICTING_ACCESS, *EVENT_ACCESS)
+REQUIRED_ACCESS: tuple[Access, ...] = (
+    *OBSERVING_ACCESS,
+    *WATCHING_ACCESS,
+    *EVICTING_ACCESS,
+    *EVENT_ACCESS,
+)
 """All that the ServiceAccount may do in all namespaces, unless it steers."""
 
 STEERING_ACCESS: tuple[Access, ...] = (

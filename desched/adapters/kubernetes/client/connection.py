@@ -8,19 +8,22 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from urllib.parse import urlencode
 
 import msgspec
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException
+from urllib3 import BaseHTTPResponse, Timeout
 from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError, SSLError
 from urllib3.exceptions import TimeoutError as HTTPTimeoutError
 
 from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline, HttpBounds
 from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount, find_account
+from desched.adapters.kubernetes.client.stream import LineStream
 from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 
@@ -35,7 +38,6 @@ METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 """Accepts a list of metadata alone; a server that cannot make one answers with whole objects."""
 
 LONGEST_BODY_BYTES = 32 * 2**20  # larger than any object; a page of pods has less than 8
-_UNAUTHORIZED = 401
 _FAILED = 400  # and above: answers whose text is passed on
 _CONTENT_TYPES = {"POST": JSON, "PATCH": "application/merge-patch+json"}
 
@@ -62,6 +64,7 @@ class KubernetesConnection:
             when_too_large="look for objects with very large annotations or managed fields",
             wait=wait or Event().wait,
         )
+        self._renewing = Lock()
         self._use(find())
 
     def _use(self, account: ClusterAccount) -> None:
@@ -87,6 +90,32 @@ class KubernetesConnection:
             deadline_seconds,
         )
         return _answered(f"GET {path}", outcome)
+
+    def stream(
+        self, path: str, query: Mapping[str, str], silence_seconds: float
+    ) -> LineStream | Answer:
+        """Begin a read whose lines arrive over time; an Answer if the server refuses it.
+
+        The stream fails after `silence_seconds` without a line.
+        """
+        url = f"{path}?{urlencode(query)}"
+        account = self.account
+        begun = self._begin(path, url, silence_seconds)
+        if isinstance(begun, Answer) and begun.status == HTTPStatus.UNAUTHORIZED:
+            self._renew(account)
+            return self._begin(path, url, silence_seconds)
+        return begun
+
+    def _begin(self, path: str, url: str, silence_seconds: float) -> LineStream | Answer:
+        headers = self._headers(JSON)
+        timeout = Timeout(connect=min(silence_seconds, DEADLINE_SECONDS), read=silence_seconds)
+        try:
+            response = self._send("GET", url, headers, None, timeout)
+            if response.status == HTTPStatus.OK:
+                return LineStream(response, silence_seconds)
+            return self._whole(response, headers, Deadline(DEADLINE_SECONDS))
+        except (HTTPError, OSError) as error:
+            return _answered(f"GET {path}", error)
 
     def post(
         self, path: str, body: object, *, deadline_seconds: float = DEADLINE_SECONDS
@@ -131,19 +160,24 @@ class KubernetesConnection:
             raise _credentials_lost(self.target, "the token has characters that no token can have")
         return value
 
-    def _renew(self) -> None:
-        try:
-            self._use(self._find())
-        except ConfigurationError as error:
-            raise _credentials_lost(self.target, str(error)) from error
+    def _renew(self, refused: ClusterAccount) -> None:
+        """Find the account again, unless another thread has done so since this one was used."""
+        with self._renewing:
+            if self.account is not refused:
+                return
+            try:
+                self._use(self._find())
+            except ConfigurationError as error:
+                raise _credentials_lost(self.target, str(error)) from error
 
     def _attempt_as_ourselves(
         self, method: str, url: str, body: bytes | None, deadline: Deadline, accept: str = JSON
     ) -> Outcome:
         """An attempt, and a second one with renewed credentials after a 401."""
+        account = self.account
         outcome = self._attempt(method, url, body, deadline, accept)
-        if isinstance(outcome, Answer) and outcome.status == _UNAUTHORIZED:
-            self._renew()
+        if isinstance(outcome, Answer) and outcome.status == HTTPStatus.UNAUTHORIZED:
+            self._renew(account)
             if deadline.left_seconds > 0:  # renewing takes time, and no write may begin late
                 return self._attempt(method, url, body, deadline, accept)
         return outcome
@@ -151,26 +185,42 @@ class KubernetesConnection:
     def _attempt(
         self, method: str, url: str, body: bytes | None, deadline: Deadline, accept: str
     ) -> Outcome:
+        headers = self._headers(accept)
         # Uncompressed, a list arrives a kilobyte at a time; reading that costs more than inflating.
-        headers = {"Accept": accept, "Accept-Encoding": "gzip", "User-Agent": "desched"}
+        headers["Accept-Encoding"] = "gzip"
         if body is not None:
             headers["Content-Type"] = _CONTENT_TYPES[method]
-        authorization = self._authorization()
-        if authorization:
-            headers["Authorization"] = authorization
         try:
-            response = self._pool.request(
-                method,
-                self.account.configuration.host + url,
-                body=body,
-                headers=headers,
-                preload_content=False,
-                redirect=False,  # a redirect would take the credentials along
-                timeout=deadline.timeout,
-            )
-            content = self._bounds.read_body(response, deadline)
+            response = self._send(method, url, headers, body, deadline.timeout)
+            return self._whole(response, headers, deadline)
         except (HTTPError, OSError) as error:
             return error
+
+    def _headers(self, accept: str) -> dict[str, str]:
+        headers = {"Accept": accept, "User-Agent": "desched"}
+        authorization = self._authorization()
+        return headers | ({"Authorization": authorization} if authorization else {})
+
+    def _send(
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None, timeout: Timeout
+    ) -> BaseHTTPResponse:
+        """The head of the answer; its body is not read yet."""
+        response: BaseHTTPResponse = self._pool.request(
+            method,
+            self.account.configuration.host + url,
+            body=body,
+            headers=headers,
+            preload_content=False,
+            redirect=False,  # a redirect would take the credentials along
+            timeout=timeout,
+        )
+        return response
+
+    def _whole(
+        self, response: BaseHTTPResponse, headers: Mapping[str, str], deadline: Deadline
+    ) -> Answer:
+        content = self._bounds.read_body(response, deadline)
+        authorization = headers.get("Authorization")
         if authorization and response.status >= _FAILED:
             text = content.decode(errors="replace")
             content = redacted(text, credentials_in(authorization)).encode()

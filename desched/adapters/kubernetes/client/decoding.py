@@ -57,6 +57,18 @@ class Answer(NamedTuple):
         return self.status == status and self.status_object is not None
 
 
+class Page(NamedTuple, Generic[V]):
+    """One page of a list.
+
+    `token` continues the list and is "" on its last page. `version` is that of the whole list, ""
+    if the server does not name it.
+    """
+
+    values: list[V]
+    token: str
+    version: str
+
+
 class Decoder(Generic[W, V]):
     """Decodes objects of one kind and builds a value from each.
 
@@ -72,8 +84,8 @@ class Decoder(Generic[W, V]):
             Items[kind]  # type: ignore[valid-type]  # a type only known at run time
         )
 
-    def page(self, body: bytes) -> tuple[list[V], str]:
-        """The values of one page of a list, and the token to continue; "" on the last one.
+    def page(self, body: bytes) -> Page[V]:
+        """One page of a list.
 
         Raises:
             ObservationError: it is not such a list, or an object in it cannot be read.
@@ -88,7 +100,7 @@ class Decoder(Generic[W, V]):
         if metadata.remaining_item_count and not token:
             missing = f"it ends {metadata.remaining_item_count} objects early"
             raise _unreadable(f"The list of {self._kind}s", missing)
-        return values, token
+        return Page(values, token, metadata.resource_version or "")
 
     def one(self, body: bytes) -> V:
         """The value of one object.

@@ -12,6 +12,9 @@ from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConf
 
 from desched.errors import ConfigurationError
 
+MOST_KEPT_CONNECTIONS = 32
+"""More than there are watches; a connection beyond would be closed with a warning."""
+
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -153,6 +156,7 @@ def _configuration() -> Configuration:
     configuration = Configuration()
     configuration.retries = False  # the connection retries, under one deadline
     configuration.client_go_retries = False
+    configuration.connection_pool_maxsize = MOST_KEPT_CONNECTIONS
     return configuration
 
 

@@ -1,6 +1,6 @@
 """Reads objects from the API server within one deadline: lists page by page, or one by name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
@@ -35,6 +35,13 @@ class Kind(NamedTuple, Generic[W, V]):
         return Decoder(self.wire, self.build)
 
 
+class Listing(NamedTuple, Generic[V]):
+    """All values of a kind at one version; the version is "" if the server lacks the kind."""
+
+    values: Sequence[V]
+    version: str
+
+
 @dataclass
 class Reading:
     """Reads that belong together, with one deadline for all of them.
@@ -62,22 +69,28 @@ class Reading:
         selector = {"fieldSelector": f"metadata.name={name}"}
         answer = self._get(kind.access, kind.access.path(namespace), selector)
         _require_ok(answer, kind.access)
-        return next(iter(kind.decoder().page(answer.body)[0]), None)
+        return next(iter(kind.decoder().page(answer.body).values), None)
 
     def all(self, kind: Kind[W, V], namespace: str = "", *, on_node: str = "") -> tuple[V, ...]:
         """All objects of a kind, of one namespace if it is given, or the pods on a node."""
         selector = {"fieldSelector": f"spec.nodeName={on_node}"} if on_node else {}
+        return tuple(self.listing(kind, namespace, selector).values)
+
+    def listing(
+        self, kind: Kind[W, V], namespace: str = "", selector: Mapping[str, str] | None = None
+    ) -> Listing[V]:
+        """All objects of a kind, of which a selector may choose some, and their common version."""
         for _ in range(2):  # a list that changed too much meanwhile: once more, from the start
-            values = self._pages(kind, kind.access.path(namespace), selector)
-            if values is not None:
-                return tuple(values)
+            found = self._pages(kind, kind.access.path(namespace), selector or {})
+            if found is not None:
+                return found
         raise ObservationError(
             ObservationSource.CLUSTER,
             f"The list of {kind.access.resource} expired twice while it was being read; the API "
             "server is slow or compacts its history very often.",
         )
 
-    def _pages(self, kind: Kind[W, V], path: str, selector: Mapping[str, str]) -> list[V] | None:
+    def _pages(self, kind: Kind[W, V], path: str, selector: Mapping[str, str]) -> Listing[V] | None:
         """All pages, None if the continue token expired on the way."""
         decoder = kind.decoder()
         values: list[V] = []
@@ -98,14 +111,15 @@ class Reading:
                 and kind.may_be_absent
                 and self._lacks_group(kind.access)
             ):
-                return []
+                return Listing((), "")
             if answer.status == HTTPStatus.GONE and token:
                 return None
             _require_ok(answer, kind.access)
-            found, token = decoder.page(answer.body)
-            values += found
+            page = decoder.page(answer.body)
+            values += page.values
+            token = page.token
             if not token:
-                return values
+                return Listing(values, page.version)
 
     def _lacks_group(self, what: Access) -> bool:
         """Whether the server's own list of its API groups lacks the group of the kind.

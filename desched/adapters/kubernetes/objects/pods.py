@@ -7,9 +7,11 @@ from sys import intern
 
 import msgspec
 
+from desched.adapters.kubernetes.client.access import LIST_PODS
 from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.client.api_types.metadata import Condition, OwnerReference
 from desched.adapters.kubernetes.client.decoding import RawDecoder, Shared
+from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.bounded_constraints import (
     LARGEST_CONSTRAINTS_BYTES,
     LARGEST_LABELS_BYTES,
@@ -47,9 +49,13 @@ _DEFAULT_GRACE_SECONDS = 30
 
 
 class PodBuilder:
-    """Builds pods; the pods of one builder share equal parts."""
+    """Builds pods; the pods of one builder share equal parts.
 
-    def __init__(self) -> None:
+    A builder remembers the parts of all pods that it has built. One that goes on with the pods
+    `kept` of an earlier builder remembers only those, and counts their terms.
+    """
+
+    def __init__(self, kept: Iterable[Pod] = ()) -> None:
         self._labels = Shared(lambda data: _STRINGS(data) or {})
         self._owners = Shared(lambda data: controller_of(_OWNERS(data)))
         self._classes: dict[Hashable, SchedulingClass] = {}
@@ -57,6 +63,10 @@ class PodBuilder:
         self._terms = Counter[str]()
         self._constraints: dict[Fingerprint, SchedulingClass] = {}
         self._distinct: dict[SchedulingClass, SchedulingClass] = {}
+        for pod in kept:
+            found = self._distinct.setdefault(pod.scheduling, pod.scheduling)
+            if number_of_terms(found):
+                self._within(pod.namespace, found)
 
     def pod(self, item: pods.Pod) -> Pod:
         """The pod."""
@@ -133,6 +143,11 @@ class PodBuilder:
                 kept = self._distinct.setdefault(made, made)
             known[id(found)] = kept
         return known[id(found)]
+
+
+def pods_kind(kept: Iterable[Pod] = ()) -> Kind[pods.Pod, Pod]:
+    """The kind, with a builder of its own that goes on with these pods."""
+    return Kind(LIST_PODS, pods.Pod, PodBuilder(kept).pod)
 
 
 def _excess(item: pods.Pod) -> str:

@@ -21,6 +21,7 @@ class Wire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class ListMeta(Wire):
+    resource_version: str | None = None
     continue_: str | None = msgspec.field(default=None, name="continue")
     remaining_item_count: Int64 | None = None
 
@@ -59,10 +60,11 @@ class Named(Wire):
 
 
 class VersionedMetadata(Wire):
-    """What a write needs that must not overwrite another."""
+    """What a write needs that must not overwrite another, and a watch that must not miss any."""
 
     resource_version: Word
     name: str = ""
+    namespace: str = ""
     annotations: Strings = None
 
 

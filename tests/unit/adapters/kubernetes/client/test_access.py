@@ -29,6 +29,6 @@ def test_nothing_is_declared_twice_and_everything_has_a_reason() -> None:
 
 
 def test_pods_are_evicted_and_never_deleted_or_changed() -> None:
-    assert {access.verb for access in REQUIRED_ACCESS} == {"get", "list", "create"}
+    assert {access.verb for access in REQUIRED_ACCESS} == {"get", "list", "watch", "create"}
     created = {access.resource for access in REQUIRED_ACCESS if access.verb == "create"}
     assert created == {"pods/eviction", "events"}

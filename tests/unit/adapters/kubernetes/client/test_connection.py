@@ -9,8 +9,11 @@ import pytest
 
 from desched.adapters import bounded_http
 from desched.adapters.kubernetes.client import connection as connection_module
+from desched.adapters.kubernetes.client import stream as stream_module
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.client.kubeconfig import ClusterAccount
+from desched.adapters.kubernetes.client.stream import LineStream
 from desched.errors import AnswerTooLarge, ConfigurationError, ObservationError
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -56,6 +59,53 @@ def test_a_small_answer_that_inflates_without_end_is_too_large(
 
     with pytest.raises(AnswerTooLarge):
         connection_to(server).get("/api/v1/pods")
+
+
+def test_a_stream_has_the_lines_of_an_answer(server: FakeApiServer) -> None:
+    server.answer = replies(Reply(body=b"", chunks=(b"a\nb", b"c\n")))
+
+    stream = connection_to(server).stream("/api/v1/pods", {"watch": "true"}, 5.0)
+
+    assert isinstance(stream, LineStream)
+    assert list(stream) == [b"a", b"bc"]
+    stream.release()
+
+
+def test_a_stream_that_is_refused_is_asked_for_again_as_the_renewed_account(
+    server: FakeApiServer,
+) -> None:
+    server.answer = replies(status(401, "expired"), Reply(200, b"a\n"))
+    tokens = iter(("Bearer old", "Bearer new"))
+    connection = KubernetesConnection(lambda: account(server.url, next(tokens)))
+
+    stream = connection.stream("/api/v1/pods", {"watch": "true"}, 5.0)
+
+    assert isinstance(stream, LineStream)
+    stream.release()
+    sent = [request.headers["Authorization"] for request in server.requests]
+    assert sent == ["Bearer old", "Bearer new"]
+
+
+def test_a_stream_that_is_refused_for_good_is_an_answer(server: FakeApiServer) -> None:
+    server.answer = replies(status(403, "no"))
+
+    answer = connection_to(server).stream("/api/v1/pods", {"watch": "true"}, 5.0)
+
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.explanation) == (403, "no")
+
+
+def test_a_line_without_end_breaks_a_stream_off(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_module, "LONGEST_LINE_BYTES", 1000)
+    server.answer = replies(Reply(200, b"x" * 2000))
+    stream = connection_to(server).stream("/api/v1/pods", {"watch": "true"}, 5.0)
+    assert isinstance(stream, LineStream)
+
+    with pytest.raises(ObservationError, match="a line is too long"):
+        list(stream)
+    stream.release()
 
 
 def recording(waited: list[float]) -> Callable[[float], bool]:

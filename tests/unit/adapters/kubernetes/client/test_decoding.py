@@ -91,4 +91,4 @@ def test_any_part_may_be_missing_or_of_another_shape(
 
 
 def test_an_empty_page_has_no_values_and_ends_the_list() -> None:
-    assert NODES.decoder().page(b'{"items": null, "metadata": {"continue": null}}') == ([], "")
+    assert NODES.decoder().page(b'{"items": null, "metadata": {"continue": null}}') == ([], "", "")

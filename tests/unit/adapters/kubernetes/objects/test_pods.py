@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.client.api_types import pods
+from desched.adapters.kubernetes.objects import pods as objects
 from desched.adapters.kubernetes.objects.metadata import PREFIXES
 from desched.adapters.kubernetes.objects.pods import PodBuilder
 from desched.model.cluster import (
@@ -54,6 +55,25 @@ def test_a_realistic_pod_comes_out_whole() -> None:
         qos="Burstable",
         scheduler="default-scheduler",
     )
+
+
+def test_a_builder_that_goes_on_shares_the_kept_classes_and_counts_their_terms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(objects, "MOST_TERMS_OF_NAMESPACE", 2)
+
+    def pod(app: str) -> manifests.Object:
+        term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": app}}}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        return manifests.pod(f"{app}-1", affinity={"podAntiAffinity": required})
+
+    first = PodBuilder()
+    kept = [built(pod("a"), first), built(pod("b"), first)]
+    following = PodBuilder(kept)
+
+    assert built(pod("a"), following).scheduling is kept[0].scheduling
+    assert built(pod("c"), following).scheduling.unevaluated
+    assert not built(pod("c"), PodBuilder(kept[:1])).scheduling.unevaluated
 
 
 def test_a_pending_pod_may_lack_almost_everything_or_have_nulls_for_it() -> None:

@@ -1,0 +1,240 @@
+"""Keeps the store of one kind up to date: lists, then watches, again and again."""
+
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import structlog
+
+from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline
+from desched.adapters.kubernetes.client.access import Access
+from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import Decoder
+from desched.adapters.kubernetes.client.paged_reads import Kind, Reading, why_refused
+from desched.adapters.kubernetes.client.stream import LineStream, StreamSilent
+from desched.adapters.kubernetes.watch.events import (
+    Change,
+    Key,
+    WatchLost,
+    change_of,
+    key_of,
+    version_number,
+)
+from desched.adapters.kubernetes.watch.store import Store
+from desched.errors import ObservationError, ObservationSource
+
+V = TypeVar("V")
+
+KindFrom = Callable[[Iterable[V]], Kind[Any, V]]
+"""The kind, with a builder that goes on with these values."""
+
+PAGE_SIZE = 500
+LIST_SECONDS = 240.0
+"""For all pages of a list together."""
+
+WATCH_SECONDS = 300
+"""The API server ends a watch after once to twice this time, so that its load spreads."""
+
+SILENCE_SECONDS = 90.0
+"""Bookmarks arrive every minute; after this time without a line, the kind is listed again."""
+
+SHORTEST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 10.0
+LONGEST_PAUSE_OF_LISTS_SECONDS = 60.0
+"""Each failure in a row doubles the pause."""
+
+STEADY_SECONDS = 10.0
+"""A watch that lasts as long ends a row of failures."""
+
+SHORTEST_WATCH_SECONDS = 1.0
+"""An API server that ends a watch earlier would be asked again and again."""
+
+ABSENT_SECONDS = 60.0
+"""The pause before the next look for a kind that the API server lacks."""
+
+MOST_BUILT = 10_000
+"""After as many new objects, and two more for each in the store, the builder is replaced."""
+
+_log = structlog.get_logger(__name__)
+
+
+class _RefusedError(ObservationError):
+    """The API server does not let this account watch the kind."""
+
+
+class WatchClient(NamedTuple):
+    """What all watches have in common.
+
+    `connection` waits on `stop`, which ends them. `random` returns numbers from 0 to 1, which
+    spread requests over time. `request_seconds` is for each request of a list with its retries.
+    """
+
+    connection: KubernetesConnection
+    stop: Event
+    random: Callable[[], float]
+    request_seconds: float = DEADLINE_SECONDS
+
+
+class KindWatch(Generic[V]):
+    """The list and the watch of one kind, in a thread of its own."""
+
+    def __init__(self, client: WatchClient, kind_from: KindFrom[V], store: Store[V]) -> None:
+        self._client = client
+        self._kind_from = kind_from
+        self._store = store
+        self._access: Access = kind_from(()).access
+        self._decoder: Decoder[Any, tuple[Key, V]] | None = None
+        self._built = 0
+        self._failures = 0
+        self._asked_seconds = 0.0
+        self._stream: LineStream | None = None
+        name = f"watch-{self._access.resource}"
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def interrupt(self) -> None:
+        """End a watch that is under way."""
+        stream = self._stream
+        if stream is not None:
+            stream.close()
+
+    def join(self, seconds: float) -> None:
+        """Wait until the thread has ended; if that takes longer, it ends with the process."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while not self._client.stop.is_set():
+            try:
+                pause_seconds = self.step()
+            except Exception as error:  # noqa: BLE001  (the thread must live as long as the process)
+                self._decoder = None
+                bug = f"{type(error).__name__}: {error}; this is a bug in desched, please report it"
+                pause_seconds = self._failed(bug, LONGEST_PAUSE_OF_LISTS_SECONDS, soon=False)
+            self._client.stop.wait(pause_seconds)
+
+    def step(self) -> float:
+        """List if necessary, watch until the watch ends, and return the pause in seconds."""
+        try:
+            decoder = self._decoder or self._list()
+        except ObservationError as error:
+            return self._failed(str(error), LONGEST_PAUSE_OF_LISTS_SECONDS, soon=False)
+        if decoder is None:
+            return ABSENT_SECONDS
+        try:
+            self._watch(decoder)
+        except (WatchLost, StreamSilent) as error:
+            self._decoder = None
+            return self._failed(str(error), LONGEST_PAUSE_OF_LISTS_SECONDS, soon=True)
+        except _RefusedError as error:
+            return self._failed(str(error), LONGEST_PAUSE_SECONDS, soon=False)
+        except ObservationError as error:
+            return self._failed(str(error), LONGEST_PAUSE_SECONDS, soon=True)
+        return 0.0
+
+    def _list(self) -> Decoder[Any, tuple[Key, V]] | None:
+        """Put a list into the store; return None if the API server lacks the kind."""
+        began = monotonic()
+        client = self._client
+        deadline = Deadline(LIST_SECONDS)
+        read = Reading(client.connection, PAGE_SIZE, client.request_seconds, deadline)
+        kind = _keyed(self._kind_from(()))
+        found = read.listing(kind)
+        if not found.version:
+            self._store.replace(dict(found.values), 0, began)
+            self._store.begin()
+            return None
+        self._store.replace(dict(found.values), version_number(found.version), began)
+        self._decoder = kind.decoder()
+        self._built = 0
+        return self._decoder
+
+    def _watch(self, decoder: Decoder[Any, tuple[Key, V]]) -> None:
+        began = monotonic()
+        stream = self._open()
+        self._stream = stream
+        try:
+            if self._client.stop.is_set():  # and so nobody may have seen the stream
+                return
+            self._store.begin()
+            for line in stream:
+                change = change_of(line, decoder)
+                self._store.apply(change, monotonic())
+                decoder = self._renewed(decoder, change)
+        finally:
+            self._stream = None
+            stream.release()
+            lasted_seconds = monotonic() - began
+            if lasted_seconds >= STEADY_SECONDS:
+                self._failures = 0
+        if lasted_seconds < SHORTEST_WATCH_SECONDS:
+            raise _broken("the API server ended the watch at once")
+
+    def _open(self) -> LineStream:
+        seconds = WATCH_SECONDS * (1 + self._client.random())
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": str(self._store.version),
+            "timeoutSeconds": str(round(seconds)),
+        }
+        answer = self._client.connection.stream(self._access.path(), query, SILENCE_SECONDS)
+        if isinstance(answer, LineStream):
+            return answer
+        if answer.status == HTTPStatus.GONE:
+            raise WatchLost("the API server no longer has the changes since the last event (410)")
+        why = f"the watch was refused: {why_refused(answer, self._access._replace(verb='watch'))}"
+        if answer.status not in RETRIED_STATUSES:
+            raise _RefusedError(ObservationSource.CLUSTER, why)
+        self._asked_seconds = answer.retry_after_seconds or 0.0
+        raise _broken(why)
+
+    def _renewed(
+        self, decoder: Decoder[Any, tuple[Key, V]], change: Change[V]
+    ) -> Decoder[Any, tuple[Key, V]]:
+        """The decoder after a change; a new one if it may remember too much of the past."""
+        self._built += change.value is not None
+        if self._built <= MOST_BUILT + 2 * len(self._store):
+            return decoder
+        self._built = 0
+        self._decoder = _keyed(self._kind_from(self._store.values)).decoder()
+        return self._decoder
+
+    def _failed(self, why: str, longest_pause_seconds: float, *, soon: bool) -> float:
+        """Note why the kind is not watched, and return the pause before the next attempt.
+
+        `soon`: that attempt is likely to succeed.
+        """
+        if self._client.stop.is_set():
+            return 0.0
+        self._store.lose(why, is_worth_a_wait=soon)
+        pause_seconds = min(longest_pause_seconds, SHORTEST_PAUSE_SECONDS * 2.0**self._failures)
+        self._failures = min(self._failures + 1, 10)
+        pause_seconds = max(self._asked_seconds, pause_seconds * (0.5 + self._client.random() / 2))
+        self._asked_seconds = 0.0
+        _log.info(
+            "watch.interrupted",
+            resource=self._access.resource,
+            why=why,
+            pause_seconds=round(pause_seconds, 1),
+        )
+        return pause_seconds
+
+
+def _keyed(kind: Kind[Any, V]) -> Kind[Any, tuple[Key, V]]:
+    build = kind.build
+    return Kind(
+        kind.access,
+        kind.wire,
+        lambda item: (key_of(item.metadata), build(item)),
+        kind.may_be_absent,
+        kind.accept,
+    )
+
+
+def _broken(why: str) -> ObservationError:
+    return ObservationError(ObservationSource.CLUSTER, why)

@@ -1,0 +1,31 @@
+"""Reads the state of a cluster that is watched."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader, cluster_state
+from desched.adapters.kubernetes.watch.cluster import ClusterWatch
+from desched.model.cluster import ClusterState, PodRef
+from desched.model.snapshot import FreshLook
+
+
+@dataclass
+class WatchingReader:
+    """The ClusterReader for many cycles: what has not changed is not read again.
+
+    `reader` asks the API server for its time and for single pods. `wait` pauses and returns true if
+    desched is stopping.
+    """
+
+    reader: KubernetesReader
+    watch: ClusterWatch
+    wait: Callable[[float], bool]
+
+    def read_cluster(self) -> ClusterState:
+        """The objects as of the last events, once the API server has answered one request."""
+        server = self.reader.read_server()
+        return cluster_state(self.watch.look(self.wait), lambda: server, self.reader.own_pod)
+
+    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
+        """The pod with its surroundings, read now."""
+        return self.reader.read_around(ref, room_on)

@@ -1,0 +1,99 @@
+"""The objects of one kind as of the last event, and whether they can be trusted."""
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Generic, TypeVar
+
+from desched.adapters.kubernetes.watch.events import Change, Key, WatchLost
+from desched.errors import ObservationError, ObservationSource
+
+V = TypeVar("V")
+
+LONGEST_AGE_SECONDS = 180.0
+"""The API server confirms a kind at least once a minute, by an event or a bookmark."""
+
+
+class Store(Generic[V]):
+    """The values of one kind by namespace and name; one thread writes, others read.
+
+    They may be used while the kind is watched. `resource` is for error messages, and `lock` is
+    held for each change. `version` is that up to which all changes are known. `is_worth_a_wait` is
+    false if the kind is unlikely to be watched again in the next seconds.
+    """
+
+    def __init__(self, resource: str, lock: Lock) -> None:
+        self.version = 0
+        self.is_watched = False
+        self.is_worth_a_wait = True
+        self.problem = ""
+        self._resource = resource
+        self._lock = lock
+        self._values: dict[Key, V] = {}
+        self._confirmed_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def values(self) -> tuple[V, ...]:
+        """All values; threads that do not write need the lock."""
+        return tuple(self._values.values())
+
+    def replace(self, values: Mapping[Key, V], version: int, at: float) -> None:
+        """Put the values of a list in place of all others."""
+        with self._lock:
+            self._values = dict(values)
+            self.version = version
+            self._confirmed_at = at
+
+    def begin(self) -> None:
+        """Note that all changes will arrive from now on."""
+        with self._lock:
+            self.is_watched = self.is_worth_a_wait = True
+            self.problem = ""
+
+    def apply(self, change: Change[V], at: float) -> None:
+        """Apply an event; one that is known already changes nothing.
+
+        Raises:
+            WatchLost: it is older than one before it.
+        """
+        if change.version < self.version:
+            raise WatchLost("events arrived out of order")
+        with self._lock:
+            self._confirmed_at = at
+            if change.version == self.version:
+                return
+            self.version = change.version
+            if change.key is None:
+                return
+            if change.value is None:
+                self._values.pop(change.key, None)
+            else:
+                self._values[change.key] = change.value
+
+    def lose(self, problem: str, *, is_worth_a_wait: bool) -> None:
+        """Note why changes do not arrive any more."""
+        with self._lock:
+            self.is_watched = False
+            self.is_worth_a_wait = is_worth_a_wait
+            self.problem = problem.rstrip(".")
+
+    def require(self, now: float) -> None:
+        """Check that the values may be used; only with the lock.
+
+        Raises:
+            ObservationError: they are not watched, or have not been confirmed for long.
+        """
+        age_seconds = now - self._confirmed_at
+        if not self.is_watched:
+            why = self.problem or "the first list takes too long"
+        elif age_seconds > LONGEST_AGE_SECONDS:
+            why = f"the API server last confirmed them {age_seconds:.0f} s ago"
+        else:
+            return
+        raise ObservationError(
+            ObservationSource.CLUSTER,
+            f"The {self._resource} are not known at present: {why}. They are read again until "
+            "that succeeds.",
+        )

@@ -1,0 +1,37 @@
+"""Whether and how this process watches the cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import SystemRandom
+from threading import Event
+
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.watch.cluster import ClusterWatch
+from desched.adapters.kubernetes.watch.loop import WatchClient
+from desched.settings import Settings
+
+
+def cluster_watch_of(settings: Settings) -> ClusterWatch | None:
+    """The watches of a service; None for a single cycle, which lists.
+
+    They have a connection of their own, because they wait for as long as they last.
+
+    Raises:
+        ConfigurationError: there is no account for the connection.
+    """
+    if not settings.loops or settings.watch is False:
+        return None
+    stop = Event()
+    connection = connect(settings.kubeconfig, settings.context, stop.wait)
+    request_seconds = settings.api_server_timeout.total_seconds()
+    return ClusterWatch(WatchClient(connection, stop, SystemRandom().random, request_seconds))
+
+
+@contextmanager
+def watching(watch: ClusterWatch | None) -> Iterator[None]:
+    """End the watches after the context."""
+    try:
+        yield
+    finally:
+        if watch is not None:
+            watch.end()
