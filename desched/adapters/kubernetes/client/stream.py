@@ -32,16 +32,18 @@ class LineStream:
         self._socket: socket.socket | None = getattr(response.connection, "sock", None)
 
     def __iter__(self) -> Iterator[bytes]:
-        rest = b""
+        rest = bytearray()
         last_line_at = monotonic()
         while chunk := self._next_chunk():
-            *lines, rest = (rest + chunk).split(b"\n")
-            if lines:
-                yield from lines
+            first, *others = chunk.split(b"\n")
+            rest += first
+            for other in others:
+                yield bytes(rest)
+                rest = bytearray(other)
                 last_line_at = monotonic()
-            elif monotonic() - last_line_at > self._silence_seconds:
+            if monotonic() - last_line_at > self._silence_seconds:
                 raise self._silent()
-            elif len(rest) > LONGEST_LINE_BYTES:
+            if len(rest) > LONGEST_LINE_BYTES:
                 raise _broken("a line is too long")
         if rest:
             raise _broken("it ended in the middle of a line")

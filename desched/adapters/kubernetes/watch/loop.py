@@ -133,6 +133,8 @@ class KindWatch(Generic[V]):
         except _RefusedError as error:
             return self._failed(str(error), LONGEST_PAUSE_SECONDS, soon=False)
         except ObservationError as error:
+            if self._store.age_seconds(monotonic()) > SILENCE_SECONDS:
+                self._decoder = None  # a proxy may break it off each time before a bookmark arrives
             return self._failed(str(error), LONGEST_PAUSE_SECONDS, soon=True)
         return 0.0
 

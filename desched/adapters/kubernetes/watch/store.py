@@ -39,6 +39,10 @@ class Store(Generic[V]):
         """All values; threads that do not write need the lock."""
         return tuple(self._values.values())
 
+    def age_seconds(self, now: float) -> float:
+        """How long ago the API server last confirmed the values."""
+        return now - self._confirmed_at
+
     def replace(self, values: Mapping[Key, V], version: int, at: float) -> None:
         """Put the values of a list in place of all others."""
         with self._lock:
@@ -85,7 +89,7 @@ class Store(Generic[V]):
         Raises:
             ObservationError: they are not watched, or have not been confirmed for long.
         """
-        age_seconds = now - self._confirmed_at
+        age_seconds = self.age_seconds(now)
         if not self.is_watched:
             why = self.problem or "the first list takes too long"
         elif age_seconds > LONGEST_AGE_SECONDS:

@@ -65,8 +65,8 @@ class Scene:
 def scene(server: FakeApiServer) -> Iterator[Scene]:
     found = Scene(server)
     yield found
-    found.watch.end()
     found.ended.set()
+    found.watch.end()
 
 
 def test_a_look_waits_for_the_first_lists_and_asks_for_none_again(
@@ -133,7 +133,10 @@ def test_a_stop_ends_a_look_that_waits(scene: Scene) -> None:
         scene.reader.read_cluster()
 
 
-def test_watches_end_at_once_although_the_server_says_nothing(scene: Scene) -> None:
+def test_watches_end_although_the_server_says_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_STOPPING_SECONDS", PATIENCE_SECONDS)
     scene.reader.read_cluster()
     threads = [watch._thread for watch in scene.watch._watches]  # noqa: SLF001  (seen nowhere else)
     assert all(thread.is_alive() for thread in threads)
