@@ -28,11 +28,16 @@ SERVICE = ("--interval", "2s", "--listen-address", "127.0.0.1:0", ALONE)
 
 
 class Point(NamedTuple):
-    """Where in its work a process is killed, and how docs/reliability.md says that."""
+    """Where in its work a process is killed, and how docs/reliability.md says that.
+
+    It is killed after the call: between two calls a process changes nothing that anyone sees, so
+    that a kill before a call leaves what a kill after the one before it leaves.
+    """
 
     said: str
     call: str
     since: str = ""
+    moments: tuple[Moment, ...] = (Moment.AFTER,)
 
 
 WITH_LEASE = (
@@ -40,7 +45,7 @@ WITH_LEASE = (
     Point("makes the lease", "lease.create"),
     Point("renews the lease", "lease.replace", "lease.create"),
     Point("takes the lease", "lease.replace"),
-    Point("releases the lease", "lease.release"),
+    Point("releases the lease", "lease.release", moments=tuple(Moment)),
 )
 """Of a process that contends for the lease, and evicts one pod as in the first cycle."""
 

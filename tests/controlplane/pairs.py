@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from tests.controlplane.manifests import Object, deployment, usage
 from tests.controlplane.sites import SITE, Sites
 
-PAIRS = 18
+PAIRS = 12
 """More than evictions before the last kill, so that desched always has something to do."""
 
 NAMESPACE = "apps"

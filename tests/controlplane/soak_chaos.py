@@ -35,7 +35,7 @@ class _Strike(NamedTuple):
     path: str = ""
 
 
-_PODS, _EVICTIONS, _MEMORY = "/api/v1/pods", ".*/eviction", ".*/configmaps"
+_PODS, _EVICTIONS, _STATE = "/api/v1/pods", ".*/eviction", ".*/configmaps"
 
 _OF_THE_API_SERVER = (
     _Strike(REFUSED),
@@ -54,9 +54,9 @@ _OF_THE_API_SERVER = (
     _Strike(NEVER, "POST", _EVICTIONS),
     _Strike(status(429, cause="DisruptionBudget"), "POST", _EVICTIONS),
     _Strike(status(500, after_effect=True), "POST", _EVICTIONS),
-    _Strike(BROKEN_OFF, "PATCH", _MEMORY),
-    _Strike(status(409, reason="Conflict"), "PATCH", _MEMORY),
-    _Strike(status(500, after_effect=True), "PATCH", _MEMORY),
+    _Strike(BROKEN_OFF, "PATCH", _STATE),
+    _Strike(status(409, reason="Conflict"), "PATCH", _STATE),
+    _Strike(status(500, after_effect=True), "PATCH", _STATE),
     _Strike(status(403, reason="Forbidden"), "PATCH", "/api/v1/nodes"),
     _Strike(NEVER, ".*", ".*/leases"),
 )

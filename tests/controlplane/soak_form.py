@@ -81,7 +81,7 @@ HOUR = Form(
 )
 MINUTES = Form(
     nodes=24,
-    busy_seconds=120,
+    busy_seconds=70,
     interval_seconds=4,
     window_seconds=18,
     scrape_seconds=3,
@@ -91,8 +91,8 @@ MINUTES = Form(
     sample_seconds=2,
     churn_seconds=3,
     load_seconds=6,
-    fault_seconds=15,
-    warm_up_seconds=30,
+    fault_seconds=7,
+    warm_up_seconds=20,
     pace=0.25,
     most_rss_growth_ratio=0.1,  # short lives have not seen all that grows once
 )

@@ -23,7 +23,6 @@ from tests.controlplane.kills import (
 from tests.controlplane.manifests import Object
 from tests.controlplane.pairs import PAIRS, Pairs
 from tests.controlplane.sites import app_of
-from tests.mortal import Moment
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def told(sites: Pairs) -> Told:
     story = Story(sites)
     began = story.standing()
     points = (*WITH_LEASE, *FIRST_CYCLE, *NEXT_CYCLE)
-    chapters = [story.kill(point, moment) for point in points for moment in Moment]
+    chapters = [story.kill(point, moment) for point in points for moment in point.moments]
     return Told(chapters, story.undisturbed, began, story.end())
 
 
