@@ -202,7 +202,9 @@ class Settings(BaseSettings):
     """The namespace of desched's Lease and state; by default that of its own pod, or else
     desched-system."""
 
-    output: Annotated[Literal["table", "json", "yaml"] | None, Option(OUTPUT)] = None
+    output: Annotated[Literal["table", "json", "yaml"] | None, Option(OUTPUT, aliases=("-o",))] = (
+        None
+    )
     """The format of reports on standard output. By default a table; a service without a terminal
     prints none."""
     log_format: Annotated[Literal["auto", "json", "console"], Option(OUTPUT)] = "auto"

@@ -188,6 +188,7 @@ LOOKED_UP = {
     ROOT / "docs" / name
     for name in (
         "benchmarks-method.md",
+        "commands.md",
         "policy-reference.md",
         "report.md",
         "operations-reference.md",

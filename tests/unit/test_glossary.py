@@ -8,6 +8,7 @@ from inspect import getmembers, isclass
 
 import pytest
 
+from desched.cli.command_table import SUMMARIES
 from tests.repository import ROOT
 
 CODE = ROOT / "desched"
@@ -23,13 +24,13 @@ KUBERNETES = """
 """They mean what they mean to Kubernetes and its neighbours."""
 
 PROGRAMS = """
-    access adapters answers arrays backoff bootstrap bounded cache chain cli client clock commands
-    connection credentials deadline decoding default demo document durations election endpoint enum
-    envelope errors executor facts file formatting gauge health http index inputs json loading
-    log loop model paged plugins ports process proxy queries raw reader reading reads reference
-    rendering root rules runner sampling scenarios schedule search sections session set signals
-    simulation store stored stream syntax table telemetry template text types values view watch
-    world yaml
+    access adapters answers arrays backoff bootstrap bounded cache chain cli client clock codes
+    commands connection credentials deadline decoding default demo document durations election
+    endpoint enum envelope errors executor exit facts file flags formatting gauge health http
+    index inputs json loading log loop model paged plugins ports process program proxy queries
+    raw reader reading reads reference rendering root rules runner sampling scenarios schedule
+    search sections session set signals simulation store stored stream syntax table telemetry
+    template text types values view watch world yaml
 """
 """They mean what they mean in any program."""
 
@@ -52,6 +53,9 @@ ON_THEIR_WAY_OUT = "wording"
 
 PLAIN = {*KUBERNETES.split(), *PROGRAMS.split(), *ENGLISH.split(), *ON_THEIR_WAY_OUT.split()}
 
+COMMANDS = " ".join(SUMMARIES).split()
+"""docs/commands.md explains them."""
+
 
 def terms() -> list[str]:
     """The words and phrases that the glossary explains, in all the forms that it names."""
@@ -64,7 +68,7 @@ def words(name: str) -> set[str]:
     return set(re.findall(r"[a-z]+", name.lower()))
 
 
-KNOWN = PLAIN.union(*(words(term) for term in terms()))
+KNOWN = PLAIN.union(COMMANDS, *(words(term) for term in terms()))
 
 
 def unexplained(name: str) -> set[str]:

@@ -1,0 +1,188 @@
+"""What all commands share: how they are declared, run and explained."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from desched.cli.command_table import SUMMARIES
+from desched.cli.setting_flags import SETTING_FLAGS, Flag, setting_options
+from desched.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from desched.settings import Settings
+
+WIDEST_FLAG = 26
+"""Wider flags have a line of their own, so that every variable fits beside them."""
+
+_UNBROKEN_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+
+
+class HelpFormatter(click.HelpFormatter):
+    """Never breaks a line within a flag."""
+
+    def write(self, string: str) -> None:
+        """Write what is laid out, with plain hyphens again."""
+        super().write(string.replace(_UNBROKEN_HYPHEN, "-"))
+
+    def write_text(self, text: str) -> None:
+        """Write a paragraph."""
+        super().write_text(text.replace("-", _UNBROKEN_HYPHEN))
+
+    def write_dl(
+        self,
+        rows: Iterable[tuple[str, str]],
+        col_max: int = WIDEST_FLAG,
+        col_spacing: int = 2,
+    ) -> None:
+        """Write a list of terms."""
+        whole = [(term, text.replace("-", _UNBROKEN_HYPHEN)) for term, text in rows]
+        super().write_dl(whole, col_max, col_spacing)
+
+
+class Context(click.Context):
+    """Where a command runs."""
+
+    formatter_class = HelpFormatter
+
+
+CONTEXT: Mapping[str, Any] = {"help_option_names": ["-h", "--help"]}
+
+
+class Invocation(NamedTuple):
+    """What the user gave a command: its own flags and arguments, and texts of settings, by name."""
+
+    flags: Mapping[str, Any]
+    texts: Mapping[str, str]
+
+    def settings(self, **fixed: Any) -> "Settings":
+        """The settings from the flags and the environment, but for those that the command fixes.
+
+        Raises:
+            ConfigurationError: a value is invalid.
+        """
+        from desched.settings import load_settings
+
+        return load_settings({**self.texts, **fixed})
+
+
+def invocation_of(context: click.Context) -> Invocation:
+    """What was given on the command line; what was not is left to the environment."""
+    given = {
+        name: value
+        for name, value in context.params.items()
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    return Invocation(
+        {name: value for name, value in given.items() if name not in SETTING_FLAGS},
+        {name: value for name, value in given.items() if name in SETTING_FLAGS},
+    )
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a command accepts, and what its help shows.
+
+    `examples` is from command lines to what they do. `refused` has the reason for flags that are
+    refused with a sentence of their own.
+    """
+
+    examples: Mapping[str, str]
+    settings: tuple[str, ...] = ()
+    parameters: tuple[click.Parameter, ...] = ()
+    details: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+class InContext(click.Command):
+    """Errors of its flags have the context, which the parser does not add to all of them."""
+
+    context_class = Context
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the flags."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
+
+class Command(InContext):
+    """A command of the table. `run` returns the exit code; without one it is 0."""
+
+    def __init__(self, name: str, run: Callable[[Invocation], int | None], usage: Usage) -> None:
+        super().__init__(
+            name.rsplit(maxsplit=1)[-1],
+            params=[*usage.parameters, *setting_options(usage.settings)],
+            help=SUMMARIES[name],
+            options_metavar="[FLAGS]" if usage.settings or usage.parameters else "",
+            context_settings={**CONTEXT, "allow_extra_args": True},
+        )
+        self.usage = usage
+        self.run = run
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run the command and return the exit code."""
+        if ctx.args:
+            raise ConfigurationError(
+                f'The argument "{ctx.args[0]}" is unknown. See `{ctx.command_path} --help`.'
+            )
+        return self.run(invocation_of(ctx)) or 0
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """What it does, examples, and the flags that it accepts."""
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        formatter.write_text(" ".join(filter(None, (self.help, self.usage.details))))
+        write_examples(formatter, self.usage.examples)
+        write_flags(formatter, "Flags", [*flags_of(self)], ctx)
+        names = [SETTING_FLAGS[name] for name in self.usage.settings]
+        variables = [(row.variable, row.help) for row in names if row.environment_only]
+        if variables:
+            with formatter.section("Only in the environment"):
+                formatter.write_dl(variables)
+
+
+def write_examples(formatter: click.HelpFormatter, examples: Mapping[str, str]) -> None:
+    """Command lines as they are typed, each under what it does."""
+    with formatter.section("Examples"):
+        for line, meaning in examples.items():
+            formatter.write(f"{'':>{formatter.current_indent}}# {meaning}\n")
+            formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+def write_flags(
+    formatter: click.HelpFormatter, title: str, flags: list[click.Option], context: click.Context
+) -> None:
+    """A list of flags with their help, under a title; nothing without flags."""
+    if rows := [each.get_help_record(context) for each in flags if isinstance(each, Flag)]:
+        with formatter.section(title):
+            formatter.write_dl(rows)
+
+
+def load_command(name: str) -> Command:
+    """The command with this full name."""
+    module = import_module(f"desched.cli.{name.replace(' ', '_')}")
+    command: Command = module.COMMAND
+    return command
+
+
+def flags_of(command: click.Command) -> Iterator[click.Option]:
+    """The flags of a command."""
+    return (option for option in command.params if isinstance(option, click.Option))
+
+
+@cache
+def options_by_flag() -> Mapping[str, Mapping[str, click.Option]]:
+    """The flags of all commands, each with its commands; loads the modules of all commands."""
+    found: dict[str, dict[str, click.Option]] = {}
+    for name in SUMMARIES:
+        for option in flags_of(load_command(name)):
+            for flag in option.opts:
+                found.setdefault(flag, {})[name] = option
+    return found

@@ -1,0 +1,26 @@
+"""Which commands exist: one line for each, whose module loads when the command is used."""
+
+from collections.abc import Mapping
+
+COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "See what desched would do": {
+        "plan": "Show what one cycle would do, and change nothing.",
+        "demo": "Show a cycle on a simulated cluster.",
+    },
+    "Operate desched": {
+        "status": "Show the last cycle, pauses and evictions in flight.",
+        "pause": "Stop evictions for a while, wherever desched runs.",
+        "resume": "End pauses and cool-downs.",
+        "steering clear": "Remove desched's soft taints from all nodes.",
+    },
+    "Other": {
+        "help": "Show the help of a command, or all settings.",
+        "completion": "Print the completion script of bash, zsh or fish.",
+        "version": "Show the version.",
+    },
+}
+"""By group and name. The command `steering clear` is `COMMAND` in the module steering_clear.py."""
+
+SUMMARIES: Mapping[str, str] = {
+    name: summary for group in COMMANDS.values() for name, summary in group.items()
+}

@@ -1,0 +1,23 @@
+"""Run cycles, and turn their ending into an exit code."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from desched.cli.exit_codes import CAUGHT_SIGNAL, ExitCode
+
+if TYPE_CHECKING:
+    from desched.settings import Settings
+
+
+def run_cycles(settings: "Settings") -> int:
+    """Run one cycle, or cycles until a signal, and return the exit code."""
+    from desched.bootstrap.runs import run
+
+    ending = run(settings, sys.stdout, sys.stderr)
+    if ending.cut_short_by is not None:
+        sys.stderr.write(
+            f"desched: Ended by {ending.cut_short_by.name} before the report; "
+            "nothing was evicted.\n"
+        )
+        return CAUGHT_SIGNAL + ending.cut_short_by
+    return ExitCode.OBSERVATION if ending.inconclusive else ExitCode.DONE

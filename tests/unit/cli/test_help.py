@@ -1,0 +1,114 @@
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from desched import __version__
+from desched.bootstrap.runs import Ending
+from desched.cli import main
+from desched.cli.command import flags_of, load_command
+from desched.cli.command_table import SUMMARIES
+from desched.settings import Settings, flag_of, option_of, variable_of
+
+FIELDS = [n for n, f in Settings.model_fields.items() if not option_of(f).environment_only]
+SECRETS = [n for n, f in Settings.model_fields.items() if option_of(f).environment_only]
+
+
+def page(capsys, *arguments):
+    """What a help page says, which ends well."""
+    assert main(arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_the_help_of_settings_names_every_flag_and_variable(capsys):
+    text = page(capsys, "help", "settings")
+    for name in FIELDS:
+        assert re.search(rf"^ .*{flag_of(name)}( |$)", text, re.MULTILINE)
+    for name in Settings.model_fields:
+        assert re.search(rf"\b{variable_of(name)}\b", text)
+    assert "Default: 5m" in text
+
+
+def test_the_help_page_names_every_command_and_exit_code(capsys):
+    text = page(capsys, "--help")
+    for name, summary in SUMMARIES.items():
+        assert re.search(rf"^  {name} +{re.escape(summary)}$", text, re.MULTILINE)
+    for words in ("Exit codes: 0 done", "desched plan --policy", "desched help settings"):
+        assert words in text
+
+
+def test_the_help_page_fits_on_two_screens(capsys):
+    lines = page(capsys, "--help").splitlines()
+    assert len(lines) <= 80
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_the_help_of_a_command_has_two_examples_and_exactly_its_flags(name, capsys):
+    text = page(capsys, *name.split(), "--help")
+    assert text.startswith(f"Usage: desched {name}")
+    assert SUMMARIES[name] in text
+    assert text.count("\n  # ") == 2
+    listed = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.MULTILINE)
+    flags = [option.opts for option in flags_of(load_command(name))]
+    assert listed == [next(flag for flag in names if flag.startswith("--")) for names in flags]
+    assert max(map(len, text.splitlines())) <= 80
+    assert page(capsys, "help", *name.split()) == text
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_the_examples_of_a_command_are_accepted(name, mocker):
+    mocker.patch("desched.bootstrap.commands.run_command", autospec=True)
+    mocker.patch("desched.bootstrap.runs.run", autospec=True, return_value=Ending())
+    mocker.patch("desched.simulation.demo.run_demo", autospec=True, return_value=0)
+    for line in load_command(name).usage.examples:
+        (words,) = re.findall(r"(?:^|\(|-- )desched ([^|>)]*)", line)
+        assert main(shlex.split(words)) == 0
+
+
+def test_the_help_of_a_command_shows_a_variable_beside_each_setting(capsys):
+    text = page(capsys, "plan", "--help")
+    assert re.search(r"--context NAME [^-]+\[DESCHED_CONTEXT\]", text)
+    assert "  DESCHED_PROMETHEUS_PASSWORD\n" in text
+
+
+def test_a_flag_is_never_broken_in_two(capsys):
+    for words in (["--help"], ["help", "settings"], ["plan", "--help"]):
+        assert not re.search(r"-\n", page(capsys, *words))
+
+
+def test_help_before_a_command_is_the_help_of_the_command(capsys):
+    assert page(capsys, "--help", "status") == page(capsys, "status", "-h")
+
+
+def test_help_of_no_command_is_refused(capsys):
+    assert main(["help", "steering", "wheel"]) == 2
+    assert 'There is no command "steering wheel"' in capsys.readouterr().err
+
+
+def test_the_help_page_shows_no_value_of_the_environment(capsys, monkeypatch):
+    monkeypatch.setenv("DESCHED_PROMETHEUS_PASSWORD", "s3cr3t")
+    for words in (["--help"], ["help", "settings"], ["plan", "--help"]):
+        assert "s3cr3t" not in page(capsys, *words)
+
+
+@pytest.mark.parametrize("word", ["--version", "version"])
+def test_the_version_is_printed(word, capsys):
+    assert page(capsys, word) == f"desched {__version__}\n"
+
+
+HEAVY = {"kubernetes", "apscheduler", "numpy", "requests", "pydantic", "rich", "structlog"}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["version"], ["plan", "--help"], ["--nosuch"]])
+def test_help_loads_nothing_heavy(words):
+    program = (
+        f"import sys; from desched.cli import main; main({words})\n"
+        f"print({HEAVY} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(  # noqa: S603  (our own interpreter and program)
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr.splitlines()[-1] == "set()"
