@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desched.cycle import CycleInfo, run_cycle
-from desched.model.cluster import PodRef
+from desched.model.cluster import Node, PodRef
 from desched.model.plan import PlannedEviction
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
@@ -21,7 +21,7 @@ from desched.model.state import State
 from desched.policy.policy import Policy
 from desched.ports import EvictionAnswer, World
 from desched.simulation.history import Floats, LoadHistory
-from desched.simulation.load import MEASURED, size_of
+from desched.simulation.load import MEASURED, NodeLoads
 from desched.simulation.scheduler.choice import NodeSample
 from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
@@ -29,7 +29,7 @@ from desched.simulation.world import Simulation
 INTERVAL_SECONDS = 300.0
 REPEAT_SECONDS = 3600.0
 """A workload or pod that is evicted again within this time is a repeat."""
-LANDED_MINUTES = 3
+LANDED_SECONDS = 180.0
 """The time from a landing to the check whether its node is overloaded."""
 
 
@@ -74,7 +74,7 @@ class Move(NamedTuple):
     """An accepted eviction and the landing of the replacement; `landed_at` is None before it.
 
     `workload` is the uid of the ReplicaSet, `pod` and `replacement` are uids. `overloaded` is
-    whether `landed_on` was above a target LANDED_MINUTES after the landing.
+    whether `landed_on` was above a target LANDED_SECONDS after the landing.
     """
 
     at: float
@@ -87,10 +87,26 @@ class Move(NamedTuple):
     overloaded: bool = False
 
 
+class Pace(NamedTuple):
+    """When cycles run and which time a result covers, in seconds since the simulation began.
+
+    The result begins at `begins_at`, the first cycle follows after one interval. The load of the
+    result is in steps of `step_seconds`.
+    """
+
+    interval_seconds: float = INTERVAL_SECONDS
+    begins_at: float = 0.0
+    step_seconds: float = 60.0
+
+
+ORDINARY_PACE = Pace()
+
+
 @dataclass(frozen=True)
 class LoopResult:
-    """The result of a run; `load` is node x minute x (CPU, memory) as shares of the capacity.
+    """The result of a run; `load` is node x step x (CPU, memory) as shares of the capacity.
 
+    It is NaN where it is not known. `targets` has the same form, or one that numpy extends to it.
     `replicas` has the number of replicas by the workload's uid as in `moves`.
     """
 
@@ -99,11 +115,18 @@ class LoopResult:
     moves: Sequence[Move]
     seconds: float
     replicas: Mapping[str, int]
+    step_seconds: float = 60.0
+
+    @property
+    def overloaded(self) -> NDArray[np.bool_]:
+        """Whether CPU or memory is above its target, node x step."""
+        found: NDArray[np.bool_] = np.any(self.load > self.targets, axis=2)
+        return found
 
     @property
     def overload_minutes(self) -> int:
         """Node-minutes with CPU or memory above its target."""
-        return int(np.any(self.load > self.targets, axis=2).sum())
+        return int(self.overloaded.sum() * self.step_seconds / 60)
 
     @property
     def share_within_hour(self) -> float:
@@ -162,6 +185,7 @@ def run(
     act: Callable[[World], object],
     policy: Policy,
     cycles: int,
+    pace: Pace = ORDINARY_PACE,
 ) -> LoopResult:
     """Call `act` with the simulated world in each cycle, then let one more interval pass.
 
@@ -174,18 +198,23 @@ def run(
     clock = simulation.clock
     for tick in range(1, cycles + 2):
         # Acting takes time, too; the next cycle begins on its tick nevertheless.
-        clock.advance(tick * INTERVAL_SECONDS - clock.monotonic())
+        clock.advance(pace.begins_at + tick * pace.interval_seconds - clock.monotonic())
         if tick <= cycles:
             act(world)
-    targets = targets_of(policy)
     nodes = simulation.cluster.read_cluster().nodes
-    minutes = int(clock.monotonic() // 60)
-    used = simulation.cluster.history.by_step([node.name for node in nodes], minutes, 60.0)
-    load = used / np.array([size_of(node) for node in nodes], dtype=float)[:, None]
+    load, targets = load_by_step(simulation, nodes, pace), targets_of(policy)
     judged: NDArray[np.bool_] = np.any(load > targets, axis=2)
     overloaded = dict(zip((node.name for node in nodes), judged, strict=True))
-    moves = [_landed(move, simulation.cluster.history, overloaded) for move in evictor.moves]
-    return LoopResult(load, targets, moves, clock.monotonic(), replicas)
+    moves = [_landed(m, simulation.cluster.history, overloaded, pace) for m in evictor.moves]
+    return LoopResult(load, targets, moves, clock.monotonic(), replicas, pace.step_seconds)
+
+
+def load_by_step(simulation: Simulation, nodes: Sequence[Node], pace: Pace) -> Floats:
+    """The mean load of nodes in each step of a result: node x step x (CPU, memory)."""
+    loads = NodeLoads(nodes, simulation.cluster)
+    steps = int((simulation.clock.monotonic() - pace.begins_at) // pace.step_seconds)
+    ends = [pace.begins_at + (i + 1) * pace.step_seconds for i in range(steps)]
+    return np.stack([loads.shares(end - pace.step_seconds, end) for end in ends], axis=1)
 
 
 def targets_of(policy: Policy) -> Floats:
@@ -215,13 +244,19 @@ class _RecordingEvictor:
         self._simulation.evictor.announce(eviction, note)
 
 
-def _landed(move: Move, history: LoadHistory, overloaded: Mapping[str, NDArray[np.bool_]]) -> Move:
+def _landed(
+    move: Move,
+    history: LoadHistory,
+    overloaded: Mapping[str, NDArray[np.bool_]],
+    pace: Pace,
+) -> Move:
     stays = history.stays_of(move.replacement)
     if not stays:
         return move
     stay = stays[0]
-    minutes = overloaded[stay.node]
-    judged = minutes[min(int(stay.began // 60) + LANDED_MINUTES, len(minutes) - 1)]
+    steps = overloaded[stay.node]
+    since = (stay.began - pace.begins_at) // 60 * 60 + LANDED_SECONDS
+    judged = steps[min(int(since // pace.step_seconds), len(steps) - 1)]
     return move._replace(landed_at=stay.began, landed_on=stay.node, overloaded=bool(judged))
 
 

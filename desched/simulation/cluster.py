@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from desched.model.cluster import (
     ClusterState,
-    ControllerKey,
     Node,
     Owner,
     PersistentVolumeClaim,
@@ -18,14 +17,16 @@ from desched.model.cluster import (
     Taint,
     Workload,
 )
-from desched.model.resources import Amounts
+from desched.model.resources import Amounts, basic
 from desched.model.snapshot import FreshLook, Room
 from desched.simulation.budgets import BudgetStatus, SimulatedBudget
 from desched.simulation.clock import VirtualClock
-from desched.simulation.history import IDLE, LoadHistory, Usage, UsageSeries
+from desched.simulation.controllers import Controllers, Replica
+from desched.simulation.history import IDLE, LoadHistory, Usage, UsageSeries, host_of
+from desched.simulation.pod_table import PodTable
 from desched.simulation.scheduler.choice import NodeSample, choose_node
 from desched.simulation.scheduler.view import ClusterView
-from desched.simulation.template import PodTemplate, ReplicaSet
+from desched.simulation.template import PodTemplate
 
 GIB = 1024**3
 STARTUP_SECONDS = 5.0
@@ -50,9 +51,9 @@ class SimulatedCluster:
         }
         self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._nodes: dict[str, Node] = {}
-        self._pods: dict[tuple[str, str], Pod] = {}
-        self._usage: dict[str, Usage | UsageSeries] = {}
-        self._replica_sets: dict[str, ReplicaSet] = {}
+        self._pods = PodTable()
+        self._replica_of: dict[str, Replica] = {}
+        self._controllers = Controllers()
         self._budgets: list[SimulatedBudget] = []
         self._namespaces: dict[str, Mapping[str, str]] = {"default": {}, "kube-system": {}}
         self._numbers = itertools.count(1)
@@ -64,11 +65,9 @@ class SimulatedCluster:
         """Everything as it is now."""
         return ClusterState(
             nodes=tuple(self._nodes.values()),
-            pods=tuple(self._pods.values()),
-            workloads=self._workloads(),
-            controller_selectors={
-                (rs.workload.namespace, uid): rs.selector for uid, rs in self._replica_sets.items()
-            },
+            pods=self._pods.all,
+            workloads=self._controllers.workloads(self._pods),
+            controller_selectors=self._controllers.selectors,
             budgets=tuple(map(self._as_seen, self._budgets)),
             priority_classes=dict(self.priority_classes),
             namespaces=dict(self._namespaces),
@@ -83,37 +82,23 @@ class SimulatedCluster:
             return None
         budgets = (budget for budget in self._budgets if budget.namespace == pod.namespace)
         node = self._nodes.get(room_on)
-        there = tuple(p for p in self._pods.values() if p.node == room_on)
+        workloads = self._controllers.workloads(self._pods)
         return FreshLook(
             pod=pod,
             node=self._nodes.get(pod.node),
-            workload=self._workloads().get(pod.controller) if pod.controller else None,
+            workload=workloads.get(pod.controller) if pod.controller else None,
             controller_owner=None,
             budgets=tuple(map(self._as_seen, budgets)),
-            room=Room(node, there) if node else None,
+            room=Room(node, tuple(self._pods.on_node(room_on))) if node else None,
         )
-
-    def _workloads(self) -> dict[ControllerKey, Workload]:
-        """The Deployments with their status, by the key of the ReplicaSet."""
-        ready = Counter(
-            pod.owner.uid
-            for pod in self._pods.values()
-            if pod.owner and pod.ready and not pod.deleting
-        )
-        return {
-            (replica_set.workload.namespace, uid): replace(
-                replica_set.workload, ready_replicas=ready[uid]
-            )
-            for uid, replica_set in self._replica_sets.items()
-        }
 
     def pod(self, ref: PodRef) -> Pod | None:
         """The pod of this namespace and name, None if there is none."""
-        return self._pods.get((ref.namespace, ref.name))
+        return self._pods.find(ref)
 
     def newest_pod(self) -> Pod:
         """The pod that was created last."""
-        return next(reversed(self._pods.values()))
+        return self._pods.newest()
 
     def budgets_of(self, pod: Pod) -> list[SimulatedBudget]:
         """The budgets to which an eviction of the pod is charged."""
@@ -121,8 +106,8 @@ class SimulatedCluster:
 
     def budget_status(self, budget: SimulatedBudget) -> BudgetStatus:
         """The current status of a budget."""
-        replicas = {uid: rs.workload.desired_replicas for uid, rs in self._replica_sets.items()}
-        return budget.status(self._pods.values(), replicas, self.clock.monotonic())
+        now = self.clock.monotonic()
+        return budget.status(self._pods.all, self._controllers.replicas, now)
 
     def _as_seen(self, budget: SimulatedBudget) -> PodDisruptionBudget:
         allowed = self.budget_status(budget).disruptions_allowed
@@ -142,7 +127,7 @@ class SimulatedCluster:
     ) -> None:
         """Add a node; `host_usage` is the usage of processes outside of pods."""
         amounts = Amounts(cpu_millicores=cpu_millicores, memory_bytes=memory_bytes, pods=110)
-        self._nodes[name] = Node(
+        node = Node(
             name=name,
             uid=self._new_uid("node"),
             created_at=self.clock.now(),
@@ -156,7 +141,23 @@ class SimulatedCluster:
             allocatable=amounts,
             taints=taints,
         )
-        self.history.begin(f"host of {name}", name, host_usage, self.clock.monotonic())
+        self.adopt_node(node, host_usage)
+
+    def adopt_node(self, node: Node, host_usage: Usage | UsageSeries = IDLE) -> None:
+        """Add a node that exists elsewhere, such as in a snapshot or in the past."""
+        self._nodes[node.name] = node
+        self.history.begin(host_of(node.name), node.name, host_usage, self.clock.monotonic())
+        self._schedule()
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node with the pods on it; their controllers replace them."""
+        del self._nodes[name]
+        self.history.end(host_of(name), self.clock.monotonic())
+        gone = self._pods.on_node(name)
+        for pod in gone:
+            self._remove(pod.ref)
+        for owner in dict.fromkeys(pod.owner for pod in gone if pod.owner):
+            self._scale(owner)
         self._schedule()
 
     def change_node(self, name: str, **changes: object) -> None:
@@ -184,27 +185,58 @@ class SimulatedCluster:
     ) -> None:
         """Add a Deployment; its first pods are bound to `nodes`, the scheduler places the rest."""
         owner = Owner("ReplicaSet", f"{name}-rs", self._new_uid("rs"), "apps/v1")
-        template = template.scored().of_revision(owner.uid)
+        prototype = template.prototype(namespace, owner, self._priority(template))
         workload = Workload(
             "Deployment", namespace, name, self._new_uid("deploy"), replicas, annotations or {}
         )
-        self._replica_sets[owner.uid] = ReplicaSet(workload, template)
-        for node in nodes:
-            self._create_pod(namespace, self._new_name(name), template, owner, node)
+        found = self._controllers.add(owner, prototype, workload)
+        found.replicas += template.replicas(replicas)
+        for replica, node in zip(found.replicas, nodes, strict=False):
+            self._create_pod(self._new_name(name), prototype, replica, node)
         self._scale(owner)
         self._schedule()
 
     def add_pod(self, namespace: str, name: str, template: PodTemplate, node: str = "") -> None:
         """Add a bare pod, bound to `node` if one is given."""
-        self._create_pod(namespace, name, template.scored(), None, node)
+        prototype = template.prototype(namespace, None, self._priority(template))
+        self._create_pod(name, prototype, Replica(template.usage), node)
+        self._schedule()
+
+    def adopt_pod(self, pod: Pod, replica: Replica, workload: Workload | None = None) -> None:
+        """Add a pod that exists elsewhere, such as in a snapshot or in the past.
+
+        `workload` belongs to its controller, which wants one replica more from now on. The
+        scheduler places the pod if replacements have taken the room on its node.
+        """
+        if pod.owner is not None:
+            self._controllers.add(pod.owner, pod, workload).replicas.append(replica)
+        self._replica_of[pod.uid] = replica
+        replica.pods.append(pod.ref)
+        node = self._nodes.get(pod.node)
+        if node is not None and self._still_fits(pod, node):
+            self._put(pod)
+            self.history.begin(pod.uid, pod.node, replica.usage, self.clock.monotonic())
+        else:
+            self._put(replace(pod, node="", phase="Pending", ready=False, started_at=None))
+            self._schedule()
+
+    def end_replica(self, owner: Owner | None, replica: Replica) -> None:
+        """End a replica for ever: its controller wants one less, and its pod is gone at once."""
+        if owner is not None:
+            self._controllers.of(owner).replicas.remove(replica)
+            self._controllers.touch(owner)
+        for ref in replica.pods:
+            self._remove(ref)
         self._schedule()
 
     def delete_pod(self, namespace: str, name: str) -> None:
         """Begin to terminate a pod."""
-        pod = self._pods[namespace, name]
+        pod = self._pods.find(PodRef(namespace, name))
+        if pod is None:
+            raise KeyError(name)
         if not pod.deleting:
-            self._pods[namespace, name] = replace(pod, deleting=True)
-            self.clock.call_later(pod.grace_period_seconds, lambda: self._remove(pod.ref))
+            self._put(replace(pod, deleting=True))
+            self.clock.call_later(pod.grace_period_seconds, lambda: self._end(pod.ref))
         if pod.owner is not None:
             self._scale(pod.owner)
         self._schedule()
@@ -212,67 +244,82 @@ class SimulatedCluster:
     # --- what controllers, kubelets and the scheduler do --------------------------------------
 
     def _scale(self, owner: Owner) -> None:
-        """Create the pods that a ReplicaSet lacks."""
-        replica_set = self._replica_sets[owner.uid]
-        workload = replica_set.workload
-        pods = (pod.owner for pod in self._pods.values() if pod.owner and not pod.deleting)
-        present = sum(other.uid == owner.uid for other in pods)
-        for _ in range(workload.desired_replicas - present):
-            name = self._new_name(workload.name)
-            self._create_pod(workload.namespace, name, replica_set.template, owner, "")
+        """Create the pods that a controller lacks."""
+        found = self._controllers.of(owner)
+        pods = (pod for pod in self._pods.of_owner(owner.uid) if not pod.deleting)
+        present = {self._replica_of[pod.uid] for pod in pods}
+        for replica in found.replicas:
+            if replica not in present:
+                workload = found.workload.name if found.workload else owner.name
+                name = f"{replica.name}.{len(replica.pods)}" if replica.name else ""
+                self._create_pod(name or self._new_name(workload), found.prototype, replica, "")
 
     def _schedule(self) -> None:
-        pending = [pod for pod in self._pods.values() if not pod.node and not pod.deleting]
+        pending = self._pods.pending()
         for pod in sorted(pending, key=lambda pod: (-pod.priority, pod.created_at, pod.name)):
             node = choose_node(pod, ClusterView(self.read_cluster()), sample=self.sample)
             if node is not None:
                 self._bind(pod, node)
 
-    def _usage_of_next(self, template: PodTemplate, owner: Owner | None) -> Usage | UsageSeries:
-        """The usage of an owner's next pod: that of a replica which is missing."""
-        siblings = (p for p in self._pods.values() if p.owner == owner and not p.deleting)
-        taken = {id(self._usage[pod.uid]) for pod in siblings}
-        missing = (usage for usage in template.usage_by_replica if id(usage) not in taken)
-        return next(missing, template.usage)
+    def _still_fits(self, pod: Pod, node: Node) -> bool:
+        """Whether a pod that ran on the node fits there beside replacements from other nodes."""
+        there = [other for other in self._pods.on_node(node.name) if not other.finished]
+        if all(len(self._replica_of[other.uid].pods) == 1 for other in there):
+            return True
+        held = [basic(other.scheduling.requests) for other in (*there, pod)]
+        free = zip(basic(node.allocatable), map(sum, zip(*held, strict=True)), strict=True)
+        return all(amount >= taken for amount, taken in free)
 
-    def _create_pod(
-        self, namespace: str, name: str, template: PodTemplate, owner: Owner | None, node: str
-    ) -> None:
-        pod = Pod(
-            namespace=namespace,
+    def _priority(self, template: PodTemplate) -> int:
+        name = template.priority_class
+        return self.priority_classes[name] if name else 0
+
+    def _create_pod(self, name: str, prototype: Pod, replica: Replica, node: str) -> None:
+        pod = replace(
+            prototype,
             name=name,
             uid=self._new_uid("pod"),
-            scheduling=template.scheduling,
             created_at=self.clock.now(),
-            labels=template.labels,
-            owner=owner,
+            node="",
             phase="Pending",
             ready=False,
-            priority=self.priority_classes[template.priority_class]
-            if template.priority_class
-            else 0,
-            scheduler=template.scheduler,
-            volumes=template.volumes,
+            started_at=None,
         )
-        self._usage[pod.uid] = self._usage_of_next(template, owner)
-        self._pods[namespace, name] = pod
+        self._replica_of[pod.uid] = replica
+        replica.pods.append(pod.ref)
+        self._put(pod)
         if node:
             self._bind(pod, node)
 
     def _bind(self, pod: Pod, node: str) -> None:
-        self._pods[pod.namespace, pod.name] = replace(pod, node=node, started_at=self.clock.now())
-        self.history.begin(pod.uid, node, self._usage[pod.uid], self.clock.monotonic())
+        self._put(replace(pod, node=node, started_at=self.clock.now()))
+        usage = self._replica_of[pod.uid].usage
+        self.history.begin(pod.uid, node, usage, self.clock.monotonic())
         self.clock.call_later(STARTUP_SECONDS, lambda: self._become_ready(pod.ref))
 
     def _become_ready(self, ref: PodRef) -> None:
-        pod = self._pods.get((ref.namespace, ref.name))
+        pod = self._pods.find(ref)
         if pod and pod.uid == ref.uid:
-            self._pods[ref.namespace, ref.name] = replace(pod, phase="Running", ready=True)
+            self._put(replace(pod, phase="Running", ready=True))
+
+    def _end(self, ref: PodRef) -> None:
+        """A pod has terminated; it may be gone already, with its node."""
+        self._remove(ref)
+        self._schedule()
+
+    def _put(self, pod: Pod) -> None:
+        self._pods.put(pod)
+        if pod.owner is not None:
+            self._controllers.touch(pod.owner)
 
     def _remove(self, ref: PodRef) -> None:
-        del self._pods[ref.namespace, ref.name]
+        pod = self._pods.find(ref)
+        if pod is None or pod.uid != ref.uid:
+            return
+        self._pods.remove(pod)
+        if pod.owner is not None:
+            self._controllers.touch(pod.owner)
         self.history.end(ref.uid, self.clock.monotonic())
-        self._schedule()
 
     def _new_uid(self, kind: str) -> str:
         return f"{kind}-{next(self._numbers)}"

@@ -1,15 +1,17 @@
 """The record of what ran where and when, from which mean usage over a window is computed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 MOST_CACHED = 64
 """The maximum number of cached windows."""
@@ -23,22 +25,58 @@ class Usage(NamedTuple):
 
 
 IDLE = Usage()
-NONE = np.empty((0, 2))
+
+
+def host_of(node: str) -> str:
+    """The user of resources that stands for all processes of a node outside of pods."""
+    return f"host of {node}"
+
+
+class UsageBank:
+    """Usage series of many users in one array, which any number of runs share.
+
+    A series of n levels has n + 1 rows in `before`: the usage until each level begins and until the
+    last one ends, x (CPU, memory), in millicore-seconds and byte-seconds. `missing` counts the
+    unknown levels until each row; None if all are known.
+    """
+
+    def __init__(
+        self, step_seconds: float, before: Floats, missing: NDArray[np.uint16] | None = None
+    ) -> None:
+        self.step_seconds = step_seconds
+        self.before = before
+        self.missing = missing
+
+    def series(self, first: int, levels: int, begins_at: float = 0.0) -> "UsageSeries":
+        """The series of this number of levels whose first row is `first`."""
+        return UsageSeries.of_bank(self, first, levels, begins_at)
 
 
 class UsageSeries:
-    """A trace: usage that changes at regular times, step x (CPU, memory).
+    """Usage that changes at regular times, step x (CPU, memory).
 
-    The first level begins at second 0 of the clock. Each level holds for `step_seconds`, the last
-    one for ever.
+    The first level begins at second `begins_at` of the clock. Each level holds for `step_seconds`;
+    the first holds before its time, and the last for ever.
     """
 
-    def __init__(self, step_seconds: float, levels: ArrayLike) -> None:
-        self.step_seconds = step_seconds
-        self.levels = np.array(levels, dtype=float).reshape(-1, 2)
-        self.before = np.zeros_like(self.levels)
-        """The usage until each level begins, in millicore-seconds and byte-seconds."""
-        self.before[1:] = np.cumsum(self.levels * step_seconds, axis=0)[:-1]
+    def __init__(self, step_seconds: float, levels: ArrayLike, begins_at: float = 0.0) -> None:
+        rows = np.array(levels, dtype=float).reshape(-1, 2)
+        before = np.zeros((len(rows) + 1, 2))
+        np.cumsum(rows * step_seconds, axis=0, out=before[1:])
+        self._set(UsageBank(step_seconds, before), 0, len(rows), begins_at, shared=False)
+
+    @classmethod
+    def of_bank(cls, bank: UsageBank, first: int, levels: int, begins_at: float) -> "UsageSeries":
+        """A part of a bank, which is not copied."""
+        series = cls.__new__(cls)
+        series._set(bank, first, levels, begins_at, shared=True)  # noqa: SLF001  (its own class)
+        return series
+
+    def _set(
+        self, bank: UsageBank, first: int, levels: int, begins_at: float, *, shared: bool
+    ) -> None:
+        self.bank, self.first, self.levels, self.begins_at = bank, first, levels, begins_at
+        self.shared = shared
 
 
 @dataclass
@@ -49,43 +87,123 @@ class Stay:
     node: str
     usage: UsageSeries
     began: float
+    row: int
     ended: float = math.inf
 
 
-class _Stays:
-    """All stays as arrays, valid until one begins or ends."""
+class _Banks:
+    """The banks of a history; series that share none are copied into the first."""
 
-    def __init__(self, stays: Sequence[Stay]) -> None:
-        self.users = {name: i for i, name in enumerate(dict.fromkeys(s.user for s in stays))}
-        self.nodes = {name: i for i, name in enumerate(dict.fromkeys(s.node for s in stays))}
-        self._user_of = np.array([self.users[stay.user] for stay in stays], dtype=int)
-        self._node_of = np.array([self.nodes[stay.node] for stay in stays], dtype=int)
-        self._began = np.array([stay.began for stay in stays])
-        self._ended = np.array([stay.ended for stay in stays])
-        series = [stay.usage for stay in stays]
-        lengths = np.array([len(each.levels) for each in series], dtype=int)
-        self._step_seconds = np.array([each.step_seconds for each in series])
-        self._last_step = lengths - 1
-        self._first = np.cumsum(lengths) - lengths  # row of each series' first level
-        self._levels = np.concatenate([NONE, *(each.levels for each in series)])
-        self._before = np.concatenate([NONE, *(each.before for each in series)])
-        self._before_stay = self._from_zero(self._began)
+    def __init__(self) -> None:
+        self._own = UsageBank(1.0, np.zeros((64, 2)))
+        self._used = 0
+        self._all = [self._own]
+        self._copied: dict[int, tuple[int, UsageSeries]] = {}
 
-    def totals(self, second: float) -> tuple[Floats, Floats]:
-        """The usage of each user and of each node until a second, in unit-seconds, x resource."""
-        moments = np.clip(second, self._began, self._ended)
-        used = self._from_zero(moments) - self._before_stay
-        by_user, by_node = np.zeros((len(self.users), 2)), np.zeros((len(self.nodes), 2))
-        np.add.at(by_user, self._user_of, used)
-        np.add.at(by_node, self._node_of, used)
-        return by_user, by_node
+    def place(self, series: UsageSeries) -> tuple[int, int]:
+        """The position of the bank, and the first row of the series in it."""
+        if series.shared:
+            if series.bank not in self._all:
+                self._all.append(series.bank)
+            return self._all.index(series.bank), series.first
+        if id(series) not in self._copied:
+            rows = series.bank.before
+            if self._used + len(rows) > len(self._own.before):
+                more = max(len(self._own.before), len(rows))
+                self._own.before = np.concatenate([self._own.before, np.zeros((more, 2))])
+            self._own.before[self._used : self._used + len(rows)] = rows
+            self._copied[id(series)] = self._used, series  # kept, so that no other has its id
+            self._used += len(rows)
+        return 0, self._copied[id(series)][0]
 
-    def _from_zero(self, moments: Floats) -> Floats:
-        """The sum of each stay's series from second 0 until the stay's own moment."""
-        step = np.minimum(moments // self._step_seconds, self._last_step).astype(int)
-        row, since = self._first + step, moments - step * self._step_seconds
-        total: Floats = self._before[row] + self._levels[row] * since[:, None]
+    def parts(self, bank_of: Integers) -> Iterator[tuple[UsageBank, Mask | slice]]:
+        """Each bank that occurs, with its positions."""
+        for position, bank in enumerate(self._all):
+            chosen = bank_of == position
+            if chosen.all():
+                yield bank, slice(None)
+                return
+            if chosen.any():
+                yield bank, chosen
+
+
+class _StayTable:
+    """All stays as arrays that grow."""
+
+    def __init__(self) -> None:
+        self.users: dict[str, int] = {}
+        self.nodes: dict[str, int] = {}
+        self.banks = _Banks()
+        self._size = 0
+        self._times = np.zeros((64, 4))  # began, ended, first level begins, length of a level
+        self._places = np.zeros((64, 5), dtype=np.int64)  # user, node, bank, first row, last level
+
+    def add(self, user: str, node: str, usage: UsageSeries, began: float) -> int:
+        """Add a stay that lasts; returns its row."""
+        if self._size == len(self._times):
+            self._times = np.concatenate([self._times, np.zeros_like(self._times)])
+            self._places = np.concatenate([self._places, np.zeros_like(self._places)])
+        row = self._size
+        bank, first = self.banks.place(usage)
+        self._times[row] = began, math.inf, usage.begins_at, usage.bank.step_seconds
+        user_number = self.users.setdefault(user, len(self.users))
+        node_number = self.nodes.setdefault(node, len(self.nodes))
+        self._places[row] = user_number, node_number, bank, first, usage.levels - 1
+        self._size += 1
+        return row
+
+    def end(self, row: int, at: float) -> None:
+        """End a stay."""
+        self._times[row, 1] = at
+
+    def between(self, begin: float, end: float) -> "_Used":
+        """What each stay that overlaps this time used in it."""
+        began, ended = self._times[: self._size, 0], self._times[: self._size, 1]
+        rows = np.flatnonzero((ended > begin) & (began < end))
+        times, places = self._times[rows], self._places[rows]
+        used, unknown = np.zeros((len(rows), 2)), np.zeros(len(rows), dtype=bool)
+        began, ended = (np.clip(moment, times[:, 0], times[:, 1]) for moment in (begin, end))
+        for bank, part in self.banks.parts(places[:, 2]):
+            levels = _Levels(times[part, 2], times[part, 3], places[part, 3], places[part, 4])
+            used[part] = levels.until(ended[part], bank) - levels.until(began[part], bank)
+            if bank.missing is not None:
+                unknown[part] = levels.missing(began[part], ended[part], bank.missing)
+        return _Used(places[:, 0], places[:, 1], used, unknown)
+
+
+class _Used(NamedTuple):
+    """The usage of some stays in a time, in unit-seconds; `unknown` if a part is not known."""
+
+    users: Integers
+    nodes: Integers
+    amounts: Floats
+    unknown: Mask
+
+
+class _Levels(NamedTuple):
+    """Where the levels of some stays are, and when each of them begins."""
+
+    begins_at: Floats
+    step_seconds: Floats
+    first: Integers
+    last: Integers
+
+    def until(self, moments: Floats, bank: UsageBank) -> Floats:
+        """The usage of each series until its own moment."""
+        since = moments - self.begins_at
+        step = np.clip(since // self.step_seconds, 0, self.last).astype(int)
+        before, after = bank.before[self.first + step], bank.before[self.first + step + 1]
+        seconds = (since - step * self.step_seconds) / self.step_seconds
+        total: Floats = before + (after - before) * seconds[:, None]
         return total
+
+    def missing(self, begins: Floats, ends: Floats, missing: NDArray[np.uint16]) -> Mask:
+        """Whether a level between two moments is unknown, for each series."""
+        first = np.clip((begins - self.begins_at) // self.step_seconds, 0, self.last)
+        after = np.clip(np.ceil((ends - self.begins_at) / self.step_seconds), 1, self.last + 1)
+        rows = self.first + first.astype(int), self.first + after.astype(int)
+        found: Mask = missing[rows[1]] != missing[rows[0]]
+        return found
 
 
 class LoadHistory:
@@ -97,46 +215,59 @@ class LoadHistory:
 
     def __init__(self) -> None:
         self._by_user: dict[str, list[Stay]] = {}
-        self._means = lru_cache(MOST_CACHED)(self._compute_means)
+        self._table = _StayTable()
+        self._used = lru_cache(MOST_CACHED)(self._table.between)
 
     def begin(self, user: str, node: str, usage: Usage | UsageSeries, at: float) -> None:
         """Start a user on a node; a stay elsewhere ends."""
         self.end(user, at)
         series = usage if isinstance(usage, UsageSeries) else UsageSeries(1.0, [usage])
-        self._by_user.setdefault(user, []).append(Stay(user, node, series, at))
+        row = self._table.add(user, node, series, at)
+        self._by_user.setdefault(user, []).append(Stay(user, node, series, at, row))
 
     def end(self, user: str, at: float) -> None:
         """End the stays of a user."""
         for stay in self.stays_of(user):
-            stay.ended = min(stay.ended, at)
-        self.__dict__.pop("_arrays", None)
-        self._means.cache_clear()
+            if stay.ended > at:
+                stay.ended = at
+                self._table.end(stay.row, at)
+        self._used.cache_clear()
+
+    def of_nodes(self, names: Sequence[str], begin: float, end: float) -> Floats:
+        """The mean usage of everything on each of these nodes, x (CPU, memory)."""
+        used = self._used(begin, end)
+        totals = _sums(used.nodes, used.amounts, len(self._table.nodes)) / (end - begin)
+        return totals[[self._table.nodes[name] for name in names]]
+
+    def of_users(self, names: Sequence[str], begin: float, end: float) -> Floats:
+        """The mean usage of each of these users, x (CPU, memory); NaN if it is not known.
+
+        Time before a user began counts as no usage.
+        """
+        used = self._used(begin, end)
+        totals = _sums(used.users, used.amounts, len(self._table.users)) / (end - begin)
+        totals[used.users[used.unknown]] = np.nan
+        return totals[[self._table.users[name] for name in names]]
 
     def node_means(self, begin: float, end: float) -> Mapping[str, Usage]:
         """The mean usage of everything on each node."""
-        return self._means(begin, end, of_nodes=True)
+        names = list(self._table.nodes)
+        return _as_usage(names, self.of_nodes(names, begin, end))
 
     def user_means(self, begin: float, end: float) -> Mapping[str, Usage]:
         """The mean usage of each user; time before it began counts as no usage."""
-        return self._means(begin, end, of_nodes=False)
-
-    def by_step(self, nodes: Sequence[str], steps: int, step_seconds: float) -> Floats:
-        """The mean usage in each step from second 0: node x step x resource."""
-        moments = np.arange(steps + 1) * step_seconds
-        totals = np.stack([self._arrays.totals(moment)[1] for moment in moments], axis=1)
-        found: Floats = np.diff(totals, axis=1) / step_seconds
-        return found[[self._arrays.nodes[node] for node in nodes]]
+        names = list(self._table.users)
+        return _as_usage(names, self.of_users(names, begin, end))
 
     def stays_of(self, user: str) -> Sequence[Stay]:
         """The stays of one user, in order."""
         return self._by_user.get(user, ())
 
-    @cached_property
-    def _arrays(self) -> _Stays:
-        return _Stays([stay for stays in self._by_user.values() for stay in stays])
 
-    def _compute_means(self, begin: float, end: float, *, of_nodes: bool) -> Mapping[str, Usage]:
-        names = self._arrays.nodes if of_nodes else self._arrays.users
-        used = self._arrays.totals(end)[of_nodes] - self._arrays.totals(begin)[of_nodes]
-        means = map(Usage._make, (used * (1 / (end - begin))).tolist())
-        return dict(zip(names, means, strict=True))
+def _sums(group_of: Integers, amounts: Floats, groups: int) -> Floats:
+    columns = [np.bincount(group_of, amounts[:, i], groups) for i in range(amounts.shape[1])]
+    return np.stack(columns, axis=1)
+
+
+def _as_usage(names: Sequence[str], means: Floats) -> Mapping[str, Usage]:
+    return dict(zip(names, map(Usage._make, means.tolist()), strict=True))

@@ -1,20 +1,21 @@
-"""The template of simulated pods, and the ReplicaSet that creates pods from it."""
+"""The template of simulated pods."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec.structs import replace
 
-from desched.model.cluster import PodVolume, SchedulingClass, Workload
+from desched.model.cluster import Owner, Pod, PodVolume, SchedulingClass
 from desched.model.resources import Amounts
-from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.simulation.controllers import Replica
 from desched.simulation.history import IDLE, Usage, UsageSeries
 
 REVISION_LABEL = "pod-template-hash"
 SCORED_CPU_MILLICORES = 100
 SCORED_MEMORY_BYTES = 200 * 1024**2
 """The requests with which the scheduler scores a container that has none."""
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,28 +34,31 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str = "default-scheduler"
     volumes: tuple[PodVolume, ...] = ()
 
-    def scored(self) -> "PodTemplate":
-        """The template with all requests with which the scheduler scores."""
-        given, requests = self.scheduling, self.scheduling.requests
-        cpu = given.scored_cpu_millicores or requests.cpu_millicores or SCORED_CPU_MILLICORES
-        memory = given.scored_memory_bytes or requests.memory_bytes or SCORED_MEMORY_BYTES
-        scheduling = replace(given, scored_cpu_millicores=cpu, scored_memory_bytes=memory)
-        return replace(self, scheduling=scheduling)
+    def prototype(self, namespace: str, owner: Owner | None, priority: int) -> Pod:
+        """The pods of this template without a name; those of an owner have its revision label."""
+        revision = {REVISION_LABEL: owner.uid} if owner else {}
+        return Pod(
+            namespace=namespace,
+            name="",
+            uid="",
+            scheduling=scored(self.scheduling),
+            created_at=NEVER,
+            labels={**self.labels, **revision},
+            owner=owner,
+            priority=priority,
+            scheduler=self.scheduler,
+            volumes=self.volumes,
+        )
 
-    def of_revision(self, name: str) -> "PodTemplate":
-        """The template with the label that only the pods of one ReplicaSet have."""
-        return replace(self, labels={**self.labels, REVISION_LABEL: name})
+    def replicas(self, count: int) -> list[Replica]:
+        """This number of replicas with their usage."""
+        own = self.usage_by_replica[:count]
+        return [Replica(usage) for usage in (*own, *[self.usage] * (count - len(own)))]
 
 
-@dataclass
-class ReplicaSet:
-    """A Deployment and its only revision."""
-
-    workload: Workload
-    template: PodTemplate
-
-    @property
-    def selector(self) -> LabelSelector:
-        """The selector of the revision."""
-        labels = sorted(self.template.labels.items())
-        return LabelSelector(tuple(Requirement(k, Operator.IN, (v,)) for k, v in labels))
+def scored(given: SchedulingClass) -> SchedulingClass:
+    """The scheduling class with all requests with which the scheduler scores."""
+    requests = given.requests
+    cpu = given.scored_cpu_millicores or requests.cpu_millicores or SCORED_CPU_MILLICORES
+    memory = given.scored_memory_bytes or requests.memory_bytes or SCORED_MEMORY_BYTES
+    return replace(given, scored_cpu_millicores=cpu, scored_memory_bytes=memory)

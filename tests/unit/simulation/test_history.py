@@ -1,8 +1,9 @@
 import math
 
+import numpy as np
 import pytest
 
-from desched.simulation.history import LoadHistory, Usage, UsageSeries
+from desched.simulation.history import LoadHistory, Usage, UsageBank, UsageSeries
 
 
 def test_a_mean_is_weighted_by_the_time_within_the_window() -> None:
@@ -63,13 +64,29 @@ def test_a_mean_read_before_a_change_does_not_hide_it() -> None:
     assert history.user_means(200, 400)["pod"] == Usage(0)
 
 
-def test_usage_by_step_is_the_mean_of_each_step() -> None:
+def test_series_that_share_a_bank_are_those_that_own_their_levels() -> None:
+    levels = [[(100.0, 1.0), (300.0, 3.0)], [(50.0, 5.0), (10.0, 2.0), (20.0, 0.0)]]
+    owners = [UsageSeries(100, each, begins_at=40.0) for each in levels]
+    bank = UsageBank(100, np.concatenate([each.bank.before for each in owners]))
+    shared = [bank.series(0, 2, begins_at=40.0), bank.series(3, 3, begins_at=40.0)]
+    for series in (owners, shared):
+        history = LoadHistory()
+        history.begin("steady", "a", Usage(1000, 10), at=0)
+        for name, each in zip("xy", series, strict=True):
+            history.begin(name, "b", each, at=20)
+        assert history.user_means(20, 240)["x"].cpu_millicores == pytest.approx(42_000 / 220)
+        assert history.node_means(140, 340)["b"] == pytest.approx(Usage(315, 4))
+        assert history.node_means(140, 340)["a"] == Usage(1000, 10)
+
+
+def test_a_mean_over_an_unknown_level_is_unknown() -> None:
+    known = UsageSeries(100, [Usage(100), Usage(0), Usage(300)])
+    missing = np.array([0, 0, 1, 1], dtype=np.uint16)
     history = LoadHistory()
-    history.begin("pod", "a", UsageSeries(100, [Usage(100, 1), Usage(300, 3)]), at=50)
-    history.begin("other", "a", Usage(8, 80), at=0)
-    history.begin("pod", "b", UsageSeries(100, [Usage(400)]), at=210)
-    history.end("other", at=90)
-    found = history.by_step(["b", "a"], 6, 60.0)
-    for row, node in zip(found, ["b", "a"], strict=True):
-        means = [history.node_means(60 * i, 60 * (i + 1))[node] for i in range(6)]
-        assert row.tolist() == [pytest.approx(mean) for mean in means]
+    history.begin("pod", "a", UsageBank(100, known.bank.before, missing).series(0, 3), at=0)
+    history.begin("other", "a", Usage(7), at=0)
+    windows = [(0, 100), (50, 101), (100, 200), (150, 250), (200, 900)]
+    found = [history.user_means(*window)["pod"].cpu_millicores for window in windows]
+    assert found == pytest.approx([100, math.nan, math.nan, math.nan, 300], nan_ok=True)
+    assert history.node_means(0, 200)["a"] == Usage(57)  # what is unknown does not count
+    assert history.user_means(100, 200)["other"] == Usage(7)

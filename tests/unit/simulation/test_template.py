@@ -9,16 +9,17 @@ from desched.simulation.world import Simulation
 MIB = 1024**2
 
 
-def scored(**scheduling: Any) -> tuple[int, int]:
+def of_prototype(**scheduling: Any) -> tuple[int, int]:
     requests = Amounts(cpu_millicores=500, pods=1)
-    found = PodTemplate(scheduling=SchedulingClass(requests, **scheduling)).scored().scheduling
+    template = PodTemplate(scheduling=SchedulingClass(requests, **scheduling))
+    found = template.prototype("default", None, priority=0).scheduling
     assert found.requests == requests
     return found.scored_cpu_millicores, found.scored_memory_bytes // MIB
 
 
 def test_a_template_is_scored_by_its_requests_and_by_defaults_for_those_it_lacks() -> None:
-    assert scored() == (500, 200)
-    assert scored(scored_cpu_millicores=700, scored_memory_bytes=MIB) == (700, 1)
+    assert of_prototype() == (500, 200)
+    assert of_prototype(scored_cpu_millicores=700, scored_memory_bytes=MIB) == (700, 1)
 
 
 def test_pods_of_equal_deployments_are_told_apart_by_their_revision() -> None:
