@@ -35,7 +35,7 @@ from desched.planning.planner import plan_moves
 from desched.policy.acting_window import why_closed
 from desched.policy.compatibility import Steering as SteeringMode
 from desched.policy.policy import Policy
-from desched.ports import World
+from desched.ports import Clock, World
 
 ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN})
 """After these verdicts the pod may be gone: the next cycle must count it as leaving."""
@@ -121,7 +121,7 @@ def run_cycle(
         may_steer=may_steer,
     )
     times = _Times(started_at, began, observed, clock.monotonic())
-    barred = _barred(world, decision)
+    barred = _barred(_why_not(world), decision)
     if steers:
         stayed = _change_taints(steering, decision.plan)
         if stayed and barred is None:
@@ -155,6 +155,32 @@ def observe(world: World, policy: Policy) -> Snapshot:
         lead_seconds(cluster.server_times, began, between),
         lead_seconds(load.server_times, between, ended),
     )
+
+
+def planned_report(
+    snapshot: Snapshot,
+    policy: Policy,
+    state: State,
+    info: CycleInfo,
+    clock: Clock,
+    *,
+    may_steer: bool = True,
+) -> CycleReport:
+    """The report of a dry run that observed this snapshot.
+
+    Raises:
+        ConfigurationError: the policy names a PriorityClass that does not exist.
+    """
+    began = clock.monotonic()
+
+    def out_of_time() -> bool:
+        return clock.monotonic() - began > PLANNING_SECONDS
+
+    decision = decide(snapshot, policy, state, out_of_time, may_steer=may_steer)
+    times = _Times(snapshot.taken_at, began, began, clock.monotonic())
+    acted = _Acted(decision.context.state, (), _barred("", decision))
+    report = _report(info._replace(mode=Mode.DRY_RUN), times, decision, acted)
+    return replace(report, duration_seconds=clock.monotonic() - began)
 
 
 def _may_steer(world: World, policy: Policy) -> bool:
@@ -203,13 +229,17 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _barred(world: World, decision: Decision) -> Finding[NotActing] | None:
-    """Why no eviction is allowed now, whatever is planned."""
+def _why_not(world: World) -> str:
+    """Why this instance may not act; empty if it may."""
+    return "" if world.may_act() else world.why_not() or "another instance holds the lease"
+
+
+def _barred(not_leading: str, decision: Decision) -> Finding[NotActing] | None:
+    """Why no eviction is allowed now, whatever is planned; `not_leading` as of `_why_not`."""
     context = decision.context
     policy, now = context.policy, context.now
-    if not world.may_act():
-        why = world.why_not() or "another instance holds the lease"
-        return Finding(NotActing.NOT_LEADING, why)
+    if not_leading:
+        return Finding(NotActing.NOT_LEADING, not_leading)
     pause = context.state.pausing(now)
     if pause is not None:
         return Finding(NotActing.PAUSED, pause.describe())

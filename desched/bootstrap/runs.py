@@ -13,6 +13,7 @@ from desched.adapters.kubernetes.events import EventWriter
 from desched.bootstrap.cluster_watch import cluster_watch_of, watching
 from desched.bootstrap.election import contend, contender, wait_for_lease
 from desched.bootstrap.janitor import at_work, janitor_of, look_once
+from desched.bootstrap.look import policy_path
 from desched.bootstrap.process import Intent, Process
 from desched.cycle import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
@@ -261,12 +262,7 @@ def _printer(settings: Settings, stdout: TextIO) -> ReportSink:
 
 def _policy_file(settings: Settings) -> PolicyFile:
     """The policy file, read once so that an invalid one is refused before anything runs."""
-    path = settings.policy
-    if path is None:
-        raise ConfigurationError(
-            "No policy is given; name one with --policy FILE (DESCHED_POLICY). "
-            "Examples to start from: policies/cautious.yaml and policies/volcano-published.yaml."
-        )
+    path = policy_path(settings)
     policy_file = PolicyFile(lambda: load_policy(path))
     policy_file.read()
     return policy_file

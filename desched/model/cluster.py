@@ -9,7 +9,7 @@ import msgspec
 
 from desched.model.cache import cached
 from desched.model.groups import grouped
-from desched.model.resources import Amounts
+from desched.model.resources import Amounts, Count, Int32
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
@@ -24,7 +24,7 @@ class Effect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
-class Taint(msgspec.Struct, frozen=True, gc=False):
+class Taint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A taint on a node."""
 
     key: str
@@ -32,7 +32,7 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
     value: str = ""
 
 
-class Toleration(msgspec.Struct, frozen=True, gc=False):
+class Toleration(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A toleration of a pod; an empty key or effect matches all."""
 
     key: str = ""
@@ -60,7 +60,7 @@ STEERING_TAINT = Taint("desched.io/overloaded", Effect.PREFER_NO_SCHEDULE)
 """The soft taint with which desched keeps pods away from a node."""
 
 
-class Node(msgspec.Struct, frozen=True, gc=False):
+class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A node; `capacity` is the whole machine, `allocatable` is available for requests of pods.
 
     `images` has the size in bytes of each image on the node, by each of its names. `steered_until`
@@ -79,7 +79,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     taints: tuple[Taint, ...] = ()
     addresses: tuple[str, ...] = ()
     operating_system: str = "linux"
-    images: Mapping[str, int] = {}
+    images: Mapping[str, Count] = {}
     steered_until: datetime | None = None
 
     @property
@@ -100,7 +100,7 @@ class PodRef(msgspec.Struct, frozen=True, gc=False, order=True):
         return f"{self.namespace}/{self.name}"
 
 
-class Owner(msgspec.Struct, frozen=True, gc=False):
+class Owner(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The controller reference of a pod."""
 
     kind: str
@@ -125,7 +125,7 @@ class VolumeKind(StrEnum):
     HOST_PATH = "hostPath"
 
 
-class PodVolume(msgspec.Struct, frozen=True, gc=False):
+class PodVolume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A volume of a pod: the name of a claim, an emptyDir (perhaps in memory), or a hostPath."""
 
     kind: VolumeKind
@@ -134,7 +134,7 @@ class PodVolume(msgspec.Struct, frozen=True, gc=False):
     path: str = ""
 
 
-class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False):
+class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The pods that another pod should be near to, or away from, in a topology domain.
 
     A `selector` of None matches no pod. Without `namespaces` and `namespace_selector`, the term
@@ -146,17 +146,17 @@ class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False):
     selector: LabelSelector | None
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
-    weight: int = 0
+    weight: Int32 = 0
 
 
-class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
+class SpreadConstraint(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How evenly pods must be spread over topology domains; `hard` means DoNotSchedule."""
 
     topology_key: str
-    max_skew: int
+    max_skew: Int32
     hard: bool
     selector: LabelSelector | None
-    min_domains: int = 1
+    min_domains: Int32 = 1
     honors_affinity: bool = True
     honors_taints: bool = False
     match_label_keys: tuple[str, ...] = ()
@@ -170,15 +170,15 @@ class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
         return LabelSelector((*self.selector.requirements, *own))
 
 
-class HostPort(msgspec.Struct, frozen=True, gc=False):
+class HostPort(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A port of the node that a pod uses; an empty address means all addresses."""
 
-    port: int
+    port: Int32
     protocol: str = "TCP"
     address: str = ""
 
 
-class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
+class SchedulingClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Everything that decides on which nodes a pod fits; pods of a workload share one object.
 
     `required_node_affinity` is None without one; an empty tuple matches no node. `scored_*` are the
@@ -191,9 +191,9 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
     required_node_affinity: tuple[NodeSelectorTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
     unevaluated: tuple[str, ...] = ()
-    scored_cpu_millicores: int = 0
-    scored_memory_bytes: int = 0
-    preferred_node_affinity: tuple[tuple[int, NodeSelectorTerm], ...] = ()
+    scored_cpu_millicores: Count = 0
+    scored_memory_bytes: Count = 0
+    preferred_node_affinity: tuple[tuple[Int32, NodeSelectorTerm], ...] = ()
     pod_affinity: tuple[PodAffinityTerm, ...] = ()
     pod_anti_affinity: tuple[PodAffinityTerm, ...] = ()
     preferred_pod_affinity: tuple[PodAffinityTerm, ...] = ()
@@ -202,7 +202,7 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False):
     images: tuple[str, ...] = ()
 
 
-class Pod(msgspec.Struct, frozen=True, gc=False):
+class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod; `annotations` has only those that desched reads.
 
     `unschedulable` is true if its scheduler has found no node for it.
@@ -221,7 +221,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     ready: bool = True
     started_at: datetime | None = None
     deleting: bool = False
-    priority: int = 0
+    priority: Int32 = 0
     qos: str = "Burstable"
     scheduler: str = DEFAULT_SCHEDULER
     volumes: tuple[PodVolume, ...] = ()
@@ -229,7 +229,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     has_scheduling_group: bool = False
     gated: bool = False
     unschedulable: bool = False
-    grace_period_seconds: int = 30
+    grace_period_seconds: Count = 30
     resizing: bool = False
 
     @property
@@ -248,21 +248,21 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         return self.phase in {"Succeeded", "Failed"}
 
 
-class Autoscaler(msgspec.Struct, frozen=True, gc=False):
+class Autoscaler(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The status of a HorizontalPodAutoscaler.
 
     `last_scaled_at` is the last change of the number of replicas; `above_target` is true if a
     metric is above its target.
     """
 
-    current_replicas: int
-    desired_replicas: int
-    max_replicas: int
+    current_replicas: Count
+    desired_replicas: Count
+    max_replicas: Count
     last_scaled_at: datetime | None = None
     above_target: bool = False
 
 
-class Workload(msgspec.Struct, frozen=True, gc=False):
+class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The controller that owns pods and replaces an evicted one.
 
     `ready_replicas` is None if the controller does not report it. `rolling_out` is true until all
@@ -277,11 +277,11 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     namespace: str
     name: str
     uid: str
-    desired_replicas: int
+    desired_replicas: Count
     annotations: Mapping[str, str] = {}
     rolling_out: bool = False
     scaling: bool = False
-    ready_replicas: int | None = None
+    ready_replicas: Count | None = None
     autoscaler: Autoscaler | None = None
     survives_disruption: bool = True
     template_requests: Amounts | None = None
@@ -291,7 +291,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
+class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A PodDisruptionBudget; `up_to_date` is false until its controller has seen the last edit.
 
     A `selector` of None matches no pod.
@@ -300,7 +300,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     namespace: str
     name: str
     selector: LabelSelector | None
-    disruptions_allowed: int
+    disruptions_allowed: Count
     up_to_date: bool = True
 
     def covers(self, pod: Pod) -> bool:
@@ -315,7 +315,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
 
-class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False):
+class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A claim; `volume` is empty while unbound.
 
     `for_one_pod` is access mode ReadWriteOncePod. `for_one_node` is true without an access mode
@@ -330,7 +330,7 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False):
     for_one_node: bool = False
 
 
-class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
+class PersistentVolume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A volume; `node_affinity` is None if every node can reach it."""
 
     name: str
@@ -342,7 +342,7 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
     labels: Mapping[str, str] = {}
 
 
-class StorageClass(msgspec.Struct, frozen=True, gc=False):
+class StorageClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How volumes of a class are provisioned; `topologies` is None without a restriction."""
 
     name: str
@@ -351,14 +351,14 @@ class StorageClass(msgspec.Struct, frozen=True, gc=False):
     topologies: tuple[NodeSelectorTerm, ...] | None = None
 
 
-class CSINode(msgspec.Struct, frozen=True, gc=False):
+class CSINode(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The maximum number of attached volumes for each CSI driver; without an entry, no limit."""
 
     name: str
-    attach_limits: Mapping[str, int] = {}
+    attach_limits: Mapping[str, Count] = {}
 
 
-class Service(msgspec.Struct, frozen=True, gc=False):
+class Service(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A Service; the scheduler spreads its pods."""
 
     namespace: str
@@ -385,7 +385,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     controller_selectors: Mapping[ControllerKey, LabelSelector] = {}
     controller_owners: Mapping[ControllerKey, Owner] = {}
     budgets: tuple[PodDisruptionBudget, ...] = ()
-    priority_classes: Mapping[str, int] = {}
+    priority_classes: Mapping[str, Int32] = {}
     namespaces: Mapping[str, Mapping[str, str]] = {}
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] = {}
     volumes: Mapping[str, PersistentVolume] = {}

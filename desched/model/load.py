@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
-from desched.model.resources import Resource
+from desched.model.resources import LARGEST_AMOUNT, Count, Resource
+
+Ratio = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Usage = Annotated[float, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 
 
 class UnknownReason(StrEnum):
@@ -24,11 +28,11 @@ class UnknownReason(StrEnum):
 class Level(msgspec.Struct, frozen=True, gc=False):
     """Mean load over a window that ends now, as a share of capacity (1.0 is all of it)."""
 
-    window_seconds: int
-    ratio: float
+    window_seconds: Count
+    ratio: Ratio
 
 
-class Measured(msgspec.Struct, frozen=True, gc=False):
+class Measured(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="measured"):
     """A trusted load: one level for each window of the policy, shortest first.
 
     `pods_ratios` is, by window, the most that all pods of the node together can use, as a share of
@@ -36,21 +40,21 @@ class Measured(msgspec.Struct, frozen=True, gc=False):
     """
 
     levels: tuple[Level, ...]
-    pods_ratios: tuple[float, ...] = ()
+    pods_ratios: tuple[Ratio, ...] = ()
 
 
-class Unknown(msgspec.Struct, frozen=True, gc=False):
+class Unknown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="unknown"):
     """A load that is not trusted."""
 
     reason: UnknownReason
     detail: str = ""
 
 
-class PodUsage(msgspec.Struct, frozen=True, gc=False):
+class PodUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Mean usage of a pod in each window, shortest first; an empty tuple if not measured."""
 
-    cpu_millicores: tuple[float, ...] = ()
-    memory_bytes: tuple[float, ...] = ()
+    cpu_millicores: tuple[Usage, ...] = ()
+    memory_bytes: tuple[Usage, ...] = ()
 
 
 class LoadHistory(msgspec.Struct, frozen=True, gc=False):
@@ -59,8 +63,8 @@ class LoadHistory(msgspec.Struct, frozen=True, gc=False):
     Each ratio is the mean over the shortest window that ends there, None if unknown.
     """
 
-    step_seconds: int
-    ratios: tuple[float | None, ...]
+    step_seconds: Count
+    ratios: tuple[Ratio | None, ...]
 
 
 class LoadProblem(StrEnum):
@@ -86,8 +90,8 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]
     pods: Mapping[tuple[str, str], PodUsage]
     problems: tuple[tuple[LoadProblem, str], ...] = ()
-    unresolved_series: int = 0
+    unresolved_series: Count = 0
     history: Mapping[str, Mapping[Resource, LoadHistory]] = {}
-    destination_ratios: Mapping[str, Mapping[Resource, tuple[float | None, ...]]] = {}
+    destination_ratios: Mapping[str, Mapping[Resource, tuple[Ratio | None, ...]]] = {}
     throttled: frozenset[tuple[str, str]] = frozenset()
     server_times: tuple[datetime, datetime] | None = None

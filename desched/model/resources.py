@@ -4,6 +4,7 @@ import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
 
@@ -16,18 +17,26 @@ class Resource(StrEnum):
     PODS = "pods"
 
 
-class Amounts(msgspec.Struct, frozen=True, gc=False):
+LARGEST_AMOUNT = 2**62
+"""The maximum amount; with it, small sums do not overflow 64 bits."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""Bounds of numbers in files; msgspec checks them when it decodes."""
+
+
+class Amounts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Amounts of resources, requested or allocatable; never negative.
 
     `extended` has all other countable resources (nvidia.com/gpu, hugepages-2Mi in bytes, …), sorted
     by name.
     """
 
-    cpu_millicores: int = 0
-    memory_bytes: int = 0
-    ephemeral_storage_bytes: int = 0
-    pods: int = 0
-    extended: tuple[tuple[str, int], ...] = ()
+    cpu_millicores: Count = 0
+    memory_bytes: Count = 0
+    ephemeral_storage_bytes: Count = 0
+    pods: Count = 0
+    extended: tuple[tuple[str, Count], ...] = ()
 
     def raised_to(self, least: "Amounts") -> "Amounts":
         """The larger amount of each resource; the same object if it is already these."""
@@ -57,9 +66,6 @@ _QUANTITY = re.compile(
     r"(?P<suffix>[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,3})"
 )
 """The API's grammar, with a limit for exponents: to expand a longer one would take minutes."""
-
-LARGEST_AMOUNT = 2**62
-"""The maximum amount; with it, small sums do not overflow 64 bits."""
 
 
 def _parse(text: str) -> Decimal:

@@ -21,7 +21,7 @@ class Operator(StrEnum):
     LESS = "Lt"
 
 
-class Requirement(msgspec.Struct, frozen=True, gc=False):
+class Requirement(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One condition on one label (or field)."""
 
     key: str
@@ -64,7 +64,7 @@ def go_integer(text: str) -> int | None:
     return number if number in _INT64 else None
 
 
-class LabelSelector(msgspec.Struct, frozen=True, gc=False):
+class LabelSelector(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """All requirements must hold; without requirements it selects everything."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -83,7 +83,7 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
         return None
 
 
-class NodeSelectorTerm(msgspec.Struct, frozen=True, gc=False):
+class NodeSelectorTerm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One alternative of a node affinity: labels and fields must both match.
 
     An empty term selects nothing, as in the scheduler.

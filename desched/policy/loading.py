@@ -26,11 +26,27 @@ class LoadedPolicy(NamedTuple):
     warnings: tuple[str, ...]
 
 
+class PolicyText(NamedTuple):
+    """A policy as it is in its file, and how messages name the file."""
+
+    text: str
+    source: str
+
+
 def load_policy(path: Path) -> LoadedPolicy:
     """The policy in a file, or in the `policy.yaml` of a directory (a mounted ConfigMap).
 
     Raises:
         ConfigurationError: it cannot be read, or it is not a policy that desched can run.
+    """
+    return parse_policy(*read_policy(path))
+
+
+def read_policy(path: Path) -> PolicyText:
+    """The text of the policy in a file or directory, as for `load_policy`.
+
+    Raises:
+        ConfigurationError: it cannot be read.
     """
     file = path / POLICY_KEY if path.is_dir() else path
     name = on_one_line(str(file))
@@ -50,7 +66,7 @@ def load_policy(path: Path) -> LoadedPolicy:
         raise ConfigurationError(
             f"{name}:{line}: the file is not UTF-8 text; check that this is the right file."
         ) from error
-    return parse_policy(text, name)
+    return PolicyText(text, name)
 
 
 def parse_policy(text: str, source: str) -> LoadedPolicy:

@@ -25,9 +25,9 @@ KUBERNETES = """
 
 PROGRAMS = """
     access adapters answers arrays backoff bootstrap bounded cache chain cli client clock codes
-    commands connection credentials deadline decoding default demo document durations election
+    commands connection content credentials deadline decoding default demo document durations election
     endpoint enum envelope errors executor exit facts file flags formatting gauge health http
-    index inputs json loading log loop model paged plugins ports process program proxy queries
+    index inputs json loading log loop model names paged plugins ports process program proxy queries
     raw reader reading reads reference rendering root rules runner sampling scenarios schedule
     search sections session set signals simulation store stored stream syntax table telemetry
     template text types values view watch world yaml

@@ -42,6 +42,9 @@ _FORBIDS: Mapping[str, Callable[[str], bool]] = {
     EVICTION_COST_ANNOTATION: _is_forbidding_cost,
 }
 
+EVICTION_ANNOTATIONS = (*_FORBIDS, PREFER_NO_EVICTION_ANNOTATION)
+"""All annotations about evictions that desched reads."""
+
 
 class EvictionAnnotations(msgspec.Struct, frozen=True, gc=False):
     """Whether annotations request or forbid the eviction of a pod; `detail` names the one.

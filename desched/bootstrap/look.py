@@ -1,0 +1,80 @@
+"""What a command reads that only looks at a live cluster: the same as a dry run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from signal import Signals
+from typing import NamedTuple, TextIO, TypeVar
+
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.bootstrap.load_source import LoadSource
+from desched.bootstrap.state import state_store
+from desched.errors import ConfigurationError, ObservationError
+from desched.model.cluster import PodRef
+from desched.model.state import State
+from desched.policy.loading import LoadedPolicy, PolicyText, parse_policy, read_policy
+from desched.ports import World
+from desched.service.inputs.state_keeper import StateKeeper
+from desched.service.process.clock import SystemClock
+from desched.service.process.logs import configure_logs
+from desched.service.process.signals import stop_on_signals
+from desched.settings import Settings
+
+T = TypeVar("T")
+
+
+class Look(NamedTuple):
+    """The world without means to change it, the policy with its text, and the stored state."""
+
+    world: World
+    policy: LoadedPolicy
+    policy_text: PolicyText
+    state: State
+    target: str
+
+
+def with_look(settings: Settings, do: Callable[[Look], T], stderr: TextIO) -> T | Signals:
+    """Do something with a look at the cluster; the signal that ended it before, if there was one.
+
+    Raises:
+        ConfigurationError: a person must change something.
+        ObservationError: the cluster or its load could not be read.
+    """
+    configure_logs(settings.log_format, settings.log_level, stderr)
+    policy_text = read_policy(policy_path(settings))
+    policy = parse_policy(*policy_text)
+    clock = SystemClock()
+    with stop_on_signals(clock.stop) as stop_request:
+        try:
+            return do(_look(settings, policy, policy_text, clock))
+        except ObservationError:
+            if stop_request.received is None:
+                raise
+            return stop_request.received
+
+
+def _look(
+    settings: Settings, policy: LoadedPolicy, policy_text: PolicyText, clock: SystemClock
+) -> Look:
+    kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
+    namespace = settings.pod_namespace or kubernetes.namespace
+    own_pod = PodRef(namespace, settings.pod_name) if settings.pod_name is not None else None
+    seconds = settings.api_server_timeout.total_seconds()
+    reader = KubernetesReader(kubernetes, own_pod=own_pod, deadline_seconds=seconds)
+    world = World(reader, LoadSource(settings, kubernetes, clock), clock, None)
+    keeper = StateKeeper(state_store(settings, kubernetes), clock, State(), None)
+    return Look(world, policy, policy_text, keeper.load(policy.policy), kubernetes.target)
+
+
+def policy_path(settings: Settings) -> Path:
+    """The policy that the settings name.
+
+    Raises:
+        ConfigurationError: they name none.
+    """
+    if settings.policy is None:
+        raise ConfigurationError(
+            "No policy is given; name one with --policy FILE (DESCHED_POLICY). "
+            "Examples to start from: policies/cautious.yaml and policies/volcano-published.yaml."
+        )
+    return settings.policy

@@ -1,0 +1,97 @@
+"""Whether a policy can judge the load in a snapshot file: it was measured for another one."""
+
+from collections.abc import Iterator
+
+from desched.errors import ConfigurationError
+from desched.model.load import ClusterLoad, Measured
+from desched.model.resources import Resource
+from desched.policy.durations import duration_text
+from desched.policy.loading import parse_policy
+from desched.policy.policy import Policy, ResourceRule
+from desched.snapshot_file.content import SnapshotContent
+from desched.snapshot_file.redaction import labels_read_by
+
+MEASURED = (Resource.CPU, Resource.MEMORY)
+
+
+def own_policy(content: SnapshotContent, name: str) -> Policy:
+    """The policy in the snapshot file of this name.
+
+    Raises:
+        ConfigurationError: this desched cannot run the policy, or the load does not belong to it.
+    """
+    policy = parse_policy(content.policy_text, f"{content.policy_source} in {name}").policy
+    if any(_misshapen(content.snapshot.load, policy)):
+        raise ConfigurationError(
+            f"{name}: this snapshot cannot be used: its load was not measured for its policy."
+        )
+    return policy
+
+
+def refuse_unmeasured(policy: Policy, content: SnapshotContent, own: Policy, name: str) -> None:
+    """Refuse a policy that needs more than the snapshot of this name has.
+
+    Args:
+        policy: another policy than the snapshot's.
+        content: the content of the file.
+        own: the policy of the snapshot.
+        name: what messages call the file.
+
+    Raises:
+        ConfigurationError: names what the snapshot does not have.
+    """
+    missing = next(_unmeasured(policy, own), "")
+    if not missing and content.kept_labels is not None:
+        unknown = labels_read_by(policy).without(content.kept_labels)
+        missing = f"{unknown}, by which it selects" if str(unknown) else ""
+        if missing:
+            missing += "; `desched snapshot --all-labels` keeps all labels"
+    if missing:
+        raise ConfigurationError(f"{policy.source}: {name} does not have {missing}.")
+
+
+def _unmeasured(policy: Policy, own: Policy) -> Iterator[str]:
+    """What the policy needs and a snapshot for the other one lacks."""
+    measured = {rule.resource: rule for rule in own.rules}
+    for rule in policy.rules:
+        if rule.resource not in MEASURED:
+            continue
+        there = measured.get(rule.resource)
+        if there is None:
+            yield f"the load of {rule.resource.value}, which it watches"
+        elif (there.windows_seconds, there.destination_windows) != (
+            rule.windows_seconds,
+            rule.destination_windows,
+        ):
+            yield (
+                f"the load of {rule.resource.value} over {_windows(rule)}, but over "
+                f"{_windows(there)}; give both policies the same windows"
+            )
+    if policy.sustained_seconds not in {0, own.sustained_seconds}:
+        yield (
+            f"the history of load for its sustainedFor of {duration_text(policy.sustained_seconds)}"
+            f", but for {duration_text(own.sustained_seconds)}; give both policies the same"
+        )
+
+
+def _windows(rule: ResourceRule) -> str:
+    windows = "/".join(map(duration_text, rule.windows_seconds))
+    further = "/".join(duration_text(each.window_seconds) for each in rule.destination_windows)
+    return f"{windows} with destinationWindows {further}" if further else windows
+
+
+def _misshapen(load: ClusterLoad, policy: Policy) -> Iterator[bool]:
+    """Whether values do not belong to the windows of the policy, for each value."""
+    cpu, memory = (len(policy.windows(resource)) for resource in MEASURED)
+    for usage in load.pods.values():
+        yield len(usage.cpu_millicores) not in {0, cpu}
+        yield len(usage.memory_bytes) not in {0, memory}
+    for loads in load.nodes.values():
+        for resource, found in loads.items():
+            if isinstance(found, Measured):
+                windows = tuple(level.window_seconds for level in found.levels)
+                yield windows != policy.windows(resource)
+                yield len(found.pods_ratios) not in {0, len(windows)}
+    for ratios in load.destination_ratios.values():
+        for resource, values in ratios.items():
+            yield len(values) != len(policy.destination_windows(resource))

@@ -1,0 +1,22 @@
+"""The report of a dry run on a snapshot file."""
+
+from msgspec.structs import replace
+
+from desched.cycle import CycleInfo, planned_report
+from desched.model.report import CycleReport, Mode
+from desched.policy.policy import Policy
+from desched.ports import Clock
+from desched.snapshot_file.content import SnapshotContent
+
+
+def report_of(content: SnapshotContent, policy: Policy, clock: Clock) -> CycleReport:
+    """What a dry run would have reported; the durations are those of this machine.
+
+    Raises:
+        ConfigurationError: the policy names a PriorityClass that does not exist.
+    """
+    info = CycleInfo(1, Mode.DRY_RUN, f"snapshot of {content.target or 'a cluster'}")
+    report = planned_report(
+        content.snapshot, policy, content.state, info, clock, may_steer=content.may_steer
+    )
+    return replace(report, other_deschedulers=content.other_deschedulers)

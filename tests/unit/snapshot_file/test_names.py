@@ -1,0 +1,95 @@
+"""Every text of a snapshot is renamed, or is known to be no name."""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from desched.model.cluster import ClusterState
+from desched.model.load import ClusterLoad
+from desched.model.state import State
+from desched.snapshot_file.names import FIELDS
+
+NO_NAMES = {
+    "Taint": {"key", "effect", "value"},
+    "Toleration": {"key", "operator", "value", "effect"},
+    "Amounts": {"extended"},
+    "Node": {"operating_system", "images", "addresses"},  # numbers, and none
+    "Owner": {"kind", "api_version"},
+    "PodVolume": {"path"},
+    "PodAffinityTerm": {"topology_key"},
+    "SpreadConstraint": {"topology_key", "match_label_keys"},
+    "HostPort": {"protocol", "address"},
+    "Requirement": {"key"},
+    "SchedulingClass": {"unevaluated", "images"},
+    "Pod": {"phase", "qos", "scheduler"},
+    "Workload": {"kind"},
+    "PersistentVolumeClaim": {"storage_class"},
+    "PersistentVolume": {"storage_class", "csi_driver", "csi_handle", "labels"},
+    "StorageClass": {"name", "provisioner"},
+    "CSINode": {"attach_limits"},
+    "ClusterState": {"server_version", "priority_classes"},
+    "EvictionRecord": {"pool"},
+    "RecentMove": {"pool"},
+    "Failure": {"pool"},
+    "ForecastCheck": {"pool"},
+    "LastCycle": {"mode", "result"},
+}
+"""Texts that stay; the documentation of `--hash-names` lists them."""
+
+RENAMED_BY_KEY = {
+    "ClusterState": {
+        *("workloads", "controller_selectors", "controller_owners", "namespaces"),
+        *("claims", "volumes", "storage_classes", "csi_nodes"),
+    },
+    "ClusterLoad": {"nodes", "pods", "problems", "history", "destination_ratios", "throttled"},
+}
+
+
+def has_text(kind: Any) -> bool:
+    if kind is str:
+        return True
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return False
+    return any(has_text(part) for part in get_args(kind))
+
+
+def structs_in(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+    for part in get_args(kind):
+        yield from structs_in(part)
+
+
+def reachable() -> dict[str, type[msgspec.Struct]]:
+    found: dict[str, type[msgspec.Struct]] = {}
+    waiting: list[type[msgspec.Struct]] = [ClusterState, ClusterLoad, State]
+    while waiting:
+        kind = waiting.pop()
+        if kind.__name__ not in found:
+            found[kind.__name__] = kind
+            for hint in get_type_hints(kind).values():
+                waiting.extend(structs_in(hint))
+    return found
+
+
+def test_every_text_is_renamed_or_known_to_be_no_name() -> None:
+    left = {}
+    for name, kind in reachable().items():
+        texts = {field for field, hint in get_type_hints(kind).items() if has_text(hint)}
+        renamed = set(FIELDS.get(kind, {})) | RENAMED_BY_KEY.get(name, set())
+        rest = texts - renamed - NO_NAMES.get(name, set())
+        if rest:
+            left[name] = rest
+
+    assert left == {}
+
+
+def test_no_field_is_listed_that_is_not_there() -> None:
+    kinds = reachable()
+
+    for kind, renames in FIELDS.items():
+        assert set(renames) <= set(kind.__struct_fields__)
+    for name, fields in {**NO_NAMES, **RENAMED_BY_KEY}.items():
+        assert fields <= set(kinds[name].__struct_fields__)

@@ -1,0 +1,27 @@
+"""Snapshot files of earlier versions can be read, and give the plan that they gave."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from desched import __version__
+from tests.stored_snapshots import STORED, plan_of, plan_path
+
+FILES = sorted(STORED.glob("*.snapshot"))
+
+
+def test_this_version_has_one() -> None:
+    assert f"desched-{__version__}.snapshot" in {path.name for path in FILES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_of_an_earlier_version_gives_the_same_plan(path: Path) -> None:
+    now = msgspec.json.decode(msgspec.json.encode(plan_of(path)))
+    then = msgspec.json.decode(plan_path(path).read_bytes())
+
+    assert then["evictions"]
+    assert now == then, (
+        "A stored snapshot has another plan now. If planning changed on purpose, run `python -m "
+        "tests.stored_snapshots --plans`. Else the format changed: give it a new version."
+    )
