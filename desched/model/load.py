@@ -7,10 +7,11 @@ from typing import Annotated
 
 import msgspec
 
-from desched.model.resources import LARGEST_AMOUNT, Count, Resource
+from desched.model.resources import Count, Resource
 
 Ratio = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-Usage = Annotated[float, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
+Usage = Annotated[float, msgspec.Meta(ge=0)]
+"""Bounds of numbers in files; msgspec checks them when it decodes."""
 
 
 class UnknownReason(StrEnum):
@@ -40,7 +41,7 @@ class Measured(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="m
     """
 
     levels: tuple[Level, ...]
-    pods_ratios: tuple[Ratio, ...] = ()
+    pods_ratios: tuple[float, ...] = ()
 
 
 class Unknown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="unknown"):

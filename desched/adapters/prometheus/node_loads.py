@@ -55,7 +55,7 @@ class _ClusterWindow(NamedTuple):
     def pods_ratio(self, node: str) -> float:
         """The least that is reported as the most that the node's pods can use, else its load."""
         known = self.pods.get(node) or self.values.get(node, ())
-        return min((sighting.value for sighting in known), default=0.0)
+        return min((s.value for s in known if math.isfinite(s.value)), default=0.0)
 
     def of(self, node: str) -> WindowEvidence:
         covered = {sighting.key: sighting.value for sighting in self.covered.get(node, ())}

@@ -1,5 +1,6 @@
 """The reader over real HTTP, with a Prometheus that answers each kind of query as told."""
 
+import math
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -353,6 +354,10 @@ def test_the_memory_in_use_bounds_what_pods_may_claim(fake: FakePrometheus) -> N
     nodes = read(fake, Answers(**values), policy({MEMORY: (300,)})).nodes
     assert nodes["n-a"][MEMORY] == Measured((Level(300, 0.6),), (0.8,))
     assert nodes["n-b"][MEMORY] == Measured((Level(300, 0.5),), (0.5,))
+
+    no_number = Answers(**values | {"in_use": [({"node": "n-a"}, math.nan)]})
+    nodes = read(fake, no_number, policy({MEMORY: (300,)})).nodes
+    assert nodes["n-a"][MEMORY] == Measured((Level(300, 0.6),), (0.0,))
 
 
 def test_an_own_pod_query_is_in_cores(fake: FakePrometheus) -> None:
