@@ -31,7 +31,7 @@ from desched.service.process.health import Health
 from desched.service.process.http_endpoints import listen_address, serve
 from desched.service.process.logs import configure_logs
 from desched.service.process.signals import stop_on_signals
-from desched.service.reports.cycle_table import print_report
+from desched.service.reports.cycle_table import WHOLE, TableView, print_report
 from desched.service.reports.rendering import render_report
 from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
 from desched.service.telemetry.kubernetes_events import EventPublisher
@@ -72,8 +72,18 @@ class Ending(NamedTuple):
     inconclusive: bool = False
 
 
-def run(settings: Settings, stdout: TextIO, stderr: TextIO) -> Ending:
+class _Output(NamedTuple):
+    """Where output goes, and which part of a table."""
+
+    stdout: TextIO
+    stderr: TextIO
+    view: TableView
+
+
+def run(settings: Settings, stdout: TextIO, stderr: TextIO, view: TableView = WHOLE) -> Ending:
     """Run one cycle, or cycles until a signal, depending on the settings.
+
+    `view` is which part of the report a table has.
 
     Raises:
         ConfigurationError: a person must change something.
@@ -100,7 +110,7 @@ def run(settings: Settings, stdout: TextIO, stderr: TextIO) -> Ending:
 
     with stop_on_signals(stop) as stop_request:
         try:
-            return _run(settings, policy_file, clock, stdout, stderr)
+            return _run(settings, policy_file, clock, _Output(stdout, stderr, view))
         except ObservationError:
             if stop_request.received is None:
                 raise
@@ -108,12 +118,12 @@ def run(settings: Settings, stdout: TextIO, stderr: TextIO) -> Ending:
 
 
 def _run(
-    settings: Settings, policy_file: PolicyFile, clock: SystemClock, stdout: TextIO, stderr: TextIO
+    settings: Settings, policy_file: PolicyFile, clock: SystemClock, output: _Output
 ) -> Ending:
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
     intent = intent_of(settings, in_cluster=kubernetes.in_cluster, target=kubernetes.target)
-    if not kubernetes.in_cluster and _prints_notice(settings, intent, stderr):
-        stderr.write(f"desched: {intent.notice}\n")
+    if not kubernetes.in_cluster and _prints_notice(settings, intent, output.stderr):
+        output.stderr.write(f"desched: {intent.notice}\n")
         intent = intent._replace(notice="")
     name, namespace = settings.pod_name, settings.pod_namespace or kubernetes.namespace
     own_pod = PodRef(namespace, name) if name is not None else None
@@ -140,7 +150,7 @@ def _run(
         CycleInfo(0, intent.mode, kubernetes.target, identity, taints_last_seconds(settings)),
     )
     runner.on_policy(log_policy)
-    runner.on_report(*_report_sinks(settings, stdout, stderr))
+    runner.on_report(*_report_sinks(settings, output))
     if settings.loops:
         with at_work(process.janitor), watching(process.watch):
             _serve(runner, process)
@@ -149,8 +159,12 @@ def _run(
         if process.leadership is not None:
             wait_for_lease(process.leadership, settings, clock)
         report = runner.run()
-    stopped = report.result is CycleResult.STOPPED
-    return Ending(inconclusive=stopped or report.plan.hold in LOAD_UNKNOWN)
+    return Ending(inconclusive=is_inconclusive(report))
+
+
+def is_inconclusive(report: CycleReport) -> bool:
+    """Whether the only cycle could not know the load, or what became of an eviction."""
+    return report.result is CycleResult.STOPPED or report.plan.hold in LOAD_UNKNOWN
 
 
 def taints_last_seconds(settings: Settings) -> float:
@@ -233,28 +247,32 @@ def _serve(runner: CycleRunner, process: Process) -> None:
     _log.info("service.stopped")
 
 
-def _report_sinks(settings: Settings, stdout: TextIO, stderr: TextIO) -> Iterator[ReportSink]:
+def _report_sinks(settings: Settings, output: _Output) -> Iterator[ReportSink]:
     """Where reports go: the log of a service, and standard output if somebody reads it."""
+    stdout = output.stdout
+    printer = report_printer(settings, stdout, output.view)
     if not settings.loops:
-        yield _printer(settings, stdout)
+        yield printer
         return
     prints = settings.output is not None or stdout.isatty()
     as_table = prints and settings.output in {None, "table"}
-    if not (as_table and stdout.isatty() and stderr.isatty()):
+    if not (as_table and stdout.isatty() and output.stderr.isatty()):
         yield log_cycle  # on one terminal, its line would repeat the table
     if prints:
-        yield _printer(settings, stdout)
+        yield printer
 
 
-def _printer(settings: Settings, stdout: TextIO) -> ReportSink:
+def report_printer(settings: Settings, stdout: TextIO, view: TableView) -> ReportSink:
+    """Prints reports in the form that the settings name."""
     form = settings.output or "table"
+    view = view._replace(single=not settings.loops)
 
     def write(report: CycleReport) -> None:
         if form == "table" and stdout.isatty():
-            print_report(report, Console(file=stdout), single=not settings.loops)
+            print_report(report, Console(file=stdout), view)
             return
         separator = "---\n" if form == "yaml" and settings.loops else ""
-        stdout.write(separator + render_report(report, form, single=not settings.loops))
+        stdout.write(separator + render_report(report, form, view))
         stdout.flush()
 
     return write

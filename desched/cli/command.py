@@ -83,6 +83,21 @@ def invocation_of(context: click.Context) -> Invocation:
     )
 
 
+WITHOUT_CLUSTER = frozenset({"policy", "output", "log_format", "log_level"})
+"""Settings that have an effect without a cluster."""
+
+
+def refuse_live_settings(invocation: Invocation, instead: str) -> None:
+    """Refuse flags about the live cluster where another flag names what to use instead.
+
+    Raises:
+        ConfigurationError: there is one.
+    """
+    for name in invocation.texts.keys() - WITHOUT_CLUSTER:
+        flag = SETTING_FLAGS[name].flag
+        raise ConfigurationError(f"{flag} has no effect with {instead}; omit it.")
+
+
 @dataclass(frozen=True)
 class Usage:
     """What a command accepts, and what its help shows.

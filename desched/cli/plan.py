@@ -1,16 +1,36 @@
 """`desched plan`: one cycle that changes nothing."""
 
-from desched.cli.command import Command, Invocation, Usage
+import sys
+from pathlib import Path
+
+from desched.cli.command import Command, Invocation, Usage, refuse_live_settings
+from desched.cli.exit_codes import ExitCode
 from desched.cli.runs import run_cycles
-from desched.cli.setting_flags import CONNECTION, SETTING_FLAGS
+from desched.cli.setting_flags import CONNECTION, PROMETHEUS, own_flag
+from desched.errors import ConfigurationError
 
 
 def run(invocation: Invocation) -> int:
-    """Run one cycle as a dry run, whatever the environment says."""
-    return run_cycles(invocation.settings(dry_run=True, evict=False, once=True))
+    """Run one cycle as a dry run, whatever the environment says; or plan a snapshot."""
+    from desched.service.reports.cycle_table import TableView
 
+    flags = invocation.flags
+    settings = invocation.settings(dry_run=True, evict=False, once=True)
+    view = TableView(node=flags.get("node", ""), all_pods="all" in flags)
+    if view != TableView() and settings.output not in {None, "table"}:
+        raise ConfigurationError(
+            f"--node and --all are for the table; {settings.output} always has everything."
+        )
+    if "snapshot" not in flags:
+        return run_cycles(settings, view)
+    from desched.bootstrap.snapshot import plan, read
 
-_PROMETHEUS = tuple(name for name in SETTING_FLAGS if name.startswith("prometheus_"))
+    refuse_live_settings(invocation, "--snapshot")
+    # A policy from the environment is that of the live cluster.
+    policy = settings.policy if "policy" in invocation.texts else None
+    ending = plan(settings, read(Path(flags["snapshot"]), policy), sys.stdout, view)
+    return ExitCode.OBSERVATION if ending.inconclusive else ExitCode.DONE
+
 
 COMMAND = Command(
     "plan",
@@ -20,9 +40,19 @@ COMMAND = Command(
         "begin now and the reason why every other pod stays.",
         examples={
             "desched plan --policy policy.yaml": "in the current context",
-            "desched plan --policy policy.yaml -o json | jq .plan.evictions": "for programs",
+            "desched plan --snapshot now.snapshot -o json | jq .plan.evictions": "of a file, as "
+            "JSON",
         },
-        settings=("policy", "output", *CONNECTION, "api_server_timeout", *_PROMETHEUS),
+        settings=("policy", "output", *CONNECTION, "api_server_timeout", *PROMETHEUS),
+        parameters=(
+            own_flag(
+                "--snapshot",
+                "FILE",
+                "Plan the cluster in this file, by its own policy unless --policy is given.",
+            ),
+            own_flag("--node", "NAME", "Show only this node and its pods."),
+            own_flag("--all", "", "Show each pod that stays, not ten names for each reason."),
+        ),
         refused={
             "--evict": "`desched plan` changes nothing; omit the flag.",
             "--dry-run": "`desched plan` is always a dry run; omit the flag.",

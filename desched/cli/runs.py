@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING
 from desched.cli.exit_codes import CAUGHT_SIGNAL, ExitCode
 
 if TYPE_CHECKING:
+    from desched.service.reports.cycle_table import TableView
     from desched.settings import Settings
 
 
-def run_cycles(settings: "Settings") -> int:
-    """Run one cycle, or cycles until a signal, and return the exit code."""
-    from desched.bootstrap.runs import run
+def run_cycles(settings: "Settings", view: "TableView | None" = None) -> int:
+    """Run one cycle, or cycles until a signal, and return the exit code.
 
-    ending = run(settings, sys.stdout, sys.stderr)
+    `view` is which part of the report a table has, all by default.
+    """
+    from desched.bootstrap.runs import run
+    from desched.service.reports.cycle_table import WHOLE
+
+    ending = run(settings, sys.stdout, sys.stderr, view or WHOLE)
     if ending.cut_short_by is not None:
         sys.stderr.write(
             f"desched: Ended by {ending.cut_short_by.name} before the report; "

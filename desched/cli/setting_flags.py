@@ -49,6 +49,9 @@ SETTING_OF_FLAG: Mapping[str, str] = {
 CONNECTION = ("kubeconfig", "context", "state_namespace", "log_format", "log_level")
 """The settings of commands that read or change desched's state."""
 
+PROMETHEUS = tuple(name for name in SETTING_FLAGS if name.startswith("prometheus_"))
+"""The settings of commands that read load."""
+
 
 class Flag(click.Option):
     """A flag; without a metavar it is a switch."""

@@ -29,7 +29,8 @@ def sentence_of(error: click.UsageError) -> str:
     if isinstance(error, click.BadOptionUsage):
         return f"{error.option_name} requires a value{_value_of(error)}. {see}"
     if isinstance(error, click.MissingParameter) and error.param and error.ctx:
-        return f"`{path}` requires {error.param.make_metavar(error.ctx)}. {see}"
+        flag = f"{error.param.opts[0]} " if isinstance(error.param, Flag) else ""
+        return f"`{path}` requires {flag}{error.param.make_metavar(error.ctx)}. {see}"
     return f"{' '.join(error.format_message().split()).rstrip('.')}. {see}"
 
 

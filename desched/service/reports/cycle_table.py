@@ -1,17 +1,27 @@
 """The report as a table: overloaded nodes, what moves, what stays and why."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
+from desched.errors import ConfigurationError
 from desched.model.groups import grouped
 from desched.model.plan import NodeVerdict, PlannedEviction, Refusal, Unreserved
 from desched.model.report import CycleReport, CycleResult, Mode, Outcome, TaintChange
 from desched.service.reports.chains import describe_chain
 from desched.service.reports.earlier_moves import print_earlier_moves
 from desched.service.reports.formatting import count, percent, plain
-from desched.service.reports.grouped_list import Member, block, groups, numbered, print_section
+from desched.service.reports.grouped_list import (
+    MOST_EXAMPLES,
+    Member,
+    block,
+    groups,
+    numbered,
+    print_section,
+)
 from desched.service.reports.node_table import RESOURCE_NAMES, print_nodes
 from desched.service.reports.reason_texts import (
     OTHER_DESCHEDULERS,
@@ -25,22 +35,59 @@ from desched.service.reports.reason_texts import (
 MODE_NAMES = {Mode.DRY_RUN: "dry run", Mode.EVICT: "evicting"}
 
 
-def print_report(report: CycleReport, console: Console, *, single: bool = False) -> None:
-    """Print the whole report; it needs no colour, and 80 columns are enough.
+class TableView(NamedTuple):
+    """Which part of a report to print.
 
-    `single` means that no other cycle follows.
+    `single` means that no other cycle follows. With `node` only what is about this node is printed,
+    with `all_pods` each pod that stays.
     """
+
+    single: bool = False
+    node: str = ""
+    all_pods: bool = False
+
+
+WHOLE = TableView()
+
+
+def print_report(report: CycleReport, console: Console, view: TableView = WHOLE) -> None:
+    """Print the report; it needs no colour, and 80 columns are enough.
+
+    Raises:
+        ConfigurationError: the report has no such node.
+    """
+    most = None if view.all_pods else MOST_EXAMPLES
+    if view.node:
+        report = _about(view.node, report)
+        _print_header(report, console)
+        print_nodes(report, console)
+        _print_node_reasons(report.plan.nodes, console)
+        _print_evictions(report, console)
+        _print_refusals(report.plan.refusals, console, most)
+        return
     _print_header(report, console)
     print_nodes(report, console)
     _print_node_reasons(report.plan.nodes, console)
     _print_evictions(report, console)
     _print_soft_taints(report, console)
-    _print_refusals(report.plan.refusals, console)
+    _print_refusals(report.plan.refusals, console, most)
     _print_unreserved(report.plan.unreserved, console)
     print_earlier_moves(report, console)
     _print_warnings(report, console)
-    for line in summary_of(report, single=single).splitlines():
+    for line in summary_of(report, single=view.single).splitlines():
         console.print(Text(plain(line), style="bold"))
+
+
+def _about(node: str, report: CycleReport) -> CycleReport:
+    """The report with only this node, the pods on it, and the nodes that its pods move to."""
+    plan = report.plan
+    evictions = tuple(each for each in plan.evictions if each.node == node)
+    names = {node, *(each.expected_node for each in evictions)}
+    nodes = tuple(verdict for verdict in plan.nodes if verdict.node in names)
+    if node not in {verdict.node for verdict in nodes}:
+        raise ConfigurationError(f'There is no node "{node}" among the {len(plan.nodes)} nodes.')
+    refusals = tuple(refusal for refusal in plan.refusals if refusal.node == node)
+    return replace(report, plan=replace(plan, nodes=nodes, evictions=evictions, refusals=refusals))
 
 
 def _print_header(report: CycleReport, console: Console) -> None:
@@ -134,13 +181,13 @@ def _taint_line(change: TaintChange) -> str:
     return f"{change.node} did not {verb} it ({change.why}): {change.detail}"
 
 
-def _print_refusals(refusals: Sequence[Refusal], console: Console) -> None:
+def _print_refusals(refusals: Sequence[Refusal], console: Console, most: int | None) -> None:
     if not refusals:
         return
     stay = count(len(refusals), "pod on overloaded nodes stays", "pods on overloaded nodes stay")
-    by_reason = grouped((r.reason, Member(str(r.pod), r.detail)) for r in refusals)
+    by_reason = grouped((r.reason, Member(str(r.pod), r.detail, r.node)) for r in refusals)
     most_first = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
-    print_section(f"{stay}:", groups(most_first), console)
+    print_section(f"{stay}:", groups(most_first, most), console)
 
 
 def _print_unreserved(unreserved: Sequence[Unreserved], console: Console) -> None:

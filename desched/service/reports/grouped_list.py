@@ -16,24 +16,30 @@ MOST_EXAMPLES = 10
 
 
 class Member(NamedTuple):
-    """A member of a group; `detail` is specific to it."""
+    """A member of a group; `detail` is specific to it, `place` is where it is."""
 
     name: str
     detail: str = ""
+    place: str = ""
 
 
-def groups(by_reason: Iterable[tuple[StrEnum, Sequence[Member]]]) -> Table:
+def groups(
+    by_reason: Iterable[tuple[StrEnum, Sequence[Member]]], most: int | None = MOST_EXAMPLES
+) -> Table:
     """Each reason with its sentence, the number of members and the first of them."""
-    return counted((f"{reason}: {sentence_of(reason)}", members) for reason, members in by_reason)
+    titled = ((f"{reason}: {sentence_of(reason)}", members) for reason, members in by_reason)
+    return counted(titled, most)
 
 
-def counted(by_title: Iterable[tuple[str, Sequence[Member]]]) -> Table:
-    """Each title with the number of members and the first of them."""
+def counted(
+    by_title: Iterable[tuple[str, Sequence[Member]]], most: int | None = MOST_EXAMPLES
+) -> Table:
+    """Each title with the number of members and the first of them, all if `most` is None."""
     blocks = []
     for title, members in by_title:
-        lines = _by_detail(members[:MOST_EXAMPLES])
-        if len(members) > MOST_EXAMPLES:
-            lines.append(f"… and {len(members) - MOST_EXAMPLES} more")
+        lines = _by_detail(members[:most])
+        if most is not None and len(members) > most:
+            lines.append(f"… and {len(members) - most} more")
         blocks.append((str(len(members)), block(Text(plain(title)), lines)))
     return numbered(blocks)
 
@@ -61,8 +67,9 @@ def block(title: Text, lines: Iterable[str]) -> Text:
 
 
 def _by_detail(members: Iterable[Member]) -> list[str]:
-    """One line for each detail, with the names that share it."""
-    names = grouped((member.detail, member.name) for member in members)
+    """One line for each place and detail, with the names that share them."""
+    names = grouped(((member.place, member.detail), member.name) for member in members)
     return [
-        ", ".join(alike) + (f" ({detail})" if detail else "") for detail, alike in names.items()
+        (f"{place}: " if place else "") + ", ".join(alike) + (f" ({detail})" if detail else "")
+        for (place, detail), alike in names.items()
     ]

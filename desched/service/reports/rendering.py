@@ -10,7 +10,7 @@ import yaml
 from rich.console import Console
 
 from desched.model.report import CycleReport
-from desched.service.reports.cycle_table import print_report
+from desched.service.reports.cycle_table import WHOLE, TableView, print_report
 
 ReportFormat = Literal["table", "json", "yaml"]
 
@@ -21,10 +21,9 @@ TABLE_COLUMNS = 100
 def render_report(
     report: CycleReport,
     format: ReportFormat,  # noqa: A002  (the word for it)
-    *,
-    single: bool = False,
+    view: TableView = WHOLE,
 ) -> str:
-    """The whole report in one of the formats, ending in a newline; `single` as in `print_report`.
+    """The report in one of the formats, ending in a newline; `view` is for the table.
 
     JSON and YAML have the same structure: nodes are sorted by name, refusals by node and pod,
     evictions and outcomes keep their order.
@@ -37,7 +36,7 @@ def render_report(
     )
     return rendered(
         msgspec.structs.replace(report, plan=in_order),
-        lambda console: print_report(report, console, single=single),
+        lambda console: print_report(report, console, view),
         format,
     )
 

@@ -40,7 +40,7 @@ from desched.model.report import (
 from desched.model.resources import Resource
 from desched.model.state import MoveResult, Pause, PauseScope
 from desched.service.reports import reason_texts
-from desched.service.reports.cycle_table import print_report
+from desched.service.reports.cycle_table import TableView, print_report
 from desched.service.reports.rendering import render_report
 from tests.repository import ROOT
 from tests.unit.service.example_reports import FOLLOWED_UP
@@ -344,7 +344,7 @@ def test_the_last_line_is_a_sentence_about_what_happened(result: CycleResult) ->
 
 
 def last_line(cycle: CycleReport, *, single: bool) -> str:
-    return render_report(cycle, "table", single=single).splitlines()[-1]
+    return render_report(cycle, "table", TableView(single=single)).splitlines()[-1]
 
 
 def test_after_a_single_run_the_next_one_must_wait_for_the_measurements() -> None:

@@ -1,0 +1,169 @@
+"""Plans of snapshot files, from the command line to the report."""
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from desched.bootstrap import look
+from desched.bootstrap.look import Look
+from desched.cli import main
+from desched.cycle import CycleInfo, run_cycle
+from desched.model.report import Mode
+from desched.model.state import State
+from desched.policy.loading import PolicyText, parse_policy
+from desched.service.reports.rendering import plain_value
+from desched.simulation.demo import POLICY_FILE
+from desched.simulation.scenarios import OVERLOADED_NODE, guarded_scenario
+from desched.simulation.world import Simulation
+from desched.snapshot_file.storage import load_snapshot
+from tests.repository import ROOT
+
+POLICY = ROOT / "desched" / "simulation" / POLICY_FILE
+
+
+@pytest.fixture
+def live(mocker) -> Simulation:
+    """A simulated cluster in place of the one that the settings name."""
+    simulation = guarded_scenario()
+
+    def look_at(_settings, policy, policy_text, _clock) -> Look:
+        return Look(simulation.world(acting=False), policy, policy_text, State(), "the lab")
+
+    mocker.patch.object(look, "_look", autospec=True, side_effect=look_at)
+    return simulation
+
+
+def taken(path: Path, *flags: str) -> Path:
+    assert main(["snapshot", "-o", str(path), "--policy", str(POLICY), *flags]) == 0
+    return path
+
+
+def test_the_plan_of_a_snapshot_is_that_of_a_dry_run(live, tmp_path, capsys) -> None:
+    path = taken(tmp_path / "now.snapshot")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"Wrote {path} (" in said.err
+    assert " KiB): 5 nodes and 21 pods of the lab." in said.err
+
+    assert main(["plan", "--snapshot", str(path), "-o", "json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    policy = parse_policy(POLICY.read_text(), "p").policy
+    info = CycleInfo(1, Mode.DRY_RUN, "live")
+    report, _ = run_cycle(live.world(acting=False), policy, State(), info)
+    assert report.plan.evictions
+    assert found["plan"] == json.loads(json.dumps(plain_value(report.plan)))
+    assert found["target"] == "snapshot of the lab"
+    assert found["policy"] == f"{POLICY_FILE} in {path}"
+
+
+@pytest.mark.usefixtures("live")
+def test_a_snapshot_can_be_streamed_from_a_pod(tmp_path, monkeypatch) -> None:
+    stdout = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr("sys.stdout", stdout)
+
+    assert main(["snapshot", "-o", "-", "--policy", str(POLICY)]) == 0
+
+    (tmp_path / "s").write_bytes(stdout.buffer.getvalue())
+    assert len(load_snapshot(tmp_path / "s").snapshot.cluster.nodes) == 5
+
+
+@pytest.mark.usefixtures("live")
+def test_names_can_be_replaced(tmp_path) -> None:
+    path = taken(tmp_path / "s", "--hash-names")
+
+    text = gzip.decompress(path.read_bytes())
+    assert OVERLOADED_NODE.encode() not in text
+    assert b"the lab" not in text
+
+
+@pytest.mark.usefixtures("live")
+def test_another_policy_can_plan_a_snapshot(tmp_path, capsys) -> None:
+    path = taken(tmp_path / "s")
+    other = tmp_path / "other.yaml"
+    other.write_text(POLICY.read_text().replace("cpu: 80", "cpu: 95"))
+
+    assert main(["plan", "--snapshot", str(path), "--policy", str(other)]) == 0
+    assert "No node is overloaded" in capsys.readouterr().out
+
+    for old, new, missing in (
+        ("thresholds:", "duration: 7m\n          thresholds:", "the load of memory over 7m"),
+        ("thresholds:", "nodeSelector: disk=fast\n          thresholds:", "node label disk"),
+        ("thresholds:", "sustainedFor: 3m\n          thresholds:", "sustainedFor of 3m"),
+    ):
+        other.write_text(POLICY.read_text().replace(f"          {old}", f"          {new}"))
+        assert main(["plan", "--snapshot", str(path), "--policy", str(other)]) == 2
+        said = capsys.readouterr().err
+        assert missing in said
+        assert said.count("\n") == 1
+
+
+@pytest.mark.usefixtures("live")
+def test_with_all_labels_another_policy_can_select_by_any(tmp_path, capsys) -> None:
+    path = taken(tmp_path / "s", "--all-labels")
+    other = tmp_path / "other.yaml"
+    text = POLICY.read_text()
+    other.write_text(
+        text.replace(
+            "          thresholds:", "          nodeSelector: disk=fast\n          thresholds:"
+        )
+    )
+
+    assert main(["plan", "--snapshot", str(path), "--policy", str(other)]) == 3
+    assert "No node is in scope" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("live")
+def test_the_environment_names_no_policy_for_a_snapshot(tmp_path, monkeypatch) -> None:
+    path = taken(tmp_path / "s")
+    monkeypatch.setenv("DESCHED_POLICY", "/nowhere.yaml")
+
+    assert main(["plan", "--snapshot", str(path)]) == 0
+
+
+@pytest.mark.usefixtures("live")
+def test_one_node_and_all_of_its_pods_can_be_shown(tmp_path, capsys) -> None:
+    path = taken(tmp_path / "s")
+    capsys.readouterr()
+
+    assert main(["plan", "--snapshot", str(path), "--node", OVERLOADED_NODE, "--all"]) == 0
+    found = capsys.readouterr().out
+    assert f"{OVERLOADED_NODE}: demo/stress" in found
+    assert "te1 " not in found
+
+    assert main(["plan", "--snapshot", str(path), "--node", "te9"]) == 2
+    assert 'There is no node "te9" among the 5 nodes.' in capsys.readouterr().err
+    assert main(["plan", "--snapshot", str(path), "--all", "-o", "json"]) == 2
+    assert "--node and --all are for the table" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("live")
+def test_flags_about_the_live_cluster_have_no_effect_on_a_file(tmp_path, capsys) -> None:
+    path = taken(tmp_path / "s")
+
+    assert main(["plan", "--snapshot", str(path), "--context", "prod"]) == 2
+    assert "--context has no effect with --snapshot; omit it." in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_snapshot_is_one_sentence_and_code_2(tmp_path, capsys) -> None:
+    (tmp_path / "s").write_text("kind: Pod")
+
+    assert main(["plan", "--snapshot", str(tmp_path / "s")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"desched: {tmp_path / 's'}: this is no snapshot of desched")
+    assert said.count("\n") == 1
+
+
+def test_the_text_of_the_policy_is_as_it_was_read(live, tmp_path) -> None:
+    content = load_snapshot(taken(tmp_path / "s"))
+
+    assert PolicyText(content.policy_text, content.policy_source) == (
+        POLICY.read_text(),
+        POLICY_FILE,
+    )
+    assert content == replace(content, state=State(), target="the lab")
+    assert live
