@@ -65,13 +65,16 @@ generated: $(INSTALLED) ## write what is generated from the code: references, sc
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
-		--no-emit-index-url --no-header --group dev pyproject.toml -o requirements/dev.txt
+		--no-emit-index-url --no-header --extra report --group dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
-		--no-emit-index-url --no-header -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+		--no-emit-index-url --no-header -c requirements/dev.txt --extra report pyproject.toml \
+		-o requirements/runtime.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --group build -o requirements/build.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --group bench -o requirements/bench.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+		--no-emit-index-url --no-header -c requirements/dev.txt --group browser -o requirements/browser.txt
 
 clean: ## remove what was built here (not the user's cache)
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .import_linter_cache build dist

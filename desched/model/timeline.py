@@ -1,6 +1,7 @@
 """What happened to the nodes of a cluster over time; simulations, backtests and pages share it."""
 
 from datetime import datetime
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -23,7 +24,7 @@ class Lines(msgspec.Struct, frozen=True, gc=False):
     ceiling_ratio: float
 
 
-class LoadOverTime(msgspec.Struct, frozen=True, gc=False):
+class LoadOverTime(msgspec.Struct, frozen=True, dict=True):
     """The load of one resource: for each node one mean for each step, None where it is unknown.
 
     `lines` has an entry for each node, None where the policy has no rule for it.
@@ -33,12 +34,22 @@ class LoadOverTime(msgspec.Struct, frozen=True, gc=False):
     lines: tuple[Lines | None, ...]
     ratios: tuple[tuple[float | None, ...], ...]
 
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """The ratios as an array, NaN where they are unknown; callers must not change it."""
+        return np.array(self.ratios, dtype=np.float64).reshape(len(self.lines), -1)
+
+    @cached_property
     def overloaded(self) -> NDArray[np.bool_]:
         """Whether the load is above the target, node x step; unknown counts as no."""
         targets = [np.inf if lines is None else lines.target_ratio for lines in self.lines]
-        ratios = np.array(self.ratios, dtype=float).reshape(len(targets), -1)
-        above: NDArray[np.bool_] = ratios > np.array(targets)[:, None]
+        above: NDArray[np.bool_] = self.values > np.array(targets)[:, None]
         return above
+
+    def highest_ratios(self) -> tuple[float | None, ...]:
+        """The highest load of each node, None where it is never known."""
+        highest = np.fmax.reduce(self.values, axis=1, initial=-np.inf).tolist()
+        return tuple(None if ratio == -np.inf else ratio for ratio in highest)
 
 
 class TimelineEviction(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -73,7 +84,7 @@ class IdleTotal(msgspec.Struct, frozen=True, gc=False):
     cycles: int
 
 
-class Timeline(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+class Timeline(msgspec.Struct, frozen=True, dict=True, kw_only=True, omit_defaults=True):
     """The load of each node in steps of equal length, and what was done meanwhile.
 
     `name` tells it from others beside it, such as `no descheduler` or the file of a policy.
@@ -90,28 +101,40 @@ class Timeline(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_default
     refusals: tuple[RefusalTotal, ...] = ()
     idle: tuple[IdleTotal, ...] = ()
 
+    def load(self, resource: Resource) -> LoadOverTime:
+        """The load of a resource that the timeline has."""
+        return next(load for load in self.loads if load.resource is resource)
+
     @property
     def steps(self) -> int:
         """The number of steps."""
-        return max((len(row) for load in self.loads for row in load.ratios), default=0)
+        return max((load.values.shape[1] for load in self.loads), default=0)
+
+    @property
+    def overloaded_minutes(self) -> tuple[float, ...]:
+        """For each node the time above a target of any resource."""
+        steps = self.overloaded.sum(axis=1).tolist()
+        return tuple(each * self.step_seconds / _MINUTE_SECONDS for each in steps)
 
     @property
     def overloaded_node_minutes(self) -> float:
-        """The time above a target of any resource, of all nodes together."""
-        return float(self._overloaded().sum()) * self.step_seconds / _MINUTE_SECONDS
+        """The time above a target, of all nodes together."""
+        return sum(self.overloaded_minutes)
 
     @property
     def longest_episode_minutes(self) -> float:
         """The longest time for which one node stayed above a target without a break."""
         longest = 0
-        for row in self._overloaded():
+        for row in self.overloaded:
             # Each step below the targets ends an episode; so do both ends of the timeline.
             (calm,) = np.nonzero(np.concatenate(([False], row, [False])) == 0)
             longest = max(longest, int(np.diff(calm).max()) - 1)
         return longest * self.step_seconds / _MINUTE_SECONDS
 
-    def _overloaded(self) -> NDArray[np.bool_]:
+    @cached_property
+    def overloaded(self) -> NDArray[np.bool_]:
+        """Whether any resource is above its target, node x step."""
         found = np.zeros((len(self.nodes), self.steps), dtype=bool)
         for load in self.loads:
-            found |= load.overloaded()
+            found |= load.overloaded
         return found

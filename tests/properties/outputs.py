@@ -8,6 +8,7 @@ import structlog
 from rich.console import Console
 
 from desched.model.report import CycleReport
+from desched.service.pages.cycle_page import cycle_page
 from desched.service.process.logs import LogFormat, configure_logs
 from desched.service.reports.cycle_table import print_report
 from desched.service.reports.rendering import ReportFormat, render_report
@@ -48,6 +49,7 @@ def _texts(report: CycleReport) -> Iterator[str]:
     page = StatusEndpoint("desched-0", report.mode)
     page.cycle_completed(report)
     yield page.document().decode()
+    yield cycle_page(report)
     for log_format in LOG_FORMATS:
         stream = io.StringIO()
         configure_logs(log_format, "info", stream)

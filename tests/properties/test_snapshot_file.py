@@ -1,6 +1,7 @@
 """A snapshot file gives the plan of the live run, without what the plan does not need."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,10 +14,10 @@ from desched.errors import ConfigurationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.plan import Plan
-from desched.model.snapshot import FreshLook, Snapshot
+from desched.model.snapshot import Snapshot
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
-from desched.ports import World
+from desched.ports import Looked, World
 from desched.simulation.clock import VirtualClock
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.document import decode, encode
@@ -45,7 +46,7 @@ class Live:
     def read_cluster(self) -> ClusterState:
         return self.seen.cluster
 
-    def read_around(self, *_: object) -> FreshLook | None:
+    def read_around(self, *_: object) -> Sequence[Looked]:
         raise AssertionError("a snapshot looks at no single pod")
 
     def read_load(self, _cluster: ClusterState, _policy: Policy) -> ClusterLoad:

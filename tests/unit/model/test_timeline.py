@@ -39,6 +39,12 @@ def test_an_episode_lasts_while_any_resource_is_above_its_target() -> None:
     assert timeline(CPU, MEMORY).longest_episode_minutes == 4
 
 
+def test_each_node_has_its_own_overloaded_minutes_and_highest_load() -> None:
+    assert timeline(CPU).overloaded_minutes == (3, 0)
+    assert CPU.highest_ratios() == (0.9, 0.8)
+    assert load(Resource.CPU, (None, 0.2), (None, None)).highest_ratios() == (0.2, None)
+
+
 def test_steps_may_have_any_length() -> None:
     assert timeline(CPU, step_seconds=300.0).overloaded_node_minutes == 15
     assert timeline(CPU, step_seconds=300.0).longest_episode_minutes == 10
