@@ -268,9 +268,10 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `ready_replicas` is None if the controller does not report it. `rolling_out` is true until all
     replicas have the newest revision, `scaling` while an autoscaler changes the number of replicas.
     `survives_disruption` is false if an eviction counts as a failure of the workload (a Job without
-    a policy for it). `template_requests` is what the template of its pods requests, None if it is
-    not known. Unless `sized`, `desired_replicas` is only the number of existing pods, and the `uid`
-    begins with the namespace, because only the owner references of the pods have it.
+    a policy for it). `template_requests` is what the template of its pods requests, as
+    VerticalPodAutoscalers change it, None if there is no template; `requests_unknown` is why that
+    is not known. Unless `sized`, `desired_replicas` is only the number of existing pods, and the
+    `uid` begins with the namespace, because only the owner references of the pods have it.
     """
 
     kind: str
@@ -285,6 +286,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     autoscaler: Autoscaler | None = None
     survives_disruption: bool = True
     template_requests: Amounts | None = None
+    requests_unknown: str = ""
     sized: bool = True
 
     def __str__(self) -> str:
@@ -374,6 +376,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     `controller_owners` has the controller's owner if its kind is not understood, such as the
     Rollout of a ReplicaSet.
 
+    `sized_owners` has the kind, the namespace and the name of what VerticalPodAutoscalers target.
     `namespaces` has their labels, `priority_classes` their values. `own_pod` is desched's own pod,
     None outside the cluster. `server_times` is the API server's clock, in whole seconds, at its
     earliest and its latest response; None if it is desched's clock.
@@ -384,6 +387,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     workloads: Mapping[ControllerKey, Workload] = {}
     controller_selectors: Mapping[ControllerKey, LabelSelector] = {}
     controller_owners: Mapping[ControllerKey, Owner] = {}
+    sized_owners: frozenset[tuple[str, str, str]] = frozenset()
     budgets: tuple[PodDisruptionBudget, ...] = ()
     priority_classes: Mapping[str, Int32] = {}
     namespaces: Mapping[str, Mapping[str, str]] = {}

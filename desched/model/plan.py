@@ -95,6 +95,7 @@ class RefusalReason(StrEnum):
     SCALING_UNDER_WAY = "scaling_under_way"
     AUTOSCALER_AT_MAXIMUM = "autoscaler_at_maximum"
     RESIZE_UNDER_WAY = "resize_under_way"
+    REQUESTS_UNKNOWN = "requests_unknown"
     REPLICAS_NOT_READY = "replicas_not_ready"
     BUDGET_EXHAUSTED = "budget_exhausted"
     BUDGET_NOT_CURRENT = "budget_not_current"

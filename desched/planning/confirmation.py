@@ -80,8 +80,10 @@ def _room_taken(
     if room is None or found is not None:
         return found
     requests = look.pod.scheduling.requests
-    if look.workload is not None and look.workload.template_requests is not None:
-        requests = requests.raised_to(look.workload.template_requests)
+    # What a VerticalPodAutoscaler recommends is in the plan's workload alone.
+    for workload in (look.workload, context.cluster.workload_of(look.pod)):
+        if workload is not None and workload.template_requests is not None:
+            requests = requests.raised_to(workload.template_requests)
     cluster = replace(context.cluster, nodes=(room.node,), pods=room.pods)
     arrays = NodeArrays(cluster.nodes)
     lacking = FreeRequests(arrays, PodIndex(cluster, arrays)).lacking_at(0, requests)

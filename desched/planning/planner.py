@@ -172,8 +172,8 @@ def _candidate(pod: Pod, context: EligibilityContext) -> Candidate:
 def _as_its_replacement(pod: Pod, workload: Workload | None) -> Pod:
     """The pod with requests that its replacement does not exceed.
 
-    A pod that was resized in place, or sized by a VerticalPodAutoscaler, may request less than its
-    template. Which of the two its replacement has is not known, so the larger one counts.
+    The replacement requests what the template and a VerticalPodAutoscaler say. A pod may request
+    more than that, by a LimitRange or an older recommendation; then its own requests count.
     """
     if workload is None or workload.template_requests is None:
         return pod

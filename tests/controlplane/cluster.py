@@ -20,6 +20,7 @@ import urllib3
 import yaml
 
 from tests.controlplane.logs import GrowingLog
+from tests.controlplane.manifests import VERTICAL_AUTOSCALERS
 from tests.controlplane.process import Server, free_ports
 from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.usage_exporter import REFRESH_SECONDS, UsageExporter
@@ -561,6 +562,12 @@ class ControlPlane:
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         self.wait_for(f"namespace {name}", lambda: self._is_namespace_ready(name))
         return name
+
+    def serve_vertical_autoscalers(self) -> None:
+        """Define their kind, which no API server has on its own."""
+        self.apply(VERTICAL_AUTOSCALERS)
+        path = "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers"
+        self.wait_for(path, lambda: self.request("GET", path)[0] == 200)
 
     def pods(self, namespace: str, selector: str = "") -> list[dict[str, Any]]:
         """Lists the pods of a namespace."""

@@ -45,3 +45,50 @@ def priority_class(name: str, value: int) -> Object:
         "metadata": {"name": name},
         "value": value,
     }
+
+
+def vertical_autoscaler(namespace: str, cpu: str, **spec: Any) -> Object:
+    """A VerticalPodAutoscaler of the Deployment `web` that recommends this much CPU."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    recommendation = {"containerName": "app", "target": {"cpu": cpu}}
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"targetRef": target, **spec},
+        "status": {"recommendation": {"containerRecommendations": [recommendation]}},
+    }
+
+
+VERTICAL_AUTOSCALERS: Object = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "verticalpodautoscalers.autoscaling.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+    },
+    "spec": {
+        "group": "autoscaling.k8s.io",
+        "names": {
+            "kind": "VerticalPodAutoscaler",
+            "listKind": "VerticalPodAutoscalerList",
+            "plural": "verticalpodautoscalers",
+            "singular": "verticalpodautoscaler",
+        },
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+"""Their kind; whatever is in the objects is kept, their status too."""

@@ -15,6 +15,7 @@ from desched.adapters.kubernetes.client.access import (
     OWN_NAMESPACE_ACCESS,
     PATCH_NODE,
     REQUIRED_ACCESS,
+    SIZING_ACCESS,
     STATE_READING_ACCESS,
     WATCHING_ACCESS,
     Access,
@@ -154,12 +155,11 @@ def wait_for_rights(control_plane: ControlPlane, *some: Access) -> None:
 
 def test_its_account_may_do_what_it_needs_and_no_more(control_plane: ControlPlane) -> None:
     install(control_plane, "base")
-    wait_for_rights(control_plane, OBSERVING_ACCESS[0], *PLANNING_ALONE)
+    wait_for_rights(control_plane, OBSERVING_ACCESS[0], *SIZING_ACCESS, *PLANNING_ALONE)
     everything = (*REQUIRED_ACCESS, *OWN_NAMESPACE_ACCESS, *OWN_EVENT_ACCESS)
     granted = [access for access in everything if may(control_plane, access)]
-    assert granted == [
-        a for a in everything if a in (*OBSERVING_ACCESS, *WATCHING_ACCESS, *PLANNING_ALONE)
-    ]
+    of_base = (*OBSERVING_ACCESS, *WATCHING_ACCESS, *SIZING_ACCESS, *PLANNING_ALONE)
+    assert granted == [access for access in everything if access in of_base]
 
     install(control_plane, "overlays/evict-without-steering")
     wait_for_rights(control_plane, *everything)

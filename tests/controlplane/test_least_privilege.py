@@ -57,6 +57,7 @@ def lives(
     with running_control_plane.prometheus() as prometheus:
         built = Lives(running_control_plane, prometheus, directory)
         try:
+            running_control_plane.serve_vertical_autoscalers()
             built.build(hot("plain"), hot("told"), trap("unsteered"), trap("acting"))
             yield built
         finally:
@@ -165,6 +166,20 @@ def not_watched(case: Case) -> None:
         service.stop()
 
 
+def not_sized(case: Case) -> None:
+    (case.lives.directory / "plain-0.log").unlink(missing_ok=True)  # of an earlier service
+    service = case.lives.service("plain", "--dry-run", ALONE, "--state-namespace", STATE)
+    try:
+        service.wait_for_cycles(2)
+    finally:
+        service.stop()
+    (warning,) = service.events("right.not_granted")
+    assert warning["right"] == str(SHIPPED[case.right])
+    ran = case.run("plain")
+    assert ran.report["result"] == "planned"
+    assert len(ran.logged("right.not_granted")) == (case.right.verb == "list")
+
+
 def not_read_again(case: Case) -> None:
     ran = case.run("plain", "--evict")
     assert ran.verdicts == {"unreadable"}
@@ -244,6 +259,9 @@ def without_own_events(case: Case) -> None:
 CHECKS: Mapping[str, Callable[[Case], None]] = {
     "no cycle runs: the cluster cannot be observed": no_cycle,
     "no cycle of a service runs, unless `--watch=false`": not_watched,
+    "replacements are expected to request what their templates say, and one warning is logged": (
+        not_sized
+    ),
     "no replica acts (`not_leading`), unless `--leader-elect=false`": not_leading,
     "no cycle that evicts runs; a dry run plans without it, and warns once": not_remembered,
     "`kubectl describe pod` does not show these Events": not_described,

@@ -24,7 +24,12 @@ from tests.controlplane import faults
 from tests.controlplane.cable import Cable
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_proxy import ActiveFault
-from tests.controlplane.manifests import Object, pod_spec
+from tests.controlplane.manifests import (
+    VERTICAL_AUTOSCALERS,
+    Object,
+    pod_spec,
+    vertical_autoscaler,
+)
 
 SEED = 20_261_122
 CHANGES = 120
@@ -169,6 +174,30 @@ def test_after_changes_and_cuts_the_watched_cluster_is_the_listed_one(
     cable.mend()
     churn.change(CHANGES // 4)
     control_plane.wait_for("the same after a cut", lambda: reads(watching) and is_equal())
+
+
+def test_a_kind_of_an_add_on_may_come_and_go(
+    control_plane: ControlPlane, watching: WatchingReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "ABSENT_SECONDS", 0.2)
+    control_plane.create_namespace("north")
+    control_plane.apply(deployment("north"))
+    web = frozenset({("Deployment", "north", "web")})
+
+    def is_sized_by(expected: frozenset[tuple[str, str, str]]) -> bool:
+        return watching.read_cluster().sized_owners == expected
+
+    assert is_sized_by(frozenset())
+    for _ in range(2):
+        control_plane.serve_vertical_autoscalers()
+        control_plane.apply(vertical_autoscaler("north", "1"))
+        control_plane.wait_for("a size", lambda: is_sized_by(web))
+        control_plane.apply(vertical_autoscaler("north", "1", updatePolicy={"updateMode": "Off"}))
+        control_plane.wait_for("no size", lambda: is_sized_by(frozenset()))
+        control_plane.apply(vertical_autoscaler("north", "1", updatePolicy={}))
+        control_plane.wait_for("a size again", lambda: is_sized_by(web))
+        control_plane.delete(VERTICAL_AUTOSCALERS)
+        control_plane.wait_for("no kind", lambda: is_sized_by(frozenset()))
 
 
 def garbage(line: bytes) -> faults.Fault:

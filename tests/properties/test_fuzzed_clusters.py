@@ -66,7 +66,7 @@ def understood(kind: Kind[Any, Any], field: str) -> Kind[Any, Any]:
     def build(item: Any) -> object:
         found = Controllers(**{field: [item]})
         return (
-            workloads_by_controller(found, {}),
+            workloads_by_controller(found, {}, {}),
             owners_by_controller(found),
             selectors_by_controller(found),
         )

@@ -13,6 +13,7 @@ from desched.adapters.kubernetes.client.access import (
     LEASE_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
+    SIZING_ACCESS,
     STATE_READING_ACCESS,
     STATE_WRITING_ACCESS,
     STEERING_ACCESS,
@@ -89,6 +90,7 @@ def rows(accesses: Iterable[Access]) -> list[str]:
 PERMISSIONS = {
     "Planning": OBSERVING_ACCESS,
     "Watching": WATCHING_ACCESS,
+    "Sizes of replacements": SIZING_ACCESS,
     "Leader election": LEASE_ACCESS,
     "State": STATE_READING_ACCESS,
     "Events about itself": OWN_EVENT_ACCESS,

@@ -19,7 +19,7 @@ KUBERNETES = """
     lease linux local memory metadata metrics mirror namespace node objects owner path pending
     pod port priority prometheus pvc ready replica requests resize resource rollout running
     scaling scheduler scheduling scores selectors service spread static status storage system
-    taint terminating topology upstream virtual volume
+    taint terminating topology upstream vertical virtual volume
 """
 """They mean what they mean to Kubernetes and its neighbours."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -14,7 +14,7 @@ from desched.adapters.kubernetes.client.access import GET_POD
 from desched.adapters.kubernetes.client.api_types.status import Version
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
-from desched.adapters.kubernetes.client.paged_reads import Kind, Reading
+from desched.adapters.kubernetes.client.paged_reads import Kind, Reading, UnreadKinds
 from desched.adapters.kubernetes.objects.autoscalers import AUTOSCALERS, scaling_by_target
 from desched.adapters.kubernetes.objects.budgets import (
     BUDGETS,
@@ -26,6 +26,10 @@ from desched.adapters.kubernetes.objects.metadata import controller_of
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pods import pods_kind
 from desched.adapters.kubernetes.objects.storage import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
+from desched.adapters.kubernetes.objects.vertical_autoscalers import (
+    VERTICAL_AUTOSCALERS,
+    sizing_by_target,
+)
 from desched.adapters.kubernetes.objects.workloads import (
     DEPLOYMENTS,
     JOBS,
@@ -56,6 +60,7 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     STATEFUL_SETS,
     JOBS,
     AUTOSCALERS,
+    VERTICAL_AUTOSCALERS,
     BUDGETS,
     PRIORITY_CLASSES,
     NAMESPACES,
@@ -96,6 +101,7 @@ class KubernetesReader:
     page_size: int = PAGE_SIZE
     deadline_seconds: float = DEADLINE_SECONDS
     cluster_deadline_seconds: float = CLUSTER_DEADLINE_SECONDS
+    unread: UnreadKinds = field(default_factory=UnreadKinds)
 
     def read_cluster(self) -> ClusterState:
         """All that planning needs, in a few consistent lists."""
@@ -137,7 +143,8 @@ class KubernetesReader:
 
         Five or six requests within one deadline, and two more for a node with room. Other pods are
         not read, and no right is needed beyond those of `read_cluster` and `get pods`. Budgets are
-        read last, so that what protects the pod is the newest.
+        read last, so that what protects the pod is the newest. VerticalPodAutoscalers are not read
+        again: what they recommend changes over hours.
         """
         read = self._reading(self.deadline_seconds)
         pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
@@ -149,14 +156,17 @@ class KubernetesReader:
             controllers = _controllers_of(read, pod.owner, pod.namespace)
             scaling = scaling_by_target(read.all(AUTOSCALERS, pod.namespace))
             # By uid: a later controller of the same name is not the pod's.
-            workload = workloads_by_controller(controllers, scaling).get(pod.controller)
+            workload = workloads_by_controller(controllers, scaling, {}).get(pod.controller)
             controller_owner = owners_by_controller(controllers).get(pod.controller)
         room = _room(read, room_on) if room_on else None
         budgets = read.all(BUDGETS, pod.namespace)
         return FreshLook(pod, node, workload, controller_owner, budgets, room)
 
     def _reading(self, seconds: float) -> Reading:
-        return Reading(self.connection, self.page_size, self.deadline_seconds, Deadline(seconds))
+        deadline = Deadline(seconds)
+        read = Reading(self.connection, self.page_size, self.deadline_seconds, deadline)
+        read.unread = self.unread
+        return read
 
     def _server(self, read: Reading) -> tuple[ServerFacts, Answer]:
         """The version, empty if it is not known: only forecasts use it; and the times so far."""
@@ -183,10 +193,12 @@ def cluster_state(
         read.all(DEPLOYMENTS), read.all(REPLICA_SETS), read.all(STATEFUL_SETS), read.all(JOBS)
     )
     scaling = scaling_by_target(read.all(AUTOSCALERS))
+    sizing = sizing_by_target(read.all(VERTICAL_AUTOSCALERS))
     state = ClusterState(
         nodes=nodes,
         pods=pods,
-        workloads=workloads_by_controller(controllers, scaling),
+        workloads=workloads_by_controller(controllers, scaling, sizing),
+        sized_owners=frozenset(sizing),
         controller_selectors=selectors_by_controller(controllers),
         controller_owners=owners_by_controller(controllers),
         budgets=read.all(BUDGETS),

@@ -29,7 +29,8 @@ def declared_uid(pod: Pod, owner: Owner) -> str:
 def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> ClusterState:
     """Add a workload to the cluster for each controller of these kinds.
 
-    The desired number of replicas is not known, so the workload is not `sized`. Pods of Jobs are
+    The desired number of replicas is not known, so the workload is not `sized`, and its template is
+    not read. Pods of Jobs are
     excluded: an eviction may fail the whole Job, whatever the policy declares.
     """
     if not kinds:
@@ -45,8 +46,21 @@ def with_declared_workloads(cluster: ClusterState, kinds: tuple[str, ...]) -> Cl
         known = found.get(key) or cluster.workloads.get(key)
         if known is None:
             uid = declared_uid(pod, owner)
-            known = Workload(owner.kind, pod.namespace, owner.name, uid, 0, sized=False)
+            unknown = _requests_unknown(pod, owner, cluster)
+            known = Workload(
+                *(owner.kind, pod.namespace, owner.name, uid, 0),
+                requests_unknown=unknown,
+                sized=False,
+            )
         if not known.sized:
             count = known.desired_replicas + (not pod.finished)
             found[key] = replace(known, desired_replicas=count)
     return replace(cluster, workloads={**cluster.workloads, **found})
+
+
+def _requests_unknown(pod: Pod, owner: Owner, cluster: ClusterState) -> str:
+    """Why it is not known what the pod's replacement will request, empty if it is."""
+    for each in (pod.owner, owner):
+        if each is not None and (each.kind, pod.namespace, each.name) in cluster.sized_owners:
+            return f"a VerticalPodAutoscaler sizes the pods of {each.kind} {each.name}"
+    return ""

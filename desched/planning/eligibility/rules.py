@@ -206,6 +206,10 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.SCALING_UNDER_WAY, workload=availability.scaling),
     Rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, workload=availability.autoscaler_at_maximum),
     Rule(RefusalReason.RESIZE_UNDER_WAY, lambda pod, _: pod.resizing),
+    Rule(
+        RefusalReason.REQUESTS_UNKNOWN,
+        workload=lambda workload, _: workload.requests_unknown or None,
+    ),
     Rule(RefusalReason.PAUSED, workload=recent_moves.paused),
     Rule(RefusalReason.IN_FLIGHT, workload=recent_moves.in_flight),
     Rule(RefusalReason.COOLING_DOWN, workload=recent_moves.cooling_down),

@@ -64,6 +64,9 @@ REFUSALS: Mapping[str, str] = {
     "scaling_under_way": "An autoscaler is changing its workload's replicas.",
     "autoscaler_at_maximum": "Its workload needs more replicas than its autoscaler allows.",
     "resize_under_way": "Its resources are being changed in place.",
+    "requests_unknown": (
+        "A VerticalPodAutoscaler sizes its replacement in a way that desched does not understand."
+    ),
     "replicas_not_ready": "Some replicas of its workload are not Ready.",
     "budget_exhausted": "Its PodDisruptionBudget allows no disruption now.",
     "budget_not_current": "Its PodDisruptionBudget changed, and its status is not yet up to date.",

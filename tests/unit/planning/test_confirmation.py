@@ -123,6 +123,15 @@ def test_a_replacement_that_would_request_more_needs_more_room() -> None:
     assert second.reason() is RefusalReason.CONFIRMATION_FAILED
 
 
+def test_what_the_plan_knows_of_a_vertical_autoscaler_counts() -> None:
+    second = SecondOfChain()
+    second.fill(2)
+    large = workload("web", 4, template_requests=Amounts(cpu_millicores=2001))
+    cluster = replace(second.context.cluster, workloads={("apps", "uid-web"): large})
+    second.context = replace(second.context, cluster=cluster)
+    assert second.reason() is RefusalReason.CONFIRMATION_FAILED
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -32,3 +32,15 @@ def test_amounts_are_raised_one_by_one() -> None:
     own = amounts(1, 2, a=1, b=5)
     assert own.raised_to(amounts(3, 1, b=2, c=7)) == amounts(3, 2, a=1, b=5, c=7)
     assert own.raised_to(amounts(0.5, 2, b=5)) is own
+
+
+def test_a_pod_stays_while_it_is_not_known_what_its_replacement_requests() -> None:
+    why = "VerticalPodAutoscaler web: startupBoost"
+    owner = workload("web", 20, requests_unknown=why)
+    used = load({"hot": (0.9, 0.1), "cool": (0.1, 0.1)}, {"a": (1.0, 0.1)})
+    pods = [pod("a", on="hot", request=amounts(1, 1))]
+
+    plan = planned(snapshot([node("hot"), node("cool")], pods, used, [owner]))
+
+    (refusal,) = plan.refusals
+    assert (refusal.reason, refusal.detail) == ("requests_unknown", why)

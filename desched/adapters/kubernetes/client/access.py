@@ -66,15 +66,31 @@ OBSERVING_ACCESS: tuple[Access, ...] = (
 )
 """What planning reads, dry runs included."""
 
+_KEPT_UP_TO_DATE = "kept up to date between the cycles of a service"
+
 WATCHING_ACCESS: tuple[Access, ...] = tuple(
     access._replace(
         verb="watch",
-        reason="kept up to date between the cycles of a service",
+        reason=_KEPT_UP_TO_DATE,
         without="no cycle of a service runs, unless `--watch=false`",
     )
     for access in OBSERVING_ACCESS
 )
 """What a service needs in addition, so that it need not list in each cycle."""
+
+_TEMPLATE_COUNTS = (
+    "replacements are expected to request what their templates say, and one warning is logged"
+)
+
+SIZING_ACCESS: tuple[Access, ...] = (
+    LIST_VERTICAL_AUTOSCALERS := _right(
+        "list autoscaling.k8s.io verticalpodautoscalers",
+        "what a replacement requests that a VerticalPodAutoscaler sizes",
+        _TEMPLATE_COUNTS,
+    ),
+    _right("watch autoscaling.k8s.io verticalpodautoscalers", _KEPT_UP_TO_DATE, _TEMPLATE_COUNTS),
+)
+"""What VerticalPodAutoscalers need; nothing else depends on it."""
 
 EVICTING_ACCESS: tuple[Access, ...] = (
     GET_POD := _right(
@@ -100,6 +116,7 @@ EVENT_ACCESS: tuple[Access, ...] = (
 REQUIRED_ACCESS: tuple[Access, ...] = (
     *OBSERVING_ACCESS,
     *WATCHING_ACCESS,
+    *SIZING_ACCESS,
     *EVICTING_ACCESS,
     *EVENT_ACCESS,
 )

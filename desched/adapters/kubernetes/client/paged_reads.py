@@ -6,6 +6,8 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Generic, NamedTuple, TypeVar
 
+import structlog
+
 from desched.adapters.bounded_http import Deadline
 from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.api_types.status import APIGroupList
@@ -16,12 +18,15 @@ from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
 W = TypeVar("W")
 V = TypeVar("V")
 
+_log = structlog.get_logger(__name__)
+
 
 class Kind(NamedTuple, Generic[W, V]):
     """A kind of object: the right that reads it, its JSON, and how a value is made from it.
 
     `may_be_absent`: a server that lacks its API group has none of it. `accept` is the form in which
-    the server answers.
+    the server answers. `is_optional`: there is none of it, too, if the server does not have it in
+    this version, or if the account may not read it.
     """
 
     access: Access
@@ -29,6 +34,7 @@ class Kind(NamedTuple, Generic[W, V]):
     build: Callable[[W], V]
     may_be_absent: bool = False
     accept: str = JSON
+    is_optional: bool = False
 
     def decoder(self) -> Decoder[W, V]:
         """A decoder of one object or a list of them."""
@@ -42,12 +48,33 @@ class Listing(NamedTuple, Generic[V]):
     version: str
 
 
+class UnreadKinds:
+    """Logs why an optional kind is not read: once for each reason."""
+
+    def __init__(self) -> None:
+        self._logged: set[tuple[Access, int]] = set()
+
+    def add(self, what: Access, status: int) -> None:
+        """Note an answer with this status to a request for the kind."""
+        if (what, status) in self._logged:
+            return
+        self._logged.add((what, status))
+        if status == HTTPStatus.FORBIDDEN:
+            _log.warning("right.not_granted", right=str(what), meaning=what.without)
+        else:
+            _log.info("kind.not_served", resource=what.resource, group=what.group)
+
+
+_NOT_READ = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+
+
 @dataclass
 class Reading:
     """Reads that belong together, with one deadline for all of them.
 
     `request_seconds` is for each request with its retries. `dates` are the server's clock at each
-    answer that has it. Each read raises ObservationError unless it is complete in time.
+    answer that has it. `unread` takes the optional kinds that are not read. Each read raises
+    ObservationError unless it is complete in time.
     """
 
     connection: KubernetesConnection
@@ -55,6 +82,7 @@ class Reading:
     request_seconds: float
     deadline: Deadline
     dates: list[datetime] = field(default_factory=list)
+    unread: UnreadKinds = field(default_factory=UnreadKinds)
 
     def one(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
         """The object of this name as it is now, None if there is none."""
@@ -106,6 +134,9 @@ class Reading:
                 limit = max(1, limit // 4)  # the largest objects may be next to each other
                 continue
             limit = min(self.page_size, 2 * limit)
+            if kind.is_optional and answer.status in _NOT_READ:
+                self.unread.add(kind.access, answer.status)
+                return Listing((), "")
             if (
                 answer.status == HTTPStatus.NOT_FOUND
                 and kind.may_be_absent

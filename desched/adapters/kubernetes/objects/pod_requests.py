@@ -5,6 +5,7 @@ Source: k8s.io/component-helpers/resource, PodRequests, at v0.36.
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
 from msgspec import Raw
 
 from desched.adapters.kubernetes.client.api_types import pods
@@ -23,7 +24,7 @@ _SCORED_WHERE_UNSET: Requests = {"cpu": 100, "memory": 200 * 1024**2}
 
 def node_amounts(quantities: Mapping[str, str] | None) -> Amounts:
     """The capacity or the allocatable resources of a node, rounded down."""
-    return _amounts(_parsed(quantities, round_up=False))
+    return _amounts(parsed(quantities, round_up=False))
 
 
 def pod_requests(spec: pods.PodSpec, status: pods.PodStatus) -> Amounts:
@@ -35,6 +36,44 @@ def pod_requests(spec: pods.PodSpec, status: pods.PodStatus) -> Amounts:
     total = _total(spec, status, unset={})
     total["pods"] = 1
     return _amounts(total)
+
+
+def requests_of_template(spec: pods.PodSpec) -> pods.PodSpec:
+    """The parts of a template that decide what its pods request; they refer to no other data.
+
+    As the API server does for new pods, a limit is the request where there is none.
+    """
+    return pods.PodSpec(
+        containers=[_completed(each) for each in spec.containers],
+        init_containers=[_completed(each) for each in spec.init_containers or ()],
+        resources=spec.resources.copy(),
+        overhead=spec.overhead.copy(),
+    )
+
+
+def _completed(container: pods.Container) -> pods.Container:
+    limits = container_limits(container)
+    missing = limits.keys() - _requests(container.resources).keys()
+    kept = pods.Container(
+        container.name,
+        resources=container.resources.copy(),
+        restart_policy=container.restart_policy,
+    )
+    return with_requests(kept, {name: limits[name] for name in missing}) if missing else kept
+
+
+def container_limits(container: pods.Container) -> Requests:
+    """The limits of a container that has some."""
+    requirements = _REQUIREMENTS(container.resources)
+    return parsed(requirements.limits) if requirements is not None else {}
+
+
+def with_requests(container: pods.Container, requests: Requests) -> pods.Container:
+    """The container with these requests instead of its own for the same resources."""
+    texts = {name: f"{n}m" if name == "cpu" else str(n) for name, n in requests.items()}
+    before = _REQUIREMENTS(container.resources) or pods.ResourceRequirements()
+    after = pods.ResourceRequirements({**(before.requests or {}), **texts}, before.limits)
+    return msgspec.structs.replace(container, resources=Raw(msgspec.json.encode(after)))
 
 
 def scored_requests(spec: pods.PodSpec, status: pods.PodStatus) -> Amounts:
@@ -93,7 +132,7 @@ def _effective(
     if status is None or actual is None:
         return wanted
     found = {} if infeasible else wanted
-    _raise_to(found, _parsed(actual.requests))
+    _raise_to(found, parsed(actual.requests))
     _raise_to(found, _quantities(status.allocated_resources))
     return found
 
@@ -119,14 +158,15 @@ def _is_resize_infeasible(conditions: Iterable[Condition]) -> bool:
 
 def _requests(resources: Raw) -> Requests:
     requirements = _REQUIREMENTS(resources)
-    return _parsed(requirements.requests) if requirements is not None else {}
+    return parsed(requirements.requests) if requirements is not None else {}
 
 
 def _quantities(raw: Raw) -> Requests:
-    return _parsed(_QUANTITIES(raw))
+    return parsed(_QUANTITIES(raw))
 
 
-def _parsed(quantities: Mapping[str, str] | None, *, round_up: bool = True) -> Requests:
+def parsed(quantities: Mapping[str, str] | None, *, round_up: bool = True) -> Requests:
+    """Quantities by resource name; negative ones count as none."""
     return {
         name: max(0, quantity(text, per_unit=1000 if name == "cpu" else 1, round_up=round_up))
         for name, text in (quantities or {}).items()

@@ -1,6 +1,7 @@
 """The controllers that own pods, with rollouts and scaling under way, in the model's terms."""
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple, TypeVar
 
 from msgspec import Raw
@@ -12,10 +13,13 @@ from desched.adapters.kubernetes.client.api_types.pods import PodStatus
 from desched.adapters.kubernetes.client.decoding import RawDecoder
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.autoscalers import Scaling, Target
+from desched.adapters.kubernetes.objects.bounded_constraints import LARGEST_CONSTRAINTS_BYTES
 from desched.adapters.kubernetes.objects.metadata import controller_of, relevant_annotations
-from desched.adapters.kubernetes.objects.pod_requests import pod_requests
+from desched.adapters.kubernetes.objects.pod_requests import pod_requests, requests_of_template
 from desched.adapters.kubernetes.objects.selectors import lenient_label_selector
+from desched.adapters.kubernetes.objects.vertical_autoscalers import VerticalAutoscaler
 from desched.model.cluster import ControllerKey, Owner, Workload
+from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector
 
 C = TypeVar("C", workloads.Deployment, workloads.ReplicaSet, workloads.StatefulSet, workloads.Job)
@@ -26,6 +30,9 @@ _EVICTED = "DisruptionTarget"
 _EXITS = frozenset({1, 137, 143})
 """How a container ends that is evicted: with an error of its own, or by SIGKILL or SIGTERM."""
 _SUPPORTED_OWNERS = frozenset({"Deployment", "CronJob"})
+
+Sizing = Mapping[Target, Sequence[VerticalAutoscaler]]
+"""What sizes new pods, by workload."""
 
 
 class Controllers(NamedTuple):
@@ -38,25 +45,31 @@ class Controllers(NamedTuple):
 
 
 def workloads_by_controller(
-    controllers: Controllers, scaling: Mapping[Target, Scaling]
+    controllers: Controllers,
+    scaling: Mapping[Target, Scaling],
+    sizing: Sizing,
 ) -> Mapping[ControllerKey, Workload]:
     """Workloads by the controller that pods name as their owner.
 
     A ReplicaSet leads to its Deployment. A ReplicaSet or a Job of any other owner is left out: its
     kind is not supported.
     """
-    deployments = {_key(d.metadata): _workload(d, scaling) for d in controllers.deployments}
-    found = {_key(item.metadata): _workload(item, scaling) for item in controllers.stateful_sets}
+
+    def workload(item: workloads.Replicated | workloads.Job) -> Workload:
+        return _workload(item, scaling, sizing)
+
+    deployments = {_key(item.metadata): workload(item) for item in controllers.deployments}
+    found = {_key(item.metadata): workload(item) for item in controllers.stateful_sets}
     for item in controllers.replica_sets:
         owner = controller_of(item.metadata.owner_references)
         if owner is None:
-            found[_key(item.metadata)] = _workload(item, scaling)
+            found[_key(item.metadata)] = workload(item)
         elif (key := (item.metadata.namespace, owner.uid)) in deployments:
             found[_key(item.metadata)] = deployments[key]
     for job in controllers.jobs:
         owner = controller_of(job.metadata.owner_references)
         if owner is None or owner.kind == "CronJob":
-            found[_key(job.metadata)] = _workload(job, scaling)
+            found[_key(job.metadata)] = workload(job)
     return found
 
 
@@ -92,7 +105,7 @@ def _key(metadata: Metadata) -> ControllerKey:
 
 
 def _workload(
-    item: workloads.Replicated | workloads.Job, scaling: Mapping[Target, Scaling]
+    item: workloads.Replicated | workloads.Job, scaling: Mapping[Target, Scaling], sizing: Sizing
 ) -> Workload:
     kind, metadata = type(item).__name__, item.metadata
     scaled = scaling.get((kind, metadata.namespace, metadata.name))
@@ -109,6 +122,7 @@ def _workload(
             ready, rolling_out = ready or 0, _is_updating(item, replicas)
         case _:
             ready, rolling_out = ready or 0, _is_unseen(item)
+    requests, unknown = _requests_of_new_pods(item, sizing)
     return Workload(
         kind=kind,
         namespace=metadata.namespace,
@@ -121,8 +135,31 @@ def _workload(
         ready_replicas=ready,
         autoscaler=scaled.autoscaler if scaled is not None else None,
         survives_disruption=survives,
-        template_requests=item.template_requests,
+        template_requests=requests,
+        requests_unknown=unknown,
     )
+
+
+def _requests_of_new_pods(
+    item: workloads.Replicated | workloads.Job, sizing: Sizing
+) -> tuple[Amounts | None, str]:
+    """What they request, None if there is no template; and why that is not known, else empty.
+
+    A VerticalPodAutoscaler may target the workload or its owner. Which of several counts depends on
+    owners that are not read, so the largest amounts do.
+    """
+    owner = controller_of(item.metadata.owner_references)
+    namespace = item.metadata.namespace
+    targets = [(type(item).__name__, namespace, item.metadata.name)]
+    if owner is not None:
+        targets.append((owner.kind, namespace, owner.name))
+    found = [each for target in targets for each in sizing.get(target, ())]
+    for each in found:
+        if each.problem or item.template is None:
+            why = each.problem or f"no template of at most {LARGEST_CONSTRAINTS_BYTES >> 10} KiB"
+            return None, f"VerticalPodAutoscaler {each.name}: {why}"
+    sizes = [pod_requests(each.sized(item.template), PodStatus()) for each in found]
+    return reduce(Amounts.raised_to, sizes) if sizes else item.template_requests, ""
 
 
 def survives_disruption(policy: workloads.PodFailurePolicy | None) -> bool:
@@ -180,14 +217,17 @@ def _is_updating(item: workloads.StatefulSet, replicas: int) -> bool:
 
 
 def _of_template(item: C) -> C:
-    """The item with the requests of its template instead of the template, which may be large.
+    """The item with what its template requests instead of the template, which may be large.
 
     A Deployment has the template of its ReplicaSets.
     """
     owner = controller_of(item.metadata.owner_references)
-    if owner is None or owner.kind != "Deployment":
-        template = _TEMPLATE(item.spec.template)
-        item.template_requests = template and pod_requests(template.spec, PodStatus())
+    template = _TEMPLATE(item.spec.template)
+    if template is not None and (owner is None or owner.kind != "Deployment"):
+        completed = requests_of_template(template.spec)
+        item.template_requests = pod_requests(completed, PodStatus())
+        if len(bytes(item.spec.template)) <= LARGEST_CONSTRAINTS_BYTES:  # tenants write it
+            item.template = completed
     item.spec.template = Raw()  # it refers to the whole page of the list
     return item
 

@@ -12,7 +12,12 @@ from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline
 from desched.adapters.kubernetes.client.access import Access
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Decoder
-from desched.adapters.kubernetes.client.paged_reads import Kind, Reading, why_refused
+from desched.adapters.kubernetes.client.paged_reads import (
+    Kind,
+    Reading,
+    UnreadKinds,
+    why_refused,
+)
 from desched.adapters.kubernetes.client.stream import LineStream, StreamSilent
 from desched.adapters.kubernetes.watch.events import (
     Change,
@@ -61,7 +66,11 @@ _log = structlog.get_logger(__name__)
 
 
 class _RefusedError(ObservationError):
-    """The API server does not let this account watch the kind."""
+    """The API server does not have the kind any more, or does not let this account watch it."""
+
+    def __init__(self, why: str, status: int) -> None:
+        super().__init__(ObservationSource.CLUSTER, why)
+        self.status = status
 
 
 class WatchClient(NamedTuple):
@@ -84,7 +93,10 @@ class KindWatch(Generic[V]):
         self._client = client
         self._kind_from = kind_from
         self._store = store
-        self._access: Access = kind_from(()).access
+        kind = kind_from(())
+        self._access: Access = kind.access
+        self._is_optional = kind.is_optional
+        self._unread = UnreadKinds()
         self._decoder: Decoder[Any, tuple[Key, V]] | None = None
         self._built = 0
         self._failures = 0
@@ -131,7 +143,7 @@ class KindWatch(Generic[V]):
             self._decoder = None
             return self._failed(str(error), LONGEST_PAUSE_OF_LISTS_SECONDS, soon=True)
         except _RefusedError as error:
-            return self._failed(str(error), LONGEST_PAUSE_SECONDS, soon=False)
+            return self._refused(error)
         except ObservationError as error:
             if self._store.age_seconds(monotonic()) > SILENCE_SECONDS:
                 self._decoder = None  # a proxy may break it off each time before a bookmark arrives
@@ -144,6 +156,7 @@ class KindWatch(Generic[V]):
         client = self._client
         deadline = Deadline(LIST_SECONDS)
         read = Reading(client.connection, PAGE_SIZE, client.request_seconds, deadline)
+        read.unread = self._unread
         kind = _keyed(self._kind_from(()))
         found = read.listing(kind)
         if not found.version:
@@ -191,7 +204,7 @@ class KindWatch(Generic[V]):
             raise WatchLost("the API server no longer has the changes since the last event (410)")
         why = f"the watch was refused: {why_refused(answer, self._access._replace(verb='watch'))}"
         if answer.status not in RETRIED_STATUSES:
-            raise _RefusedError(ObservationSource.CLUSTER, why)
+            raise _RefusedError(why, answer.status)
         self._asked_seconds = answer.retry_after_seconds or 0.0
         raise _broken(why)
 
@@ -205,6 +218,16 @@ class KindWatch(Generic[V]):
         self._built = 0
         self._decoder = _keyed(self._kind_from(self._store.values)).decoder()
         return self._decoder
+
+    def _refused(self, error: _RefusedError) -> float:
+        """Go on without an optional kind; return the pause before the next attempt."""
+        if not self._is_optional:
+            return self._failed(str(error), LONGEST_PAUSE_SECONDS, soon=False)
+        self._unread.add(self._access._replace(verb="watch"), error.status)
+        self._decoder = None
+        self._store.replace({}, 0, monotonic())
+        self._store.begin()
+        return ABSENT_SECONDS
 
     def _failed(self, why: str, longest_pause_seconds: float, *, soon: bool) -> float:
         """Note why the kind is not watched, and return the pause before the next attempt.
@@ -235,6 +258,7 @@ def _keyed(kind: Kind[Any, V]) -> Kind[Any, tuple[Key, V]]:
         lambda item: (key_of(item.metadata), build(item)),
         kind.may_be_absent,
         kind.accept,
+        kind.is_optional,
     )
 
 

@@ -171,6 +171,27 @@ def autoscaler(current: int | None, desired: int | None, **spec: Any) -> Object:
     }
 
 
+def vertical_autoscaler(
+    *recommendations: Object, kind: str = "Deployment", target: str = "web", **spec: Any
+) -> Object:
+    """One with these recommendations for containers; a key of `spec` that is None is left out."""
+    whole = {"targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": target}, **spec}
+    return {
+        "metadata": metadata("web"),
+        "spec": {key: value for key, value in whole.items() if value is not None},
+        "status": {
+            "conditions": [{"type": "RecommendationProvided", "status": "True"}],
+            "recommendation": {"containerRecommendations": list(recommendations)},
+        },
+    }
+
+
+def recommended(container: str = "app", **target: str | int) -> Object:
+    """The recommendation for a container, as the recommender writes it."""
+    bounds = {"lowerBound": {"cpu": "1m"}, "upperBound": {"cpu": "90"}, "uncappedTarget": target}
+    return {"containerName": container, "target": target, **bounds}
+
+
 def budget(selector: Object | None, **status: int) -> Object:
     return {
         "metadata": metadata("web", generation=1),

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import structlog
 
 import desched.adapters.kubernetes.client.connection as connection_module
 from desched.adapters.kubernetes.client.access import REQUIRED_ACCESS
@@ -355,3 +356,71 @@ def test_a_server_without_a_date_in_its_answers_is_an_error(
     server.date = date
 
     assert failure(server).startswith("No answer of the API server has its time")
+
+
+VERTICAL_AUTOSCALERS = "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers"
+
+
+def sized_cluster(server: FakeApiServer) -> None:
+    """The pod `web-1` has a template of 500m, and a recommendation of 700m."""
+    deployment = manifests.deployment()
+    deployment["spec"]["template"] = {"spec": manifests.pod()["spec"]}
+    server.lists = {
+        PODS: [manifests.pod()],
+        "/apis/apps/v1/replicasets": [
+            manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
+        ],
+        "/apis/apps/v1/deployments": [deployment],
+        VERTICAL_AUTOSCALERS: [manifests.vertical_autoscaler(manifests.recommended(cpu="700m"))],
+    }
+
+
+def requested(cluster: ClusterState) -> int:
+    """The millicores that a replacement of the pod requests."""
+    (pod,) = cluster.pods
+    workload = cluster.workload_of(pod)
+    assert workload is not None
+    assert workload.template_requests is not None
+    return workload.template_requests.cpu_millicores
+
+
+def test_a_replacement_requests_what_a_vertical_autoscaler_recommends(
+    server: FakeApiServer,
+) -> None:
+    sized_cluster(server)
+
+    cluster = reader_of(server).read_cluster()
+
+    assert requested(cluster) == 700
+    assert cluster.sized_owners == {("Deployment", "shop", "web")}
+
+
+@pytest.mark.parametrize(
+    ("reply", "event"),
+    [
+        (NO_SUCH_PATH, "kind.not_served"),
+        (status(404, "the server could not find the requested resource"), "kind.not_served"),
+        (status(403, "no"), "right.not_granted"),
+    ],
+)
+def test_vertical_autoscalers_that_cannot_be_read_are_logged_once(
+    server: FakeApiServer, reply: Reply, event: str
+) -> None:
+    sized_cluster(server)
+    server.answer = lambda request: reply if request.path == VERTICAL_AUTOSCALERS else None
+    reader = reader_of(server)
+
+    with structlog.testing.capture_logs() as logs:
+        found = [requested(reader.read_cluster()) for _ in range(3)]
+
+    assert found == [500, 500, 500]
+    assert [entry["event"] for entry in logs] == [event]
+
+
+def test_any_other_failure_to_read_vertical_autoscalers_ends_the_cycle(
+    server: FakeApiServer,
+) -> None:
+    error = status(500, "conversion webhook failed")
+    server.answer = lambda request: error if request.path == VERTICAL_AUTOSCALERS else None
+
+    assert "verticalpodautoscalers could not be read: status 500" in failure(server)

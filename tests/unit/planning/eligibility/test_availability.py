@@ -241,6 +241,26 @@ def test_a_declared_kind_may_own_its_pods_without_a_replica_set() -> None:
     assert one.reason == "owner_not_understood"
 
 
+@pytest.mark.parametrize("target", [("Rollout", "web"), ("ReplicaSet", "web-5d4")])
+def test_what_pods_of_a_declared_kind_request_under_a_vertical_autoscaler_is_not_known(
+    target: tuple[str, str],
+) -> None:
+    kind, name = target
+    one = Candidate(owner=Owner("ReplicaSet", "web-5d4", "uid-web"))
+    one.cluster = {
+        "workloads": {},
+        "controller_owners": {("apps", "uid-web"): ROLLOUT},
+        "sized_owners": frozenset({(kind, "apps", name)}),
+    }
+    one.budgets = (ROOMY,)
+    one.protections["understood_owner_kinds"] = ("argoproj.io/Rollout",)
+
+    sized = f"a VerticalPodAutoscaler sizes the pods of {kind} {name}"
+    assert one.finding() == ("requests_unknown", sized)
+    one.cluster["sized_owners"] = frozenset({(kind, "strangers", name), ("Other", "apps", name)})
+    assert one.finding() is None
+
+
 def test_a_declared_daemonset_still_stays() -> None:
     one = Candidate(owner=Owner("DaemonSet", "d", "uid-d", "apps.kruise.io/v1alpha1"))
     one.budgets = (ROOMY,)

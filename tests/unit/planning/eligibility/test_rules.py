@@ -142,6 +142,7 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("scaling_under_way", of_workload(autoscaler=GROWING)),
     ("autoscaler_at_maximum", of_workload(autoscaler=AT_MAXIMUM)),
     ("resize_under_way", of_pod(resizing=True)),
+    ("requests_unknown", of_workload(requests_unknown="VerticalPodAutoscaler web: startupBoost")),
     ("paused", remembering(pauses=(Pause(PauseScope.WORKLOAD, NOW, None, "apps/web"),))),
     ("in_flight", lambda one: one.evict_before(result=None)),
     (

@@ -1,6 +1,7 @@
-"""HorizontalPodAutoscalers."""
+"""HorizontalPodAutoscalers and VerticalPodAutoscalers."""
 
 import msgspec
+from msgspec import Raw
 
 from desched.adapters.kubernetes.client.api_types.metadata import Int32, Named, Time, Wire
 
@@ -55,3 +56,70 @@ class AutoscalerStatus(Wire):
 class HorizontalPodAutoscaler(Named):
     spec: AutoscalerSpec
     status: AutoscalerStatus = msgspec.field(default_factory=AutoscalerStatus)
+
+
+class VerticalPodAutoscaler(Named):
+    """Its schema is that of whoever installed its CustomResourceDefinition."""
+
+    spec: Raw = Raw()
+    status: Raw = Raw()
+
+
+class VerticalTarget(Wire):
+    target_ref: ScaleTarget | None = None
+
+
+class Strict(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fields=True):
+    """Fields that a later version adds may change what pods request, so they are an error."""
+
+
+Quantities = dict[str, str | int] | None
+
+
+class UpdatePolicy(Strict):
+    update_mode: str | None = None
+    min_replicas: Raw = Raw()
+    eviction_requirements: Raw = Raw()
+    evict_after_oom_seconds: Raw = msgspec.field(default=Raw(), name="evictAfterOOMSeconds")
+
+
+class ContainerPolicy(Strict):
+    container_name: str = ""
+    mode: str | None = None
+    min_allowed: Quantities = None
+    max_allowed: Quantities = None
+    controlled_resources: list[str] | None = None
+    controlled_values: str | None = None
+    startup_boost: Raw = Raw()
+    oom_bump_up_ratio: Raw = Raw()
+    oom_min_bump_up: Raw = Raw()
+    memory_aggregation_interval_seconds: Raw = Raw()
+    memory_aggregation_interval_count: Raw = Raw()
+
+
+class ResourcePolicy(Strict):
+    container_policies: list[ContainerPolicy] | None = None
+
+
+class VerticalSpec(Strict):
+    target_ref: Raw = Raw()
+    update_policy: UpdatePolicy | None = None
+    resource_policy: ResourcePolicy | None = None
+    recommenders: Raw = Raw()
+    startup_boost: Raw = Raw()
+
+
+class ContainerRecommendation(Strict):
+    container_name: str = ""
+    target: Quantities = None
+    lower_bound: Raw = Raw()
+    upper_bound: Raw = Raw()
+    uncapped_target: Raw = Raw()
+
+
+class Recommendation(Strict):
+    container_recommendations: list[ContainerRecommendation] | None = None
+
+
+class VerticalStatus(Wire):
+    recommendation: Recommendation | None = None

@@ -102,6 +102,7 @@ class Pod(Wire):
 
 class ResourceRequirements(Wire):
     requests: Strings = None
+    limits: Strings = None
 
 
 class ContainerPort(Wire):

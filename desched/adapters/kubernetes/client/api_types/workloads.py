@@ -47,8 +47,12 @@ class ReplicasStatus(Wire):
 
 
 class WithTemplate(Named):
-    """A controller with a template for its pods; `template_requests` is filled in from it."""
+    """A controller with a template for its pods.
 
+    `template`, the parts of it that decide on requests, and `template_requests` are filled in.
+    """
+
+    template: Any = None
     template_requests: Any = None
 
 

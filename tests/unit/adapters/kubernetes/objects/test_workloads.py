@@ -33,6 +33,7 @@ def found(
     return workloads_by_controller(
         controllers(deployments, replica_sets, stateful_sets, jobs),
         scaling_by_target(map(scaling_of_target, scaling)),
+        {},
     )
 
 
@@ -271,6 +272,6 @@ def test_a_workload_has_the_requests_of_its_template() -> None:
     )
     owned = manifests.replica_set(owned_by=manifests.owner("Deployment", "web"))
     of = Controllers((seen,), msgspec.convert([owned], list[workloads.ReplicaSet]))
-    (found,) = workloads_by_controller(of, {}).values()
+    (found,) = workloads_by_controller(of, {}, {}).values()
     assert found.template_requests == Amounts(cpu_millicores=1500, memory_bytes=2**30, pods=1)
     assert bytes(seen.spec.template) == b""

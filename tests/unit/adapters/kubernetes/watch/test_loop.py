@@ -6,10 +6,12 @@ from time import monotonic
 from typing import Any
 
 import pytest
+import structlog
 
 from desched.adapters.kubernetes.objects.budgets import PRIORITY_CLASSES
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.storage import CSI_NODES
+from desched.adapters.kubernetes.objects.vertical_autoscalers import VERTICAL_AUTOSCALERS
 from desched.adapters.kubernetes.watch import loop
 from desched.adapters.kubernetes.watch.loop import KindWatch, WatchClient
 from desched.adapters.kubernetes.watch.store import Store
@@ -319,6 +321,48 @@ def test_a_kind_that_the_server_lacks_is_looked_for_again(server: FakeApiServer)
 
     assert scene.content == {}
     scene.store.require(monotonic())
+
+
+def test_an_optional_kind_that_is_not_served_or_granted_counts_as_empty(
+    server: FakeApiServer,
+) -> None:
+    scene = Scene(server, kind=VERTICAL_AUTOSCALERS)
+    for listed in (NO_SUCH_PATH, status(403, "no")):
+        scene.listed = listed
+        assert scene.watch.step() == loop.ABSENT_SECONDS
+        scene.store.require(monotonic())
+
+    scene.listed = [sized(11)]
+    scene.watches = [lines()]
+    assert scene.watch.step() == 0.0
+
+    assert [key for key, _ in scene.store.values] == [("Deployment", "shop", "web")]
+
+
+@pytest.mark.parametrize("refusal", [status(404, "gone"), status(403, "no")])
+def test_an_optional_kind_that_cannot_be_watched_counts_as_empty(
+    server: FakeApiServer, refusal: Reply
+) -> None:
+    scene = Scene(server, lines(), refusal, lines(), kind=VERTICAL_AUTOSCALERS)
+    scene.listed = [sized(9)]
+    assert scene.watch.step() == 0.0
+    assert len(scene.store) == 1
+
+    with structlog.testing.capture_logs() as logs:
+        assert scene.watch.step() == loop.ABSENT_SECONDS
+    assert len(scene.store) == 0
+    scene.store.require(monotonic())
+    assert [entry["event"] for entry in logs] in (["kind.not_served"], ["right.not_granted"])
+
+    assert scene.watch.step() == 0.0  # it is listed again
+    assert len(scene.store) == 1
+    assert scene.lists == 2
+
+
+def sized(version: int) -> manifests.Object:
+    document = manifests.vertical_autoscaler(manifests.recommended(cpu="1"))
+    document["metadata"]["resourceVersion"] = str(version)
+    return document
 
 
 def test_a_builder_is_replaced_before_it_remembers_too_much(

@@ -1,0 +1,183 @@
+"""What VerticalPodAutoscalers write into new pods.
+
+Source: k8s.io/autoscaler/vertical-pod-autoscaler/pkg, admission-controller/resource/pod and
+utils/vpa, at v1.8.1. LimitRanges, which its webhook also applies, are not read.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from desched.adapters.kubernetes.client.access import LIST_VERTICAL_AUTOSCALERS
+from desched.adapters.kubernetes.client.api_types import autoscalers, pods
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
+from desched.adapters.kubernetes.client.paged_reads import Kind
+from desched.adapters.kubernetes.objects.autoscalers import Target
+from desched.adapters.kubernetes.objects.pod_requests import (
+    Requests,
+    container_limits,
+    parsed,
+    with_requests,
+)
+from desched.model.groups import grouped
+
+LARGEST_BYTES = 64 * 2**10
+"""The JSON of a VerticalPodAutoscaler that is read; tenants write it."""
+
+_TARGET = RawDecoder(autoscalers.VerticalTarget)
+_SPEC = RawDecoder(autoscalers.VerticalSpec)
+_STATUS = RawDecoder(autoscalers.VerticalStatus)
+
+_OFF = "Off"
+_UPDATE_MODES = frozenset({_OFF, "Initial", "Recreate", "Auto", "InPlaceOrRecreate", "InPlace"})
+_CONTAINER_MODES = frozenset({_OFF, "Auto"})
+_REQUESTS_ONLY = "RequestsOnly"
+_CONTROLLED_VALUES = frozenset({_REQUESTS_ONLY, "RequestsAndLimits"})
+_OF_ALL_OTHERS = "*"
+"""The name of the policy for containers without one of their own."""
+
+
+class Recommended(NamedTuple):
+    """What a container will request; `within_limits` if its limits stay as they are."""
+
+    requests: Requests
+    within_limits: bool
+
+
+class VerticalAutoscaler(NamedTuple):
+    """A VerticalPodAutoscaler that sizes new pods; `problem` is why it is not known how."""
+
+    name: str
+    by_container: Mapping[str, Recommended]
+    problem: str = ""
+
+    def sized(self, template: pods.PodSpec) -> pods.PodSpec:
+        """The specification of a new pod."""
+        containers = [self._sized(container) for container in template.containers]
+        return msgspec.structs.replace(template, containers=containers)
+
+    def _sized(self, container: pods.Container) -> pods.Container:
+        found = self.by_container.get(container.name)
+        if found is None:
+            return container
+        requests = dict(found.requests)
+        if found.within_limits:
+            limits = container_limits(container)
+            requests = {name: min(n, limits.get(name, n)) for name, n in requests.items()}
+        return with_requests(container, requests)
+
+
+def sizing_of_target(
+    item: autoscalers.VerticalPodAutoscaler,
+) -> tuple[Target, VerticalAutoscaler] | None:
+    """The workload, and how its new pods are sized; None if they are not.
+
+    Without a target that can be read, a VerticalPodAutoscaler sizes nothing. Whatever else cannot
+    be read is a problem for its target alone: its author may be a tenant.
+    """
+    namespace, name = item.metadata.namespace, item.metadata.name
+    try:
+        targeted = _TARGET(item.spec)
+    except UNDECODABLE:
+        return None
+    reference = targeted.target_ref if targeted is not None else None
+    if reference is None:
+        return None
+    found = _sizing(name, item)
+    return found and ((reference.kind, namespace, reference.name), found)
+
+
+def sizing_by_target(
+    found: Iterable[tuple[Target, VerticalAutoscaler] | None],
+) -> Mapping[Target, list[VerticalAutoscaler]]:
+    """All that size the pods of a workload."""
+    return grouped(each for each in found if each is not None)
+
+
+def _sizing(name: str, item: autoscalers.VerticalPodAutoscaler) -> VerticalAutoscaler | None:
+    size_bytes = len(bytes(item.spec)) + len(bytes(item.status))
+    if size_bytes > LARGEST_BYTES:
+        largest = LARGEST_BYTES >> 10
+        return VerticalAutoscaler(name, {}, f"{size_bytes >> 10} KiB, more than {largest}")
+    try:
+        spec = _SPEC(item.spec) or autoscalers.VerticalSpec()
+        if not _sizes_pods(spec):
+            return None
+        status = _STATUS(item.status) or autoscalers.VerticalStatus()
+        return VerticalAutoscaler(name, _by_container(spec, status))
+    except (*UNDECODABLE, ValueError) as error:
+        return VerticalAutoscaler(name, {}, str(error))
+
+
+def _sizes_pods(spec: autoscalers.VerticalSpec) -> bool:
+    """Whether it changes new pods at all.
+
+    Raises:
+        ValueError: it is not known how.
+    """
+    if _is_there(spec.startup_boost):
+        raise ValueError("startupBoost")
+    mode = spec.update_policy.update_mode if spec.update_policy is not None else None
+    _require("updateMode", mode, _UPDATE_MODES)
+    return mode != _OFF
+
+
+def _by_container(
+    spec: autoscalers.VerticalSpec, status: autoscalers.VerticalStatus
+) -> dict[str, Recommended]:
+    policies = _policies(spec)
+    recommendation = status.recommendation or autoscalers.Recommendation()
+    found: dict[str, Recommended] = {}
+    for each in recommendation.container_recommendations or ():
+        policy = policies.get(each.container_name) or policies.get(_OF_ALL_OTHERS)
+        policy = policy or autoscalers.ContainerPolicy()
+        if policy.mode != _OFF:
+            only_requests = policy.controlled_values == _REQUESTS_ONLY
+            found[each.container_name] = Recommended(_target(each, policy), only_requests)
+    return found
+
+
+def _policies(spec: autoscalers.VerticalSpec) -> dict[str, autoscalers.ContainerPolicy]:
+    policies = spec.resource_policy.container_policies if spec.resource_policy is not None else None
+    for each in policies or ():
+        _require("mode", each.mode, _CONTAINER_MODES)
+        _require("controlledValues", each.controlled_values, _CONTROLLED_VALUES)
+        if _is_there(each.startup_boost):
+            raise ValueError("startupBoost")
+    return {each.container_name: each for each in policies or ()}
+
+
+def _target(
+    recommended: autoscalers.ContainerRecommendation, policy: autoscalers.ContainerPolicy
+) -> Requests:
+    least, most = _amounts(policy.min_allowed), _amounts(policy.max_allowed)
+    controlled = policy.controlled_resources
+    found: Requests = {}
+    for name, amount in _amounts(recommended.target).items():
+        if controlled is None or name in controlled:
+            at_least = max(amount, least.get(name, 0))
+            found[name] = min(at_least, most.get(name) or at_least)
+    return found
+
+
+def _amounts(quantities: autoscalers.Quantities) -> Requests:
+    return parsed({name: str(each) for name, each in (quantities or {}).items() if name})
+
+
+def _require(what: str, value: str | None, known: frozenset[str]) -> None:
+    if value and value not in known:
+        raise ValueError(f"{what} {value}")
+
+
+def _is_there(raw: Raw) -> bool:
+    return bytes(raw) not in {b"", b"null"}
+
+
+VERTICAL_AUTOSCALERS = Kind(
+    LIST_VERTICAL_AUTOSCALERS,
+    autoscalers.VerticalPodAutoscaler,
+    sizing_of_target,
+    is_optional=True,
+)
