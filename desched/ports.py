@@ -1,11 +1,12 @@
 """The protocols that a cycle needs; adapters and the simulation implement them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
 import msgspec
 
+from desched.errors import ObservationError
 from desched.model.cluster import ClusterState, PodRef
 from desched.model.load import ClusterLoad
 from desched.model.plan import PlannedEviction
@@ -14,6 +15,17 @@ from desched.model.snapshot import FreshLook
 from desched.model.state import State
 from desched.model.stored_state import StoredState
 from desched.policy.policy import Policy
+
+
+class LookAt(NamedTuple):
+    """A pod to look at afresh, by namespace and name; `room_on` is a node to read with its pods."""
+
+    pod: PodRef
+    room_on: str = ""
+
+
+Looked = FreshLook | None | ObservationError
+"""A fresh look; None if there is no such pod; an error if something could not be read in time."""
 
 
 class ClusterReader(Protocol):
@@ -26,14 +38,10 @@ class ClusterReader(Protocol):
             ObservationError: something could not be read in time.
         """
 
-    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
-        """The current pod of this namespace and name with everything that decides on it.
+    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+        """The current pods with everything that decides on them, side by side, in this order.
 
-        None if there is no such pod. `room_on` names a node that is read with its pods. Takes a few
-        requests about single objects, one namespace and that node.
-
-        Raises:
-            ObservationError: something could not be read in time.
+        Each takes a few requests about single objects, one namespace and the node with room.
         """
 
 
@@ -56,6 +64,14 @@ class EvictionAnswer(msgspec.Struct, frozen=True):
     retry_after_seconds: float | None = None
 
 
+class Announcement(NamedTuple):
+    """What is to be recorded of an eviction that was accepted at this time."""
+
+    eviction: PlannedEviction
+    note: str
+    at: datetime
+
+
 class Evictor(Protocol):
     """Evicts through the Eviction API; a dry run has none."""
 
@@ -66,8 +82,8 @@ class Evictor(Protocol):
             StopActing: the answer is missing or unclear.
         """
 
-    def announce(self, eviction: PlannedEviction, note: str) -> None:
-        """Write an Event on the pod and its node; a failure is logged, never raised."""
+    def announce(self, announcements: Sequence[Announcement]) -> None:
+        """Write Events on the pods and their nodes; a failure is logged, never raised."""
 
 
 class SteeringAnswer(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """Executes the evictions of a plan at a limited rate, each after a fresh look.
 
-An eviction waits if its budget or its workload cannot spare a replica at the moment, and others go
-first. Evictions from one node or of one workload keep the order of the plan, because each forecast
-assumes the moves before it. If the API server throttles desched, all requests wait.
+Evictions are requested one after the other. Pods of several are looked at side by side. An eviction
+waits if its budget or its workload cannot spare a replica at the moment, and others go first.
+Evictions from one node or of one workload keep the order of the plan, because each forecast assumes
+the moves before it. If the API server throttles desched, all requests wait.
 """
 
 import math
@@ -12,14 +13,15 @@ from typing import NamedTuple
 import msgspec
 
 from desched.errors import ObservationError, StopActing
+from desched.eviction.fresh_looks import FreshLooks
 from desched.eviction.journal import Journal
-from desched.eviction.pacing import Patience, Rate, is_ahead
+from desched.eviction.pacing import BURST, Patience, Rate, is_ahead
 from desched.model.plan import Plan, PlannedEviction, RefusalReason
 from desched.model.report import EvictionVerdict, Outcome
 from desched.model.snapshot import FreshLook
 from desched.planning.confirmation import reconsider
 from desched.planning.eligibility.context import EligibilityContext, Refused
-from desched.ports import EvictionAnswer, World
+from desched.ports import Announcement, EvictionAnswer, Looked, World
 
 MOST_TRIES = 6
 """The maximum number of tries for an eviction in one cycle; each try is at most one request."""
@@ -39,6 +41,9 @@ MAY_PASS = frozenset(
     }
 )
 """Refusals that may pass soon: the workload cannot spare a replica at the moment."""
+
+MOST_UNANNOUNCED = BURST
+"""Events are written in one go after this number of evictions, before a wait, and at the end."""
 
 STOPPED = "desched is stopping"
 LEADERSHIP_LOST = "leadership was lost"
@@ -70,6 +75,7 @@ def carry_out(plan: Plan, acting: Acting) -> tuple[Outcome, ...]:
     stopped = ""
     while not stopped and any(attempt.open for attempt in attempts):
         stopped = executor.step(attempts)
+    executor.announce()
     not_begun = EvictionVerdict.NOT_BEGUN
     return tuple(each.outcome or executor.outcome(each, not_begun, stopped) for each in attempts)
 
@@ -118,11 +124,13 @@ class _Executor:
         self._acting = acting
         self._evictor = acting.world.evictor
         self._clock = acting.world.clock
+        self._looks = FreshLooks(acting.world.cluster, self._clock.monotonic)
         self._rate = _rate(acting)
         self._patience = Patience()
         self._deadline = self._clock.monotonic() + limits.deadline_seconds
         self._throttled = 0
         self._resume_at = -math.inf
+        self._unannounced: list[Announcement] = []
 
     def step(self, attempts: Sequence[_Attempt]) -> str:
         """Try the eviction that is due first, or wait until one is."""
@@ -130,14 +138,17 @@ class _Executor:
         if forbidden:
             return forbidden
         now = self._clock.monotonic()
-        dues = ((attempt, max(now, self._due(attempt))) for attempt in _foremost(attempts))
+        dues = [(attempt, max(now, self._due(attempt))) for attempt in _foremost(attempts)]
         attempt, due = min(dues, key=lambda each: each[1])  # the first of the plan among equals
         if due >= self._deadline:
             return TIME_OVER
         if is_ahead(due, now):
-            self._clock.wait(due - now)
+            if not self.announce():
+                self._clock.wait(due - now)
             return ""
-        return self._try(attempt)
+        following = [each.eviction for each, due in dues if not is_ahead(due, now)]
+        looked = self._looks.at(attempt.eviction, following[: self._rate.free(now)])
+        return self._try(attempt, looked)
 
     def _forbidden(self) -> str:
         if self._clock.stopping():
@@ -149,14 +160,10 @@ class _Executor:
     def _due(self, attempt: _Attempt) -> float:
         return max(self._resume_at, self._rate.next_at, self._patience.due(attempt.waits_for))
 
-    def _try(self, attempt: _Attempt) -> str:
+    def _try(self, attempt: _Attempt, look: Looked) -> str:
         """Confirm the eviction, and request it."""
-        try:
-            look = self._acting.world.cluster.read_around(
-                attempt.eviction.pod, attempt.eviction.room_on
-            )
-        except ObservationError as error:
-            return self._end(attempt, EvictionVerdict.UNREADABLE, error)
+        if isinstance(look, ObservationError):
+            return self._end(attempt, EvictionVerdict.UNREADABLE, look)
         finding = reconsider(attempt.eviction, look, self._acting.context, self._clock.now())
         if look is None or finding is not None:
             self._not_confirmed(attempt, look, finding)
@@ -195,6 +202,7 @@ class _Executor:
         if forbidden:
             acting.journal.forget(eviction)
             return forbidden
+        self._looks.requested(eviction)
         try:
             answer = self._evictor.evict(eviction.pod, eviction.reason)
         except StopActing as error:
@@ -208,15 +216,26 @@ class _Executor:
         eviction = attempt.eviction
         self._throttled = 0
         self._patience.accepted(attempt.waits_for)
-        attempt.close(self.outcome(attempt, answer.verdict, answer.detail))
+        outcome = self.outcome(attempt, answer.verdict, answer.detail)
+        attempt.close(outcome)
         stopped = ""
         if answer.verdict is EvictionVerdict.TAKEN_OVER:
             try:
                 self._acting.journal.hand_over(eviction)
             except StopActing as error:
                 stopped = str(error)
-        self._evictor.announce(eviction, _story(eviction))
+        announcement = Announcement(eviction, _story(eviction), outcome.at)
+        self._unannounced.append(announcement)
+        if len(self._unannounced) == MOST_UNANNOUNCED:
+            self.announce()
         return stopped
+
+    def announce(self) -> bool:
+        """Announce what was accepted since the last time; false if there is nothing."""
+        announcements, self._unannounced = self._unannounced, []
+        if announcements:
+            self._evictor.announce(announcements)
+        return bool(announcements)
 
     def _refused(self, attempt: _Attempt, answer: EvictionAnswer) -> str:
         outcome = self.outcome(attempt, answer.verdict, answer.detail)

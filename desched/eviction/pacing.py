@@ -32,6 +32,13 @@ class Rate:
         """When the next request may begin; a time in the past means at once."""
         return self._full_at - self._tolerance
 
+    def free(self, now: float) -> int:
+        """How many requests may begin now, up to the burst."""
+        if not self._interval:
+            return BURST
+        spare_seconds = now + SOON_SECONDS - max(self._full_at, now) + self._tolerance
+        return max(0, min(BURST, 1 + math.floor(spare_seconds / self._interval)))
+
     def take(self, now: float) -> None:
         """Count a request that begins now."""
         self._full_at = max(self._full_at, now) + self._interval

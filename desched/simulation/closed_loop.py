@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from desched.cycle import CycleInfo, run_cycle
 from desched.model.cluster import Node, PodRef
-from desched.model.plan import PlannedEviction
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.model.resources import Amounts
 from desched.model.state import State
 from desched.policy.policy import Policy
-from desched.ports import EvictionAnswer, World
+from desched.ports import Announcement, EvictionAnswer, World
 from desched.simulation.history import Floats, LoadHistory
 from desched.simulation.load import MEASURED, NodeLoads
 from desched.simulation.scheduler.choice import NodeSample
@@ -240,8 +239,8 @@ class _RecordingEvictor:
             self.moves.append(Move(now, found.owner.uid, found.uid, found.node, new))
         return answer
 
-    def announce(self, eviction: PlannedEviction, note: str) -> None:
-        self._simulation.evictor.announce(eviction, note)
+    def announce(self, announcements: Sequence[Announcement]) -> None:
+        self._simulation.evictor.announce(announcements)
 
 
 def _landed(

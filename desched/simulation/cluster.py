@@ -19,6 +19,7 @@ from desched.model.cluster import (
 )
 from desched.model.resources import Amounts, basic
 from desched.model.snapshot import FreshLook, Room
+from desched.ports import LookAt
 from desched.simulation.budgets import BudgetStatus, SimulatedBudget
 from desched.simulation.clock import VirtualClock
 from desched.simulation.controllers import Controllers, Replica
@@ -75,8 +76,11 @@ class SimulatedCluster:
             server_version="v1.36.0-simulated",
         )
 
-    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
-        """The current pod of this namespace and name with everything that decides on it."""
+    def read_around(self, pods: Sequence[LookAt]) -> Sequence[FreshLook | None]:
+        """The current pods with everything that decides on them."""
+        return [self._look(*each) for each in pods]
+
+    def _look(self, ref: PodRef, room_on: str) -> FreshLook | None:
         pod = self.pod(ref)
         if pod is None:
             return None

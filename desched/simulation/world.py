@@ -1,11 +1,11 @@
 """A simulated cluster with everything that a cycle needs: load, evictions, soft taints, time."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from desched.model.cluster import STEERING_TAINT, Node, Pod, PodRef, Taint
-from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
-from desched.ports import EvictionAnswer, SteeringAnswer, World
+from desched.ports import Announcement, EvictionAnswer, SteeringAnswer, World
 from desched.simulation.clock import VirtualClock
 from desched.simulation.cluster import SimulatedCluster
 from desched.simulation.load import SimulatedLoad
@@ -36,7 +36,7 @@ class SimulatedEvictor:
         self._cluster.delete_pod(found.namespace, found.name)
         return EvictionAnswer(EvictionVerdict.EVICTED)
 
-    def announce(self, eviction: PlannedEviction, note: str) -> None:
+    def announce(self, announcements: Sequence[Announcement]) -> None:
         """Do nothing: the simulation has no Events."""
 
     def _charge(self, pod: Pod) -> EvictionAnswer | None:

@@ -6,10 +6,11 @@ from typing import Protocol
 
 import pytest
 
+from desched.errors import ObservationError
 from desched.model.cluster import Pod, PodDisruptionBudget, PodRef
 from desched.model.report import EvictionVerdict
 from desched.model.snapshot import FreshLook
-from desched.ports import ClusterReader, EvictionAnswer, Evictor
+from desched.ports import ClusterReader, EvictionAnswer, Evictor, LookAt
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
@@ -110,8 +111,14 @@ def wait_for_budget(lab: Lab, name: str, disruptions_allowed: int) -> None:
 
 
 def fresh(lab: Lab, ref: PodRef) -> FreshLook:
-    look = lab.reader.read_around(ref)
+    look = looked(lab, ref)
     assert look is not None
+    return look
+
+
+def looked(lab: Lab, ref: PodRef, room_on: str = "") -> FreshLook | None:
+    (look,) = lab.reader.read_around([LookAt(ref, room_on)])
+    assert not isinstance(look, ObservationError)
     return look
 
 
@@ -202,7 +209,7 @@ class ClusterContract:
 
         lab.eventually("both are told as Ready", settled)
         cluster = lab.reader.read_cluster()
-        look = lab.reader.read_around(pod.ref)
+        look = looked(lab, pod.ref)
         assert look is not None
         assert (look.pod.ref, look.pod.node, look.pod.ready) == (pod.ref, "a", True)
         assert look.pod == next(p for p in cluster.pods if p.uid == pod.uid)
@@ -236,19 +243,19 @@ class ClusterContract:
         lab.add_node("b")
         there = deploy(lab, "db", 2, on="b")
         (pod,) = deploy(lab, "web", on="a")
-        look = lab.reader.read_around(pod.ref, "b")
+        look = looked(lab, pod.ref, "b")
         assert look is not None
         assert look.room is not None
         assert look.room.node == lab.reader.read_cluster().node_by_name["b"]
         found = {p.uid for p in look.room.pods if p.namespace == lab.namespace}
         assert found == {p.uid for p in there}
         assert fresh(lab, pod.ref).room is None
-        gone = lab.reader.read_around(pod.ref, "nowhere")
+        gone = looked(lab, pod.ref, "nowhere")
         assert gone is not None
         assert gone.room is None
 
     def test_of_a_pod_that_does_not_exist_there_is_nothing_to_see(self, lab: Lab) -> None:
-        assert lab.reader.read_around(PodRef(lab.namespace, "nobody")) is None
+        assert looked(lab, PodRef(lab.namespace, "nobody")) is None
 
     @pytest.mark.parametrize(
         ("spec", "allowed"),
@@ -276,9 +283,9 @@ class ClusterContract:
         lab.add_node("a")
         pod = deploy(lab, "web")[0]
         assert evict(lab, pod).verdict is EvictionVerdict.EVICTED
-        leaving = lab.reader.read_around(pod.ref)
+        leaving = looked(lab, pod.ref)
         assert leaving is None or leaving.pod.deleting
-        lab.eventually("the pod is gone", lambda: lab.reader.read_around(pod.ref) is None)
+        lab.eventually("the pod is gone", lambda: looked(lab, pod.ref) is None)
         wait_until_ready(lab, "web", 1)
         assert pods_of(lab, "web")[0].uid != pod.uid
 

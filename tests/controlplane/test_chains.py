@@ -178,7 +178,7 @@ def killed(sites: Sites) -> None:
         *("--state-namespace", "killed", *QUICK_LEASE),
         policy=sites.policy("killed-first", nodeSelector=f"{SITE}=killed", **STEERING),
     )
-    death = Death("state.save", Moment.AFTER, "evictor.announce")
+    death = Death("state.save", Moment.AFTER, "evictor.evict")
     dead = run(arguments[len(COMMAND) :], death)
     assert dead.returncode == KILLED, dead.stderr
     assert {each.app for each in evictions(sites, "killed")} <= set(FIRST)

@@ -1,5 +1,6 @@
 """The adapter reads a real API server and understands its answers."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
 from desched.model.resources import Amounts, quantity
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from desched.ports import Announcement, LookAt
 from desched.service.process.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
 
@@ -459,7 +461,8 @@ def test_pages_give_the_same_as_one_large_list(control_plane: ControlPlane, name
 
 
 def pod_now(reader: KubernetesReader, ref: PodRef) -> Pod | None:
-    look = reader.read_around(ref)
+    (look,) = reader.read_around([LookAt(ref)])
+    assert not isinstance(look, ObservationError)
     return look.pod if look else None
 
 
@@ -573,7 +576,7 @@ class TestEvictions:
         note = "Evicted because 节 is hot. " * 100
 
         with structlog.testing.capture_logs() as logs:
-            self.evictor.announce(planned(pod), note)
+            self.evictor.announce([Announcement(planned(pod), note, datetime.now(UTC))])
 
         assert logs == []
         on_pod = self.control_plane.kubectl("describe", "pod", pod.name, "-n", pod.namespace)

@@ -1,13 +1,16 @@
 """What must hold while a plan is carried out, whatever the API answers and whatever happens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from desched.eviction import fresh_looks
 from desched.eviction.executor import MOST_TRIES
+from desched.eviction.fresh_looks import LONGEST_AGE_SECONDS
 from desched.eviction.pacing import BURST
 from desched.model.report import EvictionVerdict
 from tests.unit.eviction.stage import (
@@ -33,8 +36,12 @@ ANSWERS = st.sampled_from(
 )
 
 
-def _allowed(opens: float, now: float) -> int:
-    return int(now >= opens)
+def _allowed(opens: float, now: float, most: int = 1) -> int:
+    return most if now >= opens else 0
+
+
+WORKLOADS = ("u in 1", "v in 1", "w in 2", "x in 3", "y in 3", "z in 4")
+"""In their namespaces."""
 
 
 class Show:
@@ -45,7 +52,7 @@ class Show:
         self.per_minute = draw(st.sampled_from([None, 1, 4, 20]))
         self.deadline = draw(st.sampled_from([1, 60, 240]))
         moves = (
-            f"p{i}@{draw(st.sampled_from('mnop'))} of {draw(st.sampled_from('uvwxyz'))}"
+            f"p{i}@{draw(st.sampled_from('mnop'))} of {draw(st.sampled_from(WORKLOADS))}"
             for i in range(count)
         )
         self.stage = Stage(*moves, per_minute=self.per_minute, deadline_seconds=self.deadline)
@@ -55,6 +62,7 @@ class Show:
         for app in draw(st.sets(st.sampled_from("uvwxyz"))):
             opens = draw(st.sampled_from([0.0, 0.0, 7.0, 50.0, LATER]))
             self.stage.allowed[app] = partial(_allowed, opens)
+        self.stage.spends = draw(st.booleans())
         self.stage.covers_all = draw(st.booleans()) and len(self.stage.allowed) == 1
         self.fenced_at = draw(st.sampled_from([LATER, LATER, LATER, 0.0, 2.5, 40.0]))
         self.stage.fence = lambda: self.stage.clock.monotonic() < self.fenced_at
@@ -67,6 +75,12 @@ class Show:
             what: draw(slow) for what in ("looked", "remembered", "asked", "announced")
         }
         self.stage.run()
+
+    @property
+    def longest_wait(self) -> float:
+        """From a look to its request."""
+        seconds = self.stage.seconds_by_deed
+        return LONGEST_AGE_SECONDS + seconds["looked"] + seconds["remembered"]
 
     @property
     def asked(self) -> list[Deed]:
@@ -111,6 +125,56 @@ def test_the_order_of_the_plan_holds_where_places_depend_on_it(show: Show) -> No
     for first, second in show.bound_pairs():
         if second in pods:
             assert first not in pods[pods.index(second) :]
+
+
+@given(shows())
+def test_each_request_follows_a_fresh_look_that_saw_all_earlier_ones_of_its_place(
+    show: Show,
+) -> None:
+    evictions = {each.pod.name: each for each in show.stage.plan.evictions}
+    unused: dict[str, float] = {}
+    for at, what, name in show.stage.log:
+        if what == "looked":
+            unused[name] = at
+        if what == "asked":
+            assert at - unused.pop(name) <= show.longest_wait + ROUNDING
+            asked = evictions[name]
+            for other in [*unused]:
+                one = evictions[other]
+                if one.node == asked.node or one.pod.namespace == asked.pod.namespace:
+                    del unused[other]
+
+
+MOVES = st.lists(st.tuples(st.sampled_from("mnop"), st.sampled_from(WORKLOADS)), max_size=9)
+SPARE = st.dictionaries(st.sampled_from("uvwxyz"), st.tuples(st.integers(0, 3), st.integers(0, 50)))
+
+
+def acted(
+    moves: Sequence[tuple[str, str]],
+    spare: Mapping[str, tuple[int, int]],
+    per_minute: int | None,
+    unreadable: str,
+) -> tuple[list[str], list[str]]:
+    """The verdicts and the requests where evictions use up budgets and replicas."""
+    names = (f"p{i}@{node} of {workload}" for i, (node, workload) in enumerate(moves))
+    stage = Stage(*names, per_minute=per_minute)
+    stage.spends = True
+    stage.unreadable = unreadable
+    for app, (allowed, opens) in spare.items():
+        stage.allowed[app] = partial(_allowed, opens, most=allowed)
+    return stage.run(), stage.asked
+
+
+@given(MOVES, SPARE, st.sampled_from([None, 4, 20]), st.sampled_from(["", "", "p2", "p5"]))
+def test_looks_side_by_side_lead_to_the_same_requests_as_one_look_at_a_time(
+    moves: Sequence[tuple[str, str]],
+    spare: Mapping[str, tuple[int, int]],
+    per_minute: int | None,
+    unreadable: str,
+) -> None:
+    with mock.patch.object(fresh_looks, "MOST_LOOKS", 1):
+        one_at_a_time = acted(moves, spare, per_minute, unreadable)
+    assert acted(moves, spare, per_minute, unreadable) == one_at_a_time
 
 
 @given(shows())

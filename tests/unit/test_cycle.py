@@ -1,6 +1,6 @@
 """A whole cycle against a scripted world: what is confirmed, asked, and remembered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,14 +11,14 @@ from desched.cycle import CycleInfo, run_cycle
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
 from desched.model.load import ClusterLoad
-from desched.model.plan import HoldReason, PlannedEviction
+from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.snapshot import FreshLook, Snapshot
 from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, PauseScope, State
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
-from desched.ports import EvictionAnswer, World
+from desched.ports import Announcement, EvictionAnswer, LookAt, Looked, World
 from tests.builders import NOW, load, node, pod, policy, reasons, rule, snapshot
 
 DEEP = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
@@ -47,10 +47,16 @@ class ScriptedWorld:
         self.looks += 1
         return self.seen.cluster
 
-    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:  # noqa: ARG002 (port)
+    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+        return [self._look(each.pod) for each in pods]
+
+    def _look(self, ref: PodRef) -> Looked:
         self.fresh_looks += 1
         cluster = self.seen.cluster
-        one = self.fresh(next(p for p in cluster.pods if p.name == ref.name))
+        try:
+            one = self.fresh(next(p for p in cluster.pods if p.name == ref.name))
+        except ObservationError as error:
+            return error
         if one is None:
             return None
         node_of_it = cluster.node_by_name.get(one.node)
@@ -67,9 +73,9 @@ class ScriptedWorld:
             raise answer
         return answer
 
-    def announce(self, eviction: PlannedEviction, note: str) -> None:
-        assert len(note) < 1024
-        self.announced.append(eviction.pod.name)
+    def announce(self, announcements: Sequence[Announcement]) -> None:
+        assert all(len(each.note) < 1024 for each in announcements)
+        self.announced += [each.eviction.pod.name for each in announcements]
 
     def now(self) -> datetime:
         return self.time

@@ -29,6 +29,7 @@ from desched.adapters.kubernetes.client.access import (
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.bootstrap.election import contends
 from desched.bootstrap.janitor import REQUEST_SECONDS
+from desched.eviction.executor import MOST_UNANNOUNCED
 from desched.model.report import Mode
 from desched.policy.loading import load_policy
 from desched.service.process.health import Health
@@ -305,7 +306,8 @@ def test_other_deschedulers_are_told_to_leave_it_alone() -> None:
 def test_the_running_eviction_ends_within_the_grace_period() -> None:
     read = evict = connection.DEADLINE_SECONDS
     remember = 2 * state_store.DEADLINE_SECONDS  # before it, and at the cycle's end
-    announce = EVENTS_PER_EVICTION * events._DEADLINE_SECONDS  # noqa: SLF001 (a deadline of its own)
+    announce = events._DEADLINE_SECONDS  # noqa: SLF001 (a deadline of its own)
+    assert events.MOST_AT_ONCE >= EVENTS_PER_EVICTION * MOST_UNANNOUNCED
 
     release = Settings().renew_deadline.total_seconds()
 

@@ -1,6 +1,7 @@
 """Reads the state of a cluster in pages, and one pod with what decides on its eviction."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -38,6 +39,7 @@ from desched.adapters.kubernetes.objects.workloads import (
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState, Owner, PodRef
 from desched.model.snapshot import FreshLook, Room
+from desched.ports import LookAt, Looked
 
 W = TypeVar("W")
 V = TypeVar("V")
@@ -114,8 +116,24 @@ class KubernetesReader:
             )
         return facts
 
-    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
-        """The pod of this namespace and name with its surroundings, None if there is none.
+    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+        """The pods of these namespaces and names with their surroundings.
+
+        Each is read by a thread of its own, so the caller bounds their number.
+        """
+        if len(pods) <= 1:
+            return [self._looked(each) for each in pods]
+        with ThreadPoolExecutor(len(pods)) as pool:
+            return list(pool.map(self._looked, pods))
+
+    def _looked(self, at: LookAt) -> Looked:
+        try:
+            return self._look(*at)
+        except ObservationError as error:
+            return error
+
+    def _look(self, ref: PodRef, room_on: str) -> FreshLook | None:
+        """One pod; None if there is none.
 
         Five or six requests within one deadline, and two more for a node with room. Other pods are
         not read, and no right is needed beyond those of `read_cluster` and `get pods`. Budgets are

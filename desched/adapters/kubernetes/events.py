@@ -1,6 +1,8 @@
 """Kubernetes Events on pods, nodes, workloads and desched's own pod."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -13,17 +15,19 @@ from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE
 from desched.errors import DeschedError
 from desched.model.cluster import PodRef
-from desched.model.plan import PlannedEviction
 from desched.model.state import FAILURES, EvictionRecord
 from desched.model.text import on_one_line
-from desched.ports import Clock
+from desched.ports import Announcement, Clock
 
 LONGEST_NOTE_BYTES = 1024
 """The API server's limit for the text of an Event."""
 
+MOST_AT_ONCE = 10
+"""Events that are written at the same time: those of a burst of evictions."""
+
 _LONGEST_WORD = 128  # characters; its limit for names of controllers and their instances
 _NODE_EVENT_NAMESPACE = "default"  # of Events about objects that are in no namespace
-_DEADLINE_SECONDS = 5.0  # evictions wait for it
+_DEADLINE_SECONDS = 5.0
 _API_VERSIONS = {
     "Deployment": "apps/v1",
     "Job": "batch/v1",
@@ -50,11 +54,20 @@ class EventWriter:
         self._instance = own_pod.name[:_LONGEST_WORD] if own_pod is not None else "desched"
         self._failing = False
 
-    def announce(self, eviction: PlannedEviction, note: str) -> None:
-        """Record on the pod and on its node that the pod was evicted, and why."""
-        event = {"type": "Normal", "reason": "Descheduled", "action": "Eviction", "note": note}
-        self._write(_pod_reference(eviction.pod), event)
-        self._write(_node_reference(eviction.node), event)
+    def announce(self, announcements: Sequence[Announcement]) -> None:
+        """Record on the pods and on their nodes that they were evicted, and why, side by side."""
+        event = {"type": "Normal", "reason": "Descheduled", "action": "Eviction"}
+        events = [
+            self._event(regarding, event | {"note": each.note}, each.at)
+            for each in announcements
+            for regarding in (
+                _pod_reference(each.eviction.pod),
+                _node_reference(each.eviction.node),
+            )
+        ]
+        with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+            for event, error in zip(events, pool.map(self._post, events), strict=True):
+                self._log(event, error)
 
     def settled(self, record: EvictionRecord, note: str) -> bool:
         """Record the result of a move on the workload, and a failure on the node too.
@@ -93,32 +106,45 @@ class EventWriter:
             return ""
 
     def _write(self, regarding: Mapping[str, str], event: Mapping[str, str]) -> bool:
+        body = self._event(regarding, event, self._clock.now())
+        error = self._post(body)
+        self._log(body, error)
+        return not error
+
+    def _event(
+        self, regarding: Mapping[str, str], event: Mapping[str, str], at: datetime
+    ) -> dict[str, Any]:
         namespace = regarding.get("namespace") or _NODE_EVENT_NAMESPACE
-        body: dict[str, Any] = {
+        return {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"generateName": f"{regarding['name']}-", "namespace": namespace},
-            "eventTime": self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": "desched",
             "reportingInstance": self._instance,
             "regarding": dict(regarding),
             **event,
             "note": _shortened("\n".join(map(on_one_line, event["note"].split("\n")))),
         }
+
+    def _post(self, event: Mapping[str, Any]) -> str:
+        """Write the Event; return the error, empty without one."""
+        path = CREATE_EVENT.path(event["metadata"]["namespace"])
         try:
-            answer = self._connection.post(
-                CREATE_EVENT.path(namespace), body, deadline_seconds=_DEADLINE_SECONDS
-            )
-            refused = f"The API server answered {answer.status}: {answer.explanation}."
-            error = "" if answer.status == HTTPStatus.CREATED else refused
+            answer = self._connection.post(path, event, deadline_seconds=_DEADLINE_SECONDS)
         except DeschedError as unanswered:
-            error = str(unanswered)
+            return str(unanswered)
+        if answer.status == HTTPStatus.CREATED:
+            return ""
+        return f"The API server answered {answer.status}: {answer.explanation}."
+
+    def _log(self, event: Mapping[str, Any], error: str) -> None:
         if error:
             log = _log.debug if self._failing else _log.warning
-            names = {"kind": regarding["kind"], "namespace": namespace, "name": regarding["name"]}
+            about, namespace = event["regarding"], event["metadata"]["namespace"]
+            names = {"kind": about["kind"], "namespace": namespace, "name": about["name"]}
             log("event.not_written", **names, error=error)
         self._failing = bool(error)
-        return not error
 
 
 def _pod_reference(pod: PodRef) -> dict[str, str]:

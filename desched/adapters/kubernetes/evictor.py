@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from desched.adapters.kubernetes.client.access import EVICT_POD
@@ -12,10 +12,9 @@ from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.events import EventWriter
 from desched.errors import ObservationError, StopActing
 from desched.model.cluster import PodRef
-from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
 from desched.model.text import shortened
-from desched.ports import EvictionAnswer
+from desched.ports import Announcement, EvictionAnswer
 
 LONGEST_MESSAGE = 1000
 """Characters; admission webhooks may write long messages."""
@@ -80,9 +79,9 @@ class KubernetesEvictor:
             raise StopActing(f"Whether {pod} is evicted is not known. {error}") from error
         return _understood(answer, pod)
 
-    def announce(self, eviction: PlannedEviction, note: str) -> None:
-        """Record an Event on the pod and its node; a failure is logged, never raised."""
-        self.events.announce(eviction, note)
+    def announce(self, announcements: Sequence[Announcement]) -> None:
+        """Record Events on the pods and their nodes; a failure is logged, never raised."""
+        self.events.announce(announcements)
 
 
 def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:

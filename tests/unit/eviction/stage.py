@@ -1,14 +1,16 @@
 """A plan to execute in virtual time, with scripted responses and a log of all calls."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.eviction.executor import Acting, carry_out
 from desched.eviction.journal import Journal
 from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
-from desched.model.load import ClusterLoad
+from desched.model.load import ClusterLoad, PodUsage
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import EvictionVerdict, Outcome
 from desched.model.snapshot import FreshLook
@@ -16,7 +18,7 @@ from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import EvictionLimits, Policy
-from desched.ports import EvictionAnswer, World
+from desched.ports import Announcement, EvictionAnswer, LookAt, Looked, World
 from desched.simulation.clock import VirtualClock
 from tests.builders import NOW, budget, load, node, pod, policy, rule, snapshot, workload
 
@@ -44,10 +46,11 @@ class Deed(NamedTuple):
 class Stage(Journal):
     """All the ports of acting.
 
-    Each move is `pod@node of workload`. Answers are by pod, in their turn, then OK. `allowed` tells
-    by workload what its budget allows at a time; without an entry there is no budget. With
-    `covers_all` such a budget covers the pods of every workload. Earlier cycles made evictions so
-    many `seconds_before` this one.
+    Each move is `pod@node of workload`, or ends in ` in namespace`. Answers are by pod, in their
+    turn, then OK. `allowed` tells by workload what its budget allows at a time; without an entry
+    there is no budget. With `covers_all` such a budget covers the pods of every workload of the
+    namespace. With `spends` each accepted eviction leaves its budget and its workload one less.
+    Earlier cycles made evictions so many `seconds_before` this one.
     """
 
     def __init__(
@@ -64,21 +67,29 @@ class Stage(Journal):
         self.fence: Callable[[], bool] = lambda: True
         self.remembered: set[str] = set()
         self.rooms: list[str] = []
+        self.looked_at: list[str] = []  # the pods of each call, in one word
         self.notes: list[str] = []
-        self.covers_all = False
+        self.announced_times: dict[str, datetime] = {}
+        self.evicted: list[PodRef] = []
+        self.covers_all = self.spends = False
         self.store_fails_for = self.handing_over_fails_for = ""
         self.unreadable = ""
         self.unsteered = ""
         self.seconds_by_deed: dict[str, float] = {}
         self.present: Callable[[Pod], Pod | None] = lambda one: one
         self._pods = [_pod(move) for move in moves]
-        self.workloads = {p.labels["app"]: workload(p.labels["app"], 9) for p in self._pods}
+        self.workloads = {
+            p.labels["app"]: workload(p.labels["app"], 9, p.namespace) for p in self._pods
+        }
         self._nodes = {name: node(name) for name in sorted({p.node for p in self._pods})}
         self.plan = Plan((), tuple(_planned(each) for each in self._pods))
         limits = EvictionLimits(per_minute=per_minute, deadline_seconds=deadline_seconds)
         by = policy(rule(), limits=limits)
-        usage = dict.fromkeys((p.name for p in self._pods), (0.5, 0.5))
-        of_load = load(dict.fromkeys(self._nodes, (0.9, 0.1)), usage)
+        usage = PodUsage((500.0,), (2.0**29,))
+        of_load = replace(
+            load(dict.fromkeys(self._nodes, (0.9, 0.1))),
+            pods={(p.namespace, p.name): usage for p in self._pods},
+        )
         seen = snapshot(self._nodes.values(), self._pods, of_load, self.workloads.values())
         book = UsageBook(seen, by, NOW)
         state = State(tuple(map(_evicted_before, seconds_before)))
@@ -92,17 +103,24 @@ class Stage(Journal):
     def read_load(self, cluster: ClusterState, by: Policy) -> ClusterLoad:
         raise NotImplementedError
 
-    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
+    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+        self.looked_at.append("".join(each.pod.name for each in pods))
+        self._did("looked", *(each.pod for each in pods))
+        return [self._look(*each) for each in pods]
+
+    def _look(self, ref: PodRef, room_on: str) -> Looked:
         self.rooms.append(room_on)
-        self._did("looked", ref)
         if ref.name == self.unreadable:
-            raise ObservationError(ObservationSource.CLUSTER, "it could not be read")
+            return ObservationError(ObservationSource.CLUSTER, "it could not be read")
         planned = next(p for p in self._pods if p.name == ref.name)
         found = self.present(planned)
         if found is None:
             return None
         of = self.workloads[planned.labels["app"]]
-        return FreshLook(found, self._nodes[found.node], of, None, self._budgets())
+        if self.spends:
+            gone = sum(p.ref in self.evicted and p.labels == planned.labels for p in self._pods)
+            of = replace(of, ready_replicas=(of.ready_replicas or 0) - gone)
+        return FreshLook(found, self._nodes[found.node], of, None, self._budgets(of.namespace))
 
     def evict(self, ref: PodRef, reason: str) -> EvictionAnswer:
         assert reason
@@ -110,13 +128,17 @@ class Stage(Journal):
         self._did("asked", ref)
         script = self.answers.get(ref.name, [])
         answer = script.pop(0) if script else OK
+        if answer in (OK, TAKEN_OVER):
+            self.evicted.append(ref)
         if isinstance(answer, StopActing):
             raise answer
         return answer
 
-    def announce(self, eviction: PlannedEviction, note: str) -> None:
-        self.notes.append(note)
-        self._did("announced", eviction.pod)
+    def announce(self, announcements: Sequence[Announcement]) -> None:
+        for each in announcements:
+            self.notes.append(each.note)
+            self.announced_times[each.eviction.pod.name] = each.at
+        self._did("announced", *(each.eviction.pod for each in announcements))
 
     def may_act(self) -> bool:
         return self.fence()
@@ -158,16 +180,29 @@ class Stage(Journal):
         """The pods that were asked for, in this order."""
         return [deed.pod for deed in self.log if deed.what == "asked"]
 
-    def _did(self, what: str, ref: PodRef) -> None:
-        self.log.append(Deed(self.clock.monotonic(), what, ref.name))
+    def _did(self, what: str, *refs: PodRef) -> None:
+        self.log += [Deed(self.clock.monotonic(), what, ref.name) for ref in refs]
         self.clock.advance(self.seconds_by_deed.get(what, 0.0))
 
-    def _budgets(self) -> tuple[PodDisruptionBudget, ...]:
-        now = self.clock.monotonic()
+    def _budgets(self, namespace: str) -> tuple[PodDisruptionBudget, ...]:
         return tuple(
-            budget(f"guard-{app}", allowed(now), **({} if self.covers_all else {"app": app}))
-            for app, allowed in self.allowed.items()
+            replace(
+                budget(
+                    f"guard-{app}",
+                    self._allowed(app, namespace),
+                    **({} if self.covers_all else {"app": app}),
+                ),
+                namespace=namespace,
+            )
+            for app in self.allowed
+            if app not in self.workloads or self.workloads[app].namespace == namespace
         )
+
+    def _allowed(self, app: str, namespace: str) -> int:
+        evicted = (ref for ref in self.evicted if ref.namespace == namespace)
+        apps = [p.labels["app"] for ref in evicted for p in self._pods if p.ref == ref]
+        spent = len(apps) if self.covers_all else apps.count(app)
+        return self.allowed[app](self.clock.monotonic()) - (spent if self.spends else 0)
 
 
 def _evicted_before(seconds: float) -> EvictionRecord:
@@ -178,8 +213,9 @@ def _evicted_before(seconds: float) -> EvictionRecord:
 
 def _pod(move: str) -> Pod:
     name, _, rest = move.partition("@")
-    on, _, of = rest.partition(" of ")
-    return pod(name, on=on, of=of)
+    on, _, rest = rest.partition(" of ")
+    of, _, namespace = rest.partition(" in ")
+    return pod(name, on=on, of=of, namespace=namespace or "apps")
 
 
 def _planned(one: Pod) -> PlannedEviction:
@@ -187,7 +223,7 @@ def _planned(one: Pod) -> PlannedEviction:
     return PlannedEviction(
         pod=one.ref,
         node=one.node,
-        workload=f"Deployment apps/{app}",
+        workload=f"Deployment {one.namespace}/{app}",
         workload_uid=f"uid-{app}",
         priority=0,
         cpu_millicores=500.0,

@@ -7,8 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from desched.model.chain import Chain
+from desched.model.cluster import PodRef
 from desched.model.plan import RefusalReason, ResourceRelief
 from desched.model.resources import Resource
+from tests.builders import NOW
 from tests.unit.eviction.stage import BLOCKED, FORBIDDEN, LOST, OK, TAKEN_OVER, Stage, throttled
 
 
@@ -27,8 +29,9 @@ def details(stage: Stage) -> list[str]:
 def test_each_is_looked_at_written_down_asked_for_and_announced_in_the_plans_order() -> None:
     stage = two()
     assert stage.run() == ["evicted", "evicted"]
-    steps = ["looked", "remembered", "asked", "announced"]
-    assert [(d.what, d.pod) for d in stage.log] == [(s, p) for p in "ab" for s in steps]
+    steps = [(step, pod) for pod in "ab" for step in ("looked", "remembered", "asked")]
+    steps += [("announced", "a"), ("announced", "b")]
+    assert [(d.what, d.pod) for d in stage.log] == steps
 
 
 def test_the_announcement_has_what_the_node_is_relieved_of_if_it_is() -> None:
@@ -111,6 +114,107 @@ def test_a_pod_that_is_gone_is_told_as_gone() -> None:
     stage = two()
     stage.present = lambda one: None if one.name == "a" else one
     assert stage.run() == ["gone", "evicted"]
+
+
+# Several looks side by side
+
+
+def apart(count: int, *, per_minute: int | None = None) -> Stage:
+    """Moves that share nothing."""
+    moves = (f"p{i}@n{i} of w{i} in s{i}" for i in range(count))
+    return Stage(*moves, per_minute=per_minute)
+
+
+def test_pods_that_share_nothing_are_looked_at_together_and_evicted_one_by_one() -> None:
+    stage = apart(7)
+    assert stage.run() == ["evicted"] * 7
+    assert stage.looked_at == ["p0p1p2p3p4", "p5p6"]
+    assert stage.asked == [f"p{i}" for i in range(7)]
+
+
+def test_no_more_are_looked_at_than_may_be_evicted_now() -> None:
+    stage = apart(5, per_minute=3)
+    stage.run()
+    assert stage.looked_at == ["p0p1p2", "p3", "p4"]
+
+
+@pytest.mark.parametrize("second", ["b@hot of db in data", "b@warm of db in shop"])
+def test_what_shares_a_node_or_a_namespace_is_looked_at_after_the_request(second: str) -> None:
+    stage = Stage("a@hot of web in shop", second, "c@cold of api in core")
+    assert stage.run() == ["evicted"] * 3
+    assert stage.looked_at == ["ac", "b"]
+    steps = [(d.what, d.pod) for d in stage.log if d.what in {"looked", "asked"} and d.pod in "ab"]
+    assert steps == [("looked", "a"), ("asked", "a"), ("looked", "b"), ("asked", "b")]
+
+
+def test_a_look_is_not_used_after_a_request_that_may_have_changed_what_it_saw() -> None:
+    stage = Stage("a@hot of web in shop", "b@hot of db in data", "c@cold of sql in data")
+    stage.run()
+    assert stage.looked_at == ["ac", "b", "c"]
+    assert stage.asked == ["a", "b", "c"]
+
+
+def test_two_pods_of_a_budget_see_each_others_eviction() -> None:
+    stage = Stage("a@hot of web in shop", "b@warm of db in shop")
+    stage.allowed["web"] = lambda _: 1
+    stage.covers_all = stage.spends = True
+    assert stage.run() == ["evicted", "not_confirmed"]
+    assert stage.asked == ["a"]
+    assert stage.outcomes[1].refusal is RefusalReason.BUDGET_EXHAUSTED
+
+
+def test_a_look_that_waited_too_long_is_taken_again() -> None:
+    stage = apart(3)
+    stage.seconds_by_deed = {"asked": 2.0}
+    stage.run()
+    assert stage.looked_at == ["p0p1p2"]
+    stage = apart(3)
+    stage.seconds_by_deed = {"asked": 3.0}
+    stage.run()
+    assert stage.looked_at == ["p0p1p2", "p2"]
+
+
+def test_the_end_of_a_chain_is_looked_at_alone() -> None:
+    stage = apart(3)
+    first, second, third = stage.plan.evictions
+    chain = Chain(PodRef("apps", "before"), second.pod, "n1", second.expected_node)
+    stage.plan = replace(stage.plan, evictions=(first, replace(second, chain=chain), third))
+    stage.run()
+    assert stage.looked_at[:2] == ["p0p2", "p1"]
+
+
+def test_a_look_that_fails_ends_acting_only_when_its_turn_comes() -> None:
+    stage = apart(3)
+    stage.unreadable = "p1"
+    assert stage.run() == ["evicted", "unreadable", "not_begun"]
+    assert stage.asked == ["p0"]
+
+
+# Events
+
+
+def test_what_a_burst_evicted_is_announced_together_with_the_time_of_each() -> None:
+    stage = apart(6)
+    stage.seconds_by_deed = {"asked": 1.0}
+    stage.run()
+    steps = [deed.what for deed in stage.log if deed.what in {"asked", "announced"}]
+    assert steps == ["asked"] * 5 + ["announced"] * 5 + ["asked", "announced"]
+    ends = [(at - NOW).total_seconds() for at in stage.announced_times.values()]
+    assert ends == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_was_evicted_is_announced_before_a_wait() -> None:
+    stage = apart(3, per_minute=2)
+    stage.run()
+    assert stage.times("announced") == [0, 0, 30]
+
+
+def test_what_was_evicted_is_announced_although_acting_ends() -> None:
+    stage = apart(2)
+    stage.answers["p1"] = [LOST]
+    assert stage.run() == ["evicted", "unknown"]
+    assert stage.times("announced", "p0")
+    assert not stage.times("announced", "p1")
 
 
 # When all of it ends

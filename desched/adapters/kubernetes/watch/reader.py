@@ -1,12 +1,12 @@
 """Reads the state of a cluster that is watched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader, cluster_state
 from desched.adapters.kubernetes.watch.cluster import ClusterWatch
-from desched.model.cluster import ClusterState, PodRef
-from desched.model.snapshot import FreshLook
+from desched.model.cluster import ClusterState
+from desched.ports import LookAt, Looked
 
 
 @dataclass
@@ -26,6 +26,6 @@ class WatchingReader:
         server = self.reader.read_server()
         return cluster_state(self.watch.look(self.wait), lambda: server, self.reader.own_pod)
 
-    def read_around(self, ref: PodRef, room_on: str = "") -> FreshLook | None:
-        """The pod with its surroundings, read now."""
-        return self.reader.read_around(ref, room_on)
+    def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
+        """The pods with their surroundings, read now."""
+        return self.reader.read_around(pods)

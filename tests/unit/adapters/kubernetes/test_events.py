@@ -1,16 +1,19 @@
 """Events say what happened, fit the API's limits, and never get in the way."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from threading import Barrier
 
 import msgspec
 import pytest
 import structlog
 
-from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, EventWriter
+from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, MOST_AT_ONCE, EventWriter
+from desched.eviction.executor import MOST_UNANNOUNCED
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction
 from desched.model.state import EvictionRecord, MoveResult
+from desched.ports import Announcement
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -43,6 +46,7 @@ RECORD = EvictionRecord(
     workload="Deployment shop/web",
     result=MoveResult.LANDED_AS_FORECAST,
 )
+PATIENCE_SECONDS = 20
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
@@ -56,16 +60,22 @@ def always(reply: Reply) -> Callable[[Request], Reply]:
     return lambda _: reply
 
 
+def announce(writer: EventWriter, note: str) -> None:
+    writer.announce([Announcement(EVICTION, note, StoppedClock().now())])
+
+
 def writer_of(server: FakeApiServer) -> EventWriter:
     server.answer = accepting
     return EventWriter(connection_to(server), StoppedClock(), PodRef("ops", "desched-0"))
 
 
 def test_an_eviction_is_recorded_on_the_pod_and_on_its_node(server: FakeApiServer) -> None:
-    writer_of(server).announce(EVICTION, "Evicted because te3 is hot")
+    announce(writer_of(server), "Evicted because te3 is hot")
 
-    assert server.paths() == [EVENTS.format("shop"), EVENTS.format("default")]
-    on_pod, on_node = (request.body for request in server.requests)
+    assert sorted(server.paths()) == [EVENTS.format("default"), EVENTS.format("shop")]
+    on_node, on_pod = sorted(
+        (r.body for r in server.requests), key=lambda it: it["regarding"]["kind"]
+    )
     assert on_pod == {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -98,7 +108,7 @@ def test_an_eviction_is_recorded_on_the_pod_and_on_its_node(server: FakeApiServe
 @pytest.mark.parametrize("length", [250, 341, 342, 1024, 1025, 5000])
 def test_a_note_fits_the_limit_in_bytes(server: FakeApiServer, letter: str, length: int) -> None:
     note = letter * length
-    writer_of(server).announce(EVICTION, note)
+    announce(writer_of(server), note)
 
     sent = server.requests[0].body["note"]
     assert len(sent.encode()) <= LONGEST_NOTE_BYTES
@@ -116,8 +126,8 @@ def test_an_event_that_cannot_be_written_is_logged_and_forgotten(
     server.answer = lambda _: reply
 
     with structlog.testing.capture_logs() as logs:
-        writer.announce(EVICTION, "note")
-        writer.announce(EVICTION, "note")
+        announce(writer, "note")
+        announce(writer, "note")
 
     assert [(entry["event"], entry["log_level"], entry["kind"]) for entry in logs] == [
         ("event.not_written", "warning", "Pod"),
@@ -135,12 +145,32 @@ def test_after_an_event_that_is_written_the_next_failure_is_a_warning_again(
     with structlog.testing.capture_logs() as logs:
         for reply in (status(403, "events is forbidden"), Reply(201, {}), status(403, "again")):
             server.answer = always(reply)
-            writer.announce(EVICTION, "note")
+            announce(writer, "note")
 
     assert [entry["error"] for entry in logs if entry["log_level"] == "warning"] == [
         "The API server answered 403: events is forbidden.",
         "The API server answered 403: again.",
     ]
+
+
+def test_the_events_of_a_burst_of_evictions_are_written_side_by_side(server: FakeApiServer) -> None:
+    writer = writer_of(server)
+    together = Barrier(MOST_AT_ONCE)
+
+    def accept(_: Request) -> Reply:
+        together.wait(PATIENCE_SECONDS)
+        return Reply(201, {})
+
+    server.answer = accept
+    now = StoppedClock().now()
+    times = [now + timedelta(seconds=number) for number in range(MOST_UNANNOUNCED)]
+
+    with structlog.testing.capture_logs() as logs:
+        writer.announce([Announcement(EVICTION, "note", at) for at in times])
+
+    assert logs == []
+    seconds = sorted(request.body["eventTime"][17:19] for request in server.requests)
+    assert seconds == ["00", "00", "01", "01", "02", "02", "03", "03", "04", "04"]
 
 
 def test_a_warning_on_desched_itself_names_its_own_pod(server: FakeApiServer) -> None:

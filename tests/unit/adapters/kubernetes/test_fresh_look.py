@@ -1,11 +1,15 @@
 """One pod just before its eviction: few requests, each about one object or one namespace."""
 
+from collections.abc import Sequence
+from threading import Barrier
+
 import pytest
 
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.errors import ObservationError
 from desched.model.cluster import Owner, PodRef
 from desched.model.snapshot import FreshLook
+from desched.ports import LookAt, Looked
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     NO_SUCH_PATH,
@@ -17,8 +21,10 @@ from tests.unit.adapters.kubernetes.fake_api_server import (
     status,
 )
 
+PATIENCE_SECONDS = 20
 REF = PodRef("shop", "web-1", "an-older-uid")
-POD = "/api/v1/namespaces/shop/pods/web-1"
+PODS_OF_SHOP = "/api/v1/namespaces/shop/pods"
+POD = f"{PODS_OF_SHOP}/web-1"
 PODS = "/api/v1/pods"
 NODE = "/api/v1/nodes?te1"
 APPS = "/apis/apps/v1/namespaces/shop"
@@ -73,7 +79,14 @@ class Shop:
 
     def look(self, deadline_seconds: float = 30.0, room_on: str = "") -> FreshLook | None:
         reader = KubernetesReader(connection_to(self.server), deadline_seconds=deadline_seconds)
-        return reader.read_around(REF, room_on)
+        (look,) = reader.read_around([LookAt(REF, room_on)])
+        if isinstance(look, ObservationError):
+            raise look
+        return look
+
+    def looks(self, *names: str) -> Sequence[Looked]:
+        reader = KubernetesReader(connection_to(self.server))
+        return reader.read_around([LookAt(PodRef("shop", name)) for name in names])
 
     def seen(self) -> FreshLook:
         look = self.look()
@@ -268,3 +281,30 @@ def test_a_pod_that_cannot_be_understood_is_an_error(shop: Shop) -> None:
 def test_the_whole_look_has_one_deadline(shop: Shop) -> None:
     with pytest.raises(ObservationError, match="given up at `get pods`"):
         shop.look(deadline_seconds=0.0)
+
+
+def test_several_pods_are_looked_at_side_by_side(shop: Shop) -> None:
+    together = Barrier(3)
+    names = ("web-1", "web-2", "web-3")
+    shop.objects |= {f"{PODS_OF_SHOP}/{name}": manifests.pod(name) for name in names}
+    answer = shop.server.answer
+
+    def meet(request: Request) -> Reply | None:
+        if request.path.startswith(PODS_OF_SHOP):
+            together.wait(PATIENCE_SECONDS)
+        return answer(request)
+
+    shop.server.answer = meet
+    looks = shop.looks(*names)
+
+    assert [look.pod.name for look in looks if isinstance(look, FreshLook)] == list(names)
+
+
+def test_a_pod_that_cannot_be_read_does_not_hide_the_others(shop: Shop) -> None:
+    shop.objects[f"{PODS_OF_SHOP}/web-2"] = {"kind": "Pod"}
+
+    seen, unreadable, gone = shop.looks("web-1", "web-2", "web-3")
+
+    assert isinstance(seen, FreshLook)
+    assert isinstance(unreadable, ObservationError)
+    assert gone is None

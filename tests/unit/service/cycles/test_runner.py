@@ -126,8 +126,8 @@ class ServerThatTellsItsTime:
         times = (self._time, self._time)
         return msgspec.structs.replace(self._cluster.read_cluster(), server_times=times)
 
-    def read_around(self, ref, room_on=""):
-        return self._cluster.read_around(ref, room_on)
+    def read_around(self, pods):
+        return self._cluster.read_around(pods)
 
 
 def test_with_a_wrong_clock_no_state_is_dropped(simulation, editor):

@@ -1,0 +1,70 @@
+"""Fresh looks at the pods whose evictions are next, several side by side.
+
+What a look saw must not have been changed by desched itself since. So no look outlasts a request
+for an eviction from its node or its namespace, where it may share a budget or a workload.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from desched.eviction.pacing import BURST
+from desched.model.cluster import PodRef
+from desched.model.plan import PlannedEviction
+from desched.ports import ClusterReader, LookAt, Looked
+
+MOST_LOOKS = BURST
+"""The maximum number of looks at a time."""
+
+LONGEST_AGE_SECONDS = 5.0
+"""How long a look waits for the evictions before it; then the pod is looked at again."""
+
+
+class _Known(NamedTuple):
+    eviction: PlannedEviction
+    looked: Looked
+    at: float
+
+
+class FreshLooks:
+    """The looks of one cycle; each is used once. `monotonic` is the clock for their age."""
+
+    def __init__(self, reader: ClusterReader, monotonic: Callable[[], float]) -> None:
+        self._reader = reader
+        self._monotonic = monotonic
+        self._known: dict[PodRef, _Known] = {}
+
+    def at(self, eviction: PlannedEviction, following: Iterable[PlannedEviction]) -> Looked:
+        """The look at the pod of an eviction that is requested next.
+
+        If there is none yet, the pods of the `following` ones are looked at as well.
+        """
+        oldest = self._monotonic() - LONGEST_AGE_SECONDS
+        self._known = {pod: known for pod, known in self._known.items() if known.at >= oldest}
+        if eviction.pod not in self._known:
+            self._look(eviction, following)
+        return self._known.pop(eviction.pod).looked
+
+    def requested(self, eviction: PlannedEviction) -> None:
+        """Forget the looks that may not be true any more after a request for this eviction."""
+        self._known = {
+            pod: known
+            for pod, known in self._known.items()
+            if not _is_related(known.eviction, eviction)
+        }
+
+    def _look(self, eviction: PlannedEviction, following: Iterable[PlannedEviction]) -> None:
+        chosen = [eviction]
+        for other in following:
+            # Room for the second move of a chain may be taken by any earlier replacement.
+            is_new = other.pod not in self._known and not other.room_on
+            if is_new and not any(_is_related(other, each) for each in chosen):
+                chosen.append(other)
+        del chosen[MOST_LOOKS:]
+        looks = self._reader.read_around([LookAt(each.pod, each.room_on) for each in chosen])
+        now = self._monotonic()
+        for each, looked in zip(chosen, looks, strict=True):
+            self._known[each.pod] = _Known(each, looked, now)
+
+
+def _is_related(one: PlannedEviction, other: PlannedEviction) -> bool:
+    return one.node == other.node or one.pod.namespace == other.pod.namespace
