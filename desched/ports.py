@@ -100,14 +100,14 @@ class Steerer(Protocol):
     expires, and no pod has moved because of it.
     """
 
-    def taint(self, node: str, until: datetime) -> SteeringAnswer:
-        """Make the scheduler avoid the node, at least until this time.
+    def taint_all(self, nodes: Sequence[str], until: datetime) -> Sequence[SteeringAnswer]:
+        """Make the scheduler avoid the nodes, at least until this time; answers in this order.
 
         A node that has the same taint from somebody else stays unchanged.
         """
 
-    def untaint(self, node: str) -> SteeringAnswer:
-        """Remove desched's own taint from the node; the taint of somebody else stays."""
+    def untaint_all(self, nodes: Sequence[str]) -> Sequence[SteeringAnswer]:
+        """Remove desched's own taint from the nodes; the taint of somebody else stays."""
 
 
 class StandingTaints(NamedTuple):

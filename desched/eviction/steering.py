@@ -1,8 +1,8 @@
 """Sets the soft taints that a plan needs, and removes those that nothing needs any more."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from desched.model.plan import PlannedEviction, PlannedTaint, TaintRemoval
 from desched.model.report import TaintChange
@@ -23,37 +23,44 @@ class Steering:
     lasting: timedelta
     changes: tuple[TaintChange, ...] = ()
 
-    def remove(self, removals: Iterable[TaintRemoval]) -> str:
+    def remove(self, removals: Sequence[TaintRemoval]) -> str:
         """Remove the taint from these nodes; return the errors, empty without any.
 
         The plan is valid only without errors, because it assumes that these taints are gone.
         """
-        failed = {each.node: self._change(each.node, each.why, tainted=False) for each in removals}
-        return "; ".join(f"{node}: {detail}" for node, detail in failed.items() if detail)
+        failed = self._change({each.node: each.why for each in removals}, tainted=False)
+        return "; ".join(f"{node}: {detail}" for node, detail in failed.items())
 
     def set_standing(self, taints: Iterable[PlannedTaint]) -> None:
         """Set or renew taints that do not wait for an eviction of this cycle."""
-        for taint in taints:
-            self._taint(taint.node, taint.why)
+        self._taint({taint.node: taint.why for taint in taints})
 
     def steer(self, eviction: PlannedEviction) -> str:
-        """Set the taints that the landing needs; return the error, empty if all are set."""
-        for node in eviction.steered:
-            failed = self._taint(node, f"it must not receive the replacement of {eviction.pod}")
-            if failed:
-                return f"{node}: {failed}"
-        return ""
+        """Set the taints that the landing needs; return the first error, empty if all are set."""
+        why = f"it must not receive the replacement of {eviction.pod}"
+        failed = self._taint(dict.fromkeys(eviction.steered, why))
+        return next((f"{node}: {detail}" for node, detail in failed.items()), "")
 
-    def _taint(self, node: str, why: str) -> str:
-        if any(each.node == node and each.tainted and each.done for each in self.changes):
-            return ""
-        return self._change(node, why, tainted=True)
+    def _taint(self, whys: Mapping[str, str]) -> Mapping[str, str]:
+        tainted = {each.node for each in self.changes if each.tainted and each.done}
+        return self._change({n: why for n, why in whys.items() if n not in tainted}, tainted=True)
 
-    def _change(self, node: str, why: str, *, tainted: bool) -> str:
+    def _change(self, whys: Mapping[str, str], *, tainted: bool) -> Mapping[str, str]:
+        """Change these nodes side by side; return the error of each that was not changed."""
+        nodes = list(whys)
+        if not nodes:
+            return {}
         if self.steerer is None or not self.may_act():
-            return "leadership was lost" if self.steerer else "this run sets no taints"
-        until: datetime = self.clock.now() + self.lasting
-        answer = self.steerer.taint(node, until) if tainted else self.steerer.untaint(node)
-        detail = "" if answer.done else answer.detail or "the response is not understood"
-        self.changes += (TaintChange(node, tainted, why, answer.done, detail),)
-        return detail
+            why_not = "leadership was lost" if self.steerer else "this run sets no taints"
+            return dict.fromkeys(nodes, why_not)
+        if tainted:
+            answers = self.steerer.taint_all(nodes, self.clock.now() + self.lasting)
+        else:
+            answers = self.steerer.untaint_all(nodes)
+        failed = {}
+        for node, answer in zip(nodes, answers, strict=True):
+            detail = "" if answer.done else answer.detail or "the response is not understood"
+            self.changes += (TaintChange(node, tainted, whys[node], answer.done, detail),)
+            if detail:
+                failed[node] = detail
+        return failed

@@ -70,6 +70,14 @@ class SimulatedSteerer:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
+    def taint_all(self, nodes: Sequence[str], until: datetime) -> Sequence[SteeringAnswer]:
+        """Make the scheduler avoid the nodes, at least until this time."""
+        return [self.taint(node, until) for node in nodes]
+
+    def untaint_all(self, nodes: Sequence[str]) -> Sequence[SteeringAnswer]:
+        """Remove desched's own taint from the nodes; the taint of somebody else stays."""
+        return [self.untaint(node) for node in nodes]
+
     def taint(self, node: str, until: datetime) -> SteeringAnswer:
         """Make the scheduler avoid the node, at least until this time."""
         found = self._cluster.read_cluster().node_by_name.get(node)

@@ -1,11 +1,11 @@
 """What desched relies on in a Steerer, stated once for the simulation and for the real thing."""
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from desched.model.cluster import STEERING_TAINT, Effect, Node, Taint
-from desched.ports import Steerer
+from desched.ports import Steerer, SteeringAnswer
 from tests.builders import NOW
 
 UNTIL = NOW + timedelta(minutes=10)
@@ -27,6 +27,16 @@ class SteeringLab(Protocol):
         """The node as desched reads it."""
 
 
+def tainted(lab: SteeringLab, node: str, until: datetime) -> SteeringAnswer:
+    (answer,) = lab.steerer.taint_all([node], until)
+    return answer
+
+
+def untainted(lab: SteeringLab, node: str) -> SteeringAnswer:
+    (answer,) = lab.steerer.untaint_all([node])
+    return answer
+
+
 class SteererContract:
     """Inherited by a class with the fixture `steering_lab`."""
 
@@ -34,25 +44,25 @@ class SteererContract:
         self, steering_lab: SteeringLab
     ) -> None:
         steering_lab.add_node("plain")
-        assert steering_lab.steerer.taint("plain", UNTIL).done
+        assert tainted(steering_lab, "plain", UNTIL).done
         steered = steering_lab.node("plain")
         assert (steered.taints, steered.steered_until) == ((STEERING_TAINT,), UNTIL)
-        assert steering_lab.steerer.untaint("plain").done
+        assert untainted(steering_lab, "plain").done
         freed = steering_lab.node("plain")
         assert (freed.taints, freed.steered_until) == ((), None)
 
     def test_taints_of_others_are_not_changed(self, steering_lab: SteeringLab) -> None:
         steering_lab.add_node("shared", OTHERS)
-        assert steering_lab.steerer.taint("shared", UNTIL).done
+        assert tainted(steering_lab, "shared", UNTIL).done
         steered = steering_lab.node("shared")
         assert set(steered.taints) == {*OTHERS, STEERING_TAINT}
-        assert steering_lab.steerer.untaint("shared").done
+        assert untainted(steering_lab, "shared").done
         assert steering_lab.node("shared").taints == OTHERS
 
     def test_a_taint_may_last_longer_and_never_shorter(self, steering_lab: SteeringLab) -> None:
         steering_lab.add_node("again")
         for minutes in (0, 5, -5):
-            assert steering_lab.steerer.taint("again", UNTIL + timedelta(minutes=minutes)).done
+            assert tainted(steering_lab, "again", UNTIL + timedelta(minutes=minutes)).done
         steered = steering_lab.node("again")
         assert steered.taints == (STEERING_TAINT,)
         assert steered.steered_until == UNTIL + timedelta(minutes=5)
@@ -61,16 +71,16 @@ class SteererContract:
         self, steering_lab: SteeringLab
     ) -> None:
         steering_lab.add_node("theirs", (STEERING_TAINT,))
-        refused = steering_lab.steerer.taint("theirs", UNTIL)
+        refused = tainted(steering_lab, "theirs", UNTIL)
         assert not refused.done
         assert "somebody else" in refused.detail
-        assert steering_lab.steerer.untaint("theirs").done
+        assert untainted(steering_lab, "theirs").done
         theirs = steering_lab.node("theirs")
         assert (theirs.taints, theirs.steered_until) == ((STEERING_TAINT,), None)
 
     def test_a_node_that_is_gone_cannot_be_avoided_and_needs_no_freeing(
         self, steering_lab: SteeringLab
     ) -> None:
-        refused = steering_lab.steerer.taint("gone", UNTIL)
+        refused = tainted(steering_lab, "gone", UNTIL)
         assert (refused.done, refused.detail) == (False, "there is no such node")
-        assert steering_lab.steerer.untaint("gone").done
+        assert untainted(steering_lab, "gone").done

@@ -54,7 +54,7 @@ FIRST_CYCLE = (
     Point("reads the cluster", "cluster.read_cluster"),
     Point("reads the load", "load.read_load"),
     Point("looks again at the pod", "cluster.read_around"),
-    Point("sets a soft taint", "steerer.taint"),
+    Point("sets a soft taint", "steerer.taint_all"),
     Point("writes the eviction down", "state.save"),
     Point("asks for the eviction", "evictor.evict"),
     Point("writes the Events of the eviction", "evictor.announce"),
@@ -63,8 +63,8 @@ FIRST_CYCLE = (
 """Of a process that evicts one pod, whose replacement would come back without a soft taint."""
 
 NEXT_CYCLE = (
-    Point("removes the soft taint", "steerer.untaint"),
-    Point("writes down what became of the move", "state.save", "steerer.untaint"),
+    Point("removes the soft taint", "steerer.untaint_all"),
+    Point("writes down what became of the move", "state.save", "steerer.untaint_all"),
     Point("writes the Event of what became of it", "events.settled"),
 )
 """Of a service that begins when the replacement is Ready, and may not evict."""

@@ -27,7 +27,7 @@ def test_without_a_death_the_story_has_every_kind_of_step(
 ) -> None:
     story, steps = undisturbed
     kinds = {"cluster.read_cluster", "cluster.read_around", "load.read_load", "state.load"}
-    kinds |= {"state.save", "steerer.taint", "steerer.untaint", "evictor.evict"}
+    kinds |= {"state.save", "steerer.taint_all", "steerer.untaint_all", "evictor.evict"}
     assert {step.call for step in steps} == kinds | {"evictor.announce"}
     assert len(story.witness.evicted) == 2
     assert (story.taints, story.witness.unsettled) == ({}, set())

@@ -5,7 +5,8 @@ the node has changed since it was read.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -33,6 +34,9 @@ from desched.model.cluster import STEERING_TAINT
 from desched.ports import StandingTaints, SteeringAnswer
 
 PAGE_SIZE = 500
+MOST_AT_ONCE = 10
+"""Nodes that are changed at the same time."""
+
 ATTEMPTS = 3
 """Kubelets and controllers write nodes too; each attempt reads the node again."""
 
@@ -93,6 +97,16 @@ class KubernetesSteerer:
     deadline_seconds: float = DEADLINE_SECONDS
     seconds_left: Callable[[], float] = lambda: math.inf
     when_denied: Callable[[], None] = lambda: None
+
+    def taint_all(self, nodes: Sequence[str], until: datetime) -> Sequence[SteeringAnswer]:
+        """Add the taint to all nodes, several at a time, to stay at least until then."""
+        with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+            return list(pool.map(lambda node: self.taint(node, until), nodes))
+
+    def untaint_all(self, nodes: Sequence[str]) -> Sequence[SteeringAnswer]:
+        """Remove desched's own taint from all nodes, several at a time."""
+        with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+            return list(pool.map(self.untaint, nodes))
 
     def taint(self, node: str, until: datetime) -> SteeringAnswer:
         """Add the taint, to stay at least until then."""

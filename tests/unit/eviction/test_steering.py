@@ -24,13 +24,14 @@ class Nodes:
         self.asked = []
         self._refuses = refuses
 
-    def taint(self, node, until):
-        self.asked.append((node, until))
-        return SteeringAnswer(node != self._refuses, "it changed" * (node == self._refuses))
+    def taint_all(self, nodes, until):
+        self.asked += [(node, until) for node in nodes]
+        return [
+            SteeringAnswer(n != self._refuses, "it changed" * (n == self._refuses)) for n in nodes
+        ]
 
-    def untaint(self, node):
-        self.asked.append((node, None))
-        return SteeringAnswer(node != self._refuses, "it changed" * (node == self._refuses))
+    def untaint_all(self, nodes):
+        return self.taint_all(nodes, None)
 
 
 def steering(nodes, may_act=lambda: True):

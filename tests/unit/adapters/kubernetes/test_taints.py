@@ -2,19 +2,22 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
 
-from desched.adapters.kubernetes.taints import ATTEMPTS, KubernetesSteerer
+from desched.adapters.kubernetes.taints import ATTEMPTS, MOST_AT_ONCE, KubernetesSteerer
 from tests.contracts.steerer_contract import UNTIL
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
     Reply,
+    Request,
     connection_to,
     status,
 )
 
+PATIENCE_SECONDS = 20
 KEY = "desched.io/overloaded"
 ANNOTATION = "desched.io/overloaded-until"
 OWN = {"key": KEY, "effect": "PreferNoSchedule"}
@@ -51,6 +54,23 @@ def test_one_write_sets_taint_and_end_for_the_version_that_was_read(server: Fake
         "metadata": {"resourceVersion": "7", "annotations": {ANNOTATION: "2026-05-01T12:10:00Z"}},
         "spec": {"taints": [THEIRS, OWN]},
     }
+
+
+def test_many_nodes_are_changed_side_by_side_with_an_answer_for_each(
+    server: FakeApiServer,
+) -> None:
+    together = Barrier(MOST_AT_ONCE)
+
+    def answer(request: Request) -> Reply:
+        if request.method == "GET":
+            together.wait(PATIENCE_SECONDS)
+            return node("7")
+        refused = request.path.endswith("n1")
+        return status(403, "no") if refused else Reply(body={})
+
+    server.answer = answer
+    answers = steerer_of(server).taint_all([f"n{i}" for i in range(MOST_AT_ONCE)], UNTIL)
+    assert [each.done for each in answers] == [i != 1 for i in range(MOST_AT_ONCE)]
 
 
 def test_one_write_takes_both_away(server: FakeApiServer) -> None:
