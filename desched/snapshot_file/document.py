@@ -59,6 +59,7 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     workloads: tuple[tuple[str, str, Workload], ...] = ()
     controller_selectors: tuple[tuple[str, str, LabelSelector], ...] = ()
     controller_owners: tuple[tuple[str, str, Owner], ...] = ()
+    sized_owners: tuple[tuple[str, str, str], ...] = ()
     budgets: tuple[PodDisruptionBudget, ...] = ()
     priority_classes: Mapping[str, Int32] = {}
     namespaces: Mapping[str, Mapping[str, str]] = {}
@@ -209,6 +210,7 @@ def _cluster_document(cluster: ClusterState) -> _Cluster:
         "workloads": _entries(cluster.workloads),
         "controller_selectors": _entries(cluster.controller_selectors),
         "controller_owners": _entries(cluster.controller_owners),
+        "sized_owners": tuple(sorted(cluster.sized_owners)),
         "claims": tuple(cluster.claims.values()),
     }
     return _Cluster(**fields)
@@ -220,6 +222,7 @@ def _cluster(document: _Cluster) -> ClusterState:
         "workloads": _by_key(document.workloads),
         "controller_selectors": _by_key(document.controller_selectors),
         "controller_owners": _by_key(document.controller_owners),
+        "sized_owners": frozenset(document.sized_owners),
         "claims": {(claim.namespace, claim.name): claim for claim in document.claims},
     }
     return ClusterState(**fields)

@@ -186,6 +186,10 @@ def _somebody(_names: Names, by: str, _owner: object) -> str:
     return by and "somebody"  # who ends a pause depends on whether a person began it
 
 
+def _an_autoscaler(_names: Names, why: str, _owner: object) -> str:
+    return why and "a VerticalPodAutoscaler"  # that it is unknown decides, and not why
+
+
 def _uid(names: Names, uid: str, _owner: object) -> str:
     """A uid, or that of a workload known only by its pods, which begins with the namespace."""
     namespace, slash, own = uid.rpartition("/")
@@ -269,6 +273,7 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
         "name": _one(Named.WORKLOAD),
         "uid": _UID,
         "annotations": _annotations,
+        "requests_unknown": _an_autoscaler,
     },
     PodDisruptionBudget: {"namespace": _NAMESPACE, "name": _one(Named.OBJECT)},
     PersistentVolumeClaim: {
@@ -340,6 +345,7 @@ class _Renaming:
             workloads=self._by_controller(cluster.workloads),
             controller_selectors=self._by_controller(cluster.controller_selectors),
             controller_owners=self._by_controller(cluster.controller_owners),
+            sized_owners=frozenset(map(self._target, cluster.sized_owners)),
             budgets=self.of(cluster.budgets),
             namespaces={
                 self._names.of(Named.NAMESPACE, name): _labels(self._names, labels, cluster)
@@ -375,6 +381,11 @@ class _Renaming:
             (self._names.of(Named.NAMESPACE, namespace), _uid(self._names, uid, None)): self.of(it)
             for (namespace, uid), it in found.items()
         }
+
+    def _target(self, target: tuple[str, str, str]) -> tuple[str, str, str]:
+        kind, namespace, name = target
+        of = self._names.of
+        return kind, of(Named.NAMESPACE, namespace), of(Named.WORKLOAD, name)
 
     def _node(self, name: str) -> str:
         return self._names.of(Named.NODE, name)

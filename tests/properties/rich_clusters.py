@@ -149,6 +149,7 @@ class RichCluster:
             {"desched.io/evict": "true"} if self._often(0.2) else {},
             ready_replicas=replicas,
             autoscaler=Autoscaler(replicas, replicas, replicas + 1) if self._often(0.1) else None,
+            requests_unknown=f"{MARK}-vpa: startupBoost" if self._often(0.05) else "",
         )
         self.workloads[namespace, uid] = workload
         self.selectors[namespace, uid] = selector(app=name)
@@ -259,6 +260,7 @@ class RichCluster:
             self.workloads,
             self.selectors,
             {("ns-acme-tools", "uid-other"): Owner("Rollout", "acme-roll", "uid-roll")},
+            frozenset({("Rollout", "ns-acme-tools", "acme-roll")}),
             tuple(
                 PodDisruptionBudget(w.namespace, f"acme-pdb-{w.name}", selector(app=w.name), 1)
                 for w in self.workloads.values()

@@ -40,7 +40,7 @@ NO_NAMES = {
 
 RENAMED_BY_KEY = {
     "ClusterState": {
-        *("workloads", "controller_selectors", "controller_owners", "namespaces"),
+        *("workloads", "controller_selectors", "controller_owners", "sized_owners", "namespaces"),
         *("claims", "volumes", "storage_classes", "csi_nodes"),
     },
     "ClusterLoad": {"nodes", "pods", "problems", "history", "destination_ratios", "throttled"},
