@@ -149,7 +149,7 @@ class RichCluster:
             {"desched.io/evict": "true"} if self._often(0.2) else {},
             ready_replicas=replicas,
             autoscaler=Autoscaler(replicas, replicas, replicas + 1) if self._often(0.1) else None,
-            requests_unknown=f"{MARK}-vpa: startupBoost" if self._often(0.05) else "",
+            requests_unknown="acme-vpa: startupBoost" if "pinned" in labels else "",
         )
         self.workloads[namespace, uid] = workload
         self.selectors[namespace, uid] = selector(app=name)
