@@ -77,10 +77,14 @@ class RefusalTotal(msgspec.Struct, frozen=True, gc=False):
     decisions: int
 
 
+IdleReason = HoldReason | NotActing | NodeReason | RefusalReason
+"""Why a cycle evicts nothing: the whole of it, all its nodes, or the pods on them."""
+
+
 class IdleTotal(msgspec.Struct, frozen=True, gc=False):
     """How many cycles evicted nothing for this reason although nodes were overloaded."""
 
-    reason: HoldReason | NodeReason | NotActing
+    reason: IdleReason
     cycles: int
 
 

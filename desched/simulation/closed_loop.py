@@ -4,7 +4,6 @@ The same day can be run with several policies, or with another descheduler.
 """
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -72,8 +71,8 @@ class Day:
 class Move(NamedTuple):
     """An accepted eviction and the landing of the replacement; `landed_at` is None before it.
 
-    `workload` is the uid of the ReplicaSet, `pod` and `replacement` are uids. `overloaded` is
-    whether `landed_on` was above a target LANDED_SECONDS after the landing.
+    `workload` is the uid of the ReplicaSet, `pod` and `replacement` are uids; `ref` is the evicted
+    pod. `overloaded` is whether `landed_on` was above a target LANDED_SECONDS after the landing.
     """
 
     at: float
@@ -84,6 +83,7 @@ class Move(NamedTuple):
     landed_at: float | None = None
     landed_on: str = ""
     overloaded: bool = False
+    ref: PodRef = PodRef("", "")
 
 
 class Pace(NamedTuple):
@@ -190,9 +190,21 @@ def run(
 
     A node is overloaded above a target of the policy.
     """
-    evictor = _RecordingEvictor(simulation)
-    owners = (pod.owner for pod in simulation.cluster.read_cluster().pods)
-    replicas = Counter(owner.uid for owner in owners if owner)
+    evictor = RecordingEvictor(simulation)
+    run_cycles(simulation, act, cycles, pace, evictor)
+    nodes = simulation.cluster.read_cluster().nodes
+    load = load_by_step(simulation, nodes, pace)
+    return evictor.result(nodes, load, targets_of(policy), pace)
+
+
+def run_cycles(
+    simulation: Simulation,
+    act: Callable[[World], object],
+    cycles: int,
+    pace: Pace,
+    evictor: "RecordingEvictor",
+) -> None:
+    """Call `act` in each cycle, then let one more interval pass."""
     world = simulation.world(acting=True)._replace(evictor=evictor)
     clock = simulation.clock
     for tick in range(1, cycles + 2):
@@ -200,12 +212,6 @@ def run(
         clock.advance(pace.begins_at + tick * pace.interval_seconds - clock.monotonic())
         if tick <= cycles:
             act(world)
-    nodes = simulation.cluster.read_cluster().nodes
-    load, targets = load_by_step(simulation, nodes, pace), targets_of(policy)
-    judged: NDArray[np.bool_] = np.any(load > targets, axis=2)
-    overloaded = dict(zip((node.name for node in nodes), judged, strict=True))
-    moves = [_landed(m, simulation.cluster.history, overloaded, pace) for m in evictor.moves]
-    return LoopResult(load, targets, moves, clock.monotonic(), replicas, pace.step_seconds)
 
 
 def load_by_step(simulation: Simulation, nodes: Sequence[Node], pace: Pace) -> Floats:
@@ -222,25 +228,41 @@ def targets_of(policy: Policy) -> Floats:
     return np.array([ratios.get(resource, np.inf) for resource in MEASURED])
 
 
-class _RecordingEvictor:
+class RecordingEvictor:
     """The Evictor port of a simulation; it records accepted evictions."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self.moves: list[Move] = []
+        self._moves: list[Move] = []
+        self._replicas: dict[str, int] = {}
 
     def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
+        """Request the eviction of exactly this pod, once."""
         cluster = self._simulation.cluster
         found = cluster.pod(pod)
         answer = self._simulation.evictor.evict(pod, reason)
         if answer.verdict is EvictionVerdict.EVICTED and found and found.owner:
-            now = self._simulation.clock.monotonic()
+            now, owner = self._simulation.clock.monotonic(), found.owner.uid
             new = cluster.newest_pod().uid  # the ReplicaSet replaces a deleted pod at once
-            self.moves.append(Move(now, found.owner.uid, found.uid, found.node, new))
+            self._moves.append(Move(now, owner, found.uid, found.node, new, ref=found.ref))
+            replicas = cluster.replicas_of(owner)
+            self._replicas[owner] = max(replicas, self._replicas.get(owner, 0))
         return answer
 
     def announce(self, announcements: Sequence[Announcement]) -> None:
+        """Do nothing: the simulation has no Events."""
         self._simulation.evictor.announce(announcements)
+
+    def result(
+        self, nodes: Sequence[Node], load: Floats, targets: Floats, pace: Pace
+    ) -> LoopResult:
+        """The result of the run, with the load of these nodes and their targets."""
+        judged: NDArray[np.bool_] = np.any(load > targets, axis=2)
+        overloaded = dict(zip((node.name for node in nodes), judged, strict=True))
+        history = self._simulation.cluster.history
+        moves = [_landed(move, history, overloaded, pace) for move in self._moves]
+        seconds = self._simulation.clock.monotonic() - pace.begins_at
+        return LoopResult(load, targets, moves, seconds, self._replicas, pace.step_seconds)
 
 
 def _landed(
@@ -249,14 +271,17 @@ def _landed(
     overloaded: Mapping[str, NDArray[np.bool_]],
     pace: Pace,
 ) -> Move:
+    """The move with its landing; its times are since the start of the result."""
+    move = move._replace(at=move.at - pace.begins_at)
     stays = history.stays_of(move.replacement)
     if not stays:
         return move
     stay = stays[0]
-    steps = overloaded[stay.node]
-    since = (stay.began - pace.begins_at) // 60 * 60 + LANDED_SECONDS
-    judged = steps[min(int(since // pace.step_seconds), len(steps) - 1)]
-    return move._replace(landed_at=stay.began, landed_on=stay.node, overloaded=bool(judged))
+    steps, landed_at = overloaded[stay.node], stay.began - pace.begins_at
+    judged = steps[
+        min(int((landed_at // 60 * 60 + LANDED_SECONDS) // pace.step_seconds), len(steps) - 1)
+    ]
+    return move._replace(landed_at=landed_at, landed_on=stay.node, overloaded=bool(judged))
 
 
 def _repeats(events: Iterable[tuple[float, str, str]]) -> int:

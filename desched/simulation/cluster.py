@@ -104,6 +104,10 @@ class SimulatedCluster:
         """The pod that was created last."""
         return self._pods.newest()
 
+    def replicas_of(self, owner_uid: str) -> int:
+        """How many pods a controller wants."""
+        return self._controllers.replicas.get(owner_uid, 0)
+
     def budgets_of(self, pod: Pod) -> list[SimulatedBudget]:
         """The budgets to which an eviction of the pod is charged."""
         return [budget for budget in self._budgets if budget.covers(pod)]
@@ -226,9 +230,10 @@ class SimulatedCluster:
 
     def end_replica(self, owner: Owner | None, replica: Replica) -> None:
         """End a replica for ever: its controller wants one less, and its pod is gone at once."""
-        if owner is not None:
-            self._controllers.of(owner).replicas.remove(replica)
+        if owner is not None and (found := self._controllers.find(owner)):
+            found.replicas.remove(replica)
             self._controllers.touch(owner)
+            self._controllers.remove_idle(owner, self._pods)
         for ref in replica.pods:
             self._remove(ref)
         self._schedule()
@@ -249,7 +254,9 @@ class SimulatedCluster:
 
     def _scale(self, owner: Owner) -> None:
         """Create the pods that a controller lacks."""
-        found = self._controllers.of(owner)
+        found = self._controllers.find(owner)
+        if found is None:
+            return
         pods = (pod for pod in self._pods.of_owner(owner.uid) if not pod.deleting)
         present = {self._replica_of[pod.uid] for pod in pods}
         for replica in found.replicas:
@@ -323,6 +330,7 @@ class SimulatedCluster:
         self._pods.remove(pod)
         if pod.owner is not None:
             self._controllers.touch(pod.owner)
+            self._controllers.remove_idle(pod.owner, self._pods)
         self.history.end(ref.uid, self.clock.monotonic())
 
     def _new_uid(self, kind: str) -> str:

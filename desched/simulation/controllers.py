@@ -50,22 +50,21 @@ class Controllers:
         self._sets: dict[str, ReplicaSet] = {}
         self._of_workload: dict[str, list[ReplicaSet]] = {}
         self._status: Mapping[ControllerKey, Workload] = {}
-        self._selectors: Mapping[ControllerKey, LabelSelector] = {}
+        self._selectors: Mapping[ControllerKey, LabelSelector] | None = None
         self._touched: set[str] = set()
 
     def add(self, owner: Owner, prototype: Pod, workload: Workload | None) -> ReplicaSet:
         """The controller of an owner reference, new unless it exists."""
         if owner.uid not in self._sets:
             found = self._sets[owner.uid] = ReplicaSet(owner.uid, prototype, workload)
-            key = prototype.namespace, owner.uid
-            self._selectors = {**self._selectors, key: found.selector}
+            self._selectors = None
             if workload is not None:
                 self._of_workload.setdefault(workload.uid, []).append(found)
         return self._sets[owner.uid]
 
-    def of(self, owner: Owner) -> ReplicaSet:
-        """The controller of an owner reference."""
-        return self._sets[owner.uid]
+    def find(self, owner: Owner) -> ReplicaSet | None:
+        """The controller of an owner reference, None if it is gone."""
+        return self._sets.get(owner.uid)
 
     def touch(self, owner: Owner) -> None:
         """Let the status of the workload be computed again, because it or its pods changed."""
@@ -74,6 +73,9 @@ class Controllers:
     @property
     def selectors(self) -> Mapping[ControllerKey, LabelSelector]:
         """The selectors of all controllers."""
+        if self._selectors is None:
+            sets = self._sets.items()
+            self._selectors = {(rs.prototype.namespace, uid): rs.selector for uid, rs in sets}
         return self._selectors
 
     @property
@@ -85,12 +87,25 @@ class Controllers:
         """The workloads with their status, by the key of the controller."""
         if self._touched:
             # A new mapping: the one before belongs to earlier states of the cluster.
-            self._status = {**self._status, **dict(self._changed(pods))}
+            status = {**self._status, **dict(self._changed(pods))}
+            self._status = {key: each for key, each in status.items() if key[1] in self._sets}
             self._touched.clear()
         return self._status
 
+    def remove_idle(self, owner: Owner, pods: PodTable) -> None:
+        """Remove a controller that wants no pods and has none, such as a Job that is over."""
+        found = self._sets.get(owner.uid)
+        if found is None or found.replicas or pods.of_owner(owner.uid):
+            return
+        del self._sets[owner.uid]
+        self._selectors = None
+        if found.workload is not None:
+            others = self._of_workload[found.workload.uid]
+            others.remove(found)
+            self._touched.update(each.uid for each in others)
+
     def _changed(self, pods: PodTable) -> Iterator[tuple[ControllerKey, Workload]]:
-        workloads = (self._sets[uid].workload for uid in self._touched)
+        workloads = (self._sets[uid].workload for uid in self._touched if uid in self._sets)
         for uid in {workload.uid for workload in workloads if workload is not None}:
             sets = self._of_workload[uid]
             found = (pod for each in sets for pod in pods.of_owner(each.uid))

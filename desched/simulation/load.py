@@ -92,8 +92,11 @@ class NodeLoads:
         self._now = now = cluster.clock.monotonic()
         at = cluster.clock.now()
         ages = [(at - node.created_at).total_seconds() for node in nodes]
-        self._created = np.array([now - age for age in ages])
-        self._removed = np.array([self._history.stays_of(host)[-1].ended for host in self._hosts])
+        # An adopted node is older than its first measurement.
+        stays = [self._history.stays_of(host)[-1] for host in self._hosts]
+        began = [stay.began for stay in stays]
+        self._measured = np.maximum(np.array([now - age for age in ages]), began)
+        self._removed = np.array([stay.ended for stay in stays])
 
     def shares(self, begin: float, end: float) -> Floats:
         """Mean usage as shares of capacity, node x (CPU, memory), more than 1 where it adds up.
@@ -102,7 +105,7 @@ class NodeLoads:
         """
         used = self._history.of_nodes(self._names, begin, end)
         hosts = self._history.of_users(self._hosts, begin, end)
-        absent = (self._created > begin) | (self._removed < end)
+        absent = (self._measured > begin) | (self._removed < end)
         found: Floats = np.where(absent[:, None] | np.isnan(hosts), np.nan, used / self._sizes)
         return found
 
@@ -117,7 +120,7 @@ class NodeLoads:
         found: list[Measured | Unknown] = []
         for position, row in enumerate(np.stack(ratios, axis=1).tolist()):
             if any(map(math.isnan, row)):
-                covered, longest = self._now - self._created[position], max(windows)
+                covered, longest = self._now - self._measured[position], max(windows)
                 detail = f"samples cover {covered:.0f} of {longest} seconds"
                 if covered >= longest:
                     detail = f"samples do not cover all of the last {longest} seconds"

@@ -6,7 +6,7 @@ from datetime import datetime
 from desched.model.cluster import STEERING_TAINT, Node, Pod, PodRef, Taint
 from desched.model.report import EvictionVerdict
 from desched.ports import Announcement, EvictionAnswer, SteeringAnswer, World
-from desched.simulation.clock import VirtualClock
+from desched.simulation.clock import EPOCH, VirtualClock
 from desched.simulation.cluster import SimulatedCluster
 from desched.simulation.load import SimulatedLoad
 from desched.simulation.scheduler.choice import NodeSample
@@ -106,8 +106,8 @@ def _others(node: Node) -> tuple[Taint, ...]:
 class Simulation:
     """A simulated cluster, its measurements and its APIs, in one virtual time."""
 
-    def __init__(self, sample: NodeSample | None = None) -> None:
-        self.clock = VirtualClock()
+    def __init__(self, sample: NodeSample | None = None, start: datetime = EPOCH) -> None:
+        self.clock = VirtualClock(start)
         self.cluster = SimulatedCluster(self.clock, sample)
         self.load = SimulatedLoad(self.cluster)
         self.evictor = SimulatedEvictor(self.cluster)

@@ -17,9 +17,9 @@ KUBERNETES = """
     affinity annotations api autoscaler claims cluster constraint controllers cpu cron daemonset
     desched ephemeral events filters group host itself job kube kubeconfig kubernetes label
     lease linux local memory metadata metrics mirror namespace node objects owner path pending
-    pod port priority prometheus pvc ready replica requests resize resource rollout running
-    scaling scheduler scheduling scores selectors service spread static status storage system
-    taint terminating topology upstream vertical virtual volume
+    pod port priorities priority prometheus pvc ready replica requests resize resource rollout
+    running scaling scheduler scheduling scores selectors service spread static status storage
+    system taint terminating tolerations topology upstream vertical virtual volume
 """
 """They mean what they mean to Kubernetes and its neighbours."""
 
@@ -35,16 +35,17 @@ PROGRAMS = """
 """They mean what they mean in any program."""
 
 ENGLISH = """
-    above absent acting all as at availability awaited aware back bare begun being blocked bound
-    by came cheaper checks choice clocks compatibility competitor context contradictory counts
-    covered critical current data departed deschedulers differ do earlier elsewhere evaluated
-    everything excluded exhausted failed feedback few finite first fits forbidden forward free
-    gone grace grouped help history hourly implausible just keeper late list long look made many
-    maximum measurement moved needed never new no not nothing of old on one orders other outside
-    over partial period prefers present problems quality questions reason recent recently
-    removed replaced requested room selected several share shared single slow stale started
-    stayed still stopped taken throttled times to too total under understood unreadable wanted
-    way without yet young
+    above absent acting all as at availability averaged awaited aware back bare begun being
+    blocked bound by came cheaper checks choice clocks compatibility competitor context
+    contradictory counts covered critical current data departed deschedulers differ do earlier
+    else elsewhere evaluated everything excluded exhausted failed feedback few finished finite
+    first fits forbidden forward free gaps gone grace grouped guessed help history hourly
+    implausible in just keeper late lines list long look made many maximum measured measurement
+    moved needed never new no not nothing of old on once one orders other outside over partial
+    period prefers present problems quality questions reason recent recently removed replaced
+    requested room selected several share shared simulated single size slow somebody stale
+    started stayed steps still stopped taken throttled throttling times to today too total under
+    understood unreadable wanted way without yet young
 """
 """They need no explanation."""
 

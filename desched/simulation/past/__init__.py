@@ -1,0 +1,1 @@
+"""The past of a real cluster, replayed with a policy in virtual time."""
