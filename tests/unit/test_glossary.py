@@ -31,6 +31,7 @@ PROGRAMS = """
     ports process program proxy queries raw reader reading reads reference rendering root rows
     rules runner sampling scenarios schedule search sections session set signals simulation
     store stored stream syntax table telemetry template text types values view watch world yaml
+    address rights server
 """
 """They mean what they mean in any program."""
 
@@ -45,6 +46,7 @@ ENGLISH = """
     removed replaced requested room selected several share shared single slow stale started
     stayed still stopped taken throttled times to too total under understood unreadable wanted
     way without yet young
+    measures proposed
 """
 """They need no explanation."""
 
