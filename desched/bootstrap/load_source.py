@@ -1,8 +1,10 @@
 """The Prometheus that the settings or the policy name, and how to reach it."""
 
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -18,9 +20,12 @@ from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
+from desched.model.measures import MetricsFacts
 from desched.policy.policy import Policy
 from desched.ports import Clock
 from desched.settings import Settings, origin_of, parse_headers, trusted_origins
+
+T = TypeVar("T")
 
 
 class LoadSource:
@@ -45,9 +50,21 @@ class LoadSource:
             ObservationError: Prometheus did not answer, or answered with an error.
             ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
         """
+        return self._asked(policy, lambda reader: reader.read_load(cluster, policy))
+
+    def read_metrics(self, cluster: ClusterState, policy: Policy) -> MetricsFacts:
+        """What Prometheus has for each measure; an error of one measure does not end the others.
+
+        Raises:
+            ObservationError: Prometheus answers no query at all.
+            ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
+        """
+        return self._asked(policy, lambda reader: reader.read_metrics(cluster, policy))
+
+    def _asked(self, policy: Policy, ask: Callable[[PrometheusLoadReader], T]) -> T:
         reader = self._reader_for(self._settings.prometheus_url or policy.metrics.address)
         try:
-            return reader.read_load(cluster, policy)
+            return ask(reader)
         except ObservationError as error:
             if self._service is None:
                 raise

@@ -39,6 +39,11 @@ def _data_hold(snapshot: Snapshot, pressure: Pressure) -> Finding[HoldReason] | 
     """Why the measurements as a whole are not trusted."""
     for problem, detail in snapshot.load.problems:
         return Finding(_HOLD_OF_PROBLEM[problem], detail)
+    return unknown_nodes_hold(pressure)
+
+
+def unknown_nodes_hold(pressure: Pressure) -> Finding[HoldReason] | None:
+    """Why too few nodes have trusted load, None if enough have."""
     unknown = sum(v.node_class is NodeClass.UNKNOWN for v in pressure.verdicts)
     in_scope = unknown + len(pressure.known)
     bearable = max(UNKNOWN_NODES_FLOOR, int(in_scope * UNKNOWN_NODES_SHARE))

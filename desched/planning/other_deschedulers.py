@@ -1,6 +1,6 @@
 """Other deschedulers in the same cluster: they and desched could undo each other's work."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from desched.model.cluster import ClusterState, Pod
 
@@ -21,30 +21,37 @@ NAME_LABELS = ("app.kubernetes.io/name", "app", "k8s-app", "koord-app")
 def other_deschedulers(cluster: ClusterState) -> tuple[str, ...]:
     """List other deschedulers, such as `Volcano descheduler in volcano-system`, sorted.
 
+    Dry runs of other deschedulers count, because they look the same.
+    """
+    return products_in(cluster, MAKERS)
+
+
+def products_in(cluster: ClusterState, products: Mapping[str, str]) -> tuple[str, ...]:
+    """List running products, such as `Karpenter in kube-system`, sorted.
+
+    `products` has their names by the last part of an image's name, or by the value of a name label.
     Finished pods of Jobs count, because the pods of a CronJob run only for moments. Labels count
-    only if no image matches. Dry runs of other deschedulers count, because they look the same.
+    only if no image matches.
     """
     # Pods of a workload share these objects, so each distinct object is checked only once.
     classes = {id(pod.scheduling): pod.scheduling for pod in cluster.pods}
     labels = {id(pod.labels): pod.labels for pod in cluster.pods}
-    by_image = {key: _maker_by_image(each.images) for key, each in classes.items()}
-    by_label = {key: _maker_by_name(map(each.get, NAME_LABELS)) for key, each in labels.items()}
+    by_image = {
+        key: _named(map(_last_part, each.images), products) for key, each in classes.items()
+    }
+    by_label = {key: _named(map(each.get, NAME_LABELS), products) for key, each in labels.items()}
     if not any(by_image.values()) and not any(by_label.values()):
         return ()
     found = set()
     for pod in cluster.pods:
-        maker = by_image[id(pod.scheduling)] or by_label[id(pod.labels)]
-        if maker and _is_at_work(pod) and not cluster.runs_desched(pod):
-            found.add(f"{maker} in {pod.namespace}")
+        product = by_image[id(pod.scheduling)] or by_label[id(pod.labels)]
+        if product and _is_at_work(pod) and not cluster.runs_desched(pod):
+            found.add(f"{product} in {pod.namespace}")
     return tuple(sorted(found))
 
 
-def _maker_by_image(images: Iterable[str]) -> str:
-    return _maker_by_name(map(_last_part, images))
-
-
-def _maker_by_name(names: Iterable[str | None]) -> str:
-    return next((MAKERS[name] for name in names if name in MAKERS), "")
+def _named(names: Iterable[str | None], products: Mapping[str, str]) -> str:
+    return next((products[name] for name in names if name and name in products), "")
 
 
 def _last_part(image: str) -> str:

@@ -17,6 +17,7 @@ from desched.adapters.kubernetes.client import connection
 from desched.adapters.kubernetes.client.access import (
     EVENT_ACCESS,
     EVICTING_ACCESS,
+    FEATURES,
     LEASE_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
@@ -26,6 +27,7 @@ from desched.adapters.kubernetes.client.access import (
     STEERING_ACCESS,
     WATCHING_ACCESS,
     Access,
+    Where,
 )
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.bootstrap.election import contends
@@ -127,6 +129,24 @@ def test_a_role_grants_exactly_what_the_adapter_declares(
     declared = ROLES[folder, kind, name]
 
     assert sorted(granted) == sorted((a.verb, a.group, a.resource) for a in declared)
+
+
+@pytest.mark.parametrize("folder", [BASE, EVICT, STEERING])
+def test_the_doctor_asks_for_exactly_the_rights_that_are_granted(folder: Path) -> None:
+    """Each in the folder that it advises to apply, and where the kind of Role grants it."""
+    granted = [
+        (kind, access)
+        for (where, kind, _), accesses in ROLES.items()
+        for access in accesses
+        if where == folder
+    ]
+    asked = [
+        ("ClusterRole" if feature.where is Where.EVERYWHERE else "Role", access)
+        for feature in FEATURES
+        for access in feature.rights
+        if ROOT / feature.folder == folder
+    ]
+    assert sorted(asked) == sorted(granted)
 
 
 def test_no_other_roles_are_shipped() -> None:

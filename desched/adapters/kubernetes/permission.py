@@ -21,15 +21,38 @@ def has_right(
     connection: KubernetesConnection, access: Access, deadline_seconds: float = DEADLINE_SECONDS
 ) -> bool:
     """Whether the account has this right in the whole cluster; false if that cannot be known."""
-    attributes = {"verb": access.verb, "group": access.group, "resource": access.resource}
+    return reviewed(connection, access, deadline_seconds=deadline_seconds) is True
+
+
+def reviewed(
+    connection: KubernetesConnection,
+    access: Access,
+    namespace: str = "",
+    name: str = "",
+    *,
+    deadline_seconds: float = DEADLINE_SECONDS,
+) -> bool | None:
+    """Whether the account has this right, None if that cannot be known.
+
+    Without a namespace in the whole cluster; `name` is the one object that it is about.
+    """
+    kind, _, subresource = access.resource.partition("/")
+    attributes = {
+        "verb": access.verb,
+        "group": access.group,
+        "resource": kind,
+        "subresource": subresource,
+        "namespace": namespace,
+        "name": name,
+    }
     body = {
         "apiVersion": f"{CREATE_ACCESS_REVIEW.group}/{CREATE_ACCESS_REVIEW.version}",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
+        "spec": {"resourceAttributes": {k: v for k, v in attributes.items() if v or k == "group"}},
     }
     path = CREATE_ACCESS_REVIEW.path()
     try:
         answer = connection.post(path, body, deadline_seconds=deadline_seconds)
         return msgspec.json.decode(answer.body, type=_Review).status.allowed
     except (ObservationError, *UNDECODABLE):
-        return False
+        return None

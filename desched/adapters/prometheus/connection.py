@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pydantic import SecretStr
 
@@ -55,7 +55,7 @@ class PrometheusConnection:
     @property
     def address(self) -> str:
         """The URL without credentials, query and trailing slash; safe to print."""
-        return _without_user(urlsplit(self.url.strip()))
+        return without_user(self.url)
 
     @property
     def basic_credentials(self) -> tuple[str, str] | None:
@@ -148,6 +148,8 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _without_user(parts: SplitResult) -> str:
+def without_user(url: str) -> str:
+    """The URL without credentials, query and trailing slash; safe to print."""
+    parts = urlsplit(url.strip())
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))

@@ -66,7 +66,8 @@ class NodeLoads:
     """Reads the nodes' load of one cycle, a resource at a time.
 
     `unresolved` are the series that belong to no known node. `cluster_values` are the values of
-    labels that identify a cluster, "" if a series lacks a label that others have.
+    labels that identify a cluster, "" if a series lacks a label that others have. `short_windows`
+    are sentences about windows that are too short for the scrape interval.
     """
 
     def __init__(self, queries: CycleQueries, index: NodeIndex, metrics: MetricsSource) -> None:
@@ -77,6 +78,7 @@ class NodeLoads:
         self._sources: dict[Resource, NodeSource | None] = {}
         self.unresolved: set[Key] = set()
         self.cluster_values: dict[str, set[str]] = {}
+        self.short_windows: dict[Resource, list[str]] = {}
 
     def read(
         self, resource: Resource, windows_seconds: Sequence[int], cluster: ClusterState
@@ -110,6 +112,11 @@ class NodeLoads:
             return own_query(own, window_seconds)
         source = self._sources.get(resource)
         return source.ratio(window_seconds, self._scope(resource, source)) if source else None
+
+    def source(self, resource: Resource) -> tuple[NodeSource, Scope] | None:
+        """What the latest `read` of the resource has read, None if there is no source."""
+        source = self._sources.get(resource)
+        return (source, self._scope(resource, source)) if source else None
 
     def _scope(self, resource: Resource, source: NodeSource) -> Scope:
         return scope_of(self._metrics, f"node_{resource}", source.scope)
@@ -146,6 +153,8 @@ class NodeLoads:
         remark = ""
         if all(series.value < COVERED_CHECKPOINTS for series in covered):
             remark = _too_short(seconds, self._vector(source.scrape_interval(scope)))
+        if remark:
+            self.short_windows.setdefault(resource, []).append(remark)
         pods: Sightings = {}
         if source.pods_ratio is not None:
             pods = self._by_node(self._vector(source.pods_ratio(seconds, scope)))

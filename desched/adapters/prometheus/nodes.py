@@ -10,6 +10,8 @@ belongs to no other node, whatever its labels.
 """
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from desched.model.cluster import ClusterState, Node
@@ -18,6 +20,23 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 _HOSTNAME_LABELS = ("nodename", "hostname", "Hostname")
 
 Labels = Mapping[str, str]
+
+
+class Way(StrEnum):
+    """What of a series led to its node."""
+
+    NODE_LABEL = "the label node"
+    INSTANCE = "instance, a node's name"
+    EXPORTER = "the exporter's pod"
+    HOST_NAME = "the exporter's host name"
+    ADDRESS = "the address in instance"
+
+
+class Match(NamedTuple):
+    """The node of a series, and what led to it."""
+
+    node: str
+    way: Way
 
 
 class NodeIndex:
@@ -43,10 +62,29 @@ class NodeIndex:
 
     def resolve(self, labels: Labels) -> str | None:
         """The name of the node that a series belongs to, None if it is unknown."""
+        found = self.match(labels)
+        return found.node if found else None
+
+    def match(self, labels: Labels) -> Match | None:
+        """The node that a series belongs to and what led to it, None if it is unknown."""
         found = self._by_label(labels)
         if not found and not labels.get("node"):
-            found = self._by_hostname(labels) or self._named(_host(labels.get("instance", "")))
-        return found if self._exporter_node(labels) in {None, found} else None
+            found = self._by_hostname(labels) or self._by_address(labels)
+        if found and self._exporter_node(labels) in {None, found.node}:
+            return found
+        return None
+
+    def why_unmatched(self, labels: Labels) -> str:
+        """Why a series belongs to no node, with the labels that decide it; without a period."""
+        runs_on = self._exporter_node(labels)
+        if runs_on is not None:
+            return f"its exporter's pod {_pod(labels)} runs on {runs_on}, its labels name another"
+        if name := labels.get("node"):
+            return f'its label node="{name}" names no node of this cluster'
+        if not labels.get("instance"):
+            return "it has neither a label node nor instance"
+        pod = f", and its exporter's pod {_pod(labels)} is not known" if labels.get("pod") else ""
+        return f'instance="{labels["instance"]}" is no name or address of a node{pod}'
 
     def would_need_names(self, labels: Labels) -> bool:
         """Whether the host names that exporters report could help to resolve the series."""
@@ -70,27 +108,36 @@ class NodeIndex:
         namespace, pod = labels.get("namespace"), labels.get("pod")
         return bool(namespace and pod) and (namespace, pod) not in self._node_of_pod
 
-    def _by_label(self, labels: Labels) -> str | None:
+    def _by_label(self, labels: Labels) -> Match | None:
         if (name := labels.get("node", "")) in self._names:
-            return name
+            return Match(name, Way.NODE_LABEL)
         if not name and (instance := labels.get("instance", "")) in self._names:
-            return instance
-        return self._exporter_node(labels)
+            return Match(instance, Way.INSTANCE)
+        runs_on = self._exporter_node(labels)
+        return Match(runs_on, Way.EXPORTER) if runs_on else None
 
     def _exporter_node(self, labels: Labels) -> str | None:
         exporter = labels.get("namespace", ""), labels.get("pod", "")
         runs_on = self._node_of_pod.get(exporter, "")
         return runs_on if runs_on in self._names else None
 
-    def _by_hostname(self, labels: Labels) -> str | None:
+    def _by_hostname(self, labels: Labels) -> Match | None:
         reported = self._reported.get(labels.get("instance", ""), "")
         for name in (*(labels.get(label, "") for label in _HOSTNAME_LABELS), reported):
             if found := self._named(name):
-                return found
+                return Match(found, Way.HOST_NAME)
         return None
+
+    def _by_address(self, labels: Labels) -> Match | None:
+        found = self._named(_host(labels.get("instance", "")))
+        return Match(found, Way.ADDRESS) if found else None
 
     def _named(self, name: str) -> str | None:
         return name if name in self._names else self._aliases.get(name)
+
+
+def _pod(labels: Labels) -> str:
+    return f"{labels.get('namespace', '')}/{labels.get('pod', '')}"
 
 
 def _aliases_of(node: Node) -> frozenset[str]:

@@ -42,9 +42,13 @@ def port_forward_hint(url: str) -> str:
     service = in_cluster_service(url)
     if service is None:
         return ""
+    return f"It looks like a Service inside the cluster; from outside {port_forward_steps(service)}"
+
+
+def port_forward_steps(service: InClusterService) -> str:
+    """What to run and what to pass from outside the cluster, as the end of a sentence."""
     local = f"{service.scheme}://127.0.0.1:{_LOCAL_PORT}{service.path}"
     return (
-        "It looks like a Service inside the cluster; from outside run "
-        f"`kubectl --namespace {service.namespace} port-forward service/{service.name} "
+        f"run `kubectl --namespace {service.namespace} port-forward service/{service.name} "
         f"{_LOCAL_PORT}:{service.port}` and pass `--prometheus-url {local}`"
     )

@@ -10,7 +10,7 @@ samples would count as load.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -148,6 +148,20 @@ def throttled_pods(window_seconds: int, scope: Scope) -> str:
 
     share = f"{periods('throttled_')} / {periods('')}"
     return f"max by ({_BY_POD}) ({share}) > {THROTTLED_SHARE}"
+
+
+def series_by_labels(source: NodeSource, labels: Iterable[str]) -> str:
+    """How many series of a source there are by these labels, from whatever exporter."""
+    return f"count by ({', '.join(labels)}) ({_selector(*source.raw, '')})"
+
+
+def pods_by_labels(names: Iterable[str], labels: Iterable[str]) -> str:
+    """How many of these pods cAdvisor reports by these labels, whatever the policy's matchers."""
+    by = ", ".join(labels)
+    any_of = "|".join(name.replace(".", "[.]") for name in names)
+    some = f'container!="",pod=~"{any_of}"'
+    memory = _selector(_USAGES[Resource.MEMORY], some, "")
+    return f"count by ({by}) (group by ({by}, namespace, pod) ({memory}))"
 
 
 def own_query(text: str, window_seconds: int) -> str:

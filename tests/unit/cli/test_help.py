@@ -10,6 +10,7 @@ from desched.bootstrap.runs import Ending
 from desched.cli import main
 from desched.cli.command import flags_of, load_command
 from desched.cli.command_table import SUMMARIES
+from desched.doctor.checks import Diagnosis
 from desched.settings import Settings, flag_of, option_of, variable_of
 
 FIELDS = [n for n, f in Settings.model_fields.items() if not option_of(f).environment_only]
@@ -62,6 +63,8 @@ def test_the_help_of_a_command_has_two_examples_and_exactly_its_flags(name, caps
 def test_the_examples_of_a_command_are_accepted(name, mocker):
     mocker.patch("desched.bootstrap.commands.run_command", autospec=True)
     mocker.patch("desched.bootstrap.runs.run", autospec=True, return_value=Ending())
+    safe = Diagnosis(())
+    mocker.patch("desched.bootstrap.doctor.run_doctor", autospec=True, return_value=safe)
     mocker.patch("desched.simulation.demo.run_demo", autospec=True, return_value=0)
     mocker.patch("desched.bootstrap.snapshot.take", autospec=True, return_value=None)
     mocker.patch("desched.bootstrap.snapshot.read", autospec=True)

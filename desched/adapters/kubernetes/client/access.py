@@ -1,5 +1,6 @@
 """Every right that desched needs at the Kubernetes API, with the reason to grant it."""
 
+from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -186,3 +187,38 @@ OWN_EVENT_ACCESS: tuple[Access, ...] = (
     ),
 )
 """What Events about desched itself need, in the namespace of its own pod alone."""
+
+
+class Where(StrEnum):
+    """Where rights are needed: everywhere, or in one namespace."""
+
+    EVERYWHERE = "in all namespaces"
+    OF_STATE = "in the namespace of the state"
+    OF_OWN_POD = "in the namespace of its own pod"
+
+
+class Feature(NamedTuple):
+    """A feature with the rights that it needs, where, and the folder that grants them."""
+
+    name: str
+    rights: tuple[Access, ...]
+    where: Where
+    folder: str
+
+
+_BASE = "deploy/base"
+_EVICT = "deploy/overlays/evict-without-steering"
+_STEER = "deploy/overlays/evict"
+
+FEATURES: tuple[Feature, ...] = (
+    Feature("plan", OBSERVING_ACCESS, Where.EVERYWHERE, _BASE),
+    Feature("watch", WATCHING_ACCESS, Where.EVERYWHERE, _BASE),
+    Feature("lease", LEASE_ACCESS, Where.OF_STATE, _BASE),
+    Feature("state", STATE_READING_ACCESS, Where.OF_STATE, _BASE),
+    Feature("evict", EVICTING_ACCESS, Where.EVERYWHERE, _EVICT),
+    Feature("record", STATE_WRITING_ACCESS, Where.OF_STATE, _EVICT),
+    Feature("steer", STEERING_ACCESS, Where.EVERYWHERE, _STEER),
+    Feature("events", EVENT_ACCESS, Where.EVERYWHERE, _EVICT),
+    Feature("own_events", OWN_EVENT_ACCESS, Where.OF_OWN_POD, _BASE),
+)
+"""All rights that `deploy/` grants, by what needs them, the most important first."""

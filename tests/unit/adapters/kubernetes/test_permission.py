@@ -2,8 +2,8 @@
 
 import pytest
 
-from desched.adapters.kubernetes.client.access import PATCH_NODE
-from desched.adapters.kubernetes.permission import has_right
+from desched.adapters.kubernetes.client.access import EVICT_POD, GET_STATE, PATCH_NODE, Access
+from desched.adapters.kubernetes.permission import has_right, reviewed
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
     Reply,
@@ -31,6 +31,36 @@ def test_the_review_is_about_the_right_in_the_whole_cluster(
 
 
 @pytest.mark.parametrize(
+    ("access", "where", "attributes"),
+    [
+        (
+            EVICT_POD,
+            (),
+            {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"},
+        ),
+        (
+            GET_STATE,
+            ("ns", "desched-state"),
+            {
+                "verb": "get",
+                "group": "",
+                "resource": "configmaps",
+                "namespace": "ns",
+                "name": "desched-state",
+            },
+        ),
+    ],
+)
+def test_a_review_may_be_about_a_subresource_or_one_object(
+    server: FakeApiServer, access: Access, where: tuple[str, ...], attributes: dict[str, str]
+) -> None:
+    server.answer = lambda _: Reply(201, body={"status": {"allowed": True}})
+    assert reviewed(connection_to(server), access, *where) is True
+    (request,) = server.requests
+    assert request.body["spec"] == {"resourceAttributes": attributes}
+
+
+@pytest.mark.parametrize(
     "reply",
     [
         status(403, "selfsubjectaccessreviews is forbidden"),
@@ -43,3 +73,4 @@ def test_the_review_is_about_the_right_in_the_whole_cluster(
 def test_a_result_that_cannot_be_had_is_no_right(server: FakeApiServer, reply: Reply) -> None:
     server.answer = lambda _: reply
     assert not has_right(connection_to(server), PATCH_NODE)
+    assert reviewed(connection_to(server), PATCH_NODE) is None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desched.adapters.prometheus.nodes import NodeIndex
+from desched.adapters.prometheus.nodes import Match, NodeIndex, Way
 from tests.unit.adapters.prometheus.worlds import cluster, node, pod
 
 WORLD = cluster(
@@ -51,6 +51,46 @@ def test_a_series_belongs_to_the_node_that_its_labels_name(
 )
 def test_a_series_that_names_no_node_belongs_to_none(labels: dict[str, str]) -> None:
     assert NodeIndex(WORLD).resolve(labels) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "way"),
+    [
+        ({"node": "n-a", "instance": "10.0.0.2:9100"}, Way.NODE_LABEL),
+        ({"instance": "n-a", "namespace": "mon", "pod": "ne-x"}, Way.INSTANCE),
+        ({"nodename": "n-a.internal", "instance": "10.0.0.2:9100"}, Way.HOST_NAME),
+        ({"instance": "10.0.0.1:9100"}, Way.ADDRESS),
+    ],
+)
+def test_what_led_to_the_node_is_known(labels: dict[str, str], way: Way) -> None:
+    assert NodeIndex(WORLD).match(labels) == Match("n-a", way)
+
+
+def test_the_pod_of_an_exporter_leads_to_its_node() -> None:
+    labels = {"instance": "10.0.0.1:9100", "namespace": "mon", "pod": "ne-b"}
+    assert NodeIndex(WORLD).match(labels) == Match("n-b", Way.EXPORTER)
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        ({}, "it has neither a label node nor instance"),
+        ({"node": "foreign", "instance": "10.0.0.1"}, 'its label node="foreign" names no node'),
+        ({"instance": "10.9.9.9:9100"}, 'instance="10.9.9.9:9100" is no name or address of a node'),
+        (
+            {"instance": "10.9.9.9:9100", "namespace": "mon", "pod": "gone"},
+            "and its exporter's pod mon/gone is not known",
+        ),
+        (
+            {"node": "n-a", "namespace": "mon", "pod": "ne-b"},
+            "its exporter's pod mon/ne-b runs on n-b, its labels name another",
+        ),
+    ],
+)
+def test_why_a_series_belongs_to_no_node_names_the_labels(labels: dict[str, str], why: str) -> None:
+    index = NodeIndex(WORLD)
+    assert index.match(labels) is None
+    assert why in index.why_unmatched(labels)
 
 
 def test_a_node_label_of_another_cluster_is_not_overruled_by_an_address() -> None:

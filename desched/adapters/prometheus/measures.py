@@ -1,0 +1,222 @@
+"""Looks at what Prometheus has for each measure: series, labels, matches, ages, intervals, values.
+
+It asks what a cycle asks, by the same code, and more about what it finds or misses.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from desched.adapters.prometheus.client import PrometheusClient, Series
+from desched.adapters.prometheus.cycle_queries import CycleQueries
+from desched.adapters.prometheus.node_loads import NodeLoads
+from desched.adapters.prometheus.nodes import NodeIndex
+from desched.adapters.prometheus.pod_usages import counts, pod_usages, usage_query
+from desched.adapters.prometheus.queries import (
+    CADVISOR,
+    CLUSTER_LABELS,
+    NODE_SOURCES,
+    pod_scope,
+    pods_by_labels,
+    series_by_labels,
+)
+from desched.errors import ObservationError
+from desched.model.cluster import ClusterState
+from desched.model.load import Measured
+from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts
+from desched.policy.policy import Policy
+
+MOST_EXAMPLES = 3
+MOST_GROUPS = 50
+MOST_SAMPLED_PODS = 20
+_ALIVE = "vector(1)"
+_UNIQUE_OWNERS = frozenset({"ReplicaSet", "DaemonSet", "Job"})
+"""The names of their pods are random, so that another cluster hardly has the same."""
+
+
+def look(client: PrometheusClient, cluster: ClusterState, policy: Policy) -> MetricsFacts:
+    """All that Prometheus has for this cluster and policy.
+
+    Raises:
+        ObservationError: it answers no query at all.
+    """
+    client.query(_ALIVE)
+    return _Look(client, cluster, policy).facts()
+
+
+class _Values(NamedTuple):
+    """The lowest and the highest of some values, None without any that is a number."""
+
+    lowest: float | None
+    highest: float | None
+
+    @classmethod
+    def of(cls, series: Iterable[Series]) -> "_Values":
+        values = [one.value for one in series if math.isfinite(one.value)]
+        return cls(min(values, default=None), max(values, default=None))
+
+
+class _Look:
+    def __init__(self, client: PrometheusClient, cluster: ClusterState, policy: Policy) -> None:
+        self._cluster = cluster
+        self._policy = policy
+        self._metrics = policy.metrics
+        self._queries = CycleQueries(client)
+        self._index = NodeIndex(cluster)
+        self._loads = NodeLoads(self._queries, self._index, policy.metrics)
+
+    def facts(self) -> MetricsFacts:
+        measures = tuple(self._measures())
+        found = self._loads.cluster_values.items()
+        values = {label: tuple(sorted(some)) for label, some in found}
+        sampled = self._sampled_pods()
+        try:
+            sightings = self._sightings(sampled) if sampled else ()
+        except ObservationError:
+            sightings = None
+        return MetricsFacts(measures, values, len(sampled), sightings)
+
+    def _measures(self) -> Iterator[MeasureFacts]:
+        for of_nodes in (True, False):
+            for resource in NODE_SOURCES:
+                if not self._policy.windows(resource):
+                    continue
+                name = f"{'node' if of_nodes else 'pod'}_{resource}"
+                facts = MeasureFacts(
+                    name=name,
+                    resource=resource,
+                    of_nodes=of_nodes,
+                    own_query=name in self._metrics.queries,
+                )
+                try:
+                    yield self._of_nodes(facts) if of_nodes else self._of_pods(facts)
+                except ObservationError as error:
+                    yield msgspec.structs.replace(facts, problem=str(error))
+
+    def _of_nodes(self, facts: MeasureFacts) -> MeasureFacts:
+        resource, windows = facts.resource, self._policy.windows(facts.resource)
+        loads = self._loads.read(resource, windows, self._cluster)
+        expression = self._loads.expression(resource, windows[0])
+        series = self._queries.vector(expression) if expression else ()
+        lowest, highest = _Values.of(series)
+        facts = msgspec.structs.replace(
+            facts,
+            loads=loads,
+            measured=sum(isinstance(load, Measured) for load in loads.values()),
+            lowest=lowest,
+            highest=highest,
+            short_windows=tuple(self._loads.short_windows.get(resource, ())),
+        )
+        found = self._loads.source(resource)
+        if found is not None:
+            source, scope = found
+            # The ages are without series that have ended, unlike values over a window.
+            aged = [s for s in self._queries.vector(source.age(scope)) if self._node_of(s)]
+            newest, oldest = _Values.of(aged)
+            facts = msgspec.structs.replace(
+                facts,
+                source=source.name,
+                newest_age_seconds=newest,
+                oldest_age_seconds=oldest,
+                interval_seconds=_Values.of(
+                    self._queries.vector(source.scrape_interval(scope))
+                ).highest,
+            )
+        matches = [self._index.match(one.labels) for one in series]
+        ways = {match.node: match.way.value for match in matches if match is not None}
+        left = [one for one, match in zip(series, matches, strict=True) if match is None]
+        examples = [self._index.why_unmatched(one.labels) for one in left]
+        return self._described(facts, series, Counter(ways.values()), examples)
+
+    def _node_of(self, series: Series) -> str | None:
+        return self._index.resolve(series.labels)
+
+    def _of_pods(self, facts: MeasureFacts) -> MeasureFacts:
+        resource, windows = facts.resource, self._policy.windows(facts.resource)
+        usages = pod_usages(resource, windows, self._queries, self._index, self._metrics)
+        series = self._queries.vector(usage_query(resource, windows[0], self._metrics))
+        named = not facts.own_query
+        left = [one for one in series if not counts(one, self._index, named=named)]
+        lowest, highest = _Values.of(series)
+        interval = None
+        if not facts.own_query:
+            root = next(one for one in NODE_SOURCES[resource] if one.name == CADVISOR)
+            scraped = root.scrape_interval(pod_scope(self._metrics, resource))
+            interval = _Values.of(self._queries.vector(scraped)).highest
+        facts = msgspec.structs.replace(
+            facts,
+            source=CADVISOR if series and not facts.own_query else "",
+            measured=len(usages),
+            lowest=lowest,
+            highest=highest,
+            interval_seconds=interval,
+        )
+        ways = Counter({"namespace and pod": len(series) - len(left)})
+        return self._described(facts, series, ways, map(self._why_not_counted, left))
+
+    def _why_not_counted(self, series: Series) -> str:
+        labels = series.labels
+        namespace, pod = labels.get("namespace", ""), labels.get("pod", "")
+        if not (namespace and pod):
+            return "it has no labels namespace and pod"
+        if not self._index.has_pod(namespace, pod):
+            return f"there is no pod {namespace}/{pod}"
+        named = ", ".join(f'{key}="{labels.get(key, "")}"' for key in ("node", "instance"))
+        return f"{named} does not name the node that {namespace}/{pod} is on"
+
+    def _described(
+        self,
+        facts: MeasureFacts,
+        series: Sequence[Series],
+        ways: Counter[str],
+        unmatched: Iterable[str],
+    ) -> MeasureFacts:
+        """The facts with the series, what they led to, and what there is instead of them."""
+        why = list(unmatched)
+        elsewhere = () if series or facts.own_query else self._elsewhere(facts)
+        return msgspec.structs.replace(
+            facts,
+            series=len(series),
+            labels=tuple(sorted({name for one in series for name in one.labels})),
+            matched={way: count for way, count in ways.items() if count},
+            unmatched=len(why),
+            examples=tuple(dict.fromkeys(why))[:MOST_EXAMPLES],
+            elsewhere=elsewhere,
+        )
+
+    @property
+    def _identifying(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*CLUSTER_LABELS, *self._metrics.matchers)))
+
+    def _elsewhere(self, facts: MeasureFacts) -> tuple[LabelGroup, ...]:
+        """Where there are series of this measure, whatever the policy's matchers and sources."""
+        labels = ("job", "metrics_path", *self._identifying)
+        for source in NODE_SOURCES[facts.resource]:
+            if not facts.of_nodes and source.name != CADVISOR:
+                continue
+            if found := self._queries.vector(series_by_labels(source, labels)):
+                return _groups(found)
+        return ()
+
+    def _sampled_pods(self) -> Sequence[str]:
+        """The names of some running pods by which a cluster can be told from others."""
+        names = [
+            pod.name
+            for pod in self._cluster.pods
+            if pod.node and not pod.finished and pod.owner and pod.owner.kind in _UNIQUE_OWNERS
+        ]
+        step = max(1, len(names) // MOST_SAMPLED_PODS)
+        return sorted(names)[::step][:MOST_SAMPLED_PODS]
+
+    def _sightings(self, names: Sequence[str]) -> tuple[LabelGroup, ...]:
+        return _groups(self._queries.vector(pods_by_labels(names, self._identifying)))
+
+
+def _groups(found: Iterable[Series]) -> tuple[LabelGroup, ...]:
+    """The groups of a query that counts, the largest first."""
+    groups = [LabelGroup(dict(one.labels), round(one.value)) for one in found]
+    groups.sort(key=lambda group: (-group.count, sorted(group.labels.items())))
+    return tuple(groups[:MOST_GROUPS])

@@ -1,0 +1,106 @@
+"""A check: one question, its verdict, what was found and what to do about it."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+
+class Verdict(StrEnum):
+    """The result of a check; only the first two and SKIPPED leave it safe to start."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+    UNKNOWN = "unknown"
+    SKIPPED = "skipped"
+
+
+class CheckName(StrEnum):
+    """All checks, the most important first."""
+
+    API_SERVER = "api_server"
+    POLICY = "policy"
+    RIGHTS_PLAN = "rights_plan"
+    RIGHTS_WATCH = "rights_watch"
+    RIGHTS_LEASE = "rights_lease"
+    RIGHTS_STATE = "rights_state"
+    RIGHTS_EVICT = "rights_evict"
+    RIGHTS_RECORD = "rights_record"
+    RIGHTS_STEER = "rights_steer"
+    RIGHTS_EVENTS = "rights_events"
+    RIGHTS_OWN_EVENTS = "rights_own_events"
+    CLUSTER = "cluster"
+    PROMETHEUS = "prometheus"
+    MATCHERS = "matchers"
+    NODE_CPU = "node_cpu"
+    NODE_MEMORY = "node_memory"
+    POD_CPU = "pod_cpu"
+    POD_MEMORY = "pod_memory"
+    WINDOWS = "windows"
+    HISTORY = "history"
+    NODES = "nodes"
+    CLOCKS = "clocks"
+    THRESHOLDS = "thresholds"
+    STATE = "state"
+    SOFT_TAINTS = "soft_taints"
+    BUDGETS = "budgets"
+    OTHER_DESCHEDULERS = "other_deschedulers"
+    AUTOSCALERS = "autoscalers"
+    SCHEDULER = "scheduler"
+
+
+class Check(msgspec.Struct, frozen=True):
+    """The answer to one question.
+
+    `found` and `fix` are a sentence each; `fix` names a command or a key, and is empty if there is
+    nothing to do. With `invalid_configuration` a person must change the settings or the policy.
+    """
+
+    name: CheckName
+    verdict: Verdict
+    found: str
+    fix: str = ""
+    details: tuple[str, ...] = ()
+    invalid_configuration: bool = False
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """All checks, the most important first."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether it is safe to start."""
+        return not any(c.verdict in {Verdict.PROBLEM, Verdict.UNKNOWN} for c in self.checks)
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether the settings or the policy are invalid."""
+        return any(check.invalid_configuration for check in self.checks)
+
+
+def ok(name: CheckName, found: str, hint: str = "", details: Sequence[str] = ()) -> Check:
+    """All is well."""
+    return Check(name, Verdict.OK, found, hint, tuple(details))
+
+
+def warning(name: CheckName, found: str, fix: str, details: Sequence[str] = ()) -> Check:
+    """It is safe to start, but something should change."""
+    return Check(name, Verdict.WARNING, found, fix, tuple(details))
+
+
+def problem(name: CheckName, found: str, fix: str, details: Sequence[str] = ()) -> Check:
+    """It is not safe to start, or useless."""
+    return Check(name, Verdict.PROBLEM, found, fix, tuple(details))
+
+
+def unknown(name: CheckName, found: str, fix: str, details: Sequence[str] = ()) -> Check:
+    """It could not be found out."""
+    return Check(name, Verdict.UNKNOWN, found, fix, tuple(details))
+
+
+def skipped(name: CheckName, why: str, hint: str = "") -> Check:
+    """It was not asked, because of another check or because it does not matter here."""
+    return Check(name, Verdict.SKIPPED, why, hint)

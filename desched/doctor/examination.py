@@ -1,0 +1,116 @@
+"""All that was found out about a cluster before it is judged."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from desched.doctor.prometheus_services import FoundService
+from desched.model.cluster import ClusterState
+from desched.model.load import ClusterLoad
+from desched.model.measures import MetricsFacts
+from desched.model.snapshot import Snapshot
+from desched.model.stored_state import StoredState
+from desched.policy.policy import Policy
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """A question that has no answer, with a sentence that tells why."""
+
+    why: str
+
+
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the run would be whose start is in question.
+
+    `target` is the cluster and the account. `loops` is true for a service.
+    """
+
+    target: str
+    in_cluster: bool
+    evicts: bool
+    loops: bool
+    elects: bool
+    watches: bool
+
+
+class FeatureRights(msgspec.Struct, frozen=True):
+    """The rights that a feature lacks, and those that could not be asked for.
+
+    `where` is the place as the end of a phrase; `without` is what happens without the missing ones;
+    `folder` is what grants them.
+    """
+
+    feature: str
+    where: str
+    folder: str
+    missing: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+class PolicyFacts(msgspec.Struct, frozen=True):
+    """The policy that is judged.
+
+    Without a `source` none is given, and it is a proposal; with a `problem` the given one is
+    invalid, and this one only says what to ask Prometheus for.
+    """
+
+    policy: Policy
+    source: str = ""
+    warnings: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class Origin(StrEnum):
+    """Where the address of Prometheus comes from."""
+
+    NOWHERE = "nowhere"
+    SETTINGS = "--prometheus-url"
+    POLICY = "metrics.address"
+    DISCOVERED = "discovered"
+
+
+class PrometheusFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The Prometheus that is read, and those that Services of known stacks lead to.
+
+    `address` is without credentials. `problem` is why it cannot be read; `invalid` if that is the
+    fault of the settings or the policy.
+    """
+
+    address: str = ""
+    origin: Origin = Origin.NOWHERE
+    services: tuple[FoundService, ...] | Unanswered = ()
+    problem: str = ""
+    invalid: bool = False
+
+    @property
+    def found(self) -> Sequence[FoundService]:
+        """The Services, as far as they are known."""
+        return () if isinstance(self.services, Unanswered) else self.services
+
+
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers to all questions; the leads are those of a Snapshot."""
+
+    at: datetime
+    run: RunFacts
+    server_version: str | Unanswered
+    rights: tuple[FeatureRights, ...]
+    policy: PolicyFacts
+    cluster: ClusterState | Unanswered
+    prometheus: PrometheusFacts
+    metrics: MetricsFacts | Unanswered
+    load: ClusterLoad | Unanswered
+    state: StoredState | Unanswered
+    cluster_lead_seconds: float = 0.0
+    load_lead_seconds: float = 0.0
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The cluster with its load, None if one of them is not known."""
+        if isinstance(self.cluster, Unanswered) or isinstance(self.load, Unanswered):
+            return None
+        leads = self.cluster_lead_seconds, self.load_lead_seconds
+        return Snapshot(self.cluster, self.load, self.at, *leads)

@@ -1,0 +1,84 @@
+"""What else in the cluster moves pods, adds nodes or removes them?"""
+
+from collections.abc import Iterator, Mapping
+
+from desched.doctor.checks import Check, CheckName, ok, warning
+from desched.doctor.examination import Examination
+from desched.model.cluster import ClusterState, Workload
+from desched.planning.other_deschedulers import other_deschedulers, products_in
+from desched.service.reports.formatting import count
+from desched.service.reports.reason_texts import OTHER_DESCHEDULERS
+
+VPA, KARPENTER, CLUSTER_AUTOSCALER = "VPA updater", "Karpenter", "cluster-autoscaler"
+PRODUCTS: Mapping[str, str] = {
+    "vpa-updater": VPA,
+    "karpenter": KARPENTER,
+    "cluster-autoscaler": CLUSTER_AUTOSCALER,
+    "aws-cluster-autoscaler": CLUSTER_AUTOSCALER,
+}
+"""By the last part of the image's name, or by the value of a name label."""
+
+NODE_LABELS: Mapping[str, str] = {
+    "karpenter.sh/nodepool": KARPENTER,
+    "karpenter.sh/provisioner-name": KARPENTER,
+}
+"""Where an autoscaler does not run in the cluster, its nodes tell."""
+
+
+def check_other_deschedulers(cluster: ClusterState, _: Examination) -> Check:
+    """Whether another descheduler runs."""
+    name = CheckName.OTHER_DESCHEDULERS
+    others = other_deschedulers(cluster)
+    if not others:
+        return ok(name, "No other descheduler runs.")
+    namespace = others[0].rpartition(" in ")[2]
+    return warning(
+        name,
+        OTHER_DESCHEDULERS.format(others=", ".join(others)),
+        f"Stop it (`kubectl --namespace {namespace} get deployments,cronjobs`), or give desched "
+        "other nodes by `nodeSelector`.",
+    )
+
+
+def check_autoscalers(cluster: ClusterState, _: Examination) -> Check:
+    """Which autoscalers work beside desched."""
+    name = CheckName.AUTOSCALERS
+    running = autoscalers(cluster)
+    scaled = sum(w.autoscaler is not None for w in _workloads(cluster))
+    parts = [*running.values()]
+    if scaled:
+        parts.append(f"{count(scaled, 'workload')} with a HorizontalPodAutoscaler")
+    if not parts:
+        return ok(name, "None was seen; what runs outside the cluster cannot be seen.")
+    found = f"Beside desched: {', '.join(parts)}."
+    if KARPENTER in running:
+        return warning(
+            name,
+            f"{found} Karpenter packs pods onto few nodes, desched spreads load.",
+            "If they undo each other's work, set `consolidationPolicy: WhenEmpty` in NodePools.",
+        )
+    if VPA in running:
+        return warning(
+            name,
+            f"{found} The updater evicts pods, too, within the same budgets.",
+            "Set `updateMode: InPlaceOrRecreate` or `Initial` in the VerticalPodAutoscalers, or "
+            'annotate the workloads with `desched.io/evict: "false"`.',
+        )
+    waits = "Workloads wait while they are scaled, and nodes that are removed are left alone."
+    return ok(name, f"{found} {waits}")
+
+
+def autoscalers(cluster: ClusterState) -> dict[str, str]:
+    """The autoscalers that run here, each with its place for people."""
+    found: dict[str, str] = {}
+    for text in products_in(cluster, PRODUCTS):
+        found.setdefault(text.partition(" in ")[0], text)
+    for label, product in NODE_LABELS.items():
+        if product not in found and any(label in node.labels for node in cluster.nodes):
+            found[product] = f"{product} (by the label {label} of nodes)"
+    return found
+
+
+def _workloads(cluster: ClusterState) -> Iterator[Workload]:
+    """Each workload once; several ReplicaSets lead to the same Deployment."""
+    return iter({w.uid: w for w in cluster.workloads.values()}.values())

@@ -1,0 +1,36 @@
+"""Is there a valid policy, and does it mean what its author expects?"""
+
+from desched.doctor.checks import Check, CheckName, Verdict, ok, warning
+from desched.doctor.examination import Examination, Unanswered
+from desched.errors import ConfigurationError
+from desched.policy.resolution.priority import resolve_threshold
+from desched.service.reports.formatting import count
+
+
+def check_policy(examination: Examination) -> Check:
+    """Whether the policy is valid here, and its warnings."""
+    name, facts = CheckName.POLICY, examination.policy
+    if facts.problem:
+        fix = "Correct it, or let `desched doctor --write-policy FILE` write one that fits."
+        return Check(name, Verdict.PROBLEM, facts.problem, fix, invalid_configuration=True)
+    if not facts.source:
+        return warning(
+            name,
+            "No policy is given; these checks are made with one that fits this cluster.",
+            "Write it with `desched doctor --write-policy FILE`, then pass `--policy FILE`.",
+        )
+    cluster, policy = examination.cluster, facts.policy
+    if not isinstance(cluster, Unanswered):
+        try:
+            resolve_threshold(policy, cluster.priority_classes)
+        except ConfigurationError as error:
+            fix = "Correct `priorityThreshold`; `kubectl get priorityclasses` lists the names."
+            return Check(name, Verdict.PROBLEM, str(error), fix, invalid_configuration=True)
+    if facts.warnings:
+        return warning(
+            name,
+            f"{facts.source} is valid, with {count(len(facts.warnings), 'warning')}.",
+            "Change what they name; docs/policy-reference.md describes every key: `--policy FILE`.",
+            facts.warnings,
+        )
+    return ok(name, f"{facts.source} is valid.")

@@ -1,0 +1,259 @@
+"""A policy that fits this cluster, as text with comments that give the reasons."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from desched.doctor.examination import Examination, PrometheusFacts, Unanswered
+from desched.doctor.measures import KEYS, other_job
+from desched.doctor.prometheus_address import own_matchers
+from desched.doctor.prometheus_services import FoundService
+from desched.doctor.thresholds import ResourceLoad, pressure_of, resource_loads
+from desched.doctor.windows import FINEST_INTERVAL_SECONDS, intervals_text, shortest_window_seconds
+from desched.model.measures import MetricsFacts
+from desched.model.resources import Resource
+from desched.policy.document.root import API_VERSION, KIND
+from desched.policy.durations import duration_text
+from desched.policy.policy import MetricsSource, Policy
+from desched.service.reports.formatting import plain
+
+STARTING_POLICY = f"""
+apiVersion: {API_VERSION}
+kind: {KIND}
+profiles:
+- pluginConfig:
+  - name: LoadAware
+    args:
+      metrics: {{type: prometheus}}
+      targetThresholds: {{cpu: 80, memory: 85}}
+      thresholds: {{cpu: 40, memory: 40}}
+  plugins: {{balance: {{enabled: [LoadAware]}}}}
+"""
+"""With this the cluster is examined if there is no policy."""
+
+DEFAULT_WINDOWS_SECONDS = (300, 900)
+DEFAULT_SUSTAINED_SECONDS = 600
+_MEASURED = (Resource.CPU, Resource.MEMORY)
+_LONG_WINDOW_FACTOR = 3
+
+
+class Bounds(NamedTuple):
+    """In which percentages a target is proposed, and what if today's load is not known."""
+
+    lowest: int
+    highest: int
+    otherwise: int
+
+
+TARGETS: Mapping[Resource, Bounds] = {
+    Resource.CPU: Bounds(70, 85, 80),
+    Resource.MEMORY: Bounds(75, 90, 85),
+}
+LEAST_LOW, LEAST_GAP, DEFAULT_LOW = 20, 30, 40
+"""The low thresholds: never lower, never closer to the target, and if the load is not known."""
+
+_STEP = 5
+_INFRASTRUCTURE_PREFIXES = ("kube-", "openshift-")
+_INFRASTRUCTURE_SUFFIX = "-system"
+
+
+class _Target(NamedTuple):
+    """A proposed target and low threshold in percent, with the reason."""
+
+    target: int
+    low: int
+    why: str
+
+
+def proposed_policy(examination: Examination, base: Policy | None = None) -> str | None:
+    """The text of the policy, None if there is no Prometheus to name.
+
+    Of `base`, what fits stays: how load is read, the windows and sustainedFor.
+    """
+    address = _address(examination.prometheus)
+    if not address:
+        return None
+    metrics = base.metrics if base else MetricsSource(address)
+    facts = None if isinstance(examination.metrics, Unanswered) else examination.metrics
+    lines = [
+        *_head(examination),
+        *_indented(6, _metrics(address, metrics, facts, examination.prometheus)),
+        *_indented(6, _windows(base, facts)),
+        *_indented(6, _thresholds(examination)),
+        *_indented(6, _namespaces(examination)),
+        "  plugins:",
+        "    balance:",
+        "      enabled:",
+        "      - LoadAware",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _head(examination: Examination) -> Iterator[str]:
+    when, target = f"{examination.at:%Y-%m-%d}", examination.run.target
+    yield f"# Written by `desched doctor` on {when} for {target}."
+    yield "# Read the comments, then try it: desched --dry-run --policy FILE"
+    yield "# docs/policy-reference.md describes every key."
+    yield f"apiVersion: {API_VERSION}"
+    yield f"kind: {KIND}"
+    yield "profiles:"
+    yield "- name: desched"
+    yield "  pluginConfig:"
+    yield "  - name: LoadAware"
+    yield "    args:"
+
+
+def _address(facts: PrometheusFacts) -> str:
+    """The address inside the cluster, if the given one leads only from this machine."""
+    if facts.address and facts.found and _is_loopback(urlsplit(facts.address).hostname or ""):
+        return facts.found[0].url
+    return facts.address
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _metrics(
+    address: str, metrics: MetricsSource, facts: MetricsFacts | None, prometheus: PrometheusFacts
+) -> Iterator[str]:
+    yield "metrics:"
+    yield "  type: prometheus"
+    for each in prometheus.found:
+        yield from map("  # {}".format, _about(each, chosen=each.url == address))
+    if facts is None:
+        yield "  # It did not answer, so what follows does not know this cluster's load."
+    yield f"  address: {_quoted(address)}"
+    ours = own_matchers(facts, metrics.matchers) if facts else {}
+    if ours:
+        yield "  # This Prometheus has data of several clusters; these labels select this one."
+    matchers = ours or metrics.matchers
+    if matchers:
+        yield "  matchers:"
+        yield from (f"    {_quoted(k)}: {_quoted(v)}" for k, v in sorted(matchers.items()))
+    yield from _mapping("queries", metrics.queries)
+    found = ((m.name, other_job(m, matchers)) for m in (facts.measures if facts else ()))
+    sources = {**metrics.sources, **{name: f'job="{job}"' for name, job in found if job}}
+    if sources:
+        yield "  # Not the usual jobs; check that only trusted targets have these."
+    yield from _mapping("sources", sources)
+
+
+def _about(service: FoundService, *, chosen: bool) -> Iterator[str]:
+    if not chosen:
+        yield f"Also found: {service}."
+        return
+    where = f"{service.namespace}/{service.name}"
+    yield f"Service {where}, {service.stack}: found by its labels."
+    yield f"From outside the cluster, {service.steps}."
+    if service.needs:
+        yield f"{service.stack} {service.needs}."
+
+
+def _mapping(key: str, values: Mapping[str, str]) -> Iterator[str]:
+    if values:
+        yield f"  {key}:"
+    for name, value in sorted(values.items()):
+        yield f"    {_key(name)}: {_quoted(value)}"
+
+
+def _key(name: str) -> str:
+    """The key of a measure in the document; `node_cpu_destination` is `nodeCPUDestination`."""
+    measure = name.removesuffix("_destination")
+    return KEYS[measure] + ("Destination" if measure != name else "")
+
+
+def _windows(base: Policy | None, facts: MetricsFacts | None) -> Iterator[str]:
+    intervals = {
+        resource: max(
+            (f.interval_seconds or 0.0 for f in facts.measures if f.resource is resource),
+            default=0.0,
+        )
+        for resource in _MEASURED
+        if facts
+    }
+    known = sorted({round(each) for each in intervals.values() if each})
+    if known:
+        yield f"# Scraped every {intervals_text(known)}; a window needs four samples."
+    yield "windows:"
+    for resource in _MEASURED:
+        given = base.windows(resource) if base else ()
+        windows = fitting_windows(given, intervals.get(resource, 0.0))
+        yield f"  {resource.value}: [{', '.join(map(duration_text, windows))}]"
+    sustained = base.sustained_seconds if base else DEFAULT_SUSTAINED_SECONDS
+    yield "# How long a node must have been overloaded before its pods move."
+    yield f"sustainedFor: {duration_text(sustained)}"
+
+
+def fitting_windows(given: Sequence[int], interval_seconds: float) -> tuple[int, ...]:
+    """The given windows that have enough samples, or else some that do."""
+    coarse = interval_seconds > FINEST_INTERVAL_SECONDS
+    least = shortest_window_seconds(interval_seconds) if coarse else 0
+    if fitting := tuple(window for window in given if window >= least):
+        return fitting
+    shortest = max(DEFAULT_WINDOWS_SECONDS[0], least)
+    return shortest, _LONG_WINDOW_FACTOR * shortest
+
+
+def _thresholds(examination: Examination) -> Iterator[str]:
+    targets = dict(_targets(examination))
+    yield "# Percent of a node's capacity. A node above any target is overloaded."
+    yield "targetThresholds:"
+    for resource, proposed in targets.items():
+        yield f"  # {proposed.why}"
+        yield f"  {resource.value}: {proposed.target}"
+    yield "# A node below all of these is underloaded."
+    yield "thresholds:"
+    for resource, proposed in targets.items():
+        yield f"  {resource.value}: {proposed.low}"
+
+
+def _targets(examination: Examination) -> Iterator[tuple[Resource, _Target]]:
+    snapshot, policy = examination.snapshot, examination.policy.policy
+    loads: dict[Resource, ResourceLoad] = {}
+    if snapshot is not None and not (policy.deviation or policy.pools):
+        pressure = pressure_of(snapshot, policy, None)
+        loads = {load.resource: load for load in resource_loads(pressure, policy)}
+    for resource in _MEASURED:
+        yield resource, _target(TARGETS[resource], loads.get(resource))
+
+
+def _target(bounds: Bounds, load: ResourceLoad | None) -> _Target:
+    if load is None:
+        return _Target(bounds.otherwise, DEFAULT_LOW, "Today's load is not known.")
+    sought = math.floor(load.sought_ratio * 100 / _STEP) * _STEP
+    target = min(max(sought, bounds.lowest), bounds.highest)
+    quarter = math.floor(load.quarter_ratio * 100 / _STEP) * _STEP
+    low = min(max(quarter, LEAST_LOW), target - LEAST_GAP)
+    fullest = f"{load.highest_ratio * 100:.0f} %"
+    return _Target(target, low, f"The fullest of {load.nodes} nodes is at {fullest} today.")
+
+
+def _namespaces(examination: Examination) -> Iterator[str]:
+    cluster = examination.cluster
+    names = () if isinstance(cluster, Unanswered) else cluster.namespaces
+    monitoring = {each.namespace for each in examination.prometheus.found} - {"default"}
+    excluded = sorted({"kube-system", *filter(_is_infrastructure, names), *monitoring})
+    yield "# Pods of these namespaces stay. Others that must not move belong here, too."
+    yield "evictableNamespaces:"
+    yield "  exclude:"
+    yield from (f"  - {_quoted(name)}" for name in excluded)
+
+
+def _is_infrastructure(name: str) -> bool:
+    return name.startswith(_INFRASTRUCTURE_PREFIXES) or name.endswith(_INFRASTRUCTURE_SUFFIX)
+
+
+def _indented(columns: int, lines: Iterable[str]) -> Iterator[str]:
+    return (" " * columns + plain(line) for line in lines)
+
+
+def _quoted(text: str) -> str:
+    """The text as a scalar of YAML, of which JSON is a part."""
+    return json.dumps(text)

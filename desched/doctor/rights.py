@@ -1,0 +1,115 @@
+"""Does the account have the rights that each feature needs?
+
+For each feature: what its lack means for this run. A missing right whose feature the run does not
+use is no problem.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from desched.doctor.checks import Check, CheckName, ok, problem, skipped, unknown, warning
+from desched.doctor.examination import Examination, FeatureRights, RunFacts, Unanswered
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy
+from desched.service.reports.formatting import first_names
+
+Judge = Callable[[CheckName, str, str], Check]
+
+_USES: Mapping[str, tuple[str, str]] = {
+    "plan": ("read all that planning needs", ""),
+    "watch": ("watch the cluster", "or start desched with `--watch=false`"),
+    "lease": (
+        "take part in leader election",
+        "or start a single replica with `--leader-elect=false`",
+    ),
+    "state": ("read the state", "or name its namespace with `--state-namespace`"),
+    "evict": ("evict pods", "or start a dry run with `--dry-run`"),
+    "record": (
+        "record evictions in the state",
+        "or start a dry run with `--dry-run`",
+    ),
+    "steer": (
+        "set soft taints, and its janitor may remove them",
+        "or set `steering: Off` in the policy",
+    ),
+    "events": ("write Events about moves", ""),
+    "own_events": ("write Events about its own pod", ""),
+}
+"""What a feature is for, and what to do instead of granting its rights."""
+
+OWN_ACCOUNT = (
+    "These are the rights of your own account. Check those of the Deployment with "
+    "`kubectl --namespace desched-system exec deployment/desched -- desched doctor`."
+)
+
+
+def check_rights(examination: Examination) -> Iterator[Check]:
+    """One check for each feature."""
+    if isinstance(examination.server_version, Unanswered):
+        for feature in _USES:
+            yield skipped(name_of(feature), "The API server does not answer.")
+        return
+    for rights in examination.rights:
+        yield _check(rights, examination)
+
+
+def name_of(feature: str) -> CheckName:
+    """The check of a feature."""
+    return CheckName(f"rights_{feature}")
+
+
+def _check(rights: FeatureRights, examination: Examination) -> Check:
+    name = name_of(rights.feature)
+    may, instead = _USES[rights.feature]
+    run, policy = examination.run, examination.policy.policy
+    grant = f"Grant it with `kubectl apply -k {rights.folder}`"
+    if rights.missing:
+        lacks = f"The account may not {first_names(rights.missing, 4)}{_place(rights)}"
+        them = "it" if len(rights.missing) == 1 else "them"
+        found = f"{lacks}. Without {them}, {'; '.join(rights.without)}."
+        why_not = _not_used(rights.feature, run, policy)
+        if why_not:
+            return skipped(name, f"{lacks}. {why_not}", f"{grant} before you need it.")
+        return _severity(rights.feature, run)(
+            name, found, f"{grant}{f', {instead}' if instead else ''}."
+        )
+    if rights.unanswered:
+        asked = first_names(rights.unanswered, 4)
+        return unknown(
+            name,
+            f"Whether the account may {asked}{_place(rights)} could not be asked.",
+            f"Ask with `kubectl auth can-i --list`; {grant[0].lower()}{grant[1:]}.",
+        )
+    hint = OWN_ACCOUNT if rights.feature == "plan" and not run.in_cluster else ""
+    return ok(name, f"The account may {may}.", hint)
+
+
+def _place(rights: FeatureRights) -> str:
+    return f" {rights.where}" if rights.where else ""
+
+
+def _not_used(feature: str, run: RunFacts, policy: Policy) -> str:
+    """Why the run needs no right for a feature, empty if it needs them."""
+    dry = "A dry run does not need it." if not run.evicts else ""
+    match feature:
+        case "evict" | "record" | "events":
+            return dry
+        case "steer":
+            off = policy.steering.mode is Steering.OFF
+            return dry or ("The policy's steering is Off." if off else "")
+        case "lease":
+            return "" if run.elects else "This run takes no part in leader election."
+        case "watch":
+            return "" if run.watches else "This run lists instead."
+        case "own_events":
+            return "" if run.in_cluster else "This run has no pod of its own."
+        case _:
+            return ""
+
+
+def _severity(feature: str, run: RunFacts) -> Judge:
+    """How bad the lack of a feature is that the run uses."""
+    if feature in {"steer", "events", "own_events"}:
+        return warning
+    if feature == "state" and not run.evicts:
+        return warning
+    return problem

@@ -1,0 +1,56 @@
+"""Can the state be used, and what do earlier cycles leave: pauses, evictions, soft taints?"""
+
+from desched.doctor.checks import Check, CheckName, ok, problem, skipped, unknown, warning
+from desched.doctor.examination import Examination, Unanswered
+from desched.model.cluster import ClusterState
+from desched.service.reports.formatting import count, first_names, moment
+from desched.service.reports.reason_texts import GRANT_STEERING
+
+
+def check_state(examination: Examination) -> Check:
+    """Whether the state can be read, and whether somebody paused desched."""
+    name, stored, at = CheckName.STATE, examination.state, examination.at
+    if isinstance(examination.server_version, Unanswered):
+        return skipped(name, "The API server does not answer.")
+    if isinstance(stored, Unanswered):
+        fix = "Grant it with `kubectl apply -k deploy/base`, or correct `--state-namespace`."
+        return (unknown if examination.run.evicts else warning)(name, stored.why, fix)
+    if stored.problem:
+        fix = "Set its pauses again with `desched pause`; the next cycle that evicts replaces it."
+        return problem(name, stored.problem, fix)
+    state = stored.state
+    if state is None:
+        return ok(name, "There is no state yet; the first cycle that evicts creates it.")
+    if pause := state.pausing(at):
+        fix = "When you want evictions, end it with `desched resume`."
+        return warning(name, f"Evictions are paused: {pause.describe()}.", fix)
+    last = f"the last cycle was {moment(state.last_cycle.at, at)}" if state.last_cycle else ""
+    flight = count(len(state.in_flight), "eviction")
+    return ok(name, f"It can be read; {last or 'no cycle yet'}, {flight} in flight.")
+
+
+def check_soft_taints(cluster: ClusterState, examination: Examination) -> Check:
+    """Whether nodes still have soft taints of earlier runs."""
+    name, at = CheckName.SOFT_TAINTS, examination.at
+    foreign = [n.name for n in cluster.nodes if n.avoided and n.steered_until is None]
+    expired = [n.name for n in cluster.nodes if n.steered_until and n.steered_until < at]
+    standing = [n.name for n in cluster.nodes if n.steered_until and n.steered_until >= at]
+    if expired:
+        return warning(
+            name,
+            f"{count(len(expired), 'node has', 'nodes have')} an expired soft taint of desched: "
+            f"{first_names(expired, 5)}.",
+            f"Remove it with `desched steering clear`, with the rights of `{GRANT_STEERING}`.",
+        )
+    if foreign:
+        return warning(
+            name,
+            f"{count(len(foreign), 'node has', 'nodes have')} the taint desched.io/overloaded from "
+            f"somebody else: {first_names(foreign, 5)}.",
+            f"Remove it with `kubectl taint nodes {foreign[0]} desched.io/overloaded-`.",
+        )
+    if standing:
+        found = f"{count(len(standing), 'node has', 'nodes have')} one: {first_names(standing, 5)}."
+        hint = "A running desched removes it; if none runs, `desched steering clear` does."
+        return ok(name, found, hint)
+    return ok(name, "No node has one.")

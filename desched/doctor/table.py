@@ -1,0 +1,97 @@
+"""The diagnosis as a table for people, and as JSON or YAML."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from desched.doctor.checks import Check, Diagnosis, Verdict
+from desched.service.reports.formatting import count, plain
+from desched.service.reports.rendering import ReportFormat, rendered
+
+DOCTOR_VERSION = "desched.io/doctor/v1"
+STYLES = {
+    Verdict.OK: "green",
+    Verdict.WARNING: "yellow",
+    Verdict.PROBLEM: "bold red",
+    Verdict.UNKNOWN: "bold magenta",
+    Verdict.SKIPPED: "dim",
+}
+MOST_DETAILS = 5
+
+
+class DoctorReport(msgspec.Struct, frozen=True):
+    """A diagnosis with the cluster and the time that it is of."""
+
+    asked_at: datetime
+    target: str
+    policy: str
+    mode: str
+    diagnosis: Diagnosis
+
+
+def render_diagnosis(
+    report: DoctorReport,
+    format: ReportFormat,  # noqa: A002  (the word for it)
+) -> str:
+    """The report in one of the formats, ending in a newline."""
+    document = {
+        "version": DOCTOR_VERSION,
+        "asked_at": report.asked_at,
+        "target": report.target,
+        "policy": report.policy,
+        "mode": report.mode,
+        "safe_to_start": report.diagnosis.is_safe,
+        "checks": report.diagnosis.checks,
+    }
+    return rendered(document, lambda console: print_diagnosis(report, console), format)
+
+
+def print_diagnosis(report: DoctorReport, console: Console) -> None:
+    """Print every check; it needs no colour, and 80 columns are enough."""
+    console.print(Text(f"desched · doctor · {plain(report.target)}", style="bold"))
+    console.print(Text(f"{report.asked_at:%Y-%m-%d %H:%M:%S} UTC · {_run(report)}"))
+    console.print()
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for check in report.diagnosis.checks:
+        verdict = Text(check.verdict.value, style=STYLES[check.verdict])
+        table.add_row(verdict, check.name.value, Text("\n").join(_lines(check)))
+    console.print(table)
+    console.print()
+    console.print(Text(summary(report.diagnosis), style="bold"))
+
+
+def _run(report: DoctorReport) -> str:
+    policy = f"policy {plain(report.policy)}" if report.policy else "no policy given"
+    return f"{policy}, {report.mode.replace('_', ' ')}"
+
+
+def _lines(check: Check) -> Iterator[Text]:
+    """What was found, what to do, and details of what is not well."""
+    yield Text(plain(check.found))
+    if check.verdict is not Verdict.OK:
+        for detail in check.details[:MOST_DETAILS]:
+            yield Text(f"  {plain(detail)}", style="dim")
+        more = len(check.details) - MOST_DETAILS
+        if more > 0:
+            yield Text(f"  … and {more} more; --output json has all", style="dim")
+    if check.fix:
+        yield Text(f"→ {plain(check.fix)}")
+
+
+def summary(diagnosis: Diagnosis) -> str:
+    """Whether it is safe to start, and how many checks stand in the way."""
+    found = Counter(check.verdict for check in diagnosis.checks)
+    warnings = count(found[Verdict.WARNING], "warning")
+    if diagnosis.is_safe:
+        return f"It is safe to start desched here ({warnings})."
+    problems = count(found[Verdict.PROBLEM], "problem")
+    unknowns = f"{found[Verdict.UNKNOWN]} unknown, " if found[Verdict.UNKNOWN] else ""
+    return f"It is not safe to start desched here: {problems}, {unknowns}{warnings}."

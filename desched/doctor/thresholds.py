@@ -1,0 +1,192 @@
+"""How many nodes have trusted load, and what do the thresholds make of today's load?"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from desched.doctor.checks import Check, CheckName, ok, problem, skipped, warning
+from desched.doctor.examination import Examination, Unanswered
+from desched.model.groups import grouped
+from desched.model.load import LoadProblem, UnknownReason
+from desched.model.plan import HoldReason, NodeClass, NodeReason, NodeVerdict
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.model.state import State
+from desched.planning.holds import unknown_nodes_hold
+from desched.planning.overload.classification import Pressure, classify
+from desched.planning.overload.node_load import weighted_mean
+from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.policy import Policy
+from desched.service.reports.formatting import count, first_names, percent
+from desched.service.reports.reason_texts import sentence_of
+
+SOUGHT_SHARE = 0.05
+"""The thresholds at which this share of the nodes would be overloaded are worth knowing."""
+
+MANY_SHARE = 0.25
+"""If more nodes are overloaded, the target is too low, or the cluster too small."""
+
+
+class ResourceLoad(NamedTuple):
+    """Today's load of a resource in a pool, and at which target some nodes would be overloaded.
+
+    With deviation thresholds, ratios are distances above the mean.
+    """
+
+    pool: str
+    resource: Resource
+    nodes: int
+    highest_ratio: float
+    sought_ratio: float
+    quarter_ratio: float
+
+
+def pressure_of(snapshot: Snapshot, policy: Policy, state: State | None) -> Pressure:
+    """The class of each node by its present load."""
+    return classify(UsageBook(snapshot, policy, snapshot.taken_at), state or State())
+
+
+def check_nodes(snapshot: Snapshot, examination: Examination) -> Check:
+    """Whether enough nodes have trusted load."""
+    name, policy = CheckName.NODES, examination.policy.policy
+    for kind, detail in snapshot.load.problems:
+        if kind is LoadProblem.PARTIAL_DATA:
+            fix = (
+                "Check the stores behind Prometheus; `metrics.matchers` can leave broken ones out."
+            )
+            return problem(name, f"{detail}; each cycle would be held.", fix)
+    pressure = pressure_of(snapshot, policy, None)
+    by_reason = Counter(v.reason for v in pressure.verdicts if v.node_class is NodeClass.UNKNOWN)
+    details = tuple(_details(pressure.verdicts))
+    known = count(len(pressure.known), "node has", "nodes have")
+    unknown = sum(by_reason.values())
+    if hold := unknown_nodes_hold(pressure):
+        found = f"{sentence_of(hold.reason).removesuffix('.')} ({hold.detail})."
+        return problem(name, found, _fix(hold.reason, by_reason, pressure.verdicts), details)
+    left_out = sum(v.node_class is NodeClass.OUT_OF_SCOPE for v in pressure.verdicts)
+    found = f"{known} trusted load, {unknown} unknown, {left_out} out of scope."
+    if unknown:
+        return warning(name, found, _unknown_fix(by_reason), details)
+    return ok(name, found, details=details)
+
+
+def _details(verdicts: Sequence[NodeVerdict]) -> Iterator[str]:
+    """The nodes that are not judged, by reason."""
+    found: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.reason is not None and verdict.node_class in {
+            NodeClass.UNKNOWN,
+            NodeClass.OUT_OF_SCOPE,
+        }:
+            found.setdefault(f"{verdict.reason}: {sentence_of(verdict.reason)}", []).append(
+                verdict.node
+            )
+    for reason, nodes in sorted(found.items(), key=lambda pair: -len(pair[1])):
+        yield f"{first_names(nodes, 5)}: {reason}"
+
+
+def _fix(
+    hold: HoldReason,
+    unknown: Counter[NodeReason | UnknownReason | None],
+    verdicts: Sequence[NodeVerdict],
+) -> str:
+    if hold is not HoldReason.NO_NODE_IN_SCOPE:
+        return _unknown_fix(unknown)
+    reasons = Counter(v.reason for v in verdicts)
+    match next(iter(dict(reasons.most_common())), None):
+        case NodeReason.TOO_YOUNG:
+            return "Wait until nodes are older than the longest window, or shorten `windows`."
+        case NodeReason.NOT_SELECTED:
+            return "Correct `nodeSelector` in the policy."
+        case _:
+            return "Check the nodes with `kubectl get nodes`, and `nodeSelector` in the policy."
+
+
+_UNKNOWN_FIXES: Mapping[UnknownReason, str] = {
+    UnknownReason.ABSENT: "Let Prometheus scrape each node; see the measures above, "
+    "`metrics.sources` and `metrics.matchers`.",
+    UnknownReason.STALE: "Check the exporters of these nodes: `kubectl get pods -A -o wide`.",
+    UnknownReason.WINDOW_NOT_COVERED: "Wait until Prometheus has data of whole windows, or set "
+    "wider `windows`.",
+    UnknownReason.NOT_FINITE: "Check `metrics.queries`, or the exporter.",
+    UnknownReason.IMPLAUSIBLE: "Check the unit in `metrics.queries`: a share from 0 to 1.",
+    UnknownReason.CONTRADICTORY: "Choose one exporter for each node with `metrics.sources`.",
+    UnknownReason.PODS_ABOVE_NODE: "Check whose series `metrics.sources` accepts.",
+}
+
+
+def _unknown_fix(unknown: Counter[NodeReason | UnknownReason | None]) -> str:
+    reason = next(iter(dict(unknown.most_common())), None)
+    if isinstance(reason, UnknownReason):
+        return _UNKNOWN_FIXES[reason]
+    return _UNKNOWN_FIXES[UnknownReason.ABSENT]
+
+
+def check_thresholds(snapshot: Snapshot, examination: Examination) -> Check:
+    """How many nodes are overloaded and underloaded now, and for which targets 5 % would be."""
+    name, policy = CheckName.THRESHOLDS, examination.policy.policy
+    state = examination.state
+    stored = None if isinstance(state, Unanswered) else state.state
+    pressure = pressure_of(snapshot, policy, stored)
+    if not pressure.known:
+        return skipped(name, "No node has trusted load.")
+    classes = Counter(v.node_class for v in pressure.verdicts)
+    over, under = classes[NodeClass.OVERLOADED], classes[NodeClass.UNDERLOADED]
+    loads = list(resource_loads(pressure, policy))
+    found = f"{count(over, 'node is', 'nodes are')} overloaded now, {under} underloaded."
+    details = [_line(load, policy) for load in loads]
+    key = "useDeviationThresholds" if policy.deviation else "targetThresholds"
+    if pressure.hold is not None:
+        why = f"{found} {sentence_of(pressure.hold.reason)}"
+        fix = "Add nodes; if these nodes are not too full for you, raise `targetThresholds`."
+        return warning(name, why, fix, details)
+    if over > MANY_SHARE * len(pressure.known):
+        fix = f"Set `{key}` by today's load: {_sought(loads, policy)}."
+        return warning(name, found, fix, details)
+    if policy.min_underloaded_nodes and under <= policy.min_underloaded_nodes:
+        least = policy.min_underloaded_nodes
+        why = f"{found} numberOfNodes requires more than {least} of them for any eviction."
+        return warning(name, why, "Lower `numberOfNodes`, or raise `thresholds`.", details)
+    hint = "" if over else f"With {_sought(loads, policy)}, 5 % of the nodes would be overloaded."
+    return ok(name, found, hint, details)
+
+
+def resource_loads(pressure: Pressure, policy: Policy) -> Iterator[ResourceLoad]:
+    """Today's load of each resource in each pool."""
+    found = grouped(
+        ((loaded.verdict.pool, source.resource), (each.lowest_ratio, source.bases[0].denominator))
+        for loaded in pressure.known.values()
+        for source, each in zip(loaded.sources, loaded.verdict.pressures, strict=True)
+    )
+    for (pool, resource), loads in sorted(found.items()):
+        mean = weighted_mean(loads) if policy.deviation else 0.0
+        ratios = sorted(ratio - mean for ratio, _ in loads)
+        rank = max(1, math.ceil(SOUGHT_SHARE * len(ratios)))
+        quarter = ratios[len(ratios) // 4]
+        yield ResourceLoad(pool, resource, len(ratios), ratios[-1], ratios[-rank], quarter)
+
+
+def sought_percent(load: ResourceLoad) -> int:
+    """The highest whole percentage at which at least 5 % of the nodes would be overloaded."""
+    return max(0, math.ceil(load.sought_ratio * 100) - 1)
+
+
+def _sought(loads: Sequence[ResourceLoad], policy: Policy) -> str:
+    parts = [
+        f"{load.resource.value} {sought_percent(load)}"
+        + (f" in pool {load.pool}" * bool(load.pool))
+        for load in loads
+    ]
+    above = " above the mean" if policy.deviation else ""
+    return f"{', '.join(parts)} (percent{above})"
+
+
+def _line(load: ResourceLoad, policy: Policy) -> str:
+    pool = f"pool {load.pool}, " if load.pool else ""
+    above = " above the mean" if policy.deviation else ""
+    return (
+        f"{pool}{load.resource.value}: the fullest of {count(load.nodes, 'node')} is at "
+        f"{percent(load.highest_ratio)} %{above}; 5 % would be overloaded with a target of "
+        f"{sought_percent(load)}"
+    )

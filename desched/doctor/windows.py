@@ -1,0 +1,155 @@
+"""Do the windows fit the scrape interval, and does the history reach far enough back?"""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+from desched.doctor.checks import (
+    Check,
+    CheckName,
+    Verdict,
+    ok,
+    problem,
+    skipped,
+    warning,
+)
+from desched.doctor.examination import Examination
+from desched.model.measures import MeasureFacts, MetricsFacts
+from desched.model.snapshot import Snapshot
+from desched.planning.overload.scope import out_of_scope
+from desched.policy.durations import duration_text
+from desched.policy.policy import Policy
+from desched.service.reports.formatting import clock_time, count, first_names
+
+SAMPLES_PER_WINDOW = 4
+"""A mean over fewer samples is left to chance."""
+
+LEAST_SAMPLES = 2
+"""A rate over fewer samples has no value."""
+
+FINEST_INTERVAL_SECONDS = 15
+"""Shorter intervals are not told apart."""
+
+
+def check_windows(metrics: MetricsFacts, examination: Examination) -> Check:
+    """Whether each window has enough samples."""
+    name, policy = CheckName.WINDOWS, examination.policy.policy
+    if not metrics.measures:
+        return skipped(name, "The policy measures no resource.")
+    scraped = f"Scraped every {_intervals(metrics)}; windows {_windows(policy)}."
+    for facts in metrics.measures:
+        if facts.short_windows:
+            sentence = "; ".join(facts.short_windows)
+            found = f"For {facts.name}, {sentence.partition(': set windows')[0]}."
+            return problem(name, found, _wider(facts))
+    for severity, least in (
+        (Verdict.PROBLEM, LEAST_SAMPLES),
+        (Verdict.WARNING, SAMPLES_PER_WINDOW),
+    ):
+        for facts, window in _short(metrics, policy, least):
+            interval = facts.interval_seconds or 0.0
+            found = (
+                f"For {facts.name}, the window {duration_text(window)} has "
+                f"{window / interval:.1f} samples, scraped every {interval:.0f} s."
+            )
+            return Check(name, severity, found, _wider(facts))
+    if not any(facts.interval_seconds for facts in metrics.measures):
+        return ok(name, f"The scrape interval is not known; windows {_windows(policy)}.")
+    return ok(name, scraped)
+
+
+def shortest_window_seconds(interval_seconds: float) -> int:
+    """The shortest window with enough samples, in whole minutes."""
+    return -(-round(interval_seconds * SAMPLES_PER_WINDOW) // 60) * 60
+
+
+def _wider(facts: MeasureFacts) -> str:
+    least = duration_text(shortest_window_seconds(facts.interval_seconds or 0.0))
+    resource = facts.resource.value
+    return f"Set `windows.{resource}` to at least {least}, or let Prometheus scrape more often."
+
+
+def _short(
+    metrics: MetricsFacts, policy: Policy, samples: int
+) -> Iterator[tuple[MeasureFacts, int]]:
+    """The measures whose shortest window has fewer samples."""
+    for facts in metrics.measures:
+        interval, window = facts.interval_seconds, policy.windows(facts.resource)[0]
+        if interval and interval > FINEST_INTERVAL_SECONDS and window < samples * round(interval):
+            yield facts, window
+
+
+def _intervals(metrics: MetricsFacts) -> str:
+    found = {round(f.interval_seconds) for f in metrics.measures if f.interval_seconds}
+    return intervals_text(sorted(found)) or "?"
+
+
+def intervals_text(known: Iterable[int]) -> str:
+    """Scrape intervals in seconds, for people."""
+    texts = [f"{each} s" + " or less" * (each <= FINEST_INTERVAL_SECONDS) for each in known]
+    return " and ".join(texts)
+
+
+def _windows(policy: Policy) -> str:
+    parts = (
+        f"{'/'.join(map(duration_text, rule.windows_seconds))} for {rule.resource.value}"
+        for rule in policy.rules
+        if rule.windows_seconds
+    )
+    return ", ".join(parts)
+
+
+def check_history(snapshot: Snapshot, examination: Examination) -> Check:
+    """Whether the history reaches back to the beginning of sustainedFor."""
+    name, policy = CheckName.HISTORY, examination.policy.policy
+    sustained = duration_text(policy.sustained_seconds)
+    if not policy.sustained_seconds:
+        return ok(name, "sustainedFor is 0s: no history is needed.")
+    nodes = _old_enough(snapshot, policy)
+    if not nodes:
+        return skipped(name, "No node is old enough for it.")
+    late = [node for node in nodes if _begins_late(snapshot, node)]
+    if late:
+        until = examination.at + timedelta(seconds=policy.sustained_seconds)
+        verdict = f"{count(len(late), 'node has', 'nodes have')} no history of {sustained}"
+        return warning(
+            name,
+            f"{verdict}, so nothing is evicted from them yet: {first_names(late, 5)}.",
+            f"Wait until {clock_time(until, examination.at)}; if it stays so, shorten "
+            "`sustainedFor` or keep the data of Prometheus for longer.",
+        )
+    if blind := _without_destination_load(snapshot, policy):
+        return warning(
+            name,
+            f"The load over destinationWindows is unknown for {count(len(blind), 'node')}, which "
+            f"receive no pod: {first_names(blind, 5)}.",
+            "Shorten `destinationWindows`, or wait until Prometheus has data for that long.",
+        )
+    return ok(name, f"{count(len(nodes), 'node has', 'nodes have')} a history of {sustained}.")
+
+
+def _old_enough(snapshot: Snapshot, policy: Policy) -> list[str]:
+    """The nodes in scope that were there for the whole time."""
+    span = timedelta(seconds=policy.sustained_seconds + policy.shortest_window_seconds)
+    return [
+        node.name
+        for node in snapshot.cluster.nodes
+        if not out_of_scope(node, policy, snapshot.taken_at)
+        and snapshot.taken_at - node.created_at >= span
+    ]
+
+
+def _begins_late(snapshot: Snapshot, node: str) -> bool:
+    histories = snapshot.load.history.get(node, {})
+    return not histories or any(h.ratios[0] is None for h in histories.values())
+
+
+def _without_destination_load(snapshot: Snapshot, policy: Policy) -> list[str]:
+    """The nodes whose load over some destination window is not known."""
+    if not any(rule.destination_windows for rule in policy.rules):
+        return []
+    return [
+        node
+        for node in _old_enough(snapshot, policy)
+        if not (found := snapshot.load.destination_ratios.get(node))
+        or any(ratio is None for ratios in found.values() for ratio in ratios)
+    ]

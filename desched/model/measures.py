@@ -1,0 +1,65 @@
+"""What Prometheus has for each measure, for a person who looks for what is missing."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from desched.model.load import Measured, Unknown
+from desched.model.resources import Resource
+
+
+class LabelGroup(msgspec.Struct, frozen=True):
+    """How many series, or how many pods of this cluster, have these labels."""
+
+    labels: Mapping[str, str]
+    count: int
+
+
+class MeasureFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What Prometheus has for one measure: CPU or memory of nodes, or of pods.
+
+    `source` is the exporter that is read, empty if none has any series; with `own_query` the
+    policy's query is read. `labels` are the names of the labels of its `series`. `matched` counts
+    what led to nodes or pods, by its description; `unmatched` counts the series of none, and
+    `examples` explains some. `measured` counts the nodes or pods with trusted load. `loads` is the
+    load of each node. The ages are those of the newest samples. `interval_seconds` is the time
+    between scrapes, 15 also if it is shorter. `lowest` and `highest` are values over the shortest
+    window: shares of capacity, cores or bytes. `short_windows` has a sentence for each window that
+    is too short for it. If there are no series, `elsewhere` has those that the policy's matchers
+    or sources exclude. `problem` is the error of a query.
+    """
+
+    name: str
+    resource: Resource
+    of_nodes: bool
+    own_query: bool = False
+    source: str = ""
+    series: int = 0
+    labels: tuple[str, ...] = ()
+    matched: Mapping[str, int] = {}
+    unmatched: int = 0
+    examples: tuple[str, ...] = ()
+    measured: int = 0
+    loads: Mapping[str, Measured | Unknown] = {}
+    newest_age_seconds: float | None = None
+    oldest_age_seconds: float | None = None
+    interval_seconds: float | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    short_windows: tuple[str, ...] = ()
+    elsewhere: tuple[LabelGroup, ...] = ()
+    problem: str = ""
+
+
+class MetricsFacts(msgspec.Struct, frozen=True):
+    """What one Prometheus has for this cluster.
+
+    `cluster_values` are the values of each label that identifies a cluster, in series of nodes; ""
+    stands for series without the label. Of `sampled` pods of this cluster, `sightings` counts those
+    that Prometheus has, by those labels and the policy's matchers; None if that is not known.
+    """
+
+    measures: tuple[MeasureFacts, ...]
+    cluster_values: Mapping[str, tuple[str, ...]] = {}
+    sampled: int = 0
+    sightings: tuple[LabelGroup, ...] | None = None

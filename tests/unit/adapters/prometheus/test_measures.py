@@ -1,0 +1,209 @@
+"""What is found out about each measure, over real HTTP."""
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.reader import PrometheusLoadReader
+from desched.errors import ConfigurationError, ObservationError
+from desched.model.cluster import ClusterState, Owner
+from desched.model.load import Measured, Unknown
+from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts
+from desched.model.resources import Resource
+from desched.policy.policy import MetricsSource, Policy
+from tests.unit.adapters.prometheus import worlds
+from tests.unit.adapters.prometheus.fake_server import Asked, FakePrometheus, Reply, refusal, vector
+from tests.unit.adapters.prometheus.test_reader import WEB, WORLD, Sample, kind_of, policy
+
+CPU, MEMORY = Resource.CPU, Resource.MEMORY
+
+
+class Answers:
+    """Results by kind of query, also of those that only a person asks; others are empty."""
+
+    def __init__(self, **results: list[Sample] | Reply) -> None:
+        self.results = results
+
+    def __call__(self, asked: Asked) -> Reply:
+        found = self.results.get(self._kind(asked.query), [])
+        return found if isinstance(found, Reply) else vector(*found)
+
+    def _kind(self, query: str) -> str:
+        if query == "vector(1)":
+            return "alive"
+        if query.startswith("count by"):
+            return "sightings" if "group by" in query else "elsewhere"
+        return kind_of(query)
+
+
+def look(
+    fake: FakePrometheus,
+    answers: Answers,
+    by: Policy | None = None,
+    world: ClusterState = WORLD,
+) -> MetricsFacts:
+    fake.answer = answers
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+    return reader.read_metrics(world, by or policy({CPU: (300,)}))
+
+
+def nodes(**by_name: float) -> list[Sample]:
+    return [({"node": name.replace("_", "-")}, value) for name, value in by_name.items()]
+
+
+def good(**more: list[Sample] | Reply) -> Answers:
+    """Both nodes at a known load, and one pod."""
+    both: dict[str, list[Sample] | Reply] = {
+        "cpu": nodes(n_a=0.25, n_b=0.75),
+        "age": nodes(n_a=20, n_b=40),
+        "covered": nodes(n_a=10, n_b=10),
+        "interval": [({}, 30.0)],
+        "pods": [(WEB, 0.5)],
+    }
+    return Answers(**(both | more))
+
+
+def measure(facts: MetricsFacts, name: str) -> MeasureFacts:
+    (found,) = (one for one in facts.measures if one.name == name)
+    return found
+
+
+def test_a_measured_resource_of_nodes_is_described(fake: FakePrometheus) -> None:
+    found = measure(look(fake, good()), "node_cpu")
+
+    assert (found.source, found.series, found.measured) == ("node_exporter", 2, 2)
+    assert found.labels == ("node",)
+    assert found.matched == {"the label node": 2}
+    assert (found.newest_age_seconds, found.oldest_age_seconds) == (20, 40)
+    assert found.interval_seconds == 30
+    assert (found.lowest, found.highest) == (0.25, 0.75)
+    assert all(isinstance(load, Measured) for load in found.loads.values())
+
+
+def test_a_measured_resource_of_pods_is_described(fake: FakePrometheus) -> None:
+    stranger: Sample = ({**WEB, "pod": "stranger"}, 1.0)
+    elsewhere: Sample = ({**WEB, "node": "n-b"}, 1.0)
+
+    found = measure(look(fake, good(pods=[(WEB, 0.5), stranger, elsewhere])), "pod_cpu")
+
+    assert (found.source, found.series, found.measured, found.unmatched) == ("cAdvisor", 3, 1, 2)
+    assert found.matched == {"namespace and pod": 1}
+    assert found.examples == (
+        "there is no pod apps/stranger",
+        'node="n-b", instance="10.0.0.1:10250" does not name the node that apps/web is on',
+    )
+    assert found.highest == 1.0
+
+
+def test_series_of_no_node_are_explained(fake: FakePrometheus) -> None:
+    foreign: Sample = ({"instance": "10.9.9.9:9100"}, 0.5)
+
+    found = measure(look(fake, good(cpu=[*nodes(n_a=0.5), foreign])), "node_cpu")
+
+    assert found.unmatched == 1
+    assert found.examples == ('instance="10.9.9.9:9100" is no name or address of a node',)
+    assert isinstance(found.loads["n-b"], Unknown)
+
+
+def test_a_window_that_is_too_short_is_named(fake: FakePrometheus) -> None:
+    facts = look(fake, good(covered=nodes(n_a=3, n_b=3), interval=[({}, 120.0)]))
+    assert measure(facts, "node_cpu").short_windows == (
+        "window 5m is too short for a scrape interval of 120s: set windows to at least 8m",
+    )
+
+
+def test_an_error_of_one_measure_does_not_hide_the_others(fake: FakePrometheus) -> None:
+    failing = good(pods=refusal(422, error="too many samples"))
+
+    facts = look(fake, failing)
+
+    assert "too many samples" in measure(facts, "pod_cpu").problem
+    assert measure(facts, "node_cpu").measured == 2
+
+
+def test_where_nothing_is_found_it_is_said_what_is_left_out(fake: FakePrometheus) -> None:
+    others: list[Sample] = [({"job": "few"}, 8.0), ({"job": "mine", "cluster": "eu"}, 16.0)]
+
+    facts = look(fake, Answers(elsewhere=others))
+
+    for name in ("node_cpu", "pod_cpu"):
+        assert measure(facts, name).elsewhere == (
+            LabelGroup({"job": "mine", "cluster": "eu"}, 16),
+            LabelGroup({"job": "few"}, 8),
+        )
+
+
+@pytest.mark.parametrize(("measured", "metric"), [("node_cpu", "node_cpu_"), ("pod_cpu", 'id="/"')])
+def test_other_exporters_are_looked_for_without_matchers(
+    fake: FakePrometheus, measured: str, metric: str
+) -> None:
+    look(fake, Answers(), policy({CPU: (300,)}, matchers={"region": "eu"}))
+
+    asked = [each.query for each in fake.asked if each.query.startswith("count by")]
+    assert [query for query in asked if metric in query], measured
+    assert all("region" in query and "eu" not in query and "job=" not in query for query in asked)
+
+
+def test_an_own_query_has_no_elsewhere(fake: FakePrometheus) -> None:
+    own = policy({CPU: (300,)}, queries={"node_cpu": "own_metric[{window}]"})
+
+    found = measure(look(fake, Answers(elsewhere=[({"job": "mine"}, 1.0)]), own), "node_cpu")
+
+    assert found.own_query
+    assert not found.elsewhere
+
+
+def test_only_measured_resources_are_looked_at(fake: FakePrometheus) -> None:
+    facts = look(fake, good(), policy({MEMORY: (300,), Resource.PODS: ()}))
+    assert [one.name for one in facts.measures] == ["node_memory", "pod_memory"]
+
+
+def replicas(*names: str) -> ClusterState:
+    owner = Owner("ReplicaSet", "web", "uid")
+    pods = (msgspec.structs.replace(worlds.pod("apps", n, "n-a"), owner=owner) for n in names)
+    return worlds.cluster(*WORLD.nodes, pods=tuple(pods))
+
+
+def test_some_pods_show_whose_data_it_is(fake: FakePrometheus) -> None:
+    ours: list[Sample] = [({"cluster": "eu"}, 2.0)]
+
+    facts = look(fake, good(sightings=ours), world=replicas("web-1", "web.2"))
+
+    assert facts.sampled == 2
+    assert facts.sightings == (LabelGroup({"cluster": "eu"}, 2),)
+    (query,) = (asked.query for asked in fake.asked if "group by" in asked.query)
+    assert 'pod=~"web-1|web[.]2"' in query
+
+
+def test_at_most_twenty_pods_are_sampled(fake: FakePrometheus) -> None:
+    world = replicas(*(f"web-{number:03}" for number in range(170)))
+
+    assert look(fake, good(), world=world).sampled == 20
+
+
+def test_without_an_answer_about_pods_whose_data_it_is_stays_unknown(fake: FakePrometheus) -> None:
+    facts = look(fake, good(sightings=refusal(503)), world=replicas("web-1"))
+    assert facts.sightings is None
+
+
+def test_labels_of_clusters_are_collected(fake: FakePrometheus) -> None:
+    values: list[Sample] = [
+        ({"node": "n-a", "cluster": "eu"}, 0.5),
+        ({"node": "n-b", "cluster": "us"}, 0.5),
+    ]
+    assert look(fake, good(cpu=values)).cluster_values == {"cluster": ("eu", "us")}
+
+
+def test_without_any_answer_there_is_nothing_to_say(fake: FakePrometheus) -> None:
+    with pytest.raises(ObservationError, match="credentials"):
+        look(fake, Answers(alive=refusal(401)))
+    assert {asked.query for asked in fake.asked} == {"vector(1)"}
+
+
+def test_a_matcher_that_is_not_permitted_is_refused(fake: FakePrometheus) -> None:
+    matchers: Mapping[str, str] = {"a-b": "x"}
+    by = Policy("test", "", (), MetricsSource("", matchers))
+    with pytest.raises(ConfigurationError):
+        look(fake, Answers(), by)

@@ -1,0 +1,869 @@
+"""Each check where all is well, and each failure with what is said of it."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from desched.doctor.checks import CheckName as Name
+from desched.doctor.checks import Verdict
+from desched.doctor.examination import Origin, PolicyFacts, Unanswered
+from desched.doctor.prometheus_services import FoundService
+from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner
+from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Unknown, UnknownReason
+from desched.model.measures import LabelGroup
+from desched.model.resources import Resource
+from desched.model.state import Pause, PauseScope, State
+from desched.model.stored_state import StoredState
+from desched.policy.compatibility import Steering
+from desched.policy.policy import (
+    DestinationWindow,
+    MetricsSource,
+    PriorityThreshold,
+    Protections,
+    SteeringRules,
+)
+from tests.builders import NOW, budget, load, node, pod, rule, workload
+from tests.unit.doctor.examinations import (
+    ADDRESS,
+    CHART,
+    NAMES,
+    Case,
+    cluster,
+    examination,
+    loads,
+    measure,
+    metrics,
+    policy,
+    prometheus,
+    rights,
+    run_facts,
+)
+
+OK, WARNING, PROBLEM = Verdict.OK, Verdict.WARNING, Verdict.PROBLEM
+UNKNOWN, SKIPPED = Verdict.UNKNOWN, Verdict.SKIPPED
+SILENT = Unanswered("The API server did not answer GET /version completely: no connection.")
+FORBIDDEN = Unanswered("The nodes could not be read: the account may not list nodes (403).")
+
+
+def by(**fields: Any) -> PolicyFacts:
+    return PolicyFacts(policy(**fields), "policy.yaml")
+
+
+API_SERVER = [
+    Case(Name.API_SERVER, examination(), OK, "Kubernetes v1.36.3 answers"),
+    Case(Name.API_SERVER, examination(server_version="v1.30.0-gke.1"), OK, "v1.30.0-gke.1"),
+    Case(Name.API_SERVER, examination(server_version=SILENT), PROBLEM, "no connection", "kubectl"),
+    Case(Name.API_SERVER, examination(server_version="v1.29.9"), PROBLEM, "1.30", "Upgrade"),
+    Case(Name.API_SERVER, examination(server_version="v0.9"), PROBLEM, "v0.9", "Upgrade"),
+    Case(Name.API_SERVER, examination(server_version=""), UNKNOWN, "not understood", "version"),
+    Case(Name.CLUSTER, examination(), OK, "3 nodes and 3 pods"),
+    Case(Name.CLUSTER, examination(cluster=FORBIDDEN), UNKNOWN, "list nodes", "deploy/base"),
+    Case(Name.CLUSTER, examination(cluster=cluster(nodes=[], pods=[])), PROBLEM, "no node", "get"),
+    Case(Name.CLUSTER, examination(server_version=SILENT, cluster=SILENT), SKIPPED, "not answer"),
+    Case(Name.CLOCKS, examination(), OK, "API server and Prometheus agree"),
+    Case(Name.CLOCKS, examination(cluster_lead_seconds=8.0), PROBLEM, "8 s ahead", "NTP"),
+    Case(Name.CLOCKS, examination(load_lead_seconds=-90.0), PROBLEM, "90 s behind", "timedatectl"),
+    Case(Name.CLOCKS, examination(load=SILENT), OK, "and of the API server agree"),
+    Case(Name.CLOCKS, examination(load=SILENT, cluster_lead_seconds=-9.0), PROBLEM, "9 s behind"),
+    Case(Name.CLOCKS, examination(cluster=FORBIDDEN), SKIPPED, "could not be read"),
+]
+
+DRY_RUN = run_facts(evicts=False)
+OFF = by(steering=SteeringRules(Steering.OFF))
+
+
+def lacking(feature: str, *missing: str, **fields: Any) -> Any:
+    of = {"missing": missing, "without": ("nothing is evicted (`forbidden`)",)}
+    return examination(rights=rights(feature, **of), **fields)
+
+
+def unasked(feature: str) -> Any:
+    return examination(rights=rights(feature, unanswered=("list pods",)))
+
+
+RIGHTS = [
+    *(
+        Case(name, examination(), OK, "The account may")
+        for name in Name
+        if name.startswith("rights_")
+    ),
+    Case(
+        Name.RIGHTS_PLAN,
+        lacking("plan", "list nodes", "list pods"),
+        PROBLEM,
+        "The account may not list nodes, list pods. Without them, nothing is evicted",
+        "Grant it with `kubectl apply -k deploy/base`.",
+    ),
+    Case(Name.RIGHTS_PLAN, unasked("plan"), UNKNOWN, "may list pods could not be", "can-i"),
+    Case(Name.RIGHTS_PLAN, examination(server_version=SILENT), SKIPPED, "does not answer"),
+    Case(
+        Name.RIGHTS_PLAN,
+        examination(run=run_facts(in_cluster=False)),
+        OK,
+        "may read",
+        "`kubectl --namespace desched-system exec deployment/desched -- desched doctor`",
+    ),
+    Case(Name.RIGHTS_WATCH, lacking("watch", "watch pods"), PROBLEM, "watch", "--watch=false"),
+    Case(
+        Name.RIGHTS_WATCH,
+        lacking("watch", "watch pods", run=run_facts(watches=False)),
+        SKIPPED,
+        "lists instead",
+    ),
+    Case(Name.RIGHTS_LEASE, lacking("lease", "get leases"), PROBLEM, "", "--leader-elect=false"),
+    Case(
+        Name.RIGHTS_LEASE,
+        lacking("lease", "get leases", run=run_facts(elects=False)),
+        SKIPPED,
+        "no part in leader election",
+    ),
+    Case(Name.RIGHTS_STATE, lacking("state", "get configmaps"), PROBLEM, "", "--state-namespace"),
+    Case(Name.RIGHTS_STATE, lacking("state", "get configmaps", run=DRY_RUN), WARNING),
+    Case(Name.RIGHTS_EVICT, lacking("evict", "create pods/eviction"), PROBLEM, "", "--dry-run"),
+    Case(
+        Name.RIGHTS_EVICT,
+        lacking("evict", "create pods/eviction", run=DRY_RUN),
+        SKIPPED,
+        "may not create pods/eviction. A dry run does not need it.",
+        "before you need it",
+    ),
+    Case(Name.RIGHTS_RECORD, lacking("record", "patch configmaps"), PROBLEM, "", "--dry-run"),
+    Case(
+        Name.RIGHTS_STEER, lacking("steer", "patch nodes"), WARNING, "Without it", "steering: Off"
+    ),
+    Case(Name.RIGHTS_STEER, lacking("steer", "patch nodes", policy=OFF), SKIPPED, "is Off"),
+    Case(Name.RIGHTS_EVENTS, lacking("events", "create events"), WARNING, "create events"),
+    Case(Name.RIGHTS_OWN_EVENTS, lacking("own_events", "get pods"), WARNING, "get pods"),
+    Case(
+        Name.RIGHTS_OWN_EVENTS,
+        lacking("own_events", "get pods", run=run_facts(in_cluster=False)),
+        SKIPPED,
+        "no pod of its own",
+    ),
+]
+
+NAMED = PriorityThreshold(class_name="hihg")
+POLICY = [
+    Case(Name.POLICY, examination(), OK, "policy.yaml is valid"),
+    Case(
+        Name.POLICY,
+        examination(policy=PolicyFacts(policy())),
+        WARNING,
+        "No policy is given",
+        "`desched doctor --write-policy FILE`",
+    ),
+    Case(
+        Name.POLICY,
+        examination(policy=PolicyFacts(policy(), "p.yaml", problem="p.yaml:3: no such key.")),
+        PROBLEM,
+        "p.yaml:3: no such key.",
+        "Correct it",
+    ),
+    Case(
+        Name.POLICY,
+        examination(policy=PolicyFacts(policy(), "p.yaml", ("p.yaml:7: has no effect.",))),
+        WARNING,
+        "1 warning",
+        "docs/policy-reference.md",
+    ),
+    Case(
+        Name.POLICY,
+        examination(
+            policy=by(protections=Protections(priority_threshold=NAMED)),
+            cluster=cluster(priority_classes={"high": 5}),
+        ),
+        PROBLEM,
+        'no PriorityClass "hihg"',
+        "priorityThreshold",
+    ),
+]
+
+VICTORIA = FoundService(
+    "VictoriaMetrics", "vm", "vmselect", "http://vmselect.vm.svc:8481/select/0/prometheus", 8481
+)
+OPENSHIFT = FoundService(
+    "OpenShift",
+    "openshift-monitoring",
+    "thanos-querier",
+    "https://thanos-querier.openshift-monitoring.svc:9091",
+    9091,
+    "needs a token (`--prometheus-bearer-token-file`)",
+)
+NOWHERE = prometheus(address="", origin=Origin.NOWHERE)
+FOUND = prometheus(origin=Origin.DISCOVERED)
+OUTSIDE = run_facts(in_cluster=False)
+REFUSES = "Prometheus at http://x cannot be reached."
+
+
+def at(facts: Any, **fields: Any) -> Any:
+    return examination(prometheus=facts, **fields)
+
+
+PROMETHEUS = [
+    Case(Name.PROMETHEUS, examination(), OK, f"{ADDRESS} answers (from metrics.address, prom"),
+    Case(
+        Name.PROMETHEUS,
+        examination(run=OUTSIDE),
+        OK,
+        "answers",
+        "`kubectl --namespace monitoring port-forward service/prometheus-server 9090:80`",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(msgspec.structs.replace(NOWHERE, services=())),
+        PROBLEM,
+        "no Service of a known stack was found",
+        "Set `metrics.address` in the policy or pass `--prometheus-url`.",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(msgspec.structs.replace(NOWHERE, services=FORBIDDEN)),
+        PROBLEM,
+        "none could be searched for",
+        "--prometheus-url",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(prometheus(problem="Several credentials are set.", invalid=True)),
+        PROBLEM,
+        "Several credentials",
+        "metrics.address",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(prometheus(origin=Origin.DISCOVERED, problem="x was found.", invalid=True)),
+        PROBLEM,
+        "was found",
+        f"pass `--prometheus-url {ADDRESS}`",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(prometheus(problem=REFUSES), run=OUTSIDE),
+        PROBLEM,
+        "cannot be reached",
+        "Run `kubectl --namespace monitoring port-forward",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(prometheus(problem=REFUSES)),
+        PROBLEM,
+        "cannot be reached",
+        "`deploy/base/network-policy.yaml` allows port 9090",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(prometheus(address="http://elsewhere:9090", problem=REFUSES)),
+        PROBLEM,
+        "cannot be reached",
+        "with an address that answers",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(prometheus(address=OPENSHIFT.url, services=(OPENSHIFT,), problem="HTTP 401.")),
+        PROBLEM,
+        "401",
+        "OpenShift needs a token (`--prometheus-bearer-token-file`); pass `--prometheus-url https",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(FOUND),
+        PROBLEM,
+        "No address of Prometheus is set.",
+        f"Set `metrics.address: {ADDRESS}` in policy.yaml.",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(FOUND, policy=PolicyFacts(policy())),
+        OK,
+        "found by the labels of Service monitoring/prometheus-server, prometheus chart",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(msgspec.structs.replace(FOUND, services=(CHART, CHART)), policy=PolicyFacts(policy())),
+        WARNING,
+        "answers",
+        "Check that it is the right one",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(prometheus(address=VICTORIA.url, services=(VICTORIA,))),
+        WARNING,
+        "port 8481, which the NetworkPolicy of deploy/base does not allow",
+        "Add the port 8481 to `deploy/base/network-policy.yaml`.",
+    ),
+]
+
+EU, US = LabelGroup({"cluster": "eu"}, 3), LabelGroup({"cluster": "us"}, 1)
+MIXED = {"cluster": ("eu", "us")}
+IN_US = by(metrics=MetricsSource(ADDRESS, {"cluster": "us"}))
+MATCHERS = [
+    Case(Name.MATCHERS, examination(), OK, "Prometheus has 3 of 3 sampled pods"),
+    Case(Name.MATCHERS, examination(metrics=Unanswered("Not asked.")), SKIPPED, "Not asked."),
+    Case(
+        Name.MATCHERS,
+        examination(metrics=metrics(cluster_values=MIXED, sightings=(EU, US))),
+        PROBLEM,
+        "data of 2 clusters by the label cluster: eu, us",
+        "Set `metrics.matchers: {cluster: eu}`",
+    ),
+    Case(
+        Name.MATCHERS,
+        examination(metrics=metrics(cluster_values={"cluster": ("", "us")})),
+        PROBLEM,
+        "us, none",
+        'Set `metrics.matchers: {cluster: ""}`',
+    ),
+    Case(
+        Name.MATCHERS,
+        examination(metrics=metrics(cluster_values=MIXED, sightings=None)),
+        PROBLEM,
+        "2 clusters",
+        "the label cluster with the value of this cluster",
+    ),
+    Case(
+        Name.MATCHERS,
+        examination(policy=IN_US, metrics=metrics(sightings=(EU,))),
+        PROBLEM,
+        "{cluster: us} select none of 3 sampled pods of this cluster; Prometheus has them under "
+        "{cluster: eu}",
+        "Set `metrics.matchers: {cluster: eu}`",
+    ),
+    Case(
+        Name.MATCHERS,
+        examination(policy=IN_US, metrics=metrics(sightings=())),
+        PROBLEM,
+        "none of 3 sampled pods of this cluster under {cluster: us}",
+        "Correct `metrics.matchers`, or pass the `--prometheus-url`",
+    ),
+    Case(
+        Name.MATCHERS,
+        examination(policy=IN_US, metrics=metrics(sightings=(LabelGroup({"cluster": "us"}, 3),))),
+        OK,
+        "this cluster's by {cluster: us}: Prometheus has 3 of 3",
+    ),
+    Case(Name.MATCHERS, examination(metrics=metrics(sightings=None)), UNKNOWN, "", "timeout"),
+    Case(Name.MATCHERS, examination(metrics=metrics(sampled=0, sightings=())), OK, "no pods"),
+]
+
+
+def one(name: str, **fields: Any) -> Any:
+    return examination(metrics=metrics(measure(name, **fields)))
+
+
+ABSENT: dict[str, Any] = {"series": 0, "source": "", "matched": {}, "measured": 0, "loads": {}}
+OTHER_JOB = LabelGroup({"job": "mine"}, 12)
+HALF = {"a": loads(0.5).nodes["a"][Resource.CPU], "b": Unknown(UnknownReason.STALE, "9 m old")}
+MEASURES = [
+    Case(
+        Name.NODE_CPU,
+        examination(),
+        OK,
+        "3 of 3 nodes by node_exporter, matched by the label node (3); 3 series, newest samples up "
+        "to 25 s old, load from 20.0 to 80.0 %",
+    ),
+    Case(Name.POD_MEMORY, examination(), OK, "3 of 3 running pods by cAdvisor"),
+    Case(Name.NODE_CPU, examination(metrics=FORBIDDEN), SKIPPED, "may not list nodes"),
+    Case(
+        Name.NODE_MEMORY,
+        examination(metrics=msgspec.structs.replace(metrics(), measures=(measure("node_cpu"),))),
+        SKIPPED,
+        "no target for memory",
+    ),
+    Case(Name.POD_CPU, one("pod_cpu", problem="HTTP 422."), PROBLEM, "422", "metrics.sources"),
+    Case(
+        Name.POD_CPU,
+        one("pod_cpu", problem="HTTP 422.", own_query=True),
+        PROBLEM,
+        "422",
+        "`metrics.queries.podCPU`",
+    ),
+    Case(
+        Name.NODE_CPU,
+        one("node_cpu", **ABSENT),
+        PROBLEM,
+        "no series",
+        "scrape node_exporter or /metrics/cadvisor of the kubelets",
+    ),
+    Case(
+        Name.NODE_CPU,
+        one("node_cpu", **ABSENT, elsewhere=(OTHER_JOB,)),
+        PROBLEM,
+        'some of job="mine"',
+        'set `metrics.sources.nodeCPU: job="mine"`',
+    ),
+    Case(
+        Name.NODE_CPU,
+        examination(
+            policy=IN_US, metrics=metrics(measure("node_cpu", **ABSENT, elsewhere=(OTHER_JOB,)))
+        ),
+        PROBLEM,
+        "matchers select no series",
+        "metrics.matchers",
+    ),
+    Case(
+        Name.NODE_CPU,
+        one("node_cpu", **ABSENT, own_query=True),
+        PROBLEM,
+        "own query metrics.queries.nodeCPU returns no series",
+        "`metrics.queries.nodeCPU`",
+    ),
+    Case(
+        Name.NODE_CPU,
+        one("node_cpu", highest=85.0, own_query=True),
+        PROBLEM,
+        "85, which looks like percent; a share of capacity from 0 to 1 is expected",
+        "Convert the unit in `metrics.queries.nodeCPU`.",
+    ),
+    Case(
+        Name.NODE_CPU, one("node_cpu", highest=7.0), PROBLEM, "percent", "`metrics.sources.nodeCPU`"
+    ),
+    Case(Name.NODE_MEMORY, one("node_memory", highest=None), PROBLEM, "none of which is a number"),
+    Case(Name.POD_CPU, one("pod_cpu", highest=500.0), PROBLEM, "looks like millicores; cores"),
+    Case(Name.POD_MEMORY, one("pod_memory", highest=512.0), PROBLEM, "looks like MiB or GiB"),
+    Case(Name.POD_CPU, one("pod_cpu", measured=0), PROBLEM, "0 of 3 running pods"),
+    Case(
+        Name.POD_CPU,
+        examination(cluster=cluster(pods=[]), metrics=metrics(measure("pod_cpu", **ABSENT))),
+        SKIPPED,
+        "No pod runs",
+    ),
+    Case(Name.POD_CPU, one("pod_cpu", measured=2), WARNING, "2 of 3 running pods"),
+    Case(Name.NODE_CPU, one("node_cpu", loads=HALF), WARNING, "1 of 3 nodes", "scraped on each"),
+    Case(
+        Name.NODE_CPU,
+        one("node_cpu", loads={}, unmatched=3, examples=("instance is no node",)),
+        PROBLEM,
+        "0 of 3 nodes",
+        "a label `node` with the node's name",
+    ),
+    Case(
+        Name.NODE_CPU,
+        one("node_cpu", loads={}, short_windows=("window 5m is too short",)),
+        PROBLEM,
+        "0 of 3 nodes",
+        "Set wider `windows.cpu`.",
+    ),
+]
+
+SLOW = "window 5m is too short for a scrape interval of 120s: set windows to at least 8m"
+WINDOWS = [
+    Case(
+        Name.WINDOWS,
+        examination(),
+        OK,
+        "Scraped every 30 s; windows 5m for cpu, 5m for memory.",
+    ),
+    Case(Name.WINDOWS, one("node_cpu", interval_seconds=15.0), OK, "every 15 s or less and 30 s"),
+    Case(
+        Name.WINDOWS,
+        one("node_cpu", interval_seconds=120.0, short_windows=(SLOW,)),
+        PROBLEM,
+        "For node_cpu, window 5m is too short for a scrape interval of 120s.",
+        "Set `windows.cpu` to at least 8m",
+    ),
+    Case(
+        Name.WINDOWS,
+        one("pod_memory", interval_seconds=200.0),
+        PROBLEM,
+        "For pod_memory, the window 5m has 1.5 samples, scraped every 200 s.",
+        "Set `windows.memory` to at least 14m",
+    ),
+    Case(
+        Name.WINDOWS,
+        one("pod_cpu", interval_seconds=120.0),
+        WARNING,
+        "has 2.5 samples",
+        "Set `windows.cpu` to at least 8m",
+    ),
+    Case(
+        Name.WINDOWS,
+        examination(metrics=msgspec.structs.replace(metrics(), measures=())),
+        SKIPPED,
+        "measures no resource",
+    ),
+    Case(
+        Name.WINDOWS,
+        examination(
+            metrics=msgspec.structs.replace(
+                metrics(), measures=(measure("node_cpu", interval_seconds=None),)
+            )
+        ),
+        OK,
+        "The scrape interval is not known",
+    ),
+    Case(
+        Name.WINDOWS,
+        examination(policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
+        SKIPPED,
+        "The policy is invalid.",
+    ),
+]
+
+LATE = LoadHistory(60, (None, *((0.5,) * 10)))
+CPU_LATE = {name: {Resource.CPU: LATE} for name in NAMES}
+YOUNG = [node(name, created_at=NOW - timedelta(minutes=12)) for name in NAMES]
+ONLY_CPU = by(rules=(rule(destination_windows=(DestinationWindow(3600, 0.95),)),))
+OF_CPU = msgspec.structs.replace(metrics(), measures=(measure("node_cpu"), measure("pod_cpu")))
+HISTORY = [
+    Case(Name.HISTORY, examination(), OK, "3 nodes have a history of 10m"),
+    Case(Name.HISTORY, examination(policy=by(sustained_seconds=0)), OK, "no history is needed"),
+    Case(
+        Name.HISTORY,
+        examination(load=loads(0.5, 0.5, 0.5, history=CPU_LATE)),
+        WARNING,
+        "3 nodes have no history of 10m",
+        "Wait until 12:10 UTC",
+    ),
+    Case(Name.HISTORY, examination(load=loads(0.5, 0.5, 0.5, history={})), WARNING, "3 nodes"),
+    Case(Name.HISTORY, examination(cluster=cluster(nodes=YOUNG)), SKIPPED, "old enough"),
+    Case(
+        Name.HISTORY,
+        examination(policy=ONLY_CPU, metrics=OF_CPU),
+        WARNING,
+        "over destinationWindows is unknown for 3 nodes",
+        "`destinationWindows`",
+    ),
+    Case(
+        Name.HISTORY,
+        examination(
+            policy=ONLY_CPU,
+            metrics=OF_CPU,
+            load=loads(*(0.5,) * 3, destination_ratios={n: {Resource.CPU: (0.4,)} for n in NAMES}),
+        ),
+        OK,
+        "history of 10m",
+    ),
+    Case(Name.HISTORY, examination(load=FORBIDDEN), SKIPPED, "load is not known"),
+]
+
+TEN = [node(f"n{i}") for i in range(10)]
+
+
+def unknown_nodes(reason: UnknownReason, number: int = 3) -> ClusterLoad:
+    ratios: Any = {f"n{i}": (0.5, 0.5) for i in range(10)}
+    return load(ratios | {f"n{i}": (Unknown(reason), 0.5) for i in range(number)})
+
+
+def of_ten(found: ClusterLoad, **fields: Any) -> Any:
+    return examination(cluster=cluster(nodes=TEN, pods=[]), load=found, **fields)
+
+
+NODES = [
+    Case(Name.NODES, examination(), OK, "3 nodes have trusted load, 0 unknown, 0 out of scope."),
+    Case(
+        Name.NODES,
+        of_ten(unknown_nodes(UnknownReason.STALE, 1)),
+        WARNING,
+        "9 nodes have trusted load, 1 unknown",
+        "Check the exporters",
+    ),
+    *(
+        Case(
+            Name.NODES,
+            of_ten(unknown_nodes(reason)),
+            PROBLEM,
+            "The load of too many nodes is unknown (3 of 10 nodes",
+            fix,
+        )
+        for reason, fix in {
+            UnknownReason.ABSENT: "metrics.sources",
+            UnknownReason.STALE: "kubectl get pods",
+            UnknownReason.WINDOW_NOT_COVERED: "wider `windows`",
+            UnknownReason.NOT_FINITE: "metrics.queries",
+            UnknownReason.IMPLAUSIBLE: "a share from 0 to 1",
+            UnknownReason.CONTRADICTORY: "one exporter for each node",
+            UnknownReason.PODS_ABOVE_NODE: "`metrics.sources` accepts",
+        }.items()
+    ),
+    Case(
+        Name.NODES,
+        examination(cluster=cluster(nodes=[node("a", created_at=NOW)])),
+        PROBLEM,
+        "No node is in scope",
+        "Wait until nodes are older",
+    ),
+    Case(
+        Name.NODES,
+        examination(cluster=cluster(nodes=[node("a", ready=False)])),
+        PROBLEM,
+        "No node is in scope",
+        "kubectl get nodes",
+    ),
+    Case(
+        Name.NODES,
+        examination(load=loads(0.5, problems=((LoadProblem.PARTIAL_DATA, "a store is gone"),))),
+        PROBLEM,
+        "a store is gone",
+        "metrics.matchers",
+    ),
+    Case(Name.NODES, examination(load=Unanswered("HTTP 422.")), PROBLEM, "422", "metrics.queries"),
+    Case(
+        Name.NODES,
+        examination(load=FORBIDDEN, metrics=FORBIDDEN),
+        SKIPPED,
+        "load is not known",
+    ),
+]
+
+TARGETS = by(min_underloaded_nodes=2)
+THRESHOLDS = [
+    Case(
+        Name.THRESHOLDS,
+        examination(),
+        OK,
+        "0 nodes are overloaded now, 1 underloaded.",
+        "With cpu 49, memory 29 (percent), 5 % of the nodes would be overloaded.",
+    ),
+    Case(
+        Name.THRESHOLDS,
+        of_ten(load({f"n{i}": (0.9 if i < 1 else 0.2, 0.2) for i in range(10)})),
+        OK,
+        "1 node is overloaded now, 9 underloaded.",
+    ),
+    Case(
+        Name.THRESHOLDS,
+        of_ten(load({f"n{i}": (0.9 if i < 4 else 0.2, 0.2) for i in range(10)})),
+        WARNING,
+        "4 nodes are overloaded now",
+        "Set `targetThresholds` by today's load: cpu 89",
+    ),
+    Case(
+        Name.THRESHOLDS,
+        examination(load=loads(0.95, 0.95, 0.9)),
+        WARNING,
+        "Most of the cluster is overloaded",
+        "raise `targetThresholds`",
+    ),
+    Case(
+        Name.THRESHOLDS,
+        examination(policy=TARGETS),
+        WARNING,
+        "numberOfNodes requires more than 2",
+        "Lower `numberOfNodes`",
+    ),
+    Case(
+        Name.THRESHOLDS,
+        of_ten(
+            load({f"n{i}": (0.6 if i < 1 else 0.2, 0.2) for i in range(10)}),
+            policy=by(deviation=True, rules=(rule(low_ratio=0.1, target_ratio=0.5),)),
+            metrics=OF_CPU,
+        ),
+        OK,
+        "0 nodes are overloaded",
+        "cpu 35 (percent above the mean)",
+    ),
+    Case(
+        Name.THRESHOLDS,
+        examination(load=load({n: (Unknown(UnknownReason.ABSENT), 0.1) for n in NAMES})),
+        SKIPPED,
+        "No node has trusted load.",
+    ),
+]
+
+
+def pauses(**fields: Any) -> StoredState:
+    return StoredState(
+        State(pauses=(Pause(PauseScope.EVERYTHING, since=NOW, until=None, **fields),))
+    )
+
+
+AVOIDED = {"taints": (STEERING_TAINT,)}
+BEFORE, AFTER = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
+
+
+def tainted(**fields: Any) -> Any:
+    return examination(cluster=cluster(nodes=[node("a", **fields), node("b"), node("c")]))
+
+
+STATE = [
+    Case(Name.STATE, examination(), OK, "It can be read; no cycle yet, 0 evictions in flight."),
+    Case(Name.STATE, examination(state=StoredState()), OK, "no state yet"),
+    Case(Name.STATE, examination(state=FORBIDDEN), UNKNOWN, "403", "--state-namespace"),
+    Case(Name.STATE, examination(state=FORBIDDEN, run=DRY_RUN), WARNING, "403", "deploy/base"),
+    Case(
+        Name.STATE,
+        examination(state=StoredState(problem="The state cannot be used: it is damaged.")),
+        PROBLEM,
+        "it is damaged",
+        "`desched pause`",
+    ),
+    Case(
+        Name.STATE,
+        examination(state=pauses(by="jo", why="storage")),
+        WARNING,
+        "Evictions are paused",
+        "`desched resume`",
+    ),
+    Case(Name.STATE, examination(server_version=SILENT), SKIPPED, "does not answer"),
+    Case(Name.SOFT_TAINTS, examination(), OK, "No node has one."),
+    Case(
+        Name.SOFT_TAINTS,
+        tainted(**AVOIDED, steered_until=BEFORE),
+        WARNING,
+        "1 node has an expired soft taint of desched: a.",
+        "`desched steering clear`",
+    ),
+    Case(
+        Name.SOFT_TAINTS,
+        tainted(**AVOIDED),
+        WARNING,
+        "from somebody else: a",
+        "`kubectl taint nodes a desched.io/overloaded-`",
+    ),
+    Case(
+        Name.SOFT_TAINTS,
+        tainted(**AVOIDED, steered_until=AFTER),
+        OK,
+        "1 node has one: a",
+        "`desched steering clear`",
+    ),
+]
+
+
+def budgets(*found: Any, **fields: Any) -> Any:
+    return examination(cluster=cluster(budgets=found, **fields))
+
+
+STUCK = budget("web", 0, app="web")
+NOT_READY = [pod("web-a", on="a", ready=False), pod("web-b", on="b")]
+WITHOUT_BUDGET = by(protections=Protections(pods_without_budget=True))
+BUDGETS = [
+    Case(Name.BUDGETS, examination(), OK, "There is no PodDisruptionBudget."),
+    Case(Name.BUDGETS, budgets(budget("web", 1, app="web")), OK, "1 budget."),
+    Case(
+        Name.BUDGETS,
+        budgets(STUCK),
+        WARNING,
+        "1 budget allows no eviction although all their pods are Ready; 3 pods stay.",
+        "`kubectl --namespace apps edit poddisruptionbudget web`",
+    ),
+    Case(Name.BUDGETS, budgets(STUCK, pods=NOT_READY), OK, "1 allow none now because pods are not"),
+    Case(Name.BUDGETS, budgets(budget("other", 0, app="other")), OK, "1 budget."),
+    Case(
+        Name.BUDGETS,
+        budgets(msgspec.structs.replace(STUCK, up_to_date=False)),
+        OK,
+        "1 allow none now",
+    ),
+    Case(
+        Name.BUDGETS,
+        budgets(
+            msgspec.structs.replace(STUCK, namespace="kube-system"),
+            pods=[pod("dns", on="a", namespace="kube-system")],
+        ),
+        OK,
+        "1 budget.",
+    ),
+    Case(
+        Name.BUDGETS,
+        budgets(budget("one", 1, app="web"), budget("two", 1, app="web")),
+        WARNING,
+        "Several budgets cover 3 pods",
+        "kubectl get poddisruptionbudgets",
+    ),
+    Case(
+        Name.BUDGETS,
+        examination(policy=WITHOUT_BUDGET),
+        WARNING,
+        "moves only pods with a PodDisruptionBudget, and there is none",
+        "`PodsWithoutPDB`",
+    ),
+]
+
+
+def beside(image: str = "", **fields: Any) -> Any:
+    other = pod("x", on="a", scheduling={"images": (image,)}, namespace="ops", **fields)
+    return examination(cluster=cluster(pods=[other]))
+
+
+SCALED = workload("web", autoscaler=Autoscaler(1, 1, 5))
+OTHERS = [
+    Case(Name.OTHER_DESCHEDULERS, examination(), OK, "No other descheduler"),
+    Case(
+        Name.OTHER_DESCHEDULERS,
+        beside("volcanosh/vc-descheduler:1"),
+        WARNING,
+        "Volcano descheduler in ops",
+        "`kubectl --namespace ops get deployments,cronjobs`",
+    ),
+    Case(Name.AUTOSCALERS, examination(), OK, "None was seen"),
+    Case(
+        Name.AUTOSCALERS,
+        examination(cluster=cluster(workloads=[SCALED])),
+        OK,
+        "1 workload with a HorizontalPodAutoscaler",
+    ),
+    Case(
+        Name.AUTOSCALERS,
+        beside("registry.k8s.io/autoscaling/cluster-autoscaler:v1.31"),
+        OK,
+        "cluster-autoscaler in ops",
+    ),
+    Case(
+        Name.AUTOSCALERS,
+        beside(
+            "public.ecr.aws/karpenter/controller:1", labels={"app.kubernetes.io/name": "karpenter"}
+        ),
+        WARNING,
+        "Karpenter in ops",
+        "`consolidationPolicy: WhenEmpty`",
+    ),
+    Case(
+        Name.AUTOSCALERS,
+        tainted(labels={"karpenter.sh/nodepool": "default"}),
+        WARNING,
+        "Karpenter (by the label karpenter.sh/nodepool of nodes)",
+        "consolidationPolicy",
+    ),
+    Case(
+        Name.AUTOSCALERS,
+        beside("registry.k8s.io/autoscaling/vpa-updater:1.2"),
+        WARNING,
+        "VPA updater in ops",
+        "updateMode",
+    ),
+    Case(
+        Name.SCHEDULER,
+        examination(),
+        OK,
+        "All pods are placed by default-scheduler.",
+        "set `scheduler` in the policy",
+    ),
+    Case(
+        Name.SCHEDULER,
+        beside(scheduler="volcano"),
+        WARNING,
+        "volcano (1)",
+        "`maxLandingRisk`",
+    ),
+    Case(
+        Name.SCHEDULER,
+        beside(scheduler="gke.io/optimize-utilization-scheduler"),
+        WARNING,
+        "optimize-utilization prefers full nodes",
+        "`scheduler: {strategy: MostAllocated}`",
+    ),
+    Case(
+        Name.SCHEDULER,
+        beside(scheduler="odd", owner=Owner("DaemonSet", "ds", "uid-ds")),
+        OK,
+        "default-scheduler",
+    ),
+]
+
+CASES = [
+    *API_SERVER,
+    *RIGHTS,
+    *POLICY,
+    *PROMETHEUS,
+    *MATCHERS,
+    *MEASURES,
+    *WINDOWS,
+    *HISTORY,
+    *NODES,
+    *THRESHOLDS,
+    *STATE,
+    *BUDGETS,
+    *OTHERS,
+]

@@ -1,0 +1,95 @@
+"""The diagnosis as people and programs read it."""
+
+import io
+import json
+
+import msgspec
+import pytest
+import yaml
+from rich.console import Console
+
+from desched.doctor.checks import CheckName, Diagnosis, ok, problem, unknown, warning
+from desched.doctor.diagnosis import diagnose
+from desched.doctor.table import DoctorReport, print_diagnosis, render_diagnosis, summary
+from tests.builders import NOW
+from tests.unit.doctor.cases import CASES
+from tests.unit.doctor.examinations import examination
+
+FINE = ok(CheckName.API_SERVER, "It answers.")
+ODD = warning(CheckName.BUDGETS, "Odd.", "Change `x`.", [f"detail {i}" for i in range(7)])
+BAD = problem(CheckName.PROMETHEUS, "There is none.", "Set `metrics.address`.")
+UNCLEAR = unknown(CheckName.CLUSTER, "Not read.", "Grant `it`.")
+
+
+def report(*checks, **fields):
+    found = DoctorReport(NOW, 'context "prod"', "policy.yaml", "dry_run", Diagnosis(checks))
+    return msgspec.structs.replace(found, **fields)
+
+
+def printed(found, width=80):
+    output = io.StringIO()
+    print_diagnosis(found, Console(file=output, width=width, color_system=None))
+    return output.getvalue()
+
+
+def test_a_table_has_each_check_with_its_fix_and_the_answer_to_the_question():
+    text = printed(report(FINE, BAD, ODD))
+
+    assert text.splitlines()[0] == 'desched · doctor · context "prod"'
+    assert "policy policy.yaml, dry run" in text
+    assert "ok      api_server It answers." in text
+    assert "problem prometheus There is none." in text
+    assert "→ Set `metrics.address`." in text
+    assert text.endswith("It is not safe to start desched here: 1 problem, 1 warning.\n")
+
+
+def test_details_are_shown_for_what_is_not_well_and_not_all_of_them():
+    text = printed(report(ODD))
+    assert "detail 4" in text
+    assert "detail 5" not in text
+    assert "… and 2 more; --output json has all" in text
+    assert "detail" not in printed(report(ok(CheckName.NODES, "Well.", details=["detail"])))
+
+
+@pytest.mark.parametrize(
+    ("checks", "said"),
+    [
+        ((FINE,), "It is safe to start desched here (0 warnings)."),
+        ((FINE, ODD), "It is safe to start desched here (1 warning)."),
+        ((BAD, BAD, ODD), "It is not safe to start desched here: 2 problems, 1 warning."),
+        ((UNCLEAR,), "It is not safe to start desched here: 0 problems, 1 unknown, 0 warnings."),
+    ],
+)
+def test_the_summary_counts_what_stands_in_the_way(checks, said):
+    assert summary(Diagnosis(checks)) == said
+
+
+def test_json_and_yaml_have_every_field_of_every_check():
+    found = report(FINE, ODD)
+    document = json.loads(render_diagnosis(found, "json"))
+
+    assert document == yaml.safe_load(render_diagnosis(found, "yaml"))
+    assert document["version"] == "desched.io/doctor/v1"
+    assert document["safe_to_start"] is True
+    assert document["checks"][1] == {
+        "name": "budgets",
+        "verdict": "warning",
+        "found": "Odd.",
+        "fix": "Change `x`.",
+        "details": [f"detail {i}" for i in range(7)],
+        "invalid_configuration": False,
+    }
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_no_line_is_wider_than_the_terminal(width):
+    for examined in (examination(), *(case.examined for case in CASES[::10])):
+        text = printed(report(*diagnose(examined).checks), width)
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_hostile_names_stay_text():
+    hostile = "\x1b[2J[red]x[/red]\n"
+    text = printed(report(warning(CheckName.NODES, f"{hostile}.", f"`{hostile}`.", [hostile])))
+    assert "\x1b" not in text
+    assert "[red]x[/red]" in text
