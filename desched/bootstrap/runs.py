@@ -1,6 +1,6 @@
 """One run of desched, from settings to the end: a single cycle or a service."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from signal import Signals
 from typing import NamedTuple, TextIO
@@ -73,17 +73,24 @@ class Ending(NamedTuple):
 
 
 class _Output(NamedTuple):
-    """Where output goes, and which part of a table."""
+    """Where output goes, which part of a table, and who else gets the reports."""
 
     stdout: TextIO
     stderr: TextIO
     view: TableView
+    sinks: Sequence[ReportSink]
 
 
-def run(settings: Settings, stdout: TextIO, stderr: TextIO, view: TableView = WHOLE) -> Ending:
+def run(
+    settings: Settings,
+    stdout: TextIO,
+    stderr: TextIO,
+    view: TableView = WHOLE,
+    *sinks: ReportSink,
+) -> Ending:
     """Run one cycle, or cycles until a signal, depending on the settings.
 
-    `view` is which part of the report a table has.
+    `view` is which part of the report a table has. `sinks` get the reports after the output.
 
     Raises:
         ConfigurationError: a person must change something.
@@ -110,7 +117,7 @@ def run(settings: Settings, stdout: TextIO, stderr: TextIO, view: TableView = WH
 
     with stop_on_signals(stop) as stop_request:
         try:
-            return _run(settings, policy_file, clock, _Output(stdout, stderr, view))
+            return _run(settings, policy_file, clock, _Output(stdout, stderr, view, sinks))
         except ObservationError:
             if stop_request.received is None:
                 raise
@@ -150,7 +157,7 @@ def _run(
         CycleInfo(0, intent.mode, kubernetes.target, identity, taints_last_seconds(settings)),
     )
     runner.on_policy(log_policy)
-    runner.on_report(*_report_sinks(settings, output))
+    runner.on_report(*_report_sinks(settings, output), *output.sinks)
     if settings.loops:
         with at_work(process.janitor), watching(process.watch):
             _serve(runner, process)

@@ -8,6 +8,7 @@ from desched.bootstrap.look import Look, with_look
 from desched.bootstrap.runs import Ending, is_inconclusive, report_printer
 from desched.policy.loading import load_policy
 from desched.policy.policy import Policy
+from desched.service.cycles.runner import ReportSink
 from desched.service.process.clock import SystemClock
 from desched.service.reports.cycle_table import WHOLE, TableView
 from desched.service.reports.formatting import count, plain
@@ -44,14 +45,21 @@ def read(path: Path, policy: Path | None) -> SnapshotFile:
     return SnapshotFile(content, other)
 
 
-def plan(settings: Settings, file: SnapshotFile, stdout: TextIO, view: TableView = WHOLE) -> Ending:
-    """Print the plan of a snapshot file.
+def plan(
+    settings: Settings,
+    file: SnapshotFile,
+    stdout: TextIO,
+    view: TableView = WHOLE,
+    *sinks: ReportSink,
+) -> Ending:
+    """Print the plan of a snapshot file, and give the report to the sinks.
 
     Raises:
         ConfigurationError: the policy does not suit the cluster.
     """
     report = report_of(file.content, file.policy, SystemClock())
-    report_printer(settings, stdout, view)(report)
+    for sink in (report_printer(settings, stdout, view), *sinks):
+        sink(report)
     return Ending(inconclusive=is_inconclusive(report))
 
 

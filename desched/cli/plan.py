@@ -2,12 +2,17 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from desched.cli.command import Command, Invocation, Usage, refuse_live_settings
 from desched.cli.exit_codes import ExitCode
+from desched.cli.page_file import REPORT, page_file, write_page
 from desched.cli.runs import run_cycles
 from desched.cli.setting_flags import CONNECTION, PROMETHEUS, own_flag
 from desched.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from desched.service.cycles.runner import ReportSink
 
 
 def run(invocation: Invocation) -> int:
@@ -15,6 +20,7 @@ def run(invocation: Invocation) -> int:
     from desched.service.reports.cycle_table import TableView
 
     flags = invocation.flags
+    sinks = [_page_writer(path)] if (path := page_file(invocation)) else []
     settings = invocation.settings(dry_run=True, evict=False, once=True)
     view = TableView(node=flags.get("node", ""), all_pods="all" in flags)
     if view != TableView() and settings.output not in {None, "table"}:
@@ -22,14 +28,20 @@ def run(invocation: Invocation) -> int:
             f"--node and --all are for the table; {settings.output} always has everything."
         )
     if "snapshot" not in flags:
-        return run_cycles(settings, view)
+        return run_cycles(settings, view, *sinks)
     from desched.bootstrap.snapshot import plan, read
 
     refuse_live_settings(invocation, "--snapshot")
     # A policy from the environment is that of the live cluster.
     policy = settings.policy if "policy" in invocation.texts else None
-    ending = plan(settings, read(Path(flags["snapshot"]), policy), sys.stdout, view)
+    ending = plan(settings, read(Path(flags["snapshot"]), policy), sys.stdout, view, *sinks)
     return ExitCode.OBSERVATION if ending.inconclusive else ExitCode.DONE
+
+
+def _page_writer(path: Path) -> "ReportSink":
+    from desched.service.pages.cycle_page import cycle_page
+
+    return lambda report: write_page(path, cycle_page(report, single=True))
 
 
 COMMAND = Command(
@@ -40,8 +52,7 @@ COMMAND = Command(
         "begin now and the reason why every other pod stays.",
         examples={
             "desched plan --policy policy.yaml": "in the current context",
-            "desched plan --snapshot now.snapshot -o json | jq .plan.evictions": "of a file, as "
-            "JSON",
+            "desched plan --snapshot now.snapshot --report plan.html": "of a file, as a page",
         },
         settings=("policy", "output", *CONNECTION, "api_server_timeout", *PROMETHEUS),
         parameters=(
@@ -52,6 +63,7 @@ COMMAND = Command(
             ),
             own_flag("--node", "NAME", "Show only this node and its pods."),
             own_flag("--all", "", "Show each pod that stays, not ten names for each reason."),
+            REPORT,
         ),
         refused={
             "--evict": "`desched plan` changes nothing; omit the flag.",

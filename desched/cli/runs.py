@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING
 from desched.cli.exit_codes import CAUGHT_SIGNAL, ExitCode
 
 if TYPE_CHECKING:
+    from desched.service.cycles.runner import ReportSink
     from desched.service.reports.cycle_table import TableView
     from desched.settings import Settings
 
 
-def run_cycles(settings: "Settings", view: "TableView | None" = None) -> int:
+def run_cycles(settings: "Settings", view: "TableView | None" = None, *sinks: "ReportSink") -> int:
     """Run one cycle, or cycles until a signal, and return the exit code.
 
-    `view` is which part of the report a table has, all by default.
+    `view` is which part of the report a table has, all by default. `sinks` get the reports after
+    standard output.
     """
     from desched.bootstrap.runs import run
     from desched.service.reports.cycle_table import WHOLE
 
-    ending = run(settings, sys.stdout, sys.stderr, view or WHOLE)
+    ending = run(settings, sys.stdout, sys.stderr, view or WHOLE, *sinks)
     if ending.cut_short_by is not None:
         sys.stderr.write(
             f"desched: Ended by {ending.cut_short_by.name} before the report; "

@@ -30,6 +30,7 @@ _FAR_ABOVE_RATIO = 0.1
 _NO_LINES = Lines(float("inf"), float("inf"), 1.0)
 _ROW_PIXELS = 15
 _AXIS_PIXELS = 50
+_LONGEST_LABEL = 28  # characters
 
 
 class HeatCells(NamedTuple):
@@ -53,7 +54,8 @@ class HeatMaps:
         self._timeline = timeline
         self._axis = axis
         self._chosen = [timeline.nodes.index(node) for node in nodes]
-        self._labels = _labels(nodes)
+        self._names = [plain(node) for node in nodes]
+        self._labels = _labels(self._names)
         self._marks = _marks(timeline, dict(zip(nodes, self._labels, strict=True)))
 
     def of(self, resource: Resource) -> figure:
@@ -64,7 +66,7 @@ class HeatMaps:
         drawn.ygrid.visible = False
         rows = ColumnDataSource(
             {
-                "node": self._labels,
+                "node": self._names,
                 "row": list(range(len(self._labels)))[::-1],
                 "cell": [each[None, :] for each in cells.classes],
                 "percent": [each[None, :] for each in cells.percents],
@@ -119,10 +121,11 @@ def _bounds(lines: Lines) -> list[float]:
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    """The names for an axis; it needs different ones."""
+    """The ends of the names, where they differ, for an axis; it needs different ones."""
     labels: list[str] = []
-    for name in map(plain, names):
-        labels.append(name if name not in labels else f"{name} ({len(labels)})")
+    for name in names:
+        label = name if len(name) <= _LONGEST_LABEL else f"…{name[1 - _LONGEST_LABEL :]}"
+        labels.append(label if label not in labels else f"{label} ({len(labels)})")
     return labels
 
 

@@ -282,11 +282,18 @@ def test_hostile_names_are_shown_as_text() -> None:
     assert not re.search("</?script|<!--", hostile.contents["charts"][0], re.IGNORECASE)
 
 
-def test_two_names_that_look_alike_stay_two_nodes() -> None:
-    alike = msgspec.structs.replace(BEFORE, nodes=("a\n", "a\\n", "b"))
+def test_nodes_with_long_or_similar_names_have_short_and_different_labels() -> None:
+    long = "gke-production-europe-west-1-pool-"
+    alike = msgspec.structs.replace(BEFORE, nodes=(f"{long}a\n", f"{long}a\\n", f"{long}b"))
     found = page(Comparison("alike", (), (alike,)))
+    labels = models(found, "FactorRange")[0]["factors"]
 
-    assert len(set(columns(found, "cell")[0]["node"])) == 3
+    assert set(labels) == {
+        "…" + f"{long}b"[-27:],
+        "…" + f"{long}a\\n"[-27:],
+        "…" + f"{long}a\\n"[-27:] + " (2)",
+    }
+    assert set(columns(found, "cell")[0]["node"]) == {f"{long}a\\n", f"{long}b"}
 
 
 def test_a_week_of_a_large_cluster_fits_into_a_page() -> None:
