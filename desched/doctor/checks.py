@@ -23,6 +23,7 @@ class CheckName(StrEnum):
     POLICY = "policy"
     RIGHTS_PLAN = "rights_plan"
     RIGHTS_WATCH = "rights_watch"
+    RIGHTS_SIZING = "rights_sizing"
     RIGHTS_LEASE = "rights_lease"
     RIGHTS_STATE = "rights_state"
     RIGHTS_EVICT = "rights_evict"

@@ -17,6 +17,7 @@ Judge = Callable[[CheckName, str, str], Check]
 _USES: Mapping[str, tuple[str, str]] = {
     "plan": ("read all that planning needs", ""),
     "watch": ("watch the cluster", "or start desched with `--watch=false`"),
+    "sizing": ("read what VerticalPodAutoscalers recommend", ""),
     "lease": (
         "take part in leader election",
         "or start a single replica with `--leader-elect=false`",
@@ -108,7 +109,7 @@ def _not_used(feature: str, run: RunFacts, policy: Policy) -> str:
 
 def _severity(feature: str, run: RunFacts) -> Judge:
     """How bad the lack of a feature is that the run uses."""
-    if feature in {"steer", "events", "own_events"}:
+    if feature in {"sizing", "steer", "events", "own_events"}:
         return warning
     if feature == "state" and not run.evicts:
         return warning

@@ -213,6 +213,7 @@ _STEER = "deploy/overlays/evict"
 FEATURES: tuple[Feature, ...] = (
     Feature("plan", OBSERVING_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("watch", WATCHING_ACCESS, Where.EVERYWHERE, _BASE),
+    Feature("sizing", SIZING_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("lease", LEASE_ACCESS, Where.OF_STATE, _BASE),
     Feature("state", STATE_READING_ACCESS, Where.OF_STATE, _BASE),
     Feature("evict", EVICTING_ACCESS, Where.EVERYWHERE, _EVICT),
