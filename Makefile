@@ -23,9 +23,10 @@ help: ## show the targets
 demo: $(RUNTIME) ## the main job on a simulated cluster
 	@$(BIN)/desched demo
 
-test: check controlplane-binaries ## everything: check, unit tests with their coverage, all other tests
+test: check controlplane-binaries browser ## everything: check, unit tests with their coverage, all other tests
 	@$(PYTEST) --numprocesses 2 --cov --cov-report=term:skip-covered tests/unit
-	@$(PYTEST) --numprocesses $(CONTROL_PLANES) tests/controlplane tests/properties tests/contracts
+	@$(PYTEST) --numprocesses $(CONTROL_PLANES) tests/controlplane tests/properties tests/contracts \
+		tests/browser
 
 check: $(INSTALLED) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
@@ -50,6 +51,11 @@ mutation: $(INSTALLED) ## put small faults into the core, and count those that f
 # In CI the binaries must be there; elsewhere their tests skip and say how to get them.
 controlplane-binaries: $(INSTALLED) ## find or build the control plane for the tests
 	@$(BIN)/python -m tests.controlplane.binaries >/dev/null || test "$$CI" != true
+
+# In CI there must be one; elsewhere the tests that need it skip and say how to get it.
+browser: $(INSTALLED) ## find or unpack a browser for the tests of pages
+	@$(PIP) --require-hashes -r requirements/browser.txt
+	@$(BIN)/python -m tests.browser.chromium >/dev/null || test "$$CI" != true
 
 # An hour on 2 idle CPUs; a shorter form is part of the tests.
 soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
@@ -95,4 +101,4 @@ $(INSTALLED): $(RUNTIME) requirements/dev.txt
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help demo test check format unit properties mutation controlplane-binaries soak generated lock clean
+.PHONY: help demo test check format unit properties mutation controlplane-binaries browser soak generated lock clean

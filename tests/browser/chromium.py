@@ -50,12 +50,6 @@ def find_or_unpack() -> Chromium:
     found = _in_path() or _unpacked()
     if found is not None:
         return found
-    try:
-        import brotli  # noqa: F401  (missing where nobody tests in a browser)
-    except ImportError as error:
-        raise BrowserUnavailableError(
-            "the group `browser` is not installed; run `make browser`"
-        ) from error
     if platform.machine() == "x86_64" and shutil.which("npm"):
         _unpack(_packed())
     elif os.geteuid() == 0 and shutil.which("apt-get"):

@@ -14,15 +14,18 @@ from tests.browser.driver import Browser, Tab
 def browser() -> Iterator[Browser]:
     """One browser for all tests of a process."""
     try:
-        chromium = find_or_unpack()
-        started = Browser(chromium)
-    except (BrowserUnavailableError, ImportError) as unavailable:
-        reason = f"{unavailable}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(f"{SKIPPED}: {reason}")
-    with started:
-        yield started
+        started = Browser(find_or_unpack())
+    except ImportError:
+        reason = "the group `browser` is not installed; run `make browser`"
+    except BrowserUnavailableError as unavailable:
+        reason = str(unavailable)
+    else:
+        with started:
+            yield started
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(f"{SKIPPED}: {reason}")
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from desched.simulation.demo import POLICY_FILE
 from desched.simulation.scenarios import OVERLOADED_NODE, guarded_scenario
 from desched.simulation.world import Simulation
 from desched.snapshot_file.storage import load_snapshot
+from tests.page_reader import Page
 from tests.repository import ROOT
 
 POLICY = ROOT / "desched" / "simulation" / POLICY_FILE
@@ -167,3 +168,19 @@ def test_the_text_of_the_policy_is_as_it_was_read(live, tmp_path) -> None:
     )
     assert content == replace(content, state=State(), target="the lab")
     assert live
+
+
+@pytest.mark.usefixtures("live")
+def test_the_plan_of_a_snapshot_can_be_a_page(tmp_path, capsys) -> None:
+    path, page = taken(tmp_path / "s"), tmp_path / "plan.html"
+
+    assert main(["plan", "--snapshot", str(path), "--report", str(page), "-o", "json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)["plan"]
+    shown = {row[0].text: row[2].sort for row in Page(page.read_text()).tables["nodes"]}
+    assert shown == {
+        each["node"]: f"{pressure['highest_ratio'] * 100:.2f}"
+        for each in found["nodes"]
+        for pressure in each["pressures"]
+        if pressure["resource"] == "cpu"
+    }

@@ -11,7 +11,7 @@ def reporting(run):
     """A run that has a report."""
 
     def with_report(*arguments):
-        for sink in arguments[3:]:
+        for sink in arguments[4:]:
             sink(REPORT)
         return Ending()
 

@@ -51,7 +51,7 @@ def test_its_figures_are_those_of_the_json() -> None:
 
     shown = {row[0].text: row[2].sort for row in found.tables["nodes"]}
     assert shown == {
-        node["node"]: f"{node['pressures'][0]['highest_ratio'] * 100:.4f}"
+        node["node"]: f"{node['pressures'][0]['highest_ratio'] * 100:.2f}"
         if node["pressures"]
         else "-1"
         for node in document["nodes"]
