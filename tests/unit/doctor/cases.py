@@ -129,6 +129,7 @@ RIGHTS = [
         "before you need it",
     ),
     Case(Name.RIGHTS_RECORD, lacking("record", "patch configmaps"), PROBLEM, "", "--dry-run"),
+    Case(Name.RIGHTS_SIZING, lacking("sizing", "list them"), WARNING, "may not list them"),
     Case(
         Name.RIGHTS_STEER, lacking("steer", "patch nodes"), WARNING, "Without it", "steering: Off"
     ),

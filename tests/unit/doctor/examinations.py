@@ -30,7 +30,10 @@ from tests.builders import policy as any_policy
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 ADDRESS = "http://prometheus-server.monitoring.svc:80"
 CHART = FoundService("prometheus chart", "monitoring", "prometheus-server", ADDRESS, 9090)
-FEATURES = ("plan", "watch", "lease", "state", "evict", "record", "steer", "events", "own_events")
+FEATURES = (
+    *("plan", "watch", "sizing", "lease", "state"),
+    *("evict", "record", "steer", "events", "own_events"),
+)
 NAMES = ("a", "b", "c")
 
 
