@@ -89,6 +89,7 @@ class PrometheusLoadReader:
             _by_node(destinations),
             throttled,
             (min(queries.evaluated), max(queries.evaluated)) if queries.evaluated else None,
+            node_loads.seen,
         )
 
 
