@@ -22,7 +22,7 @@ from desched.explanation.values import (
     RuleOutcome,
     WorkloadExplanation,
 )
-from desched.model.plan import NodeVerdict
+from desched.model.plan import NodeVerdict, ResourcePressure
 from desched.policy.durations import duration_text
 from desched.service.reports.formatting import clock_time, count, percent, plain, span
 from desched.service.reports.grouped_list import block, numbered, print_section
@@ -33,6 +33,7 @@ from desched.service.reports.rendering import ReportFormat, rendered
 _GIB, _MIB = 2**30, 2**20
 _MILLICORES_PER_CORE = 1000
 MOST_REASONS = 4
+NARROW_COLUMNS = 70
 
 
 def render_explanation(
@@ -93,7 +94,14 @@ def _class_of(node: NodeExplanation) -> str:
 
 
 def _print_loads(node: NodeExplanation, console: Console) -> None:
+    if not node.loads:
+        console.print(Text("No load of it is known."))
+        return
     lines = {pressure.resource: pressure for pressure in node.verdict.pressures}
+    if console.width < NARROW_COLUMNS:
+        for load in node.loads:
+            console.print(Text(_in_words(load, lines.get(load.resource))))
+        return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("", overflow="fold")
     headings = ("%", "target/stop/ceiling", "after", "of pods", "of others", "samples")
@@ -105,21 +113,33 @@ def _print_loads(node: NodeExplanation, console: Console) -> None:
         table.add_row(
             _resource_with_windows(load),
             "/".join(percent(ratio) for _, ratio in load.measured) or "?",
-            "/".join(
-                percent(ratio).removesuffix(".0")
-                for ratio in (pressure.target_ratio, pressure.stop_ratio, pressure.ceiling_ratio)
-            )
-            if pressure
-            else "",
+            _lines(pressure) if pressure else "",
             percent(after) if after is not None else "",
             percent(load.pods_ratio),
             percent(load.other_ratio) if load.other_ratio is not None else "",
             f"{load.age_seconds:.0f} s old" if load.age_seconds is not None else "",
         )
-    if node.loads:
-        console.print(table)
-    else:
-        console.print(Text("No load of it is known."))
+    console.print(table)
+
+
+def _in_words(load: LoadSummary, pressure: ResourcePressure | None) -> str:
+    """The row of a load for a terminal in which a table does not fit."""
+    parts = [f"{'/'.join(percent(ratio) for _, ratio in load.measured) or '?'} %"]
+    if pressure is not None:
+        parts.append(f"target/stop/ceiling {_lines(pressure)}")
+        if pressure.after_ratio is not None:
+            parts.append(f"after {percent(pressure.after_ratio)}")
+    parts.append(f"of pods {percent(load.pods_ratio)}")
+    if load.other_ratio is not None:
+        parts.append(f"of others {percent(load.other_ratio)}")
+    if load.age_seconds is not None:
+        parts.append(f"samples {load.age_seconds:.0f} s old")
+    return f"{_resource_with_windows(load)}: {', '.join(parts)}"
+
+
+def _lines(lines: ResourcePressure | LoadChange) -> str:
+    ratios = (lines.target_ratio, lines.stop_ratio, lines.ceiling_ratio)
+    return "/".join(percent(ratio).removesuffix(".0") for ratio in ratios)
 
 
 def _resource_with_windows(load: LoadSummary) -> str:
@@ -296,13 +316,12 @@ def _print_load_changes(changes: Iterable[LoadChange], console: Console) -> None
     for heading in ("", "before", "after", "target/stop/ceiling"):
         table.add_column(heading, justify="right", overflow="fold")
     for each in changes:
-        lines = (each.target_ratio, each.stop_ratio, each.ceiling_ratio)
         table.add_row(
             Text(plain(each.node)),
             RESOURCE_NAMES[each.resource],
             percent(each.before_ratio),
             percent(each.after_ratio),
-            "/".join(percent(ratio).removesuffix(".0") for ratio in lines),
+            _lines(each),
         )
     console.print(table)
     console.print()
