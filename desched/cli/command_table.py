@@ -6,6 +6,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "See what desched would do": {
         "plan": "Show what one cycle would do, and change nothing.",
         "snapshot": "Write all that a plan needs to a file.",
+        "validate": "Show what is wrong with policy files, without a cluster.",
         "demo": "Show a cycle on a simulated cluster.",
     },
     "Operate desched": {

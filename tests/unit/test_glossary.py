@@ -31,6 +31,7 @@ PROGRAMS = """
     ports process program proxy queries raw reader reading reads reference rendering root rows
     rules runner sampling scenarios schedule search sections session set signals simulation
     store stored stream syntax table telemetry template text types values view watch world yaml
+    placeholders sarif
 """
 """They mean what they mean in any program."""
 
@@ -46,6 +47,7 @@ ENGLISH = """
     requested room selected several share shared simulated single size slow somebody stale
     started stayed steps still stopped taken throttled throttling times to today too total under
     understood unreadable wanted way without yet young
+    part valid
 """
 """They need no explanation."""
 
