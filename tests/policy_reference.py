@@ -43,14 +43,16 @@ it under `policy.yaml`, or as the JSON under `deschedulerPolicy` of Huawei CCE's
 Examples are in [policies](../policies/README.md). This page is generated from the models by
 `python -m tests.policy_reference`.
 
-* **Units.** Thresholds and margins are percentages of capacity, from 0 to 100. Durations are texts
-  with a unit, such as `90s`, `5m` or `1h30m`; whole seconds count.
+* **Units.** Thresholds and margins are percentages of capacity, from 0 to 100; `85` and `85%` are
+  the same, and `0.85` is refused. Durations are texts with a unit, such as `90s`, `5m`, `1h30m` or
+  `7d`; whole seconds count.
 * **Two plugins.** `LoadAware` defines when a node is overloaded, `DefaultEvictor` which pods stay.
   If both have a key for the same pods, the more protective value applies.
 * **A floor.** No policy changes this: pods of DaemonSets, mirror pods and static pods never move, a
   pod moves only if it fits elsewhere, and load that cannot be trusted never causes an eviction.
 * **Nothing is guessed.** desched refuses a policy with an unknown key, a repeated key or a value of
-  the wrong type. The error has the file, the line and what is allowed.
+  the wrong type. The error has the file, the line and what is allowed; `desched validate` lists all
+  of them without a cluster.
 """
 _STRICT = """\
 ### What `compatibility: Strict` turns off
@@ -186,7 +188,7 @@ def _scalar_type(schema: Mapping[str, Any]) -> str:
         "object": "section",
     }[schema["type"]]
     pattern = schema.get("pattern", "")
-    if "h))+" in pattern:
+    if "|ms|s|m|h" in pattern:
         return "duration"
     if pattern.endswith("%$"):
         return "percentage"

@@ -8,6 +8,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "explain": "Say why a node, pod or workload is as it is.",
         "doctor": "Check whether it is safe to start desched here.",
         "snapshot": "Write all that a plan needs to a file.",
+        "validate": "Show what is wrong with policy files, without a cluster.",
         "demo": "Show a cycle on a simulated cluster.",
     },
     "Operate desched": {

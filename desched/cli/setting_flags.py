@@ -91,9 +91,14 @@ def _complete_value(
     return [CompletionItem(choice) for choice in choices if choice.startswith(incomplete)]
 
 
-def own_flag(name: str, metavar: str, text: str, **shape: Any) -> Flag:
-    """A flag that is not a setting, such as `--for`, with further arguments of `click.Option`."""
-    return Flag([name], metavar, text, **({} if metavar else {"is_flag": True}), **shape)
+def own_flag(
+    name: str, metavar: str, text: str, *, names: Iterable[str] = (), **shape: Any
+) -> Flag:
+    """A flag that is not a setting, such as `--for`, with further arguments of `click.Option`.
+
+    `names` are further names; one without dashes is that of its value.
+    """
+    return Flag([name, *names], metavar, text, **({} if metavar else {"is_flag": True}), **shape)
 
 
 def setting_options(names: Iterable[str]) -> list[Flag]:

@@ -7,14 +7,17 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from desched.errors import ConfigurationError
 from desched.model.text import on_one_line
 from desched.policy.document.root import API_VERSION, KIND, DeschedulerPolicy
 from desched.policy.policy import Policy
 from desched.policy.reading.envelope import CCE_KEY, POLICY_KEY, find_policy
-from desched.policy.reading.problems import Notes, schema_problems
+from desched.policy.reading.findings import Finding, InvalidPolicy, Place, Rule, in_order, refused
+from desched.policy.reading.placeholders import placeholders
+from desched.policy.reading.problems import Notes, Problem, schema_problems
+from desched.policy.reading.valid_part import valid_part
 from desched.policy.reading.yaml_source import LARGEST_TEXT
 from desched.policy.resolution.resolution import resolve
+from desched.policy.wording import quoted
 
 _DIGEST_CHARACTERS = 12
 
@@ -33,11 +36,18 @@ class PolicyText(NamedTuple):
     source: str
 
 
+class Validation(NamedTuple):
+    """All that was found in a text, and the policy unless a finding is an error."""
+
+    policy: Policy | None
+    findings: tuple[Finding, ...]
+
+
 def load_policy(path: Path) -> LoadedPolicy:
     """The policy in a file, or in the `policy.yaml` of a directory (a mounted ConfigMap).
 
     Raises:
-        ConfigurationError: it cannot be read, or it is not a policy that desched can run.
+        InvalidPolicy: it cannot be read, or it is not a policy that desched can run.
     """
     return parse_policy(*read_policy(path))
 
@@ -46,7 +56,7 @@ def read_policy(path: Path) -> PolicyText:
     """The text of the policy in a file or directory, as for `load_policy`.
 
     Raises:
-        ConfigurationError: it cannot be read.
+        InvalidPolicy: it cannot be read, or is not text.
     """
     file = path / POLICY_KEY if path.is_dir() else path
     name = on_one_line(str(file))
@@ -55,42 +65,73 @@ def read_policy(path: Path) -> PolicyText:
             content = stream.read(LARGEST_TEXT + 1)
     except OSError as error:
         reason = error.strerror or "it cannot be read"
-        raise ConfigurationError(
-            f"{name}: the policy cannot be read: {reason}. "
-            "Check the path that --policy gives, and the volume that it is mounted from."
-        ) from error
+        text = (
+            f"the policy cannot be read: {reason}. "
+            "Check the path, and the volume that it is mounted from."
+        )
+        raise InvalidPolicy([Finding(name, None, (), text, Rule.FILE)]) from error
+    return PolicyText(decoded(content, name), name)
+
+
+def decoded(content: bytes, name: str) -> str:
+    """The content of a file as text.
+
+    Raises:
+        InvalidPolicy: it is not text.
+    """
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigurationError(
-            f"{name}:{line}: the file is not UTF-8 text; check that this is the right file."
-        ) from error
-    return PolicyText(text, name)
+        text = "the file is not UTF-8 text; check that this is the right file."
+        if content.startswith(_UTF_16):
+            text = "the file is UTF-16 text, as PowerShell writes it; save it as UTF-8."
+        raise refused(name, Place(line), text, Rule.FILE) from error
+
+
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def parse_policy(text: str, source: str) -> LoadedPolicy:
     """The policy in a text; `source` is what messages call it.
 
     Raises:
-        ConfigurationError: lists all that is wrong, as `FILE:LINE: key.path: sentence` lines.
+        InvalidPolicy: lists all that is wrong, as `FILE:LINE: key.path: sentence` lines.
     """
-    document, base = find_policy(text, source)
-    value, notes, settings = document.value, Notes(document, base), Notes(document)
+    policy, findings = validate_policy(text, source)
+    if policy is None:
+        raise InvalidPolicy(findings)
+    return LoadedPolicy(policy, tuple(finding.line for finding in findings))
+
+
+def validate_policy(text: str, source: str) -> Validation:
+    """All that is wrong with the policy in a text or worth knowing of it, and the policy itself."""
+    try:
+        document, base = find_policy(text, source)
+    except InvalidPolicy as error:
+        return Validation(None, error.findings)
+    findings = list(document.findings)
+    value = document.value
     if base and isinstance(value, dict):
-        value = _unwrapped(value, settings)
+        value = _unwrapped(value, Notes(document, findings=findings))
     canonical = json.dumps(value, sort_keys=True)
+    digest = hashlib.sha256(canonical.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    malformed = frozenset(finding.path[len(base) :] for finding in document.findings)
+    notes = Notes(document, base, broken=malformed, findings=findings)
+    for path, placeholder in placeholders(value):
+        text = f"holds {quoted(placeholder)}, which nothing has filled in; write the value itself."
+        notes = notes.after(Problem(path, text))
     try:
         parsed = DeschedulerPolicy.model_validate_json(canonical)
     except ValidationError as error:
-        notes.problems.extend(schema_problems(error, value))
-        raise notes.error() from error
-    digest = hashlib.sha256(canonical.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    policy = resolve(parsed, source, digest, notes)
-    if policy is None:
-        raise notes.error()
-    warnings = (*settings.lines(settings.warnings), *notes.lines(notes.warnings))
-    return LoadedPolicy(policy, warnings)
+        problems = schema_problems(error, value)
+        notes = notes.after(*problems)
+        # What remains is resolved as well, so that all problems are found at once.
+        remains = valid_part(value, (problem.path for problem in problems))
+        if remains is None:
+            return Validation(None, in_order(findings))
+        parsed = remains
+    return Validation(resolve(parsed, source, digest, notes), in_order(findings))
 
 
 def _unwrapped(wrapper: dict[str, object], notes: Notes) -> object:

@@ -21,8 +21,14 @@ def quoted(value: object) -> str:
     return f'"{on_one_line(shown)}"' if isinstance(value, str) else shown
 
 
-def did_you_mean(found: object, known: Iterable[str]) -> str:
-    """The end of a sentence that names the closest known word, empty if none is close."""
+def close_word(found: object, known: Iterable[str]) -> str:
+    """The known word that was probably meant, empty if none is close."""
     by_folded = {word.lower(): word for word in known}
     close = get_close_matches(str(found)[:100].lower(), by_folded, n=1)
-    return f'; did you mean "{by_folded[close[0]]}"?' if close else ""
+    return by_folded[close[0]] if close else ""
+
+
+def did_you_mean(found: object, known: Iterable[str]) -> str:
+    """The end of a sentence that names the close word, empty if none is close."""
+    word = close_word(found, known)
+    return f'; did you mean "{word}"?' if word else ""

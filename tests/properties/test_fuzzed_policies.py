@@ -24,6 +24,10 @@ FAULTS: dict[str, tuple[str, object]] = {
     "windows": ("load_aware", [[[]]]),
     "steering": ("load_aware", "\x1b[2J"),
     "odd\u202ekey": ("load_aware", None),
+    "ceilingMargin": ("load_aware", 82),
+    "evictableNamespaces": ("load_aware", {"include": ["a"], "exclude": ["b"]}),
+    "metrics": ("load_aware", {"type": "prometheus", "address": "prometheus"}),
+    "priorityThreshold": ("evictor", {"value": 1, "name": "a"}),
     "minReplicas": ("evictor", 10**30),
     "minPodAge": ("evictor", 5),
     "labelSelector": ("evictor", {"matchLabels": {"a b": "c"}}),
@@ -61,6 +65,7 @@ def test_every_one_of_many_faults_is_named(chosen: set[str]) -> None:
     _, refusal = outcome(published(**changes), as_yaml=False)
     named = {key for key in FAULTS if re.search(rf"\.\"?{re.escape(_shown(key))}\b", refusal)}
     assert named == chosen
+    assert len(refusal.splitlines()) == len(chosen)
 
 
 def _shown(key: str) -> str:

@@ -31,7 +31,7 @@ PROGRAMS = """
     ports process program proxy queries raw reader reading reads reference rendering root rows
     rules runner sampling scenarios schedule search sections session set signals simulation
     store stored stream syntax table telemetry template text types values view watch world yaml
-    address rights server
+    address placeholders rights sarif server
 """
 """They mean what they mean in any program."""
 
@@ -43,10 +43,10 @@ ENGLISH = """
     first fits forbidden forward free gaps gone grace grouped guessed help history hourly
     implausible in just keeper late lines list long look made many maximum measured measurement
     measures moved needed never new no not nothing of old on once one orders other outside over
-    partial period prefers present problems proposed quality questions reason recent recently
-    removed replaced requested room selected several share shared simulated single size slow
-    somebody stale started stayed steps still stopped taken throttled throttling times to today
-    too total under understood unreadable wanted way without yet young
+    part partial period prefers present problems proposed quality questions reason recent
+    recently removed replaced requested room selected several share shared simulated single size
+    slow somebody stale started stayed steps still stopped taken throttled throttling times to
+    today too total under understood unreadable valid wanted way without yet young
 """
 """They need no explanation."""
 

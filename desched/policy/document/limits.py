@@ -11,6 +11,7 @@ from desched.policy.compatibility import EXTENDED
 from desched.policy.cron import CronFields, cron_fields, zone_of
 from desched.policy.document.values import (
     LARGEST_COUNT,
+    PERCENTAGE_PATTERN,
     WEEK_SECONDS,
     Count,
     Form,
@@ -27,19 +28,26 @@ from desched.policy.wording import quoted
 
 _LIMITS = EvictionLimits()
 _FOLLOW_UP = FollowUpRules()
-_SHARE_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,2})?%$"
 _ALL = 100
 
 
 def _count_or_share(value: object) -> int | Share:
-    if isinstance(value, str) and re.fullmatch(_SHARE_PATTERN, value):
+    if isinstance(value, str) and re.fullmatch(PERCENTAGE_PATTERN, value):
         percent = float(value.removesuffix("%"))
         if 0 < percent <= _ALL:
             return Share(percent / _ALL)
     elif type(value) is int and 0 <= value <= LARGEST_COUNT:
         return value
+    instead = ""
+    if isinstance(value, float) and 0 < value < 1:
+        instead = f'"{value * 100:g}%"'
+    elif isinstance(value, str) and value.isdecimal():
+        instead = value
+    hint = f"; write {instead}" if instead else ""
     raise refusal(
-        f'found {quoted(value)}, allowed is a whole number, or a percentage above 0 such as "10%"'
+        f"found {quoted(value)}, allowed is a whole number, or a percentage above 0 such as "
+        f'"10%"{hint}',
+        instead,
     )
 
 
@@ -50,7 +58,7 @@ CountOrShare = Annotated[
         {
             "anyOf": [
                 {"type": "integer", "minimum": 0, "maximum": LARGEST_COUNT},
-                {"type": "string", "pattern": _SHARE_PATTERN},
+                {"type": "string", "pattern": PERCENTAGE_PATTERN},
             ]
         },
     ),

@@ -27,6 +27,7 @@ from desched.policy.document.values import (
     Percent,
     PluginArgs,
     PriorityThresholdSection,
+    Ratio,
     Seconds,
     Section,
     SelectorText,
@@ -140,9 +141,7 @@ class LoadAwareArgs(PluginArgs):
     ceiling_margin: Percent | None = optional(EXTENDED.ceiling_margin, example=15)
     """Percentage points under the target up to which a destination is filled; at least
     `stopMargin`. The default is the target where that is less."""
-    max_landing_risk: Annotated[float, Field(ge=0, le=1)] | None = optional(
-        EXTENDED.max_landing_risk, example=0.3
-    )
+    max_landing_risk: Ratio | None = optional(EXTENDED.max_landing_risk, example=0.3)
     """The highest accepted probability, from 0 to 1, that a pod's replacement lands badly: on the
     same node, on one that it would overload, or on one whose load is not known. Above it the pod
     stays."""

@@ -8,7 +8,14 @@ from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, core_schema
 
@@ -24,9 +31,9 @@ REFUSAL = "refusal"
 """The error type whose message is already our own sentence."""
 
 
-def refusal(text: str) -> PydanticCustomError:
-    """An error whose text reaches the user as it is."""
-    return PydanticCustomError(REFUSAL, "{text}", {"text": text})
+def refusal(text: str, instead: str = "") -> PydanticCustomError:
+    """An error whose text reaches the user as it is; `instead` is the one text to write instead."""
+    return PydanticCustomError(REFUSAL, "{text}", {"text": text, "instead": instead})
 
 
 class Section(BaseModel):
@@ -116,7 +123,7 @@ def matching(pattern: str, allowed: str) -> Form:
 
 DURATION_SCHEMA = {
     "type": "string",
-    "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$",
+    "pattern": r"^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h|d|w))+$",
     "examples": ["90s", "5m", "1h30m"],
 }
 
@@ -167,7 +174,47 @@ OwnerKind = Annotated[
         "group stands alone)",
     ),
 ]
-Percent = Annotated[float, Field(ge=0, le=100)]
+_ALL = 100  # percent
+PERCENTAGE_PATTERN = r"^[0-9]{1,3}(\.[0-9]{1,2})?%$"
+
+
+def number_of(value: object) -> object:
+    """The number in a text such as `85%`; any other value as it is."""
+    if isinstance(value, str) and re.fullmatch(PERCENTAGE_PATTERN, value):
+        return float(value.removesuffix("%"))
+    return value
+
+
+def _percent(value: object) -> object:
+    number = number_of(value)
+    if isinstance(number, float) and 0 < number < 1:
+        meant = f"{number * 100:g}"
+        text = f"found {quoted(value)}, which is less than one percent; write {meant} for {meant} %"
+        raise refusal(text, meant)
+    return number
+
+
+def _or_percentage(most: int) -> WithJsonSchema:
+    number = {"type": "number", "minimum": 0, "maximum": most}
+    return WithJsonSchema({"anyOf": [number, {"type": "string", "pattern": PERCENTAGE_PATTERN}]})
+
+
+Percent = Annotated[float, BeforeValidator(_percent), Field(ge=0, le=100), _or_percentage(100)]
+
+
+def _ratio(value: object) -> object:
+    number = number_of(value)
+    if isinstance(value, str) and isinstance(number, float):
+        return number / 100
+    if isinstance(value, int | float) and 1 < value <= _ALL:
+        meant = f"{value / 100:g}"
+        text = f"found {value:g}, allowed is from 0 to 1; write {meant} for {value:g} %"
+        raise refusal(text, meant)
+    return value
+
+
+Ratio = Annotated[float, BeforeValidator(_ratio), Field(ge=0, le=1), _or_percentage(1)]
+"""A share from 0 to 1, also as a percentage in a text."""
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 
 

@@ -6,8 +6,11 @@ a file of several documents of which one is any of these.
 
 from collections.abc import Mapping
 
+import msgspec
+
 from desched.policy.document.root import API_VERSION, KIND
-from desched.policy.reading.yaml_source import KeyPath, YamlDocument, complaint, read_documents
+from desched.policy.reading.findings import KeyPath, Place, Rule, refused
+from desched.policy.reading.yaml_source import Frame, YamlDocument, read_documents
 from desched.policy.wording import quoted
 
 POLICY_KEY = "policy.yaml"
@@ -21,16 +24,17 @@ def find_policy(text: str, source: str) -> tuple[YamlDocument, KeyPath]:
     Raises:
         ConfigurationError: there is none, there are several, or it is another kind of document.
     """
-    documents = read_documents(text, source)
+    documents = read_documents(text, Frame(source))
     if not documents:
-        raise complaint(source, 1, f"the file is empty; it must hold a {KIND}.")
+        text = f"the file is empty; it must hold a {KIND}."
+        raise refused(source, Place(), text, Rule.DOCUMENT)
     candidates = [each for each in documents if len(documents) == 1 or _holds_policy(each)]
     if len(candidates) != 1:
         text = (
             f"the file has {len(documents)} documents, of which {len(candidates)} hold a policy; "
             "exactly one must."
         )
-        raise complaint(source, 1, text)
+        raise refused(source, Place(), text, Rule.DOCUMENT)
     document, path = _unwrap(candidates[0])
     if not path:
         _check_kind(document)
@@ -41,7 +45,7 @@ def _mapping(document: YamlDocument) -> Mapping[str, object]:
     if isinstance(document.value, dict):
         return document.value
     found = "a list" if isinstance(document.value, list) else "a single value"
-    raise document.complaint(
+    raise document.refused(
         (),
         f"this is not a policy but {found}; it must be a mapping that begins with "
         f"apiVersion: {API_VERSION} and kind: {KIND}.",
@@ -75,47 +79,44 @@ def _unwrap(document: YamlDocument) -> tuple[YamlDocument, KeyPath]:
     key = _policy_key(data)
     text = data.get(key) if isinstance(data, dict) else None
     if not isinstance(text, str) or not text.strip():
-        raise document.complaint(
+        raise document.refused(
             ("data",),
-            f'data: the ConfigMap has no text under the key "{POLICY_KEY}"; put the policy there.',
+            f'the ConfigMap has no text under the key "{POLICY_KEY}"; put the policy there.',
         )
     path: KeyPath = ("data", str(key))
-    inner = read_documents(
-        text,
-        document.source,
-        first_line=document.texts.get(path, document.line_of(path)),
-        keeps_lines=path in document.texts,
-    )
+    block, begins = document.texts.get(path), document.place_of(path)
+    frame = Frame(document.source, begins, keeps_lines=False)
+    if block:
+        frame = Frame(document.source, Place(block.line, block.indent + 1), block.indent)
+    inner = read_documents(text, frame)
     if len(inner) != 1:
-        raise document.complaint(
-            path, f"data.{key}: found {len(inner)} documents; exactly one policy must be here."
+        raise document.refused(
+            path, f"found {len(inner)} documents; exactly one policy must be here."
         )
-    return inner[0], ((CCE_KEY,) if CCE_KEY in _mapping(inner[0]) else ())
+    found = msgspec.structs.replace(inner[0], findings=(*document.findings, *inner[0].findings))
+    return found, ((CCE_KEY,) if CCE_KEY in _mapping(found) else ())
 
 
 def _check_kind(document: YamlDocument) -> None:
+    """Refuse what is no policy; a policy without apiVersion or kind is left to the schema."""
     value = _mapping(document)
     version, kind = value.get("apiVersion"), value.get("kind")
-    want = f'write "apiVersion: {API_VERSION}" and "kind: {KIND}"'
-    instead = f"which is no longer read; {want}, and profiles in place of strategies."
-    key = problem = ""
+    convert = "`desched policy convert` translates it"
     if kind == "DeschedulerConfiguration":
-        key = "kind"
-        problem = (
-            f"{kind} is the configuration of Koordinator's descheduler, which desched does not "
-            f"read; {want}, with the thresholds in the args of LoadAware."
-        )
-    elif version == "descheduler/v1alpha1":
-        key, problem = "apiVersion", f"found {quoted(version)}, {instead}"
-    elif "strategies" in value:
-        key, problem = "strategies", f"strategies belong to descheduler/v1alpha1, {instead}"
-    elif version != API_VERSION:
-        key, problem = "apiVersion", f"{_found(version)}; {want}."
-    elif kind != KIND:
-        key, problem = "kind", f"{_found(kind)}; {want}."
-    if problem:
-        raise document.complaint((key,), f"{key}: {problem}")
-
-
-def _found(value: object) -> str:
-    return "is missing" if value is None else f"found {quoted(value)}"
+        text = f"{kind} is the configuration of Koordinator's descheduler; {convert}."
+        raise document.refused(("kind",), text)
+    if version == "descheduler/v1alpha1":
+        text = f"found {quoted(version)}, which is no longer read; {convert}."
+        raise document.refused(("apiVersion",), text)
+    if "strategies" in value:
+        text = f"strategies belong to descheduler/v1alpha1, which is no longer read; {convert}."
+        raise document.refused(("strategies",), text)
+    if "profiles" in value and kind in (None, KIND):  # no set: it may be a list
+        return
+    want = f'write "apiVersion: {API_VERSION}" and "kind: {KIND}"'
+    if kind is not None and kind != KIND:
+        raise document.refused(("kind",), f"found {quoted(kind)}, which is no policy; {want}.")
+    if version is None:
+        raise document.refused(("apiVersion",), f"is missing; {want}.")
+    if version != API_VERSION:
+        raise document.refused(("apiVersion",), f"found {quoted(version)}; {want}.")

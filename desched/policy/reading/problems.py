@@ -1,106 +1,93 @@
-"""What is wrong with a policy: one line for each problem, with file, line and key."""
+"""What is wrong with a policy, or worth knowing of it: sentences, each about a key."""
 
-import re
-from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from desched.errors import ConfigurationError
-from desched.model.text import on_one_line
+from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.document.sections import keys, places_of, sections_at
 from desched.policy.document.upstream_plugins import UPSTREAM_KEYS
 from desched.policy.document.values import REFUSAL
-from desched.policy.reading.yaml_source import KeyPath, YamlDocument
-from desched.policy.wording import did_you_mean, quoted
+from desched.policy.reading.findings import Finding, KeyPath, Rule, Severity, key_path
+from desched.policy.reading.yaml_source import YamlDocument
+from desched.policy.wording import close_word, did_you_mean, quoted
 
-MOST_SHOWN = 30
 FEW_KEYS = 8
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_/-]+")
 
 
-class Problem(msgspec.Struct, frozen=True):
-    """What is wrong, or worth knowing, at a key."""
+class Problem(NamedTuple):
+    """What is wrong at a key, and the text to write instead if a single one is known."""
 
     path: KeyPath
     text: str
-
-
-def key_path(path: KeyPath) -> str:
-    """A path as people write it: `profiles[0].pluginConfig[1].args.duration`."""
-    words = (
-        f"[{part}]"
-        if isinstance(part, int)
-        else f".{part if _PLAIN_KEY.fullmatch(part) else quoted(part)}"
-        for part in path
-    )
-    return "".join(words).removeprefix(".")
+    instead: str = ""
 
 
 class Notes(msgspec.Struct, frozen=True):
-    """Collects what is wrong and what is worth knowing of the keys below `path`.
+    """Collects findings about the keys below `path`.
 
-    The policy begins at `base` in its document.
+    The policy begins at `base` in its document. Nothing is noted at or right above a key in
+    `broken`: its value is not the one in the file.
     """
 
     document: YamlDocument
     base: KeyPath = ()
     path: KeyPath = ()
-    problems: list[Problem] = []
-    warnings: list[Problem] = []
+    broken: frozenset[KeyPath] = frozenset()
+    findings: list[Finding] = []
 
     def below(self, *keys: str | int) -> "Notes":
         """The same notes, for what is at these keys below the path."""
         return msgspec.structs.replace(self, path=(*self.path, *keys))
 
-    def refuse(self, text: str, *keys: str | int) -> None:
+    def refuse(self, text: str, *keys: str | int, instead: str = "") -> None:
         """Note a problem at these keys; the policy is refused when all have been collected."""
-        self.problems.append(Problem((*self.path, *keys), text))
+        self._note(Problem((*self.path, *keys), text, instead), Rule.VALUE)
 
-    def warn(self, text: str, *keys: str | int) -> None:
+    def warn(self, text: str, *keys: str | int, instead: str = "") -> None:
         """Note something that the policy's author may not expect."""
-        self.warnings.append(Problem((*self.path, *keys), text))
+        self._note(Problem((*self.path, *keys), text, instead), Rule.MEANING)
+
+    def after(self, *problems: Problem) -> "Notes":
+        """The notes to go on with when these problems are noted."""
+        for problem in problems:
+            self._note(problem, Rule.VALUE)
+        return msgspec.structs.replace(self, broken=self.broken | {each.path for each in problems})
+
+    def _note(self, problem: Problem, rule: Rule) -> None:
+        path, text, instead = problem
+        if any(path == b[:-1] or path[: len(b)] == b for b in self.broken):
+            return
+        place = self.document.place_of((*self.base, *path))
+        self.findings.append(Finding(self.document.source, place, path, text, rule, instead))
 
     def place(self, *keys: str | int) -> str:
         """The place of a key, as `FILE:LINE: key.path`."""
         path = (*self.path, *keys)
-        return f"{self.document.source}:{self._line(path)}: {key_path(path)}"
+        line = self.document.place_of((*self.base, *path)).line
+        return f"{self.document.source}:{line}: {key_path(path)}"
 
-    def lines(self, problems: Iterable[Problem]) -> tuple[str, ...]:
-        """The problems as lines, in the order of the file, none of them twice."""
-        placed = sorted((self._line(p.path), key_path(p.path), p.text) for p in problems)
-        return tuple(
-            f"{self.document.source}:{line}: {on_one_line(f'{path}: {text}' if path else text)}"
-            for line, path, text in dict.fromkeys(placed)
-        )
-
-    def _line(self, path: KeyPath) -> int:
-        return self.document.line_of((*self.base, *path))
-
-    def error(self) -> ConfigurationError:
-        """The error that lists the problems."""
-        lines = self.lines(self.problems)
-        more = len(lines) - MOST_SHOWN
-        rest = (f"… and {more} more problems.",) if more > 0 else ()
-        return ConfigurationError("\n".join((*lines[:MOST_SHOWN], *rest)))
+    @property
+    def refused(self) -> bool:
+        """Whether a finding is an error."""
+        return any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
 def schema_problems(error: ValidationError, value: object) -> tuple[Problem, ...]:
     """The problems that pydantic found in the value, in our words."""
-    found = [(details, _sentence(details)) for details in error.errors(include_url=False)]
-    misspelt = [(d["loc"][:-1], text) for d, text in found if d["type"] == "extra_forbidden"]
+    found = [(details, *_sentence(details)) for details in error.errors(include_url=False)]
+    meant = {
+        (*details["loc"][:-1], instead)
+        for details, _, instead in found
+        if details["type"] == "extra_forbidden"
+    }
     return tuple(
-        Problem(_path_in(value, details["loc"]), text)
-        for details, text in found
-        if not (details["type"] == "missing" and _is_meant(details["loc"], misspelt))
+        Problem(_path_in(value, details["loc"]), text, instead)
+        for details, text, instead in found
+        if not (details["type"] == "missing" and details["loc"] in meant)  # it is only misspelt
     )
-
-
-def _is_meant(missing: KeyPath, misspelt: Iterable[tuple[KeyPath, str]]) -> bool:
-    """Whether a key is missing only because it is misspelt, which is reported already."""
-    section, ending = missing[:-1], did_you_mean(missing[-1], [str(missing[-1])])
-    return any(where == section and text.endswith(ending) for where, text in misspelt)
 
 
 def _path_in(value: object, location: KeyPath) -> KeyPath:
@@ -117,22 +104,30 @@ def _path_in(value: object, location: KeyPath) -> KeyPath:
     return tuple(path)
 
 
-def _sentence(details: ErrorDetails) -> str:
+def _sentence(details: ErrorDetails) -> tuple[str, str]:
+    """What is wrong, and the text to write instead if a single one is known."""
     kind, found, location = details["type"], details["input"], details["loc"]
+    context = details.get("ctx", {})
     if kind == REFUSAL:
-        return details["msg"] if details["msg"].endswith(("?", ".")) else f"{details['msg']}."
+        text = details["msg"] if details["msg"].endswith(("?", ".")) else f"{details['msg']}."
+        return text, context["instead"]
     if kind == "extra_forbidden":
         return _unknown_key(location)
     if kind == "missing":
-        return _missing(location)
+        return _missing(location), ""
     if kind in {"enum", "literal_error"}:
-        return _not_one_of(found, str(details.get("ctx", {}).get("expected", "")))
+        return _not_one_of(found, str(context.get("expected", "")))
+    return _not_allowed(kind, found, details)
+
+
+def _not_allowed(kind: str, found: object, details: ErrorDetails) -> tuple[str, str]:
     if kind not in _ALLOWED:
-        return f"found {quoted(found)}: {details['msg']}."
-    text = f"found {quoted(found)}, allowed is {_ALLOWED[kind].format(**details.get('ctx', {}))}"
+        return f"found {quoted(found)}: {details['msg']}.", ""
+    allowed = _ALLOWED[kind].format(**details.get("ctx", {}))
+    text = f"found {quoted(found)}, allowed is {allowed}"
     if kind in {"float_type", "int_type"} and isinstance(found, str) and _is_number(found):
-        text += "; write the number without quotes"
-    return f"{text}."
+        return f"{text}; write the number without quotes.", found.strip()
+    return f"{text}.", ""
 
 
 _ALLOWED = {
@@ -157,29 +152,31 @@ def _is_number(text: str) -> bool:
     return text.strip().removeprefix("-").replace(".", "", 1).isdigit()
 
 
-def _not_one_of(found: object, expected: str) -> str:
+def _not_one_of(found: object, expected: str) -> tuple[str, str]:
     options = [option.strip("' ") for option in expected.replace("' or '", "', '").split(",")]
-    allowed = ", ".join(options)
-    return f"found {quoted(found)}, allowed is {allowed}{did_you_mean(found, options) or '.'}"
+    text = f"found {quoted(found)}, allowed is {', '.join(options)}"
+    return f"{text}{did_you_mean(found, options) or '.'}", close_word(found, options)
 
 
-def _unknown_key(location: KeyPath) -> str:
+def _unknown_key(location: KeyPath) -> tuple[str, str]:
     key = str(location[-1])
     sections = sections_at(location[:-1])
     known = [name for section in sections for name in keys(section)]
     nouns = {section.key_noun for section in sections} or {"key"}
-    suggestion = did_you_mean(key, known)
     if key in UPSTREAM_KEYS:
-        return f"{UPSTREAM_KEYS[key]}."
+        return f"{UPSTREAM_KEYS[key]}.", ""
     homes = places_of(key)
     if homes:
-        return f"does not belong here; it is a key of {' and of '.join(homes)}."
-    short = suggestion and len(known) > FEW_KEYS  # a close guess is worth more than a long list
+        return f"does not belong here; it is a key of {' and of '.join(homes)}.", ""
+    word = close_word(key, known)
+    short = word and len(known) > FEW_KEYS  # a close guess is worth more than a long list
     allowed = "" if short else f", allowed are {', '.join(known)}"
-    return f"unknown {min(nouns)}{allowed}{suggestion or '.'}"
+    return f"unknown {min(nouns)}{allowed}{did_you_mean(key, known) or '.'}", word
 
 
 _TO_WRITE = {
+    "apiVersion": f'"apiVersion: {API_VERSION}"',
+    "kind": f'"kind: {KIND}"',
     "type": '"type: prometheus"',
     "metrics": '"metrics: {type: prometheus, address: URL}"',
     "thresholds": 'for example "thresholds: {cpu: 30, memory: 30}"',

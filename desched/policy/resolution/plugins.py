@@ -81,7 +81,8 @@ def choose_profiles(document: DeschedulerPolicy, notes: Notes) -> list[ChosenPro
                 "add it to plugins.balance.enabled.",
                 "plugins",
             )
-    if not chosen and not notes.problems:
+            chosen += _configured(profile, at)  # for the problems of its args
+    if not chosen and not notes.refused:
         notes.refuse(
             "no profile enables LoadAware, so nothing would happen; "
             "add it to plugins.balance.enabled of one.",

@@ -38,7 +38,7 @@ _INERT_ELSEWHERE = {
 def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes) -> Policy | None:
     """The policy that the document defines.
 
-    None, with the reasons in `notes.problems`, if it defines none.
+    None, with the reasons in `notes`, if it defines none.
     """
     profiles = choose_profiles(document, notes)
     if not profiles:
@@ -73,7 +73,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     )
     _check_sustained(policy.sustained_seconds, at)
     _warn_of_other_meanings(profile)
-    return None if notes.problems else policy
+    return None if notes.refused else policy
 
 
 def _scheduler_rules(section: SchedulerSection) -> SchedulerRules:

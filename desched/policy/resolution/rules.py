@@ -11,6 +11,9 @@ from desched.policy.reading.problems import Notes
 LONGEST_WINDOW_SECONDS = 24 * 3600
 """Nodes younger than the longest window are left alone; a day of that is enough."""
 
+LEAST_USUAL_TARGET = 10
+"""Percent; under this load nearly no node runs."""
+
 
 def resource_rules(args: LoadAwareArgs, notes: Notes) -> tuple[ResourceRule, ...]:
     """The rules in the order of relief; what is wrong with them is noted."""
@@ -52,6 +55,9 @@ def _rule(
             "thresholds",
             resource.value,
         )
+    elif not args.use_deviation_thresholds and target < LEAST_USUAL_TARGET:
+        text = f"is {target:g} percent, so that nearly every node is overloaded."
+        notes.warn(text, "targetThresholds", resource.value)
     stop_margin, ceiling_margin = _margins(args, resource, target, notes)
     return ResourceRule(
         resource=resource,

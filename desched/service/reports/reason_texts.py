@@ -216,7 +216,7 @@ SUMMARIES: Mapping[CycleResult, str] = {
     ),
     CycleResult.PLANNED: (
         "Dry run: nothing was changed. It would evict {planned}.\n"
-        "To evict, run with {acting}; in a cluster, without --dry-run."
+        "To evict, run `desched {acting} …` with the same flags; in a cluster, omit --dry-run."
     ),
     CycleResult.EVICTED: "Evicted {gone} of {planned} planned; {next_look}.",
     CycleResult.NOT_EVICTED: (

@@ -12,6 +12,7 @@ from desched.cli.command import flags_of, load_command
 from desched.cli.command_table import SUMMARIES
 from desched.doctor.checks import Diagnosis
 from desched.settings import Settings, flag_of, option_of, variable_of
+from tests.repository import ROOT
 
 FIELDS = [n for n, f in Settings.model_fields.items() if not option_of(f).environment_only]
 SECRETS = [n for n, f in Settings.model_fields.items() if option_of(f).environment_only]
@@ -60,7 +61,8 @@ def test_the_help_of_a_command_has_two_examples_and_exactly_its_flags(name, caps
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_the_examples_of_a_command_are_accepted(name, mocker):
+def test_the_examples_of_a_command_are_accepted(name, mocker, monkeypatch):
+    monkeypatch.chdir(ROOT)
     mocker.patch("desched.bootstrap.commands.run_command", autospec=True)
     mocker.patch("desched.bootstrap.runs.run", autospec=True, return_value=Ending())
     safe = Diagnosis(())

@@ -18,6 +18,8 @@ from desched.policy.durations import LONGEST_SECONDS, duration_seconds, duration
         ("2000000us", 2),
         ("2000000µs", 2),
         ("3000000000ns", 3),
+        ("7d", 604_800),
+        ("1w1d", 691_200),
     ],
 )
 def test_a_go_duration_is_read_in_whole_seconds(text, seconds):
@@ -31,7 +33,10 @@ def test_a_go_duration_is_read_in_whole_seconds(text, seconds):
         ("", "is not a duration"),
         ("5", "has no unit"),
         ("5 m", "is not a duration"),
-        ("1d", "is not a duration"),
+        ("1y", "is not a duration; write for example"),
+        ("5 Minutes", 'is not a duration; write "5m"'),
+        ("2hrs", 'is not a duration; write "2h"'),
+        ("7days", 'is not a duration; write "7d"'),
         ("-5m", "is not a duration"),
         ("five", "is not a duration"),
         ("5mx", "is not a duration"),

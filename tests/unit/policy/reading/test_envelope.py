@@ -105,7 +105,7 @@ REFUSED = {
     "apiVersion: descheduler/v1\nkind: DeschedulerPolicy": (
         'policy.yaml:1: apiVersion: found "descheduler/v1"; write'
     ),
-    "apiVersion: descheduler/v1alpha2\nkind: Policy": 'policy.yaml:2: kind: found "Policy"; write',
+    "apiVersion: descheduler/v1alpha2\nkind: Policy": 'kind: found "Policy", which is no',
     "kind: ConfigMap\ndata: {}": (
         'policy.yaml:2: data: the ConfigMap has no text under the key "policy.yaml"'
     ),
@@ -113,7 +113,7 @@ REFUSED = {
     "kind: ConfigMap\ndata: {a: x, b: y}": "policy.yaml:2: data: the ConfigMap has no text",
     "kind: ConfigMap": "policy.yaml:1: data: the ConfigMap has no text",
     config_map("policy.yaml", "a: 1\n---\nb: 2"): (
-        "policy.yaml:3: data.policy.yaml: found 2 documents; exactly one policy must be here."
+        'policy.yaml:3: data."policy.yaml": found 2 documents; exactly one policy must be here.'
     ),
     config_map("policy.yaml", "- 1"): "policy.yaml:4: this is not a policy but a list",
     "kind: A\n---\nkind: B": "the file has 2 documents, of which 0 hold a policy; exactly one",

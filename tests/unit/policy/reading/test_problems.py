@@ -88,6 +88,26 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
         {"thresholds": {"cpu": None, "memory": 30}},
         f"{ARGS}.thresholds.cpu: found null, allowed is a number from 0 to 100.",
     ),
+    "a fraction for a percentage": (
+        {"targetThresholds": {"cpu": 0.8, "memory": 85}},
+        f"{ARGS}.targetThresholds.cpu: found 0.8, which is less than one percent; write 80 for 80",
+    ),
+    "a percentage for a probability": (
+        {"maxLandingRisk": 15},
+        f"{ARGS}.maxLandingRisk: found 15, allowed is from 0 to 1; write 0.15 for 15 %.",
+    ),
+    "a fraction for a limit": (
+        {"evictionLimits": {"total": 0.05}},
+        'a percentage above 0 such as "10%"; write "5%".',
+    ),
+    "a placeholder that nothing filled in": (
+        {"metrics": {"type": "prometheus", "address": "http://${PROMETHEUS}:9090"}},
+        f'{ARGS}.metrics.address: holds "${{PROMETHEUS}}", which nothing has filled in',
+    ),
+    "a placeholder in place of a number": (
+        {"targetThresholds": {"cpu": "{{ .Values.cpu }}", "memory": 85}},
+        f'{ARGS}.targetThresholds.cpu: holds "{{{{ .Values.cpu }}}}", which nothing has filled in',
+    ),
     "a target of zero": (
         {"targetThresholds": {"cpu": 0, "memory": 85}, "thresholds": {"cpu": 0, "memory": 30}},
         f"{ARGS}.targetThresholds.cpu: found 0, which makes every node overloaded",
@@ -102,7 +122,7 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
     ),
     "a duration in words": (
         {"duration": "5 minutes"},
-        f'{ARGS}.duration: "5 minutes" is not a duration; write for example "90s"',
+        f'{ARGS}.duration: "5 minutes" is not a duration; write "5m".',
     ),
     "a duration without a unit": (
         {"duration": "300"},

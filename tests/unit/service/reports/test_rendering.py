@@ -355,8 +355,8 @@ def test_after_a_single_run_the_next_one_must_wait_for_the_measurements() -> Non
 
 def test_a_dry_run_names_the_flags_that_would_evict() -> None:
     cycle = report(node("a", 0.9), evictions=(eviction(),))
-    assert last_line(cycle, single=True).startswith("To evict, run with --evict --once;")
-    assert last_line(cycle, single=False).startswith("To evict, run with --evict;")
+    assert last_line(cycle, single=True).startswith("To evict, run `desched --evict --once …`")
+    assert last_line(cycle, single=False).startswith("To evict, run `desched --evict …`")
 
 
 def test_nothing_to_do_counts_the_nodes_that_were_not_judged() -> None:

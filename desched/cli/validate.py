@@ -1,0 +1,83 @@
+"""`desched validate`: policies without a cluster."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from desched.cli.command import Command, Invocation, Usage
+from desched.cli.exit_codes import ExitCode
+from desched.cli.setting_flags import own_flag
+
+if TYPE_CHECKING:
+    from desched.service.reports.policy_findings import ValidatedFile
+
+STANDARD_INPUT = "-"
+_FORMATS = ("table", "json", "yaml", "sarif", "github")
+
+
+def run(invocation: Invocation) -> int:
+    """Print what is wrong with the files, and whether one of them is invalid."""
+    import shutil
+
+    from desched.policy.reading.findings import Severity
+    from desched.service.reports.policy_findings import render_findings
+
+    names = dict.fromkeys(invocation.flags["files"])
+    files = [*validated(names, sys.stdin.buffer)]
+    form = invocation.flags.get("form", "table")
+    sys.stdout.write(render_findings(files, form, shutil.get_terminal_size((100, 24)).columns))
+    if not all(file.valid for file in files):
+        return ExitCode.CONFIGURATION
+    warned = any(file.count(Severity.WARNING) for file in files)
+    return ExitCode.FAILED if warned and invocation.flags.get("strict") else ExitCode.DONE
+
+
+def validated(names: Iterable[str], standard_input: BinaryIO) -> "Iterable[ValidatedFile]":
+    """The findings of each file, as the service would have them."""
+    from desched.model.text import on_one_line
+    from desched.policy.loading import decoded, read_policy, validate_policy
+    from desched.policy.reading.findings import InvalidPolicy
+    from desched.policy.reading.yaml_source import LARGEST_TEXT
+    from desched.service.reports.policy_findings import ValidatedFile
+
+    for name in names:
+        shown = "<stdin>" if name == STANDARD_INPUT else on_one_line(name)
+        try:
+            if name == STANDARD_INPUT:
+                text, source = decoded(standard_input.read(LARGEST_TEXT + 1), shown), shown
+            else:
+                text, source = read_policy(Path(name))
+            findings = validate_policy(text, source).findings
+        except InvalidPolicy as error:
+            findings = error.findings
+        yield ValidatedFile(shown, findings)
+
+
+COMMAND = Command(
+    "validate",
+    run,
+    Usage(
+        details="A file is a policy, the manifest of its ConfigMap, or a file of several documents "
+        'of which one is either; "-" is standard input. desched runs exactly the policies that '
+        "this command finds valid. Exit codes: 0 valid, 1 warnings with --strict, 2 invalid.",
+        examples={
+            "desched validate policies/cautious.yaml": "all that is wrong, with line and column",
+            "desched validate --strict -o github deploy/base/policy.yaml": "in a workflow",
+        },
+        parameters=(
+            click.Argument(["files"], nargs=-1, required=True, metavar="FILE…", type=click.Path()),
+            own_flag(
+                "--output",
+                "|".join(_FORMATS),
+                "The format of the findings; sarif is for code scanning, github for annotations. "
+                "Default: table.",
+                names=("-o", "form"),
+                type=click.Choice(_FORMATS),
+            ),
+            own_flag("--strict", "", "Exit with 1 if there are warnings."),
+        ),
+    ),
+)
