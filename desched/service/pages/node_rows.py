@@ -113,7 +113,7 @@ def _bar(pressure: ResourcePressure) -> LoadBar:
     after = pressure.after_ratio
     return LoadBar(
         RESOURCE_NAMES[pressure.resource],
-        pressure.highest_ratio * 100,
+        max((ratio for _, ratio in pressure.measured), default=pressure.highest_ratio) * 100,
         None if after is None else after * 100,
         pressure.target_ratio * 100,
         pressure.stop_ratio * 100,

@@ -36,6 +36,17 @@ def with_after(report: CycleReport) -> CycleReport:
     return msgspec.structs.replace(report, plan=msgspec.structs.replace(report.plan, nodes=nodes))
 
 
+def test_the_load_of_a_node_is_what_was_measured_even_if_more_is_expected() -> None:
+    first, *others = REPORT.plan.nodes
+    corrected = msgspec.structs.replace(first.pressures[0], highest_ratio=1.2)
+    nodes = (msgspec.structs.replace(first, pressures=(corrected,)), *others)
+    plan = msgspec.structs.replace(REPORT.plan, nodes=nodes)
+
+    found = page(msgspec.structs.replace(REPORT, plan=plan))
+
+    assert found.rows("nodes")[0][2] == "87.5 % 5m 87.5 %"
+
+
 @pytest.mark.parametrize("report", [REPORT, FOLLOWED_UP, HELD, with_all(FOLLOWED_UP)])
 def test_it_loads_nothing_and_runs_only_its_own_scripts(report: CycleReport) -> None:
     found = page(report)
@@ -51,7 +62,7 @@ def test_its_figures_are_those_of_the_json() -> None:
 
     shown = {row[0].text: row[2].sort for row in found.tables["nodes"]}
     assert shown == {
-        node["node"]: f"{node['pressures'][0]['highest_ratio'] * 100:.2f}"
+        node["node"]: f"{max(ratio for _, ratio in node['pressures'][0]['measured']) * 100:.2f}"
         if node["pressures"]
         else "-1"
         for node in document["nodes"]
