@@ -51,6 +51,19 @@ class Unknown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="un
     detail: str = ""
 
 
+class SeenLoad(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What was seen of a load, for people.
+
+    `age_seconds` is that of the newest sample, None if it is not known. `levels` are those of a
+    load that is not trusted, of the windows that have a value. `usable_in_seconds` is when its
+    windows are covered if samples keep coming, None if that is not the problem.
+    """
+
+    age_seconds: Ratio | None = None
+    levels: tuple[Level, ...] = ()
+    usable_in_seconds: Ratio | None = None
+
+
 class PodUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Mean usage of a pod in each window, shortest first; an empty tuple if not measured."""
 
@@ -85,7 +98,7 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     `history` covers `sustainedFor`; nodes without any data have no entry. `destination_ratios` has
     a value for each of the rule's destination windows, None if unknown. `throttled` pods need more
     CPU than their limit allows. `server_times` is the source's clock at its earliest and its latest
-    evaluation, None without any.
+    evaluation, None without any. `seen` decides nothing.
     """
 
     nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]
@@ -96,3 +109,4 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     destination_ratios: Mapping[str, Mapping[Resource, tuple[Ratio | None, ...]]] = {}
     throttled: frozenset[tuple[str, str]] = frozenset()
     server_times: tuple[datetime, datetime] | None = None
+    seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}

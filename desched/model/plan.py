@@ -1,5 +1,6 @@
 """A plan as a value: the evictions, and the reasons for everything else."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -164,8 +165,23 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     after_ratio: float | None = None
 
 
+class UnjudgedLoad(msgspec.Struct, frozen=True, gc=False):
+    """The load of one resource of a node that is not judged, as far as there is any.
+
+    `measured` has (window in seconds, ratio), `age_seconds` is the age of the newest sample.
+    """
+
+    resource: Resource
+    measured: tuple[tuple[int, float], ...]
+    age_seconds: float | None = None
+
+
 class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
-    """The class of a node and its numbers; `pool` is empty outside every pool."""
+    """The class of a node and its numbers; `pool` is empty outside every pool.
+
+    A node that is unknown or out of scope has `unjudged` loads in place of `pressures`. `until` is
+    when the reason ends by itself, as far as that is known.
+    """
 
     node: str
     node_class: NodeClass
@@ -173,6 +189,8 @@ class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
     reason: NodeReason | UnknownReason | None = None
     detail: str = ""
     pool: str = ""
+    unjudged: tuple[UnjudgedLoad, ...] = ()
+    until: datetime | None = None
 
 
 class ResourceRelief(msgspec.Struct, frozen=True, gc=False):

@@ -34,6 +34,7 @@ from desched.model.load import (
     Measured,
     PodUsage,
     Ratio,
+    SeenLoad,
     Unknown,
 )
 from desched.model.resources import Count, Int32, Resource
@@ -84,6 +85,7 @@ class _Load(msgspec.Struct, omit_defaults=True):
     destination_ratios: Mapping[str, Mapping[Resource, tuple[Ratio | None, ...]]] = {}
     throttled: tuple[tuple[str, str], ...] = ()
     server_times: tuple[Time, Time] | None = None
+    seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}
 
 
 class _Policy(msgspec.Struct):

@@ -374,6 +374,7 @@ class _Renaming:
                 self._node(name): found for name, found in load.destination_ratios.items()
             },
             throttled=frozenset(map(self._pod, load.throttled)),
+            seen={self._node(name): found for name, found in load.seen.items()},
         )
 
     def _by_controller(self, found: Mapping[tuple[str, str], V]) -> dict[tuple[str, str], V]:

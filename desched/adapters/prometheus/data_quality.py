@@ -9,7 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from desched.adapters.prometheus.queries import CHECKPOINTS, STALE_AFTER_SECONDS
-from desched.model.load import Level, Measured, Unknown, UnknownReason
+from desched.model.load import Level, Measured, SeenLoad, Unknown, UnknownReason
 from desched.policy.durations import duration_text
 
 COVERED_CHECKPOINTS = CHECKPOINTS * 0.8
@@ -74,6 +74,33 @@ def judge(evidence: NodeEvidence) -> Measured | Unknown:
             return Unknown(*problem)
         levels.append(Level(window.seconds, min(max(*values, 0.0), 1.0)))
     return Measured(tuple(levels))
+
+
+def seen(evidence: NodeEvidence, load: Measured | Unknown) -> SeenLoad:
+    """What to show of a load that was judged so."""
+    ages = [age for age in evidence.ages.values() if math.isfinite(age)]
+    age_seconds = max(0.0, min(ages)) if ages else None
+    if isinstance(load, Measured):
+        return SeenLoad(age_seconds)
+    levels = tuple(
+        Level(window.seconds, max(finite))
+        for window in evidence.windows
+        if (finite := [s.value for s in _live(window, evidence) if 0 <= s.value < math.inf])
+    )
+    waits = [_wait_seconds(window, evidence) for window in evidence.windows]
+    too_short = load.reason is not UnknownReason.WINDOW_NOT_COVERED or None in waits
+    return SeenLoad(age_seconds, levels, None if too_short else max(filter(None, waits), default=0))
+
+
+def _wait_seconds(window: WindowEvidence, evidence: NodeEvidence) -> float | None:
+    """How long until samples cover the window; None if they never will."""
+    if window.remark:
+        return None
+    young = max(0.0, window.seconds - max(0.0, evidence.node_age_seconds))
+    if not evidence.checkable:
+        return young
+    most = max((window.covered.get(k, 0.0) for k in _keys(window, evidence)), default=0.0)
+    return max(young, (COVERED_CHECKPOINTS - most) / CHECKPOINTS * window.seconds)
 
 
 def _gaps(

@@ -17,6 +17,7 @@ from desched.adapters.prometheus.data_quality import (
     Sighting,
     WindowEvidence,
     judge,
+    seen,
 )
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import (
@@ -31,7 +32,7 @@ from desched.adapters.prometheus.queries import (
     scope_of,
 )
 from desched.model.cluster import ClusterState, Node
-from desched.model.load import Measured, Unknown
+from desched.model.load import Measured, SeenLoad, Unknown
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource
@@ -67,7 +68,7 @@ class NodeLoads:
 
     `unresolved` are the series that belong to no known node. `cluster_values` are the values of
     labels that identify a cluster, "" if a series lacks a label that others have. `short_windows`
-    are sentences about windows that are too short for the scrape interval.
+    are sentences about windows that are too short for the scrape interval. `seen` is for people.
     """
 
     def __init__(self, queries: CycleQueries, index: NodeIndex, metrics: MetricsSource) -> None:
@@ -79,6 +80,7 @@ class NodeLoads:
         self.unresolved: set[Key] = set()
         self.cluster_values: dict[str, set[str]] = {}
         self.short_windows: dict[Resource, list[str]] = {}
+        self.seen: dict[str, dict[Resource, SeenLoad]] = {}
 
     def read(
         self, resource: Resource, windows_seconds: Sequence[int], cluster: ClusterState
@@ -103,6 +105,7 @@ class NodeLoads:
                 most = tuple(window.pods_ratio(node.name) for window in windows)
                 load = msgspec.structs.replace(load, pods_ratios=most)
             found[node.name] = load
+            self.seen.setdefault(node.name, {})[resource] = seen(evidence, load)
         return found
 
     def expression(self, resource: Resource, window_seconds: int) -> str | None:

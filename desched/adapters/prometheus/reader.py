@@ -88,6 +88,7 @@ class PrometheusLoadReader:
             _by_node(destinations),
             held_back,
             (min(queries.evaluated), max(queries.evaluated)) if queries.evaluated else None,
+            node_loads.seen,
         )
 
 

@@ -21,6 +21,17 @@ SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease", 
 """The namespaces of the cluster itself and of desched; a policy must include them by name."""
 
 
+class RuleVerdict(NamedTuple):
+    """What the rule of this reason finds: why it refuses, None if it does not.
+
+    A `lifted` refusal does not count, because annotations request a move.
+    """
+
+    reason: RefusalReason
+    finding: Finding[RefusalReason] | None
+    lifted: bool
+
+
 def refuse(pod: Pod, context: EligibilityContext) -> Refused:
     """Return why the pod must not move, None if it may."""
     return next(_refusals(pod, context), None)
@@ -34,22 +45,41 @@ def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:
     return all(finding.reason in _OF_MOVES_UNDER_WAY for finding in _refusals(pod, context))
 
 
+def rule_verdicts(pod: Pod, context: EligibilityContext) -> Iterator[RuleVerdict]:
+    """What each rule finds, in their order, also after the first one that refuses."""
+    workload = context.cluster.workload_of(pod)
+    for rule in RULES:
+        finding = _finding(rule, pod, workload, context)
+        lifted = finding is not None and rule.lifted and _requests_move(pod, context)
+        yield RuleVerdict(rule.reason, finding, lifted=lifted)
+
+
 def _refusals(pod: Pod, context: EligibilityContext) -> Iterator[Finding[RefusalReason]]:
     workload = context.cluster.workload_of(pod)
-    for reason, judge_pod, judge_workload, lifted in RULES:
-        found: Why | Refused = None
-        if judge_pod is not None:
-            found = judge_pod(pod, context)
-        elif judge_workload is not None and workload is not None:
-            found = judge_workload(workload, context)
-        if found is None or found is False:
-            continue
-        if lifted and context.eviction_annotations(pod).requests:
-            continue
-        if isinstance(found, Finding):
-            yield found
-        else:
-            yield Finding(reason, "" if found is True else found)
+    for rule in RULES:
+        finding = _finding(rule, pod, workload, context)
+        if finding is not None and not (rule.lifted and _requests_move(pod, context)):
+            yield finding
+
+
+def _finding(
+    rule: "Rule", pod: Pod, workload: Workload | None, context: EligibilityContext
+) -> Refused:
+    """Why the rule refuses the pod, whether or not that is lifted."""
+    found: Why | Refused = None
+    if rule.pod is not None:
+        found = rule.pod(pod, context)
+    elif rule.workload is not None and workload is not None:
+        found = rule.workload(workload, context)
+    if found is None or found is False:
+        return None
+    if isinstance(found, Finding):
+        return found
+    return Finding(rule.reason, "" if found is True else found)
+
+
+def _requests_move(pod: Pod, context: EligibilityContext) -> bool:
+    return context.eviction_annotations(pod).requests
 
 
 class Rule(NamedTuple):

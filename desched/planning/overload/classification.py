@@ -39,6 +39,7 @@ from desched.planning.overload.saturation import (
 )
 from desched.planning.overload.scope import out_of_scope
 from desched.planning.overload.sustained import not_sustained
+from desched.planning.overload.unjudged import out_of_scope_verdict, unknown_verdict
 from desched.policy.policy import NodePool, Policy
 
 
@@ -117,38 +118,39 @@ def _measured(
     for node in book.snapshot.cluster.nodes:
         excluded = out_of_scope(node, policy, book.now)
         if excluded is not None:
-            why = (excluded.reason, excluded.detail)
-            left_out.append(NodeVerdict(node.name, NodeClass.OUT_OF_SCOPE, (), *why))
+            left_out.append(out_of_scope_verdict(node, excluded, book))
             continue
         pool = policy.pool_of(node.labels)
         loads = measure(node, pool.rules, book, departed_load)
         if isinstance(loads, Unknown):
-            verdict = NodeVerdict(
-                node.name, NodeClass.UNKNOWN, (), loads.reason, loads.detail, pool.name
-            )
-            left_out.append(verdict)
+            left_out.append(unknown_verdict(node, loads, pool.name, book))
         else:
             pools.setdefault(pool.name, _Pool(pool, [])).nodes.append((node, loads))
     return pools.values(), left_out
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Why an overloaded node is not relieved now."""
+    """Why an overloaded node is not relieved now, and until when if that is known."""
 
     node: NodeReason
     refusal: RefusalReason
     detail: str
+    until: datetime | None = None
 
 
 def _wait(
-    loaded: LoadedNode, settling: Collection[str], saturated: Saturated, book: UsageBook
+    loaded: LoadedNode,
+    settling: Mapping[str, datetime | None],
+    saturated: Saturated,
+    book: UsageBook,
 ) -> Wait | None:
     if loaded.node.name in settling:
         shortest_seconds = book.policy.shortest_window_seconds
         detail = f"lost a pod less than {shortest_seconds} s ago"
-        return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, detail)
-    if lasted := not_sustained(loaded, book):
-        return Wait(NodeReason.NOT_SUSTAINED_YET, RefusalReason.NOT_SUSTAINED_YET, lasted)
+        until = settling[loaded.node.name]
+        return Wait(NodeReason.SETTLING, RefusalReason.NODE_SETTLING, detail, until)
+    if lasting := not_sustained(loaded, book):
+        return Wait(NodeReason.NOT_SUSTAINED_YET, RefusalReason.NOT_SUSTAINED_YET, *lasting)
     if full := why_saturated(loaded, saturated):
         return Wait(NodeReason.POOL_SATURATED, RefusalReason.POOL_SATURATED, full)
     return None
@@ -158,17 +160,20 @@ def _restraint(loaded: LoadedNode, state: State, now: datetime) -> Wait | None:
     """Why the node waits because of the results of earlier moves, or because of a person."""
     pause = state.pausing(now, PauseScope.POOL, loaded.verdict.pool)
     if pause is not None:
-        return Wait(NodeReason.POOL_PAUSED, RefusalReason.POOL_PAUSED, pause.describe())
+        why = pause.describe()
+        return Wait(NodeReason.POOL_PAUSED, RefusalReason.POOL_PAUSED, why, pause.until)
     for each in state.nodes:
         if each.node == loaded.node.name and each.is_cooling_down(now):
-            until = f"{each.cooling_down_until:%Y-%m-%d %H:%M} UTC"
-            detail = f"moves have not relieved it; cooling down until {until}"
-            return Wait(NodeReason.COOLING_DOWN, RefusalReason.NODE_COOLING_DOWN, detail)
+            until = each.cooling_down_until
+            detail = f"moves have not relieved it; cooling down until {until:%Y-%m-%d %H:%M} UTC"
+            return Wait(NodeReason.COOLING_DOWN, RefusalReason.NODE_COOLING_DOWN, detail, until)
     return None
 
 
 def _waiting(loaded: LoadedNode, wait: Wait) -> LoadedNode:
-    verdict = msgspec.structs.replace(loaded.verdict, reason=wait.node, detail=wait.detail)
+    verdict = msgspec.structs.replace(
+        loaded.verdict, reason=wait.node, detail=wait.detail, until=wait.until
+    )
     return msgspec.structs.replace(loaded, verdict=verdict)
 
 

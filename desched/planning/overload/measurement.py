@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from desched.model.cluster import Node, Pod
 from desched.model.groups import grouped
@@ -58,13 +59,18 @@ class DepartedLoad:
             for basis in bases
         )
 
-    def settling(self, shortest_window_seconds: int) -> frozenset[str]:
-        """The nodes from which a pod was evicted less than the shortest window ago."""
-        return frozenset(self._still_here) | {
-            node
+    def settling(self, shortest_window_seconds: int) -> dict[str, datetime | None]:
+        """The nodes from which a pod was evicted less than the shortest window ago, until when.
+
+        None while the pod is still there.
+        """
+        window = timedelta(seconds=shortest_window_seconds)
+        found: dict[str, datetime | None] = {
+            node: max(record.left_at or self._book.now for record in records) + window
             for node, records in self._gone.items()
             if any(self._unseen(record, shortest_window_seconds) > 0 for record in records)
         }
+        return found | dict.fromkeys(self._still_here)
 
     def _unseen(self, record: EvictionRecord, window_seconds: int) -> float:
         if window_seconds <= 0:

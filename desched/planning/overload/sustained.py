@@ -3,7 +3,7 @@
 desched's own state does not matter, so a dry run, a restart and a new leader agree.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from desched.model.plan import ResourcePressure
@@ -18,21 +18,34 @@ _POD_STEPS = 10
 _MINUTE_SECONDS = 60
 
 Points = tuple[float | None, ...]
+"""Load at regular times until now, oldest first; None if it is unknown."""
+
+Track = tuple[bool | None, ...]
+"""Whether it was above the target."""
 
 
-def not_sustained(loaded: LoadedNode, book: UsageBook) -> str:
-    """Describe for how long the node has been overloaded, if that is too short; else empty.
+def not_sustained(loaded: LoadedNode, book: UsageBook) -> tuple[str, datetime] | None:
+    """Describe for how long the node has been overloaded, if that is too short; else None.
 
-    It is long enough if one resource has been above its target for `sustainedFor`. Points without
-    data count as not overloaded; a history that begins later is too short.
+    The time is when that is long enough if the node stays overloaded. It is long enough if one
+    resource has been above its target for `sustainedFor`. Points without data count as not
+    overloaded; a history that begins later is too short.
     """
     sustained_seconds = book.policy.sustained_seconds
     if not sustained_seconds:
-        return ""
-    found = [_lasted(_points(loaded, pressure, book), pressure) for pressure in loaded.overloaded]
+        return None
+    tracks = [
+        tuple(None if ratio is None else ratio > pressure.target_ratio for ratio in points)
+        for pressure in loaded.overloaded
+        for points in (load_points(loaded, pressure, book),)
+    ]
+    found = [_lasted(track) for track in tracks]
     if any(lasted.enough for lasted in found):
-        return ""
-    return max(found, key=lambda lasted: lasted.overloaded).sentence(sustained_seconds)
+        return None
+    steps = min(map(_steps_left, tracks))
+    step_seconds = sustained_seconds / max(1, max(map(len, tracks)) - 1)
+    sentence = max(found, key=lambda lasted: lasted.overloaded).sentence(sustained_seconds)
+    return sentence, book.now + timedelta(seconds=steps * step_seconds)
 
 
 class _Lasted(NamedTuple):
@@ -56,13 +69,19 @@ class _Lasted(NamedTuple):
         return f"{text}, without data for {_of(self.unknown / self.points, sustained_seconds)}"
 
 
-def _lasted(points: Points, pressure: ResourcePressure) -> _Lasted:
-    overloaded = sum(ratio is not None and ratio > pressure.target_ratio for ratio in points)
-    unknown = sum(ratio is None for ratio in points)
-    return _Lasted(max(1, len(points)), overloaded, unknown, bool(points) and points[0] is not None)
+def _lasted(track: Track) -> _Lasted:
+    unknown = track.count(None)
+    begins = bool(track) and track[0] is not None
+    return _Lasted(max(1, len(track)), track.count(True), unknown, begins)
 
 
-def _points(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> Points:
+def _steps_left(track: Track) -> int:
+    """In how many steps it is long enough, if it stays overloaded."""
+    later = (track[step:] + (True,) * step for step in range(len(track)))
+    return next((step for step, each in enumerate(later) if _lasted(each).enough), len(track))
+
+
+def load_points(loaded: LoadedNode, pressure: ResourcePressure, book: UsageBook) -> Points:
     """The resource's load at each point, oldest first; None before the node existed."""
     resource = pressure.resource
     if resource is Resource.PODS:

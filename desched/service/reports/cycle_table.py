@@ -1,6 +1,7 @@
 """The report as a table: overloaded nodes, what moves, what stays and why."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from desched.model.plan import NodeVerdict, PlannedEviction, Refusal, Unreserved
 from desched.model.report import CycleReport, CycleResult, Mode, Outcome, TaintChange
 from desched.service.reports.chains import describe_chain
 from desched.service.reports.earlier_moves import print_earlier_moves
-from desched.service.reports.formatting import count, percent, plain
+from desched.service.reports.formatting import clock_time, count, percent, plain
 from desched.service.reports.grouped_list import (
     MOST_EXAMPLES,
     Member,
@@ -61,13 +62,13 @@ def print_report(report: CycleReport, console: Console, view: TableView = WHOLE)
         report = _about(view.node, report)
         _print_header(report, console)
         print_nodes(report, console)
-        _print_node_reasons(report.plan.nodes, console)
+        _print_node_reasons(report, console)
         _print_evictions(report, console)
         _print_refusals(report.plan.refusals, console, most)
         return
     _print_header(report, console)
     print_nodes(report, console)
-    _print_node_reasons(report.plan.nodes, console)
+    _print_node_reasons(report, console)
     _print_evictions(report, console)
     _print_soft_taints(report, console)
     _print_refusals(report.plan.refusals, console, most)
@@ -103,16 +104,24 @@ def _print_header(report: CycleReport, console: Console) -> None:
     console.print()
 
 
-def _print_node_reasons(verdicts: Iterable[NodeVerdict], console: Console) -> None:
+def _print_node_reasons(report: CycleReport, console: Console) -> None:
     by_reason = grouped(
-        ((type(reason), reason), Member(verdict.node, verdict.detail))
-        for verdict in verdicts
+        ((type(reason), reason), Member(verdict.node, _detail(verdict, report.started_at)))
+        for verdict in report.plan.nodes
         if (reason := verdict.reason) is not None
     )
     console.print()
     if by_reason:
         listed = groups((reason, nodes) for (_, reason), nodes in by_reason.items())
         print_section("Nodes that are left alone:", listed, console)
+
+
+def _detail(verdict: NodeVerdict, now: datetime) -> str:
+    """The detail of the node's reason, and until when it is left alone."""
+    if verdict.until is None or " until " in verdict.detail:
+        return verdict.detail
+    until = f"until {clock_time(verdict.until, now)} at the earliest"
+    return f"{verdict.detail}, {until}" if verdict.detail else until
 
 
 def _print_evictions(report: CycleReport, console: Console) -> None:

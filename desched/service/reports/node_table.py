@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure
+from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure, UnjudgedLoad
 from desched.model.report import CycleReport
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
@@ -32,7 +32,7 @@ def print_nodes(report: CycleReport, console: Console) -> None:
     counted.
     """
     shown, left = _choose_nodes(report)
-    resources = [r for r in COLUMN_ORDER if any(_pressure(verdict, r) for verdict in shown)]
+    resources = [r for r in COLUMN_ORDER if any(_levels(verdict, r) for verdict in shown)]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("Node", overflow="fold")
     table.add_column("State")
@@ -42,7 +42,7 @@ def print_nodes(report: CycleReport, console: Console) -> None:
         table.add_column("target/stop", justify="right")
         table.add_column("after", justify="right")
     for verdict in shown:
-        cells = [cell for r in resources for cell in _cells(_pressure(verdict, r))]
+        cells = [cell for r in resources for cell in _cells(verdict, r)]
         table.add_row(
             Text(plain(verdict.node)),
             Text(verdict.node_class.replace("_", " "), style=CLASS_STYLES[verdict.node_class]),
@@ -86,20 +86,35 @@ def _pressure(verdict: NodeVerdict, resource: Resource) -> ResourcePressure | No
 
 def _windows(verdicts: Iterable[NodeVerdict], resource: Resource) -> str:
     """The windows of the levels in a cell, as `5m/15m`."""
-    pressures = (_pressure(verdict, resource) for verdict in verdicts)
-    measured = next((p.measured for p in pressures if p and p.measured), ())
+    measured = max((_measured(verdict, resource) for verdict in verdicts), key=len, default=())
     return "/".join(duration_text(window) for window, _ in measured)
 
 
-def _cells(pressure: ResourcePressure | None) -> tuple[Text, Text, Text]:
-    """The levels now, target and stop line, and the level after the plan."""
+def _measured(verdict: NodeVerdict, resource: Resource) -> tuple[tuple[int, float], ...]:
+    """The level of each window, also of a node that is not judged."""
+    loads: tuple[ResourcePressure | UnjudgedLoad, ...] = (*verdict.pressures, *verdict.unjudged)
+    return next((load.measured for load in loads if load.resource is resource), ())
+
+
+def _levels(verdict: NodeVerdict, resource: Resource) -> list[float]:
+    pressure = _pressure(verdict, resource)
+    levels = [ratio for _, ratio in _measured(verdict, resource)]
+    return levels or ([pressure.highest_ratio] if pressure else [])
+
+
+def _cells(verdict: NodeVerdict, resource: Resource) -> tuple[Text, Text, Text]:
+    """The levels now, target and stop line, and the level after the plan.
+
+    The levels of a node that is not judged are in brackets: they decide nothing.
+    """
+    pressure, levels = _pressure(verdict, resource), _levels(verdict, resource)
+    text = "/".join(map(percent, levels))
     if pressure is None:
-        return Text("?"), Text(""), Text("")
-    levels = [ratio for _, ratio in pressure.measured] or [pressure.highest_ratio]
+        return Text(f"({text})" if text else "?", style="dim"), Text(""), Text("")
     after = "" if pressure.after_ratio is None else percent(pressure.after_ratio)
     style = CLASS_STYLES[NodeClass.OVERLOADED] if pressure.overloaded else ""
     return (
-        Text("/".join(percent(ratio) for ratio in levels), style=style),
+        Text(text, style=style),
         Text(f"{_line(pressure.target_ratio)}/{_line(pressure.stop_ratio)}"),
         Text(after),
     )

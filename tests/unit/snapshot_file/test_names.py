@@ -43,7 +43,15 @@ RENAMED_BY_KEY = {
         *("workloads", "controller_selectors", "controller_owners", "sized_owners", "namespaces"),
         *("claims", "volumes", "storage_classes", "csi_nodes"),
     },
-    "ClusterLoad": {"nodes", "pods", "problems", "history", "destination_ratios", "throttled"},
+    "ClusterLoad": {
+        "nodes",
+        "pods",
+        "problems",
+        "history",
+        "destination_ratios",
+        "throttled",
+        "seen",
+    },
 }
 
 

@@ -11,7 +11,15 @@ from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad, Level, LoadProblem, Measured, PodUsage, Unknown
+from desched.model.load import (
+    ClusterLoad,
+    Level,
+    LoadProblem,
+    Measured,
+    PodUsage,
+    SeenLoad,
+    Unknown,
+)
 from desched.model.load import UnknownReason as Why
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy, ResourceRule
@@ -101,6 +109,7 @@ def test_nodes_and_pods_are_measured(fake: FakePrometheus) -> None:
         nodes={name: {CPU: Measured((Level(300, 0.5),), (0.5,))} for name in ("n-a", "n-b")},
         pods={("apps", "web"): PodUsage(cpu_millicores=(1250.0,))},
         server_times=(NOW, NOW),
+        seen={name: {CPU: SeenLoad(20.0)} for name in ("n-a", "n-b")},
     )
 
 
