@@ -29,7 +29,7 @@ from desched.planning.clocks import clocks_differ, lead_seconds
 from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.other_deschedulers import other_deschedulers
-from desched.planning.overload.classification import classify
+from desched.planning.overload.classification import Pressure, classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.planner import plan_moves
 from desched.policy.acting_window import why_closed
@@ -64,11 +64,15 @@ class CycleInfo(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A plan with its context, and the earlier evictions whose result became known."""
+    """A plan with its context, and the earlier evictions whose result became known.
+
+    `pressure` is the class of each node by its load.
+    """
 
     context: EligibilityContext
     plan: Plan
     settled: tuple[EvictionRecord, ...]
+    pressure: Pressure
 
 
 class _Acted(NamedTuple):
@@ -210,7 +214,7 @@ def decide(
             context = context.with_state(state)
         plan = plan_moves(context, pressure, may_steer=may_steer)
         context = context.with_state(replace(context.state, chains=plan.chains))
-        return Decision(context, plan, settled)
+        return Decision(context, plan, settled, pressure)
 
 
 @contextmanager

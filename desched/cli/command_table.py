@@ -6,6 +6,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "See what desched would do": {
         "plan": "Show what one cycle would do, and change nothing.",
         "doctor": "Check whether it is safe to start desched here.",
+        "explain": "Say why a node, pod or workload is as it is.",
         "snapshot": "Write all that a plan needs to a file.",
         "demo": "Show a cycle on a simulated cluster.",
     },

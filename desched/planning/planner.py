@@ -140,9 +140,9 @@ def _sift(
             if finding is not None:
                 refusals.append(_refusal(pod, finding))
                 if waits_for_moves(pod, context):
-                    later.append(_candidate(pod, context))
+                    later.append(candidate_of(pod, context))
             else:
-                movable.append(_candidate(pod, context))
+                movable.append(candidate_of(pod, context))
         for candidates in (movable, later):
             candidates.sort(key=lambda candidate: candidate.pod.ref)
         nodes.append(OverloadedNode(loaded, tuple(movable), tuple(later)))
@@ -153,15 +153,16 @@ def _movable(pod: Pod, context: EligibilityContext) -> Candidate | None:
     """The pod as a candidate, None if it stays."""
     if refuse(pod, context) is not None or pod.scheduling.unevaluated:
         return None
-    return _candidate(pod, context)
+    return candidate_of(pod, context)
 
 
 def _charged(pod: Pod, context: EligibilityContext) -> tuple[Pod, Mapping[Resource, float]]:
-    candidate = _candidate(pod, context)
+    candidate = candidate_of(pod, context)
     return candidate.pod, candidate.charge
 
 
-def _candidate(pod: Pod, context: EligibilityContext) -> Candidate:
+def candidate_of(pod: Pod, context: EligibilityContext) -> Candidate:
+    """The pod with what its move would bring, charge and cost."""
     usage = {resource: context.book.measured(pod, resource) for resource in context.book.windows}
     workload = context.cluster.workload_of(pod)
     price = cost(pod, workload, context.now)
@@ -201,17 +202,7 @@ def _select(
     A node for which room was made comes first, before others take it.
     """
     policy = context.policy
-    free = room_left(context, pressure)
-    chains = UnderWay((), ())
-    if policy.chains:
-        chains = under_way(context, pressure, free, partial(_charged, context=context))
-    destinations = Destinations(
-        free,
-        SchedulerView(context.cluster, policy.scheduler, free.index),
-        policy.max_landing_risk,
-        taints.steerable(free.arrays),
-        _feedback(context, pressure),
-    )
+    destinations, chains = _destinations(taints, pressure, context)
     quota = EvictionQuota(
         policy.limits,
         context.cluster,
@@ -227,6 +218,34 @@ def _select(
     relieved = [node for node in nodes if node.name not in pressure.waiting]
     relieved.sort(key=lambda node: node.name not in ready)
     return select_moves(relieved, destinations, quota, openings), chains
+
+
+def destinations_before(
+    context: EligibilityContext, pressure: Pressure, *, may_steer: bool = True
+) -> Destinations:
+    """The destinations of a plan before its first move; at least one node must be known."""
+    pressure = restrain(pressure, context.state, context.now)
+    mode = context.policy.steering.mode if may_steer else Steering.OFF
+    return _destinations(SoftTaints.of(context, pressure, mode), pressure, context)[0]
+
+
+def _destinations(
+    taints: SoftTaints, pressure: Pressure, context: EligibilityContext
+) -> tuple[Destinations, UnderWay]:
+    """The destinations before the first move, and the chains under way, which hold room."""
+    policy = context.policy
+    free = room_left(context, pressure)
+    chains = UnderWay((), ())
+    if policy.chains:
+        chains = under_way(context, pressure, free, partial(_charged, context=context))
+    destinations = Destinations(
+        free,
+        SchedulerView(context.cluster, policy.scheduler, free.index),
+        policy.max_landing_risk,
+        taints.steerable(free.arrays),
+        _feedback(context, pressure),
+    )
+    return destinations, chains
 
 
 def _feedback(context: EligibilityContext, pressure: Pressure) -> LandingFeedback:

@@ -15,8 +15,13 @@ def report_of(content: SnapshotContent, policy: Policy, clock: Clock) -> CycleRe
     Raises:
         ConfigurationError: the policy names a PriorityClass that does not exist.
     """
-    info = CycleInfo(1, Mode.DRY_RUN, f"snapshot of {content.target or 'a cluster'}")
+    info = CycleInfo(1, Mode.DRY_RUN, target_of(content))
     report = planned_report(
         content.snapshot, policy, content.state, info, clock, may_steer=content.may_steer
     )
     return replace(report, other_deschedulers=content.other_deschedulers)
+
+
+def target_of(content: SnapshotContent) -> str:
+    """What a report on the snapshot calls the cluster."""
+    return f"snapshot of {content.target or 'a cluster'}"

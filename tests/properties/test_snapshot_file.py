@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from desched.cycle import decide, observe
 from desched.errors import ConfigurationError
+from desched.explanation.explain import explain
+from desched.explanation.subject import Subject, SubjectKind
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.plan import Plan
@@ -18,6 +20,7 @@ from desched.model.snapshot import Snapshot
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.ports import Looked, World
+from desched.service.reports.explanation import render_explanation
 from desched.simulation.clock import VirtualClock
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.document import decode, encode
@@ -26,10 +29,10 @@ from desched.snapshot_file.report import report_of
 from desched.snapshot_file.taken import Redaction, take_snapshot
 from tests.builders import NOW
 from tests.properties.mutations import mutated
-from tests.properties.outputs import every_output
+from tests.properties.outputs import every_output, harmless
 from tests.properties.rich_clusters import HIDDEN, MARK, POLICY, RichCluster
 
-slow = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
+slow = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=80)
 seeds = st.integers(0, 10**6)
 KEPT = Redaction()
 BY = parse_policy(*POLICY).policy
@@ -153,3 +156,11 @@ def test_a_damaged_file_gives_a_report_or_an_error_of_desched(document: Any) -> 
         content = decode(msgspec.json.encode(document), "hostile.gz")
         policy = own_policy(content, "hostile.gz")
         every_output(report_of(content, policy, VirtualClock(NOW)))
+        decision = decide(content.snapshot, policy, content.state)
+        for pod in content.snapshot.cluster.pods[:5]:
+            with suppress(ConfigurationError):  # two objects may have one name now
+                subject = Subject(SubjectKind.POD, pod.name, pod.namespace)
+                harmless(render_explanation(explain(subject, decision, "file"), "table"))
+        for node in content.snapshot.cluster.nodes:
+            subject = Subject(SubjectKind.NODE, node.name)
+            harmless(render_explanation(explain(subject, decision, "file"), "json"))

@@ -37,7 +37,7 @@ PROGRAMS = """
 
 ENGLISH = """
     above absent acting all as at availability averaged awaited aware back bare begun being
-    blocked bound by came cheaper checks choice clocks compatibility competitor context
+    blocked bound by came changes cheaper checks choice clocks compatibility competitor context
     contradictory counts covered critical current data departed deschedulers differ do earlier
     else elsewhere evaluated everything excluded exhausted failed feedback few finished finite
     first fits forbidden forward free gaps gone grace grouped guessed help history hourly

@@ -48,6 +48,22 @@ def not_sustained(loaded: LoadedNode, book: UsageBook) -> tuple[str, datetime] |
     return sentence, book.now + timedelta(seconds=steps * step_seconds)
 
 
+def overloaded_seconds(loaded: LoadedNode, book: UsageBook) -> tuple[float, bool]:
+    """For how long a resource has been above its target without a break, by its history.
+
+    The second value is whether that is the whole history, so that it may be longer.
+    """
+    sustained_seconds = book.policy.sustained_seconds
+    found = [(0.0, False)]
+    for pressure in loaded.overloaded:
+        points = load_points(loaded, pressure, book) if sustained_seconds else ()
+        above = [ratio is not None and ratio > pressure.target_ratio for ratio in reversed(points)]
+        run = next((i for i, each in enumerate(above) if not each), len(above))
+        step_seconds = sustained_seconds / max(1, len(points) - 1)
+        found.append((max(0, run - 1) * step_seconds, 0 < run == len(points)))
+    return max(found)
+
+
 class _Lasted(NamedTuple):
     """The points of a history: how many were overloaded, and how many are unknown."""
 

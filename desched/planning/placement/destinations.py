@@ -14,8 +14,9 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, LandingChance, RefusalReason
 from desched.model.resources import Resource
-from desched.planning.arrays import Mask
+from desched.planning.arrays import Floats, Ints, Mask
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.kube_scheduler.scores.total import plugin_scores
 from desched.planning.placement.free_capacity import Fit, FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after, forecast
 from desched.planning.placement.landing_limits import LandingFeedback, LandingLimits
@@ -69,6 +70,27 @@ class Destination(msgspec.Struct, frozen=True):
         """The likeliest nodes with their probabilities."""
         chances = self.landing.chances(NAMED_SHARE, MOST_NAMED)
         return tuple(LandingChance(node, probability) for node, probability in chances)
+
+
+class Examination(msgspec.Struct, frozen=True):
+    """All that decides on a pod's destination after the moves so far.
+
+    `excluded` counts the nodes that cannot take it by reason. `loads` are those of each node with
+    the pod, `over_ceiling` how far they are above the ceiling. `landing` is the forecast without
+    further soft taints. `scores` are weighted, by plugin, with the taints that `found` needs. `bad`
+    has the bad nodes, see `Landing.risk`; a risk up to `most_risk` is accepted. `found` is the
+    answer of `Destinations.find`.
+    """
+
+    fit: Fit
+    excluded: Mapping[str, int]
+    loads: Mapping[Resource, Floats]
+    over_ceiling: Mapping[Resource, Floats]
+    landing: Landing
+    scores: Mapping[str, Ints]
+    bad: Mask
+    most_risk: float
+    found: Destination | Finding[RefusalReason]
 
 
 class Destinations:
@@ -144,6 +166,26 @@ class Destinations:
             self._most_risk_of(pod),
         )
         return self._destination(forecast(pod, self.free, self._view), limits)
+
+    def examine(self, pod: Pod, charge: Mapping[Resource, float]) -> Examination:
+        """All that decides on the pod's destination, whether or not it has one."""
+        fit, loads = self.free.fit(pod, pod.node, charge), self.free.loads_with(charge)
+        landing, found = forecast(pod, self.free, self._view), self.find(pod, charge)
+        scores: Mapping[str, Ints] = {}
+        if landing.destinations.any() and not landing.any_fit:
+            view = found.view if isinstance(found, Destination) else self._view
+            scores = plugin_scores(landing.departure, view, landing.destinations)
+        return Examination(
+            fit,
+            self.free.exclusions(pod, pod.node, fit),
+            loads,
+            self.free.over_ceiling(loads),
+            landing,
+            scores,
+            self.free.harmed(loads, self._within.margin_ratio),
+            self._most_risk_of(pod),
+            found,
+        )
 
     def _bad(self, fit: Fit, *, cool: bool) -> Mask:
         """The bad nodes, see `Landing.risk`."""

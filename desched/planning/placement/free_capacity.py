@@ -134,8 +134,27 @@ class FreeCapacity:
         if not np.count_nonzero(under):
             found = Counter(self._filters.excluded(pod, position, verdicts))
             found[IS_SOURCE] += returns
-            explanation = self._explain(found, requests)
+            explanation = self._explain(found + self._no_destinations(requests, under))
         return Fit(requests, under, explanation, loads)
+
+    def exclusions(self, pod: Pod, source: str, fit: Fit) -> Counter[str]:
+        """Count the nodes that could not take the pod by reason; a node may lack several things."""
+        position = self.arrays.index[source]
+        requests, verdicts = self._filters.passing_again(pod, position)
+        found = Counter(self._filters.excluded(pod, position, verdicts))
+        found[IS_SOURCE] += bool(requests[position])
+        return +(found + self._no_destinations(fit.requests, fit.under_ceiling))
+
+    def loads_with(self, usage: Mapping[Resource, float]) -> dict[Resource, Floats]:
+        """The load of each destination with a pod of this usage."""
+        return {r: load + usage[r] / self._denominator[r] for r, load in self._load.items()}
+
+    def over_ceiling(self, loads: Mapping[Resource, Floats]) -> dict[Resource, Floats]:
+        """How far these loads are above the ceiling of each node; infinite for no destination."""
+        return {
+            r: np.where(self._is_destination, loads[r] - ceilings, np.inf)
+            for r, ceilings in self._ceilings.items()
+        }
 
     def shortage(self, pod: Pod, usage: Mapping[Resource, float]) -> tuple[Ints, Mask]:
         """What each node lacks for the pod, shape (basic resources, nodes).
@@ -307,11 +326,14 @@ class FreeCapacity:
         share: Floats = (cpu + memory) / 2
         return share
 
-    def _explain(self, found: Counter[str], requests: Mask) -> str:
+    def _no_destinations(self, requests: Mask, under_ceiling: Mask) -> Counter[str]:
+        """Why nodes that pass the filters are none of those under their ceiling."""
+        found, suitable = np.count_nonzero(requests), np.count_nonzero(under_ceiling)
+        below = np.count_nonzero(requests & self._is_destination)
+        return Counter({NO_DESTINATION: int(found - below), ABOVE_CEILING: int(below - suitable)})
+
+    def _explain(self, found: Counter[str]) -> str:
         """The reasons that exclude every node, in the words of `kubectl describe`."""
-        below = int(np.count_nonzero(requests & self._is_destination))
-        found[NO_DESTINATION] += int(np.count_nonzero(requests)) - below
-        found[ABOVE_CEILING] += below
         counts = sorted(((-count, reason) for reason, count in found.items() if count))
         listed = ", ".join(f"{-count} {reason}" for count, reason in counts)
         return f"0/{len(self.arrays)} nodes are available: {listed}"

@@ -184,3 +184,36 @@ def test_the_plan_of_a_snapshot_can_be_a_page(tmp_path, capsys) -> None:
         for pressure in each["pressures"]
         if pressure["resource"] == "cpu"
     }
+
+
+@pytest.mark.usefixtures("live")
+def test_a_question_about_a_snapshot_has_the_answer_of_a_live_one(tmp_path, capsys) -> None:
+    path = taken(tmp_path / "s")
+    for words in (["node", OVERLOADED_NODE], ["pod/demo/payments-1"], ["deploy", "demo/quorum"]):
+        capsys.readouterr()
+        assert main(["explain", *words, "--policy", str(POLICY), "-o", "json"]) == 0
+        live_answer = json.loads(capsys.readouterr().out)
+        assert main(["explain", *words, "--snapshot", str(path), "-o", "json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+
+        assert answer["policy"] == f"{POLICY_FILE} in {path}"
+        assert answer["target"] == "snapshot of the lab"
+        assert {**answer, "policy": "", "target": ""} == {**live_answer, "policy": "", "target": ""}
+
+
+@pytest.mark.usefixtures("live")
+def test_a_question_about_nothing_is_refused_in_one_sentence(tmp_path, capsys) -> None:
+    path = taken(tmp_path / "s")
+    capsys.readouterr()
+
+    for words, said in (
+        (["node", "te33"], "There is no node te33; did you mean te3?"),
+        (["pod", "payments-1"], "Name the pod with its namespace"),
+        ([], "`desched explain` requires node|pod|workload"),
+        (["node", "te3", "te4"], 'The argument "te4" is unknown'),
+        (["node", "te3", "--context", "x"], "--context has no effect with --snapshot"),
+    ):
+        assert main(["explain", *words, "--snapshot", str(path)]) == 2
+        shown = capsys.readouterr().err
+        assert said in shown
+        assert shown.count("\n") == 1

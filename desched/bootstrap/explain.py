@@ -1,0 +1,58 @@
+"""`desched explain` with its parts: a decision about the live cluster or a snapshot file."""
+
+from signal import Signals
+from typing import TextIO
+
+from rich.console import Console
+
+from desched.bootstrap.look import Look, with_look
+from desched.bootstrap.snapshot import SnapshotFile
+from desched.cycle import decide, observe
+from desched.explanation.explain import explain
+from desched.explanation.subject import Subject
+from desched.explanation.values import Explanation
+from desched.service.reports.explanation import print_explanation, render_explanation
+from desched.settings import Settings
+from desched.snapshot_file.report import target_of
+
+
+def explain_live(
+    settings: Settings, subject: Subject, stdout: TextIO, stderr: TextIO
+) -> Signals | None:
+    """Explain the subject in the live cluster; the signal that ended it before, if any.
+
+    Raises:
+        ConfigurationError: a person must change something, or there is no such object.
+        ObservationError: the cluster or its load could not be read.
+    """
+
+    def explained(look: Look) -> Explanation:
+        policy = look.policy.policy
+        decision = decide(observe(look.world, policy), policy, look.state)
+        return explain(subject, decision, look.target)
+
+    found = with_look(settings, explained, stderr)
+    if isinstance(found, Signals):
+        return found
+    _write(found, settings, stdout)
+    return None
+
+
+def explain_file(settings: Settings, subject: Subject, file: SnapshotFile, stdout: TextIO) -> None:
+    """Explain the subject in a snapshot file.
+
+    Raises:
+        ConfigurationError: there is no such object.
+    """
+    content = file.content
+    decision = decide(content.snapshot, file.policy, content.state, may_steer=content.may_steer)
+    target = target_of(content)
+    _write(explain(subject, decision, target, may_steer=content.may_steer), settings, stdout)
+
+
+def _write(explanation: Explanation, settings: Settings, stdout: TextIO) -> None:
+    form = settings.output or "table"
+    if form == "table" and stdout.isatty():
+        print_explanation(explanation, Console(file=stdout))
+    else:
+        stdout.write(render_explanation(explanation, form))

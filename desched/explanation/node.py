@@ -1,0 +1,99 @@
+"""Why a node is as it is: its load, its pods, and what of its excess remains."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from desched.cycle import Decision
+from desched.explanation.changes import changes_for_node
+from desched.explanation.pods import PodOutcomes, largest_first
+from desched.explanation.values import LoadSummary, NodeExplanation, PodSummary, StayingLoad
+from desched.model.cluster import Node
+from desched.model.groups import grouped
+from desched.model.load import SeenLoad
+from desched.model.plan import NodeClass, NodeVerdict, PlannedEviction, ResourcePressure
+from desched.model.resources import Resource
+from desched.planning.overload.sustained import overloaded_seconds
+
+_NOT_SEEN = SeenLoad()
+
+
+def explain_node(node: Node, decision: Decision) -> NodeExplanation:
+    """The explanation of a node of the decision's cluster."""
+    context, plan = decision.context, decision.plan
+    verdict = next(each for each in plan.nodes if each.node == node.name)
+    leaving = tuple(each for each in plan.evictions if each.node == node.name)
+    outcomes = PodOutcomes(decision)
+    on_node = context.cluster.pods_by_node.get(node.name, ())
+    pods = largest_first(map(outcomes.summary, on_node))
+    seconds, longer = None, False
+    loaded = decision.pressure.known.get(node.name)
+    if loaded is not None and verdict.node_class is NodeClass.OVERLOADED:
+        seconds, longer = overloaded_seconds(loaded, context.book)
+    return NodeExplanation(
+        verdict,
+        tuple(_loads(node, verdict, pods, decision)),
+        pods,
+        seconds,
+        longer,
+        leaving,
+        tuple(each for each in plan.evictions if each.expected_node == node.name),
+        changes_for_node(verdict, plan),
+    )
+
+
+def _loads(
+    node: Node, verdict: NodeVerdict, pods: Sequence[PodSummary], decision: Decision
+) -> Iterator[LoadSummary]:
+    book = decision.context.book
+    pressures = {pressure.resource: pressure for pressure in verdict.pressures}
+    unjudged = {load.resource: load for load in verdict.unjudged}
+    seen = book.snapshot.load.seen.get(node.name, {})
+    for resource in (Resource.CPU, Resource.MEMORY, Resource.PODS):
+        pressure = pressures.get(resource)
+        load = pressure or unjudged.get(resource)
+        if load is None:
+            continue
+        pods_ratio = _pods_ratio(node, resource, decision)
+        now = load.measured[0][1] if load.measured else None
+        yield LoadSummary(
+            resource,
+            load.measured,
+            seen.get(resource, _NOT_SEEN).age_seconds,
+            pods_ratio,
+            None if now is None or resource is Resource.PODS else max(0.0, now - pods_ratio),
+            *_excess(pressure, (e for e in decision.plan.evictions if e.node == node.name)),
+            tuple(_staying(resource, pods)) if pressure and pressure.overloaded else (),
+        )
+
+
+def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float:
+    """The usage of the node's measured pods in the shortest window, as a share of capacity."""
+    sizes = {
+        Resource.CPU: node.capacity.cpu_millicores,
+        Resource.MEMORY: node.capacity.memory_bytes,
+        Resource.PODS: node.allocatable.pods,
+    }
+    pods = decision.context.cluster.pods_by_node.get(node.name, ())
+    used = (decision.context.book.measured(pod, resource) for pod in pods)
+    return sum(each[0] for each in used if each) / max(1, sizes[resource])
+
+
+def _excess(
+    pressure: ResourcePressure | None, leaving: Iterable[PlannedEviction]
+) -> tuple[float | None, float | None]:
+    """What an overloaded resource is above its stop line, and what the plan takes off it."""
+    if pressure is None or not pressure.overloaded:
+        return None, None
+    reliefs = (each for eviction in leaving for each in eviction.relief)
+    relief = sum(each.ratio for each in reliefs if each.resource is pressure.resource)
+    return pressure.lowest_ratio - pressure.stop_ratio, relief
+
+
+def _staying(resource: Resource, pods: Iterable[PodSummary]) -> list[StayingLoad]:
+    """The load of the pods that stay by reason, the largest first."""
+    by_reason = grouped(
+        (pod.reason, (pod.cpu_ratio if resource is Resource.CPU else pod.memory_ratio) or 0.0)
+        for pod in pods
+        if pod.reason is not None
+    )
+    found = [StayingLoad(reason, len(each), sum(each)) for reason, each in by_reason.items()]
+    return sorted(found, key=lambda each: (-each.ratio, each.reason))

@@ -1,0 +1,47 @@
+"""Why a pod stays or goes: each rule, and where its replacement would land."""
+
+from collections.abc import Iterator
+
+from desched.cycle import Decision
+from desched.explanation.changes import changes_for_pod
+from desched.explanation.landing import placement_of
+from desched.explanation.pods import PodOutcomes
+from desched.explanation.values import PodExplanation, RuleLine, RuleOutcome
+from desched.model.cluster import Pod
+from desched.model.plan import Finding, RefusalReason
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.rules import rule_verdicts
+
+
+def explain_pod(pod: Pod, decision: Decision, *, may_steer: bool) -> PodExplanation:
+    """The explanation of a pod of the decision's cluster."""
+    context, outcomes = decision.context, PodOutcomes(decision)
+    rules = tuple(_rules(pod, context))
+    refusals = [
+        Finding(rule.reason, rule.detail) for rule in rules if rule.outcome is RuleOutcome.REFUSED
+    ]
+    placement = placement_of(pod, decision, may_steer=may_steer)
+    workload = context.cluster.workload_of(pod)
+    return PodExplanation(
+        outcomes.summary(pod),
+        workload.desired_replicas if workload else 1,
+        pod.priority,
+        pod.scheduler,
+        rules,
+        next((each for each in decision.plan.nodes if each.node == pod.node), None),
+        outcomes.evictions.get(pod.ref),
+        placement,
+        changes_for_pod(pod, outcomes.outcome(pod), refusals, placement, decision),
+    )
+
+
+def _rules(pod: Pod, context: EligibilityContext) -> Iterator[RuleLine]:
+    for reason, finding, lifted in rule_verdicts(pod, context):
+        if finding is None:
+            yield RuleLine(reason, RuleOutcome.PASSED)
+        else:
+            outcome = RuleOutcome.LIFTED if lifted else RuleOutcome.REFUSED
+            yield RuleLine(finding.reason, outcome, finding.detail)
+    if pod.scheduling.unevaluated:
+        names = ", ".join(pod.scheduling.unevaluated)
+        yield RuleLine(RefusalReason.CONSTRAINT_NOT_EVALUATED, RuleOutcome.REFUSED, names)

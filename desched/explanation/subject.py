@@ -1,0 +1,69 @@
+"""What a question is about: a node, a pod or a workload."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from desched.errors import ConfigurationError
+
+
+class SubjectKind(StrEnum):
+    """The kinds that can be explained."""
+
+    NODE = "node"
+    POD = "pod"
+    WORKLOAD = "workload"
+
+
+_KINDS = {
+    **dict.fromkeys(("node", "nodes", "no"), (SubjectKind.NODE, "")),
+    **dict.fromkeys(("pod", "pods", "po"), (SubjectKind.POD, "")),
+    **dict.fromkeys(("workload", "workloads"), (SubjectKind.WORKLOAD, "")),
+    **dict.fromkeys(("deployment", "deployments", "deploy"), (SubjectKind.WORKLOAD, "Deployment")),
+    **dict.fromkeys(("statefulset", "statefulsets", "sts"), (SubjectKind.WORKLOAD, "StatefulSet")),
+    **dict.fromkeys(("job", "jobs"), (SubjectKind.WORKLOAD, "Job")),
+}
+"""Words for each kind, as in kubectl, and the kind of workload that they name."""
+
+
+class Subject(NamedTuple):
+    """A node by its name, or a pod or workload by its namespace and name.
+
+    `workload_kind` is empty if any kind may have the name.
+    """
+
+    kind: SubjectKind
+    name: str
+    namespace: str = ""
+    workload_kind: str = ""
+
+    def __str__(self) -> str:
+        path = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.workload_kind or self.kind} {path}"
+
+
+def parse_subject(kind: str, name: str = "") -> Subject:
+    """The subject of words such as `node te3`, `node/te3` or `pod shop/web-1`.
+
+    Raises:
+        ConfigurationError: they name none.
+    """
+    if not name:
+        kind, _, name = kind.partition("/")
+    known = _KINDS.get(kind.lower())
+    if known is None:
+        raise ConfigurationError(
+            f'"{kind}" is no kind that can be explained; write node NAME, pod NAMESPACE/NAME or '
+            "workload NAMESPACE/NAME."
+        )
+    subject_kind, workload_kind = known
+    namespace, slash, last = name.partition("/")
+    if subject_kind is SubjectKind.NODE:
+        if not name or slash:
+            raise ConfigurationError("Name the node, as in `desched explain node NAME`.")
+        return Subject(subject_kind, name)
+    if not (namespace and last) or "/" in last:
+        raise ConfigurationError(
+            f"Name the {subject_kind} with its namespace, as in "
+            f"`desched explain {subject_kind} NAMESPACE/NAME`."
+        )
+    return Subject(subject_kind, last, namespace, workload_kind)

@@ -1,0 +1,254 @@
+"""Explanations as values; docs/report.md has their JSON."""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from desched.model.cluster import PodRef
+from desched.model.plan import (
+    HoldReason,
+    NodeVerdict,
+    PlannedEviction,
+    RefusalReason,
+)
+from desched.model.resources import Resource
+from desched.model.state import MoveResult
+
+EXPLANATION_VERSION = "desched.io/explanation/v1"
+
+
+class PodOutcome(StrEnum):
+    """What a plan makes of a pod."""
+
+    EVICTED = "evicted"
+    """The plan evicts it."""
+    STAYS = "stays"
+    """Something refuses it."""
+    NOT_NEEDED = "not_needed"
+    """No rule refuses it, but its node is not to be relieved."""
+
+
+class RuleOutcome(StrEnum):
+    """What a rule makes of a pod."""
+
+    PASSED = "passed"
+    REFUSED = "refused"
+    LIFTED = "lifted"
+    """It would refuse the pod, but an annotation requests the move."""
+
+
+class PodSummary(msgspec.Struct, frozen=True):
+    """A pod in one line.
+
+    `cpu_millicores` and `memory_bytes` are its highest usage of the windows, None if it was not
+    measured; the ratios are that as shares of its node. `expected_node` is where the replacement of
+    an evicted pod is expected, else empty.
+    """
+
+    pod: PodRef
+    node: str
+    workload: str
+    cpu_millicores: float | None
+    memory_bytes: float | None
+    cpu_ratio: float | None
+    memory_ratio: float | None
+    outcome: PodOutcome
+    reason: RefusalReason | None = None
+    detail: str = ""
+    expected_node: str = ""
+
+
+class StayingLoad(msgspec.Struct, frozen=True):
+    """The load of the pods that stay for one reason, as a share of their node's capacity."""
+
+    reason: RefusalReason
+    pods: int
+    ratio: float
+
+
+class LoadSummary(msgspec.Struct, frozen=True):
+    """The load of one resource of a node beside its pods.
+
+    `measured` has (window in seconds, ratio). `pods_ratio` is the usage of its measured pods as a
+    share of its capacity, in the shortest window; `other_ratio` is the rest of the load: the host,
+    and pods that are not measured. `excess_ratio` is what the load is above the stop line,
+    `relief_ratio` what the plan takes off it; both None if the resource is not overloaded. Then
+    `staying` has what stays of it and why, the largest first.
+    """
+
+    resource: Resource
+    measured: tuple[tuple[int, float], ...]
+    age_seconds: float | None
+    pods_ratio: float
+    other_ratio: float | None
+    excess_ratio: float | None = None
+    relief_ratio: float | None = None
+    staying: tuple[StayingLoad, ...] = ()
+
+
+class NodeExplanation(msgspec.Struct, frozen=True):
+    """A node with its load and its pods, the largest load first.
+
+    `overloaded_seconds` is for how long it has been above a target without a break, None if it is
+    not; `overloaded_longer` if that is as far as its history goes. `leaving` are planned evictions
+    from the node, `arriving` those whose replacements are expected on it. `changes` is what would
+    have to change for it to be relieved, or to be judged.
+    """
+
+    verdict: NodeVerdict
+    loads: tuple[LoadSummary, ...]
+    pods: tuple[PodSummary, ...]
+    overloaded_seconds: float | None = None
+    overloaded_longer: bool = False
+    leaving: tuple[PlannedEviction, ...] = ()
+    arriving: tuple[PlannedEviction, ...] = ()
+    changes: tuple[str, ...] = ()
+
+
+class RuleLine(msgspec.Struct, frozen=True):
+    """The verdict of one rule on a pod; `reason` is that of the refusal, else the rule's own."""
+
+    reason: RefusalReason
+    outcome: RuleOutcome
+    detail: str = ""
+
+
+class NodeCount(msgspec.Struct, frozen=True):
+    """How many nodes cannot take a pod, for one reason in the words of `kubectl describe`."""
+
+    reason: str
+    nodes: int
+
+
+class NearMiss(msgspec.Struct, frozen=True):
+    """A node that could almost take a pod, and what it lacks."""
+
+    node: str
+    lacks: str
+
+
+class NodeChance(msgspec.Struct, frozen=True):
+    """The forecast for one node: its probability, its total score, and that by plugin.
+
+    `harmful` is true if a landing there would do harm.
+    """
+
+    node: str
+    probability: float
+    score: int
+    by_plugin: dict[str, int]
+    harmful: bool
+
+
+class LandingForecast(msgspec.Struct, frozen=True):
+    """Where the scheduler would put the replacement of a pod that is evicted now and alone.
+
+    `nodes` are the likeliest, then those with the highest scores. `risk` is the probability of a
+    harmful landing: `back_ratio` of them on its own node, `harm_ratio` elsewhere; at most
+    `most_risk` is accepted. `without_taints` is the risk if no further node gets a soft taint;
+    `steered` are the nodes that would get one.
+    """
+
+    nodes: tuple[NodeChance, ...]
+    risk: float
+    back_ratio: float
+    harm_ratio: float
+    most_risk: float
+    without_taints: float
+    steered: tuple[str, ...] = ()
+
+
+class LoadChange(msgspec.Struct, frozen=True):
+    """The load of one resource of a node before and after a move, with the lines that judge it."""
+
+    node: str
+    resource: Resource
+    before_ratio: float
+    after_ratio: float
+    target_ratio: float
+    stop_ratio: float
+    ceiling_ratio: float
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """Where a pod could go if it were evicted now and alone.
+
+    Of `nodes`, `suitable` can take it; `excluded` counts the others by reason. A node may lack
+    several things. `near` are those that lack least. `reason` is why it has no destination, None if
+    it has: `expected_node`. `loads` are those of its own and of that node, before and after.
+    """
+
+    nodes: int
+    suitable: int
+    excluded: tuple[NodeCount, ...]
+    near: tuple[NearMiss, ...] = ()
+    reason: RefusalReason | None = None
+    detail: str = ""
+    expected_node: str = ""
+    forecast: LandingForecast | None = None
+    loads: tuple[LoadChange, ...] = ()
+
+
+class PodExplanation(msgspec.Struct, frozen=True):
+    """A pod with what each rule finds, and where it could go.
+
+    `placement` is None if the pod has no node, or if the load of no node is known. `changes` is
+    what would have to change for it to move.
+    """
+
+    summary: PodSummary
+    replicas: int
+    priority: int
+    scheduler: str
+    rules: tuple[RuleLine, ...]
+    node_verdict: NodeVerdict | None
+    eviction: PlannedEviction | None = None
+    placement: Placement | None = None
+    changes: tuple[str, ...] = ()
+
+
+class BudgetSummary(msgspec.Struct, frozen=True):
+    """A PodDisruptionBudget that covers pods of a workload."""
+
+    budget: str
+    disruptions_allowed: int
+    up_to_date: bool
+
+
+class WorkloadExplanation(msgspec.Struct, frozen=True):
+    """A workload with its pods and how fast they may move.
+
+    The limits are None if there is none. `cooling_down_until` is None unless it cools down, after
+    the `result` of a move.
+    """
+
+    workload: str
+    desired_replicas: int
+    ready_replicas: int | None
+    pods: tuple[PodSummary, ...]
+    budgets: tuple[BudgetSummary, ...]
+    in_flight: int
+    most_in_flight: int | None
+    moved_within_hour: int
+    most_within_hour: int | None
+    cooling_down_until: datetime | None = None
+    result: MoveResult | None = None
+    pauses: tuple[str, ...] = ()
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one question about a plan; exactly one of the last three is there.
+
+    `taken_at` is the time of the snapshot. `hold` is why the whole cycle evicts nothing.
+    """
+
+    version: str = EXPLANATION_VERSION
+    target: str
+    policy: str
+    taken_at: datetime
+    hold: HoldReason | None
+    hold_detail: str = ""
+    node: NodeExplanation | None = None
+    pod: PodExplanation | None = None
+    workload: WorkloadExplanation | None = None
