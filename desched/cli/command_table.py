@@ -5,8 +5,8 @@ from collections.abc import Mapping
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "See what desched would do": {
         "plan": "Show what one cycle would do, and change nothing.",
-        "explain": "Say why a node, pod or workload is as it is.",
         "doctor": "Check whether it is safe to start desched here.",
+        "explain": "Say why a node, pod or workload is as it is.",
         "snapshot": "Write all that a plan needs to a file.",
         "validate": "Show what is wrong with policy files, without a cluster.",
         "demo": "Show a cycle on a simulated cluster.",

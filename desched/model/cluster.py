@@ -1,15 +1,15 @@
 """The objects of a cluster, with only the fields that planning uses."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 
 import msgspec
 
+from desched.model.bounds import Count, Int32, Time
 from desched.model.cache import cached
 from desched.model.groups import grouped
-from desched.model.resources import Amounts, Count, Int32
+from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
@@ -69,7 +69,7 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     name: str
     uid: str
-    created_at: datetime
+    created_at: Time
     labels: Mapping[str, str]
     capacity: Amounts
     allocatable: Amounts
@@ -80,7 +80,7 @@ class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     addresses: tuple[str, ...] = ()
     operating_system: str = "linux"
     images: Mapping[str, Count] = {}
-    steered_until: datetime | None = None
+    steered_until: Time | None = None
 
     @property
     def avoided(self) -> bool:
@@ -212,14 +212,14 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str
     uid: str
     scheduling: SchedulingClass
-    created_at: datetime
+    created_at: Time
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     owner: Owner | None = None
     node: str = ""
     phase: str = "Running"
     ready: bool = True
-    started_at: datetime | None = None
+    started_at: Time | None = None
     deleting: bool = False
     priority: Int32 = 0
     qos: str = "Burstable"
@@ -258,7 +258,7 @@ class Autoscaler(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     current_replicas: Count
     desired_replicas: Count
     max_replicas: Count
-    last_scaled_at: datetime | None = None
+    last_scaled_at: Time | None = None
     above_target: bool = False
 
 
@@ -398,7 +398,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     services: tuple[Service, ...] = ()
     server_version: str = ""
     own_pod: PodRef | None = None
-    server_times: tuple[datetime, datetime] | None = None
+    server_times: tuple[Time, Time] | None = None
 
     @cached_property
     def own_pods(self) -> tuple[Pod, ...]:

@@ -1,17 +1,12 @@
 """Measured load of nodes and pods, and reasons why it is unknown."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
 
 import msgspec
 
-from desched.model.resources import Count, Resource
-
-Ratio = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-Usage = Annotated[float, msgspec.Meta(ge=0)]
-"""Bounds of numbers in files; msgspec checks them when it decodes."""
+from desched.model.bounds import Count, Ratio, Time, Usage
+from desched.model.resources import Resource
 
 
 class UnknownReason(StrEnum):
@@ -108,5 +103,5 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     history: Mapping[str, Mapping[Resource, LoadHistory]] = {}
     destination_ratios: Mapping[str, Mapping[Resource, tuple[Ratio | None, ...]]] = {}
     throttled: frozenset[tuple[str, str]] = frozenset()
-    server_times: tuple[datetime, datetime] | None = None
+    server_times: tuple[Time, Time] | None = None
     seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}

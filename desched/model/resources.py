@@ -4,9 +4,10 @@ import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated
 
 import msgspec
+
+from desched.model.bounds import LARGEST_AMOUNT, Count
 
 
 class Resource(StrEnum):
@@ -15,14 +16,6 @@ class Resource(StrEnum):
     MEMORY = "memory"
     CPU = "cpu"
     PODS = "pods"
-
-
-LARGEST_AMOUNT = 2**62
-"""The maximum amount; with it, small sums do not overflow 64 bits."""
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-"""Bounds of numbers in files; msgspec checks them when it decodes."""
 
 
 class Amounts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -5,13 +5,13 @@ texts as keys; what the model keeps by other keys is a list here.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
 
 from desched.errors import ConfigurationError, StateRefused
+from desched.model.bounds import Count, Int32, Ratio, Seconds, Time
 from desched.model.cluster import (
     ClusterState,
     CSINode,
@@ -33,11 +33,10 @@ from desched.model.load import (
     LoadProblem,
     Measured,
     PodUsage,
-    Ratio,
     SeenLoad,
     Unknown,
 )
-from desched.model.resources import Count, Int32, Resource
+from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.stored_state import decode_state, encode_state
@@ -47,8 +46,6 @@ FORMAT = "desched.io/snapshot/v1"
 
 _YEARS = range(2000, 9000)  # a time plus a delay stays within the calendar
 
-Time = Annotated[datetime, msgspec.Meta(tz=True)]
-Seconds = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 T = TypeVar("T")
 
 

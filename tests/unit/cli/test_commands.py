@@ -46,7 +46,7 @@ def test_a_command_gets_its_flags_and_the_settings(command, words, name, flags):
         ("pause shop/web", 'The argument "shop/web" is unknown'),
         ("pause --becuase x", "There is no flag --becuase; did you mean --because?"),
         ("puase", 'There is no command "puase"; did you mean "pause"?'),
-        ("teleport", "there are plan, explain, doctor, snapshot, "),
+        ("teleport", "there are plan, doctor, explain, snapshot, "),
     ],
 )
 def test_a_flag_without_effect_for_a_command_is_refused(command, run, capsys, words, said):

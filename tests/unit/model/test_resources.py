@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desched.model.resources import LARGEST_AMOUNT, quantity
+from desched.model.bounds import LARGEST_AMOUNT
+from desched.model.resources import quantity
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,7 @@ def test_a_newer_format_is_named_with_its_version(tmp_path: Path) -> None:
         ('"max_skew":2', '"max_skew":99999999999'),
         ('"taken_at":"2026-05-01T12:00:00Z"', '"taken_at":"2026-05-01T12:00:00"'),
         ('"taken_at":"2026', '"taken_at":"9999'),
+        ('"started_at":"2026-05-01T10:03:20Z"', '"started_at":"2026-05-01T10:03:20"'),
         ('"taken_at":"2026', '"taken_at":"0001'),
         ('"may_steer":true', '"may_steer":"yes"'),
         ('"version":1,"state"', '"version":9,"state"'),

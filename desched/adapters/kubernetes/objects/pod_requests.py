@@ -11,7 +11,8 @@ from msgspec import Raw
 from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.client.api_types.metadata import Condition
 from desched.adapters.kubernetes.client.decoding import RawDecoder
-from desched.model.resources import LARGEST_AMOUNT, Amounts, quantity
+from desched.model.bounds import LARGEST_AMOUNT
+from desched.model.resources import Amounts, quantity
 
 _REQUIREMENTS = RawDecoder(pods.ResourceRequirements)
 _QUANTITIES = RawDecoder(dict[str, str])

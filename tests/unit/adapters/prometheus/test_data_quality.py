@@ -12,8 +12,9 @@ from desched.adapters.prometheus.data_quality import (
     Sighting,
     WindowEvidence,
     judge,
+    seen,
 )
-from desched.model.load import Level, Measured, Unknown, UnknownReason
+from desched.model.load import Level, Measured, SeenLoad, Unknown, UnknownReason
 
 A: Key = frozenset({("instance", "a")})
 B: Key = frozenset({("instance", "b")})
@@ -242,3 +243,50 @@ def test_every_measured_level_is_the_share_of_some_series(
         (level,) = found.levels
         assert level.ratio in {min(max(s.value, 0.0), 1.0) for s in values}
         assert min(ages.values(), default=0.0) <= 180
+
+
+def what_was_seen(*windows: WindowEvidence, **known: Any) -> SeenLoad:
+    evidence = NodeEvidence(windows, **(USUAL | known))
+    return seen(evidence, judge(evidence))
+
+
+def test_of_a_trusted_load_the_age_of_its_newest_sample_is_shown() -> None:
+    both = window(Sighting(A, 0.4), Sighting(B, 0.4))
+
+    assert what_was_seen(both, ages={A: 40.0, B: 12.0}) == SeenLoad(12.0)
+    assert what_was_seen(both, ages={A: -3.0, B: 12.0}) == SeenLoad(0.0)
+
+
+def test_of_a_fresh_node_the_load_so_far_is_shown_and_when_it_can_be_judged() -> None:
+    short = window(Sighting(A, 0.4), covered={A: 6.0})
+    long = window(Sighting(A, 0.3), covered={A: 2.0}, seconds=900)
+
+    found = what_was_seen(short, long, node_age_seconds=200.0)
+
+    # The node is as old as the long window in 700 s; by then samples cover four fifths of it.
+    assert found == SeenLoad(30.0, (Level(300, 0.4), Level(900, 0.3)), 700.0)
+
+
+@pytest.mark.parametrize(("covered", "seconds"), [(2.0, 180.0), (7.9, 3.0)])
+def test_samples_must_go_on_until_they_cover_the_window(covered: float, seconds: float) -> None:
+    short = window(Sighting(A, 0.4), covered={A: covered})
+
+    assert what_was_seen(short).usable_in_seconds == pytest.approx(seconds)
+
+
+def test_a_window_that_no_scrape_interval_can_cover_is_never_usable() -> None:
+    never = window(Sighting(A, 0.4), covered={A: 2.0}, remark="window too short")
+
+    assert what_was_seen(never).usable_in_seconds is None
+
+
+def test_of_a_load_with_another_problem_it_is_not_known_when_it_is_usable() -> None:
+    stale = what_was_seen(window(Sighting(A, 0.4)), ages={A: 999.0})
+
+    assert stale == SeenLoad(999.0, (Level(300, 0.4),))
+    assert what_was_seen(window(), ages={}) == SeenLoad()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.5])
+def test_what_is_no_load_is_not_shown(value: float) -> None:
+    assert what_was_seen(window(Sighting(A, value))).levels == ()

@@ -1,6 +1,7 @@
 """What a report looks like to programs and to people."""
 
 import json
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ import pytest
 import yaml
 from rich.console import Console
 
+from desched.errors import ConfigurationError
 from desched.model.cluster import PodRef
 from desched.model.load import UnknownReason
 from desched.model.plan import (
@@ -25,6 +27,7 @@ from desched.model.plan import (
     RefusalReason,
     ResourcePressure,
     ResourceRelief,
+    UnjudgedLoad,
     Unreserved,
     UnreservedReason,
 )
@@ -493,3 +496,70 @@ def test_each_field_of_the_state_is_there_also_with_its_default() -> None:
     assert record["result"] is None
     assert record["probe"] is False
     assert record["left_at"] == "2026-03-04T11:00:00Z"
+
+
+# --- nodes that are not judged, and parts of a table ------------------------------------------
+
+
+def fresh(name: str) -> NodeVerdict:
+    return NodeVerdict(
+        name,
+        NodeClass.UNKNOWN,
+        reason=UnknownReason.WINDOW_NOT_COVERED,
+        detail="samples cover 40% of the last 15m",
+        unjudged=(UnjudgedLoad(Resource.CPU, ((300, 0.421), (900, 0.4)), 12.0),),
+        until=datetime(2026, 1, 1, 0, 9, tzinfo=UTC),
+    )
+
+
+def test_the_first_look_shows_loads_and_from_when_they_can_be_judged() -> None:
+    output = shown(report(fresh("a"), fresh("b")))
+
+    assert "CPU % 5m/15m" in output
+    assert "(42.1/40.0)" in output
+    assert "until 00:09 UTC at the earliest" in " ".join(output.split())
+
+
+def test_a_node_without_any_load_has_a_question_mark_beside_others() -> None:
+    output = shown(report(fresh("a"), NodeVerdict("dark", NodeClass.UNKNOWN)))
+
+    assert re.search(r"^dark +unknown +\?", output, re.MULTILINE)
+
+
+def busy() -> CycleReport:
+    refusals = [
+        Refusal(PodRef("n", f"p{i:02}"), "ab"[i % 2], RefusalReason.BARE_POD) for i in range(30)
+    ]
+    nodes = (node("a", 0.9), node("b", 0.9), node("c", 0.1))
+    return report(*nodes, evictions=(eviction(),), refusals=tuple(refusals))
+
+
+def test_each_pod_that_stays_is_named_with_its_node() -> None:
+    output = " ".join(shown(busy(), 200).split())
+
+    assert "a: n/p00, n/p02, n/p04, n/p06, n/p08 b: n/p01, n/p03" in output
+    assert "… and 20 more" in output
+
+
+def test_all_pods_that_stay_can_be_shown() -> None:
+    text = render_report(busy(), "table", TableView(all_pods=True))
+
+    assert all(f"n/p{i:02}" in text for i in range(30))
+    assert "more" not in text
+
+
+def test_one_node_can_be_shown_with_its_pods_and_where_they_go() -> None:
+    text = render_report(busy(), "table", TableView(node="b", all_pods=True))
+
+    assert "n/p01" in text
+    assert "n/p00" not in text
+    assert not re.search(r"^[ac] ", text, re.MULTILINE)
+
+    of_source = render_report(busy(), "table", TableView(node=eviction().node))
+    assert "Would evict 1 pod" in of_source
+    assert re.search(rf"^{eviction().expected_node} ", of_source, re.MULTILINE)
+
+
+def test_a_node_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match='There is no node "x" among the 3 nodes'):
+        render_report(busy(), "table", TableView(node="x"))
