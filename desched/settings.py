@@ -212,8 +212,8 @@ class Settings(BaseSettings):
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Option(OUTPUT)] = "info"
     """The lowest level that is logged."""
     listen_address: Annotated[str | None, Option(OUTPUT, "HOST:PORT")] = None
-    """The address of /metrics, /healthz, /readyz and /status of a service; by default :10258 in a
-    cluster and 127.0.0.1:10258 outside."""
+    """The address of the page at /, of /metrics, /healthz, /readyz and /status of a service; by
+    default :10258 in a cluster and 127.0.0.1:10258 outside."""
 
     @classmethod
     def settings_customise_sources(

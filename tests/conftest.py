@@ -5,6 +5,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests.browser.chromium import SKIPPED as PAGES_SKIPPED
 from tests.controlplane.binaries import SKIPPED
 
 # How long an example takes says nothing about it while other tests run beside it.
@@ -25,5 +26,5 @@ def _logging_as_before() -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says once and loudly why whole folders did not run, which skips alone would hide."""
     skips = (str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ()))
-    for told in sorted({skip for skip in skips if SKIPPED in skip}):
+    for told in sorted({skip for skip in skips if SKIPPED in skip or PAGES_SKIPPED in skip}):
         terminalreporter.write_line(told.removeprefix("Skipped: "), red=True, bold=True)

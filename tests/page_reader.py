@@ -97,8 +97,10 @@ def source_of(content: str) -> str:
 
 
 def loads_nothing(page: Page) -> None:
-    """A page needs no network: nothing in it has an address, and its policy forbids all."""
-    assert not [a for a in page.attributes if a[1] in {"src", "href", "srcset", "action", "style"}]
+    """A page needs no network: it only links to its own server, and its policy forbids all."""
+    assert not [a for a in page.attributes if a[1] in {"src", "srcset", "action", "style"}]
+    links = [a for a in page.attributes if a[1] == "href"]
+    assert all(tag == "a" and re.fullmatch(r"/\w+", value) for tag, _, value in links)
     assert not [a for a in page.attributes if a[1].startswith("on")]
     assert not re.search(r"@import|url\(", "".join(page.contents["style"]))
     assert page.security_policy["default-src"] == "'none'"

@@ -36,7 +36,7 @@ from desched.service.reports.rendering import render_report
 from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
 from desched.service.telemetry.kubernetes_events import EventPublisher
 from desched.service.telemetry.metrics import ServiceMetrics
-from desched.service.telemetry.status_endpoint import StatusEndpoint
+from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from desched.settings import Settings, flag_of, variable_of
 
 LISTEN_IN_CLUSTER = ":10258"
@@ -224,7 +224,7 @@ def _serve(runner: CycleRunner, process: Process) -> None:
     address = listen_address(settings.listen_address or default_address)
     metrics, leadership = process.metrics, process.leadership
     health = Health(clock.monotonic, settings.cycle_deadline.total_seconds())
-    status = StatusEndpoint(process.identity, mode)
+    status = StatusEndpoint(process.identity, mode, clock.now)
     runner.on_report(
         metrics.cycle_completed,
         status.cycle_completed,
@@ -233,7 +233,7 @@ def _serve(runner: CycleRunner, process: Process) -> None:
     )
     if process.janitor is not None:
         runner.on_report(process.janitor.cycle_completed)
-    runner.on_policy(metrics.policy_read, process.announce_refusal)
+    runner.on_policy(metrics.policy_read, status.policy_read, process.announce_refusal)
     if leadership is not None:
 
         def show(*, leading: bool) -> None:
@@ -242,13 +242,16 @@ def _serve(runner: CycleRunner, process: Process) -> None:
 
         show(leading=False)
         leadership.on_change(lambda change: show(leading=change.leading))
-    with serve(address, health, metrics.exposition, status.document) as bound:
+    with serve(address, health, metrics.exposition, status_answers(status)) as bound:
         notice = {"notice": process.intent.notice} if process.intent.notice else {}
         _log.info(
             "service.started", **notice, mode=mode.value, schedule=schedule.text, port=bound.port
         )
+        loop = ServiceLoop(
+            runner.run, schedule, clock, health, metrics, leadership, status.cycle_failed
+        )
         with contend(leadership):
-            ServiceLoop(runner.run, schedule, clock, health, metrics, leadership).run()
+            loop.run()
             if process.janitor is not None:
                 process.janitor.clear()
     _log.info("service.stopped")

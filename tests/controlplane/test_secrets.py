@@ -300,7 +300,7 @@ def test_a_service_keeps_them_out_of_all_that_others_can_read(place: Place) -> N
         url = f"http://127.0.0.1:{port}"
         return "".join(
             http.request("GET", url + path).data.decode()
-            for path in ("/metrics", "/status", "/healthz", "/readyz")
+            for path in ("/", "/metrics", "/status", "/healthz", "/readyz")
         )
 
     assert '"instance": "desched-0' in shown()

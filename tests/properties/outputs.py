@@ -46,9 +46,10 @@ def _texts(report: CycleReport) -> Iterator[str]:
     terminal = Terminal()
     print_report(report, Console(file=terminal, color_system=None, width=100))
     yield terminal.getvalue()
-    page = StatusEndpoint("desched-0", report.mode)
-    page.cycle_completed(report)
-    yield page.document().decode()
+    status = StatusEndpoint("desched-0", report.mode, lambda: report.started_at)
+    status.cycle_completed(report)
+    yield status.document().decode()
+    yield status.page().text
     yield cycle_page(report)
     for log_format in LOG_FORMATS:
         stream = io.StringIO()

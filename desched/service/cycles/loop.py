@@ -39,7 +39,8 @@ class ServiceLoop:
 
     If a cycle cannot observe or fails by a bug, the loop logs and counts it and continues. An
     invalid configuration ends the loop unless a cycle has succeeded before. With `leadership`, only
-    the replica that may act runs cycles, the first as soon as it may.
+    the replica that may act runs cycles, the first as soon as it may. `on_failure` gets the reason
+    of each cycle that ends without a report.
     """
 
     run_cycle: Callable[[], object]
@@ -48,6 +49,7 @@ class ServiceLoop:
     health: Health
     metrics: ServiceMetrics
     leadership: Leadership | None = None
+    on_failure: Callable[[str], None] = lambda _: None
     _refused: ConfigurationError | None = field(default=None, init=False)
     _cycles: int = field(default=0, init=False)
 
@@ -97,6 +99,7 @@ class ServiceLoop:
             self._not_configured(error)
         except Exception:  # noqa: BLE001  (a bug in one cycle must not end the service)
             self.metrics.cycle_failed(FailedCycle.CRASHED)
+            self.on_failure("This is a bug in desched; its log has the details.")
             _log.exception(
                 "cycle.crashed",
                 cycle=self._cycles,
@@ -121,10 +124,12 @@ class ServiceLoop:
             _log.info("cycle.abandoned", cycle=self._cycles, why="desched is stopping")
             return
         self.metrics.observation_failed(error.source)
+        self.on_failure(str(error))
         _log.error("cycle.skipped", cycle=self._cycles, source=error.source.value, why=str(error))
 
     def _not_configured(self, error: ConfigurationError) -> None:
         self.metrics.cycle_failed(FailedCycle.CONFIGURATION_FAILED)
+        self.on_failure(str(error))
         if self.health.has_observed:
             _log.error("cycle.skipped", cycle=self._cycles, source="configuration", why=str(error))
             return

@@ -2,6 +2,12 @@
 // Sorts and filters every table with the class "sortable". Without this script they are plain tables.
 {
   const collator = new Intl.Collator("en", { numeric: true });
+  const chosen = new Map(); // by the id of the table, for a table may be replaced by a fresh one
+  const choiceOf = (table) => {
+    if (!chosen.has(table.id)) chosen.set(table.id, { words: "" });
+    return chosen.get(table.id);
+  };
+
   const value = (row, column) => {
     const cell = row.cells[column];
     return cell.dataset.sort ?? cell.textContent.trim();
@@ -13,38 +19,40 @@
   };
 
   const arrange = (table) => {
-    const { column, descending } = table.order ?? {};
+    const { column, descending, words } = choiceOf(table);
     const body = table.tBodies[0];
     if (column !== undefined) {
       const rows = [...body.rows].sort((a, b) => compare(value(a, column), value(b, column)));
       body.append(...(descending ? rows.reverse() : rows));
+      for (const heading of table.tHead.rows[0].cells) {
+        if (heading.cellIndex !== column) heading.removeAttribute("aria-sort");
+        else heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      }
     }
-    const wanted = (table.filterBox?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const row of body.rows) {
       const text = row.textContent.toLowerCase();
       row.hidden = !wanted.every((word) => text.includes(word));
       shown += !row.hidden;
     }
-    if (table.counter) {
-      table.counter.textContent = wanted.length ? `${shown} of ${body.rows.length}` : "";
-    }
+    const counter = document.getElementById(`${table.id}-count`);
+    if (counter) counter.textContent = wanted.length ? `${shown} of ${body.rows.length}` : "";
   };
 
   const addSorting = (table) => {
     for (const heading of table.tHead.rows[0].cells) {
       const button = document.createElement("button");
       button.type = "button";
+      button.id = `${table.id}-sort-${heading.cellIndex}`;
       button.append(...heading.childNodes);
       heading.append(button);
+      const largestFirst = ["number", "load"].some((kind) => heading.classList.contains(kind));
       button.addEventListener("click", () => {
-        const descending =
-          table.order?.column === heading.cellIndex
-            ? !table.order.descending
-            : heading.classList.contains("number") || heading.classList.contains("load");
-        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-        heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
-        table.order = { column: heading.cellIndex, descending };
+        const choice = choiceOf(table);
+        const again = choice.column === heading.cellIndex;
+        choice.descending = again ? !choice.descending : largestFirst;
+        choice.column = heading.cellIndex;
         arrange(table);
       });
     }
@@ -55,23 +63,30 @@
     bar.className = "filter";
     const label = document.createElement("label");
     const box = document.createElement("input");
-    box.type = "search";
+    Object.assign(box, { type: "search", id: `${table.id}-filter`, value: choiceOf(table).words });
     box.placeholder = "words to look for";
     label.append("Filter ", box);
     const counter = document.createElement("span");
-    counter.className = "muted";
+    Object.assign(counter, { className: "muted", id: `${table.id}-count` });
     counter.setAttribute("aria-live", "polite");
     bar.append(label, counter);
     table.closest(".scroll").before(bar);
-    box.addEventListener("input", () => arrange(table));
-    Object.assign(table, { filterBox: box, counter });
+    box.addEventListener("input", () => {
+      choiceOf(table).words = box.value;
+      arrange(table);
+    });
   };
 
-  for (const table of document.querySelectorAll("table.sortable")) {
-    addSorting(table);
-    if (table.dataset.filter !== undefined) addFilter(table);
-    table.addEventListener("rows-changed", () => arrange(table));
-  }
+  const prepare = () => {
+    for (const table of document.querySelectorAll("table.sortable:not([data-prepared])")) {
+      table.dataset.prepared = "";
+      addSorting(table);
+      if (table.dataset.filter !== undefined) addFilter(table);
+      arrange(table);
+    }
+  };
+  prepare();
+  document.addEventListener("page-changed", prepare);
   addEventListener("beforeprint", () => {
     for (const part of document.querySelectorAll("details")) part.open = true;
   });

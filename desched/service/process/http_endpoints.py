@@ -1,8 +1,8 @@
-"""The HTTP server for probes, Prometheus and people: /healthz, /readyz, /metrics, /status."""
+"""The HTTP server for probes, Prometheus and people: /healthz, /readyz, /metrics, and others."""
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +18,8 @@ SLOWEST_REQUEST_SECONDS = 10.0
 _STOP_POLL_SECONDS = 0.05
 _HIGHEST_PORT = 65_535
 _TEXT = "text/plain; charset=utf-8"
-_JSON = "application/json"
+JSON = "application/json"
+HTML = "text/html; charset=utf-8"
 
 
 class ListenAddress(NamedTuple):
@@ -34,6 +35,7 @@ class Answer(NamedTuple):
     status: HTTPStatus
     content_type: str
     body: bytes
+    headers: Mapping[str, str] = {}
 
 
 def listen_address(text: str) -> ListenAddress:
@@ -62,17 +64,17 @@ def serve(
     address: ListenAddress,
     health: Health,
     exposition: Callable[[], bytes],
-    status: Callable[[], bytes] | None = None,
+    others: Mapping[str, Callable[[], Answer]] = {},
 ) -> Iterator[ListenAddress]:
     """Serve the address during the context; yields it with the bound port.
 
-    `exposition` returns the text of /metrics, `status` the JSON of /status.
+    `exposition` returns the text of /metrics, `others` has the answers of other paths.
 
     Raises:
         ConfigurationError: the address cannot be bound.
     """
     try:
-        server = _Server(address, _answers(health, exposition, status))
+        server = _Server(address, {**_answers(health, exposition), **others})
     except OSError as error:
         where = f"{address.host}:{address.port}"
         raise ConfigurationError(
@@ -91,17 +93,12 @@ def serve(
         server.server_close()
 
 
-def _answers(
-    health: Health, exposition: Callable[[], bytes], status: Callable[[], bytes] | None
-) -> dict[str, Callable[[], Answer]]:
-    answers = {
+def _answers(health: Health, exposition: Callable[[], bytes]) -> Mapping[str, Callable[[], Answer]]:
+    return {
         "/healthz": lambda: _probe(health.why_not_alive()),
         "/readyz": lambda: _probe(health.why_not_ready()),
         "/metrics": lambda: Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, exposition()),
     }
-    if status is not None:
-        answers["/status"] = lambda: Answer(HTTPStatus.OK, _JSON, status())
-    return answers
 
 
 def _probe(problem: str | None) -> Answer:
@@ -114,7 +111,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = MOST_REQUESTS_AT_ONCE
     block_on_close = False  # a slow client must not delay the end
 
-    def __init__(self, address: ListenAddress, answers: dict[str, Callable[[], Answer]]) -> None:
+    def __init__(self, address: ListenAddress, answers: Mapping[str, Callable[[], Answer]]) -> None:
         self._answers = answers
         self._slots = threading.BoundedSemaphore(MOST_REQUESTS_AT_ONCE)
         every_address = not address.host and socket.has_dualstack_ipv6()
@@ -160,6 +157,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)

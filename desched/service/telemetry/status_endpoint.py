@@ -1,8 +1,15 @@
-"""This replica's status as JSON, served at /status."""
+"""This replica's status: a page at / for people, and JSON at /status for programs."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from http import HTTPStatus
 
 from desched.model.report import CycleReport, Mode
+from desched.service.inputs.policy_file import PolicyReading
+from desched.service.pages.document import Html
+from desched.service.pages.status_page import Failure, PolicyNews, ServiceStatus, status_page
+from desched.service.process.http_endpoints import HTML, JSON, Answer
 from desched.service.reports.rendering import json_text, plain_value
 from desched.service.telemetry.cycle_log import essentials
 
@@ -11,23 +18,49 @@ STATUS_VERSION = "desched.io/replica-status/v1"
 
 @dataclass(eq=False)
 class StatusEndpoint:
-    """The essentials of the last report, the state, and whether this replica leads.
+    """The last report, the state, the policy, and whether this replica leads.
 
     `instance` names the replica. Without leader election `leading` is null.
     """
 
     instance: str
     mode: Mode
+    now: Callable[[], datetime]
     _leading: bool | None = field(default=None, init=False)
     _report: CycleReport | None = field(default=None, init=False)
+    _failure: Failure | None = field(default=None, init=False)
+    _policy: PolicyNews | None = field(default=None, init=False)
 
     def cycle_completed(self, report: CycleReport) -> None:
         """Show this report from now on."""
         self._report = report
+        self._failure = None
+
+    def cycle_failed(self, why: str) -> None:
+        """Show that the last cycle failed, beside the last report."""
+        self._failure = Failure(self.now(), why)
+
+    def policy_read(self, reading: PolicyReading) -> None:
+        """Show the policy that is in force, and what is wrong with its file."""
+        self._policy = PolicyNews(reading.policy.source, reading.warnings, reading.problem)
 
     def leadership_changed(self, *, leading: bool) -> None:
         """Show whether this replica may act."""
         self._leading = leading
+
+    def page(self) -> Html:
+        """The page."""
+        return status_page(
+            ServiceStatus(
+                self.now(),
+                self.instance,
+                self.mode,
+                self._leading,
+                self._report,
+                self._failure,
+                self._policy,
+            )
+        )
 
     def document(self) -> bytes:
         """The document; `last_cycle` and `state` are null before the first cycle.
@@ -44,3 +77,18 @@ class StatusEndpoint:
             "state": report and plain_value(report.state),
         }
         return json_text(document).encode()
+
+
+def status_answers(status: StatusEndpoint) -> Mapping[str, Callable[[], Answer]]:
+    """What the server answers at / and /status."""
+
+    def page() -> Answer:
+        html = status.page()
+        headers = {
+            "Content-Security-Policy": f"{html.security_policy}; frame-ancestors 'none'",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+        }
+        return Answer(HTTPStatus.OK, HTML, html.text.encode(), headers)
+
+    return {"/": page, "/status": lambda: Answer(HTTPStatus.OK, JSON, status.document())}

@@ -36,7 +36,9 @@ def metrics():
 
 @pytest.fixture
 def loop_of(clock, health, metrics):
-    return lambda cycle, schedule=QUICK: ServiceLoop(cycle, schedule, clock, health, metrics)
+    return lambda cycle, schedule=QUICK, **more: ServiceLoop(
+        cycle, schedule, clock, health, metrics, **more
+    )
 
 
 def counted(metrics, sample):
@@ -202,3 +204,21 @@ def test_health_shows_whether_a_cycle_runs(loop_of, clock, health, mocker):
     loop_of(cycle).tick()
     assert "the current cycle started 601 s ago" in seen[0]
     assert health.why_not_alive() is None
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (ObservationError(ObservationSource.PROMETHEUS, "Prometheus is away."), "Prometheus is"),
+        (ConfigurationError("The PriorityClass is gone."), "The PriorityClass is gone."),
+        (KeyError("secret"), "This is a bug in desched; its log has the details."),
+    ],
+)
+def test_each_failed_cycle_is_passed_on_with_its_reason(loop_of, health, error, why):
+    def cycle():
+        raise error
+
+    failures: list[str] = []
+    health.cycle_ended(observed=True)
+    loop_of(cycle, on_failure=failures.append).tick()
+    assert [each.startswith(why) for each in failures] == [True]

@@ -1,13 +1,16 @@
 import contextlib
 import http.client
 import socket
+from http import HTTPStatus
 
 import pytest
 
 from desched.errors import ConfigurationError
 from desched.service.process.health import Health
 from desched.service.process.http_endpoints import (
+    JSON,
     MOST_REQUESTS_AT_ONCE,
+    Answer,
     ListenAddress,
     listen_address,
     serve,
@@ -62,13 +65,17 @@ def test_metrics_are_served(port):
     assert ask(port, "/metrics") == (200, "desched_build_info 1\n")
 
 
-def test_the_status_is_served_as_json(health):
-    with serve(LOOPBACK, health, bytes, lambda: b'{"leading": true}') as bound:
+def test_other_answers_are_served_with_their_headers(health):
+    headers = {"Cache-Control": "no-store"}
+    answer = Answer(HTTPStatus.OK, JSON, b'{"leading": true}', headers)
+    with serve(LOOPBACK, health, bytes, {"/status": lambda: answer}) as bound:
         connection = http.client.HTTPConnection("127.0.0.1", bound.port, timeout=120)
         with contextlib.closing(connection):
             connection.request("GET", "/status")
             response = connection.getresponse()
             assert response.getheader("Content-Type") == "application/json"
+            assert response.getheader("X-Content-Type-Options") == "nosniff"
+            assert response.getheader("Cache-Control") == "no-store"
             assert response.read() == b'{"leading": true}'
 
 
