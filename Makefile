@@ -21,7 +21,8 @@ help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
 demo: $(RUNTIME) ## the main job on a simulated cluster
-	@$(BIN)/desched demo
+	@mkdir -p build
+	@$(BIN)/desched demo --report build/demo.html
 
 test: check controlplane-binaries browser ## everything: check, unit tests with their coverage, all other tests
 	@$(PYTEST) --numprocesses 2 --cov --cov-report=term:skip-covered tests/unit

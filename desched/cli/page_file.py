@@ -1,6 +1,7 @@
 """`--report FILE`: a page beside the output of a command."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from desched.cli.command import Invocation
@@ -28,6 +29,20 @@ def page_file(invocation: Invocation) -> Path | None:
         raise _unwritable(path, error) from error
     if not usable:
         raise ConfigurationError(f"--report: {path} is no file in a folder that exists.")
+    return path
+
+
+def charts_file(invocation: Invocation) -> Path | None:
+    """The file for a page with charts, which need a library; None without one.
+
+    Raises:
+        ConfigurationError: the library is missing, or it cannot be a file.
+    """
+    path = page_file(invocation)
+    if path is not None and find_spec("bokeh") is None:
+        raise ConfigurationError(
+            "--report: the charts need Bokeh; install it with `pip install 'desched[report]'`."
+        )
     return path
 
 

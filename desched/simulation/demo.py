@@ -11,9 +11,11 @@ from desched.model.cluster import Pod, PodRef
 from desched.model.plan import NodeClass, NodeVerdict, RefusalReason, ResourcePressure
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Resource
+from desched.model.timeline import Timeline
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
 from desched.simulation.closed_loop import Descheduler
+from desched.simulation.demo_picture import RecordedScene, all_scenes
 from desched.simulation.scenarios import guarded_scenario, steering_scenario
 from desched.simulation.world import Simulation
 
@@ -26,21 +28,32 @@ POLICY_FILE = "published-policy.yaml"
 TARGET = "simulated cluster te1 … te5"
 
 ReportPrinter = Callable[[CycleReport, Console], None]
+TimelineSink = Callable[[Timeline, Timeline], object]
 
 
-def run_demo(console: Console, print_report: ReportPrinter) -> int:
+def run_demo(
+    console: Console, print_report: ReportPrinter, keep: TimelineSink | None = None
+) -> int:
     """Run both scenes; returns 0 if no node is overloaded at the end of each, else 1.
 
     Only the cluster and the time are simulated; all other code is that of a live run.
-    `print_report` shows the report of each cycle that acts.
+    `print_report` shows the report of each cycle that acts. `keep` gets what happened to the nodes
+    without and with desched.
     """
+    policy = demo_policy()
+    scenes = [
+        RecordedScene("first scene", guarded_scenario, policy),
+        RecordedScene("second scene", steering_scenario, policy),
+    ]
     console.print(Text(f"A {TARGET}, policy {POLICY_FILE}, in virtual time.\n"))
-    first = _run_scene(guarded_scenario(), console, print_report)
+    first = _run_scene(scenes[0], console, print_report)
     console.print()
     console.rule("Second scene: pods that request little and use much")
     console.print(Text(_without_taints(), style="yellow"))
     console.print(Text("With soft taints they can. The taints go when the moves have settled.\n"))
-    second = _run_scene(steering_scenario(), console, print_report)
+    second = _run_scene(scenes[1], console, print_report)
+    if keep is not None:
+        keep(*all_scenes(scenes))
     return max(first, second)
 
 
@@ -56,15 +69,16 @@ def _without_taints() -> str:
     )
 
 
-def _run_scene(simulation: Simulation, console: Console, print_report: ReportPrinter) -> int:
+def _run_scene(scene: RecordedScene, console: Console, print_report: ReportPrinter) -> int:
     """Run cycles until several in a row evict nothing."""
-    world, desched = simulation.world(acting=True), Descheduler(demo_policy(), TARGET)
+    simulation, world, desched = scene.simulation, scene.world(), Descheduler(demo_policy(), TARGET)
     moved = quiet = number = 0
     verdicts: tuple[NodeVerdict, ...] = ()
     while quiet < QUIET_CYCLES and number < MOST_CYCLES:
         number += 1
         pods_before = world.cluster.read_cluster().pods
         report = desched.cycle(world)
+        scene.add(report)
         verdicts = report.plan.nodes
         if number == 1:
             _print_load("Before", verdicts, console)

@@ -24,14 +24,14 @@ KUBERNETES = """
 """They mean what they mean to Kubernetes and its neighbours."""
 
 PROGRAMS = """
-    access adapters answers arrays backoff bootstrap bounded cache chain chart cli client clock
-    codes commands connection content credentials deadline decoding default demo document
-    durations election endpoint enum envelope errors executor exit facts file flags formatting
-    gauge health http index inputs json loading log loop map model names page paged plugins
-    ports process program proxy queries raw reader reading reads reference rendering root rows
-    rules runner sampling scenarios schedule search sections session set signals simulation
-    store stored stream syntax table telemetry template text types values view watch world yaml
-    address placeholders rights sarif server
+    access adapters address answers arrays backoff bootstrap bounded cache chain chart cli
+    client clock codes commands connection content credentials deadline decoding default demo
+    document durations election endpoint enum envelope errors executor exit facts file flags
+    formatting gauge health http index inputs json loading log loop map model names page paged
+    picture placeholders plugins ports process program proxy queries raw reader reading reads
+    reference rendering rights root rows rules runner sampling sarif scenarios schedule search
+    sections server session set signals simulation store stored stream syntax table telemetry
+    template text types values view watch world yaml
 """
 """They mean what they mean in any program."""
 

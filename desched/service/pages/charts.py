@@ -104,7 +104,9 @@ def plot(axis: TimeAxis, height_pixels: int, **more: Any) -> figure:
     )
     made.toolbar.logo = None
     made.toolbar.autohide = True
-    made.xaxis.formatter = DatetimeTickFormatter(hours="%H:%M", days="%b %d")
+    made.xaxis.formatter = DatetimeTickFormatter(
+        minsec="%H:%M:%S", minutes="%H:%M", hourmin="%H:%M", hours="%H:%M", days="%b %d"
+    )
     made.stylesheets.append(InlineStyleSheet(css=_STYLE))  # one style belongs to one document
     return made
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from bokeh.models import NumeralTickFormatter, Range1d
+from bokeh.models import AdaptiveTicker, NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 
 from desched.model.resources import Resource
@@ -28,6 +28,7 @@ def overloaded_nodes(timelines: Sequence[Timeline], axis: TimeAxis) -> figure:
     # A line on the axis, of a timeline without overload, must be seen.
     heights = Range1d(start=-0.05 * (most + 1), end=most + 1)
     drawn = plot(axis, _HEIGHT_PIXELS, y_range=heights)
+    drawn.yaxis.ticker = AdaptiveTicker(min_interval=1, num_minor_ticks=0)
     for color, timeline, count in zip(TIMELINE_COLORS, timelines, counts, strict=False):
         highest = axis.highest(count)[0]
         line = drawn.step(x=axis.times, y=highest, mode="after", color=color, line_width=2)

@@ -72,9 +72,12 @@ def timeline_page(comparison: Comparison) -> str:
     timelines = comparison.timelines
     axis = TimeAxis.of(timelines[0])
     resources = [r for r in COLUMN_ORDER if any(x.resource is r for x in timelines[0].loads)]
+    drawn_resources = [
+        r for r in resources if any(each.load(r).overloaded.any() for each in timelines)
+    ] or resources[:1]
     summaries = list(_summaries(timelines, resources))
     rows = [each.name for each in summaries[:MOST_ROWS]]
-    drawn = _drawn(timelines, resources, rows, axis)
+    drawn = _drawn(timelines, drawn_resources, rows, axis)
     evictions = list(_evictions(timelines))
     values = {
         "summary": list(_summary(timelines)),
@@ -90,6 +93,7 @@ def timeline_page(comparison: Comparison) -> str:
         "rows_left": len(summaries) - len(rows),
         "summaries": summaries[:MOST_NODES],
         "summaries_left": max(0, len(summaries) - MOST_NODES),
+        "drawn": [RESOURCE_NAMES[resource] for resource in drawn_resources],
         "resources": [RESOURCE_NAMES[resource] for resource in resources],
         "evictions": evictions[:MOST_EVICTIONS],
         "evictions_left": max(0, len(evictions) - MOST_EVICTIONS),

@@ -3,6 +3,7 @@ import pytest
 from desched.bootstrap.runs import Ending
 from desched.cli import main
 from desched.service.pages.cycle_page import cycle_page
+from tests.page_reader import Page
 from tests.unit.service.example_reports import REPORT
 
 
@@ -52,3 +53,21 @@ def test_a_file_that_cannot_be_written_is_a_sentence_and_a_code(capsys):
     assert "desched: --report: cannot write /dev/full (No space left on device)." in (
         capsys.readouterr().err
     )
+
+
+def test_the_demo_can_end_with_a_page_of_what_it_did(tmp_path, capsys):
+    file = tmp_path / "demo.html"
+
+    assert main(["demo", "--report", str(file)]) == 0
+
+    assert "with desched: " in Page(file.read_text()).text
+    assert capsys.readouterr().err == f"desched: The report is in {file}\n"
+
+
+def test_charts_need_their_library_and_say_so_before_anything_runs(mocker, tmp_path, capsys):
+    mocker.patch("desched.cli.page_file.find_spec", autospec=True, return_value=None)
+    demo = mocker.patch("desched.simulation.demo.run_demo", autospec=True)
+
+    assert main(["demo", "--report", str(tmp_path / "demo.html")]) == 2
+    assert "pip install 'desched[report]'" in capsys.readouterr().err
+    demo.assert_not_called()

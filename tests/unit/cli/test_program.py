@@ -146,8 +146,8 @@ def test_a_reader_of_the_report_may_leave_early():
 def test_a_reader_of_the_demo_may_leave_early():
     program = (
         "import sys; from desched import cli, simulation\n"
-        "def run_demo(console, _):\n"
-        "    for _ in range(100_000): console.print('x' * 70)\n"
+        "def run_demo(console, *_):\n"
+        "    for n in range(100_000): console.print('x' * 70)\n"
         "import desched.simulation.demo as demo; demo.run_demo = run_demo\n"
         "sys.exit(cli.main(['demo']))"
     )

@@ -15,7 +15,8 @@ from desched.model.load import ClusterLoad, Unknown, UnknownReason
 from desched.model.plan import NodeClass, RefusalReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.model.resources import Resource
-from desched.model.state import State
+from desched.model.state import MoveResult, State
+from desched.model.timeline import Timeline
 from desched.policy.policy import Policy
 from desched.ports import LoadReader
 from desched.service.reports.cycle_table import print_report
@@ -188,6 +189,28 @@ def test_the_demonstration_shows_before_each_move_and_after() -> None:
     assert text.count("the last 3 cycles evicted nothing") == 2
     assert "Without soft taints, no pods would move: kube-scheduler would put 3 of those" in text
     assert "kept off te1 by soft taints" in text
+
+
+def test_the_demonstration_keeps_what_happened_without_and_with_desched() -> None:
+    kept: list[Timeline] = []
+    demo.run_demo(Console(quiet=True), lambda *_: None, lambda *both: kept.extend(both))
+    before, after = kept
+
+    assert before.nodes == after.nodes
+    assert len(before.nodes) == 10
+    hot = dict(zip(before.nodes, before.overloaded_minutes, strict=True))
+    length = before.steps * before.step_seconds / 60
+    assert {node: minutes for node, minutes in hot.items() if minutes} == {
+        f"{OVERLOADED_NODE} (first scene)": length,
+        "te1 (second scene)": length,
+    }
+    assert 0 < after.overloaded_node_minutes < before.overloaded_node_minutes / 2
+    assert [(each.node, each.landed_on, each.result) for each in after.evictions] == [
+        ("te3 (first scene)", "te5 (first scene)", MoveResult.LANDED_AS_FORECAST),
+        ("te1 (second scene)", "te5 (second scene)", MoveResult.LANDED_AS_FORECAST),
+    ]
+    assert before.evictions == ()
+    assert {each.reason for each in after.refusals} >= {RefusalReason.BARE_POD}
 
 
 def test_the_demonstrations_policy_is_the_published_one() -> None:
