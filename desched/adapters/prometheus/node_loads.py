@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from desched.adapters.prometheus.client import Series
+from desched.adapters.prometheus.client import Labels, Series
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.data_quality import (
     COVERED_CHECKPOINTS,
@@ -135,7 +135,9 @@ class NodeLoads:
                 return source, self._by_node(ages)
         return None, {}
 
-    def _learn_names(self, source: NodeSource, ages: Iterable[Series], scope: Scope) -> None:
+    def _learn_names(
+        self, source: NodeSource, ages: Iterable[Series[Labels]], scope: Scope
+    ) -> None:
         if source.name == NODE_EXPORTER and any(
             self._index.would_need_names(series.labels) for series in ages
         ):
@@ -163,7 +165,7 @@ class NodeLoads:
             pods = self._by_node(self._vector(source.pods_ratio(seconds, scope)))
         return _ClusterWindow(seconds, values, self._by_node(covered), remark, pods)
 
-    def _by_node(self, found: Sequence[Series]) -> Sightings:
+    def _by_node(self, found: Sequence[Series[Labels]]) -> Sightings:
         sightings: dict[str, list[Sighting]] = {}
         self._learn_clusters(found)
         for series in found:
@@ -177,7 +179,7 @@ class NodeLoads:
             sightings.setdefault(node, []).append(Sighting(key, series.value, gone))
         return sightings
 
-    def _learn_clusters(self, found: Sequence[Series]) -> None:
+    def _learn_clusters(self, found: Sequence[Series[Labels]]) -> None:
         """Record the clusters that series belong to, and whether some have no label for it.
 
         The nodes of another cluster may have the same names.
@@ -203,7 +205,7 @@ class NodeLoads:
         )
 
 
-def _too_short(window_seconds: int, intervals: Iterable[Series]) -> str:
+def _too_short(window_seconds: int, intervals: Iterable[Series[Labels]]) -> str:
     """Why a window is too short for the scrape interval; empty if not, or if unknown."""
     known = (series.value for series in intervals if math.isfinite(series.value))
     interval = round(max(known, default=0.0))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from desched.adapters.prometheus.client import Series
+from desched.adapters.prometheus.client import PodLabels, Series
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import own_query, pod_scope, pod_usage, throttled_pods
@@ -26,11 +26,9 @@ def usage_query(resource: Resource, window_seconds: int, metrics: MetricsSource)
     return pod_usage(resource, window_seconds, pod_scope(metrics, resource))
 
 
-def counts(series: Series, index: NodeIndex, *, named: bool) -> bool:
+def counts(labels: PodLabels, index: NodeIndex, *, named: bool) -> bool:
     """Whether a series counts: with `named` it must name the node that its pod is on."""
-    if named:
-        return index.is_where_named(series.labels)
-    return index.has_pod(series.labels.get("namespace", ""), series.labels.get("pod", ""))
+    return index.is_where_named(labels) if named else index.has_pod(labels)
 
 
 def pod_usages(
@@ -46,14 +44,16 @@ def pod_usages(
     """
     named = f"pod_{resource}" not in metrics.queries
     scale = _MILLICORES_PER_CORE if resource is Resource.CPU else 1.0
-    found: dict[tuple[str, str], list[float]] = {}
+    found: Usages = {}
     for position, seconds in enumerate(windows_seconds):
-        series = queries.vector(usage_query(resource, seconds, metrics))
-        for pod, value in _values(series, index, named=named).items():
-            earlier = found.setdefault(pod, [])
-            if len(earlier) == position:
-                earlier.append(value * scale)
-    return {pod: tuple(v) for pod, v in found.items() if len(v) == len(windows_seconds)}
+        series = queries.of_pods(usage_query(resource, seconds, metrics))
+        values = _values(series, index, named=named)
+        if position == 0:
+            found = {pod: (value * scale,) for pod, value in values.items()}
+        else:
+            both = found.keys() & values.keys()
+            found = {pod: (*found[pod], values[pod] * scale) for pod in both}
+    return found
 
 
 def throttled(
@@ -65,14 +65,14 @@ def throttled(
         return frozenset()
     scope = pod_scope(policy.metrics, Resource.CPU)
     return frozenset(
-        (one.labels["namespace"], one.labels["pod"])
-        for one in queries.vector(throttled_pods(windows[0], scope))
+        (one.labels.namespace, one.labels.pod)
+        for one in queries.of_pods(throttled_pods(windows[0], scope))
         if index.is_where_named(one.labels)
     )
 
 
 def _values(
-    series: Iterable[Series], index: NodeIndex, *, named: bool
+    series: Iterable[Series[PodLabels]], index: NodeIndex, *, named: bool
 ) -> dict[tuple[str, str], float]:
     """The value of each pod from the series that count.
 
@@ -81,12 +81,16 @@ def _values(
     found: dict[tuple[str, str], float] = {}
     doubtful: set[tuple[str, str]] = set()
     for each in series:
-        if not counts(each, index, named=named):
+        labels, value = each.labels, each.value
+        if not counts(labels, index, named=named):
             continue
-        pod = each.labels.get("namespace", ""), each.labels.get("pod", "")
-        value = found.setdefault(pod, each.value)
-        usable = math.isfinite(each.value) and each.value >= 0
-        if not usable or not math.isclose(value, each.value, rel_tol=_AGREEMENT_SHARE):
+        pod = labels.namespace, labels.pod
+        if not 0.0 <= value < math.inf:
             doubtful.add(pod)
-        found[pod] = max(value, each.value)
+        elif pod not in found:
+            found[pod] = value
+        else:
+            if not math.isclose(found[pod], value, rel_tol=_AGREEMENT_SHARE):
+                doubtful.add(pod)
+            found[pod] = max(found[pod], value)
     return {pod: value for pod, value in found.items() if pod not in doubtful}
