@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from benchmarks.synthetic import NODE_MEMORY_GIB, SyntheticCluster
+from desched.adapters.prometheus.queries import PART_LABEL
 
 KINDS = {
     "/api/v1/nodes": ("v1", "NodeList"),
@@ -37,6 +38,7 @@ KINDS = {
     "/apis/storage.k8s.io/v1/csinodes": ("storage.k8s.io/v1", "CSINodeList"),
 }
 
+PART = re.compile(rf'label_replace\((.*?), "{PART_LABEL}", "(\w+)", "node", "\.\*"\)(?: or |$)')
 Samples = Iterator[tuple[dict[str, str], float]]
 
 
@@ -84,29 +86,28 @@ class Answers:
             + (b",".join(items[first:last]) + b"]}")
         )
 
-    def query_range(self, promql: str, begin: float, end: float, step: float) -> bytes | None:
+    def query_range(self, promql: str, begin: float, end: float, step: float) -> bytes:
         """A range vector: the values of the instant vector at every point."""
-        for pattern, samples in self._measures:
-            if re.search(pattern, promql):
-                times = [begin + i * step for i in range(int((end - begin) / step) + 1)]
-                result = [
-                    {"metric": labels, "values": [[at, repr(value)] for at in times]}
-                    for labels, value in samples()
-                ]
-                data = {"resultType": "matrix", "result": result}
-                return msgspec.json.encode({"status": "success", "data": data})
-        return None
+        times = [begin + i * step for i in range(int((end - begin) / step) + 1)]
+        result = [
+            {"metric": labels, "values": [[at, repr(value)] for at in times]}
+            for labels, value in self._samples(promql)
+        ]
+        data = {"resultType": "matrix", "result": result}
+        return msgspec.json.encode({"status": "success", "data": data})
 
-    def query(self, promql: str) -> bytes | None:
+    def query(self, promql: str) -> bytes:
         """An instant vector."""
         if promql not in self._cached:
-            for pattern, samples in self._measures:
-                if re.search(pattern, promql):
-                    self._cached[promql] = self._vector(samples())
-                    break
-            else:
-                return None
+            self._cached[promql] = self._vector(self._samples(promql))
         return self._cached[promql]
+
+    def _samples(self, promql: str) -> Samples:
+        """The samples of a query, or of all its parts."""
+        for part, name in PART.findall(promql) or [(promql, "")]:
+            found = next(samples for pattern, samples in self._measures if re.search(pattern, part))
+            for labels, value in found():
+                yield labels | ({PART_LABEL: name} if name else {}), value
 
     def _nodes(self, value: Callable[[int], float]) -> Samples:
         for i in range(self._cluster.node_count):
@@ -150,6 +151,7 @@ def serve(answers: Answers) -> ThreadingHTTPServer:
         def do_GET(self) -> None:
             url = urlsplit(self.path)
             query = parse_qs(url.query)
+            body: bytes | None
             if url.path == "/api/v1/query":
                 body = answers.query(query["query"][0])
             elif url.path == "/api/v1/query_range":

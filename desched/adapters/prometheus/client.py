@@ -18,8 +18,9 @@ from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ObservationError, ObservationSource
 from desched.model.text import shortened
 
-LONGEST_QUERY_CHARACTERS = 6_000
-"""As encoded in the URL, which proxies limit to 8 KiB; the library supports no other way."""
+LONGEST_QUERY_CHARACTERS = 7_000
+"""As encoded in the URL, which proxies limit to 8 KiB. POST has no limit, but requires a further
+right where an API server or kube-rbac-proxy is in between."""
 
 _WHY_STATUS = {
     400: "could not evaluate the query (HTTP 400); check metrics.queries",
@@ -74,7 +75,7 @@ def pod_labels(labels: Labels) -> PodLabels:
 class Grid(msgspec.Struct, frozen=True, gc=False):
     """One element of a range vector at regular times, oldest first; None where it has no value."""
 
-    labels: Mapping[str, str]
+    labels: Labels
     values: tuple[float | None, ...]
 
 
@@ -199,7 +200,7 @@ class PrometheusClient:
         return self._envelope.data.result if self._envelope.data else msgspec.Raw(b"")
 
     def _answered(self, promql: str, expected: str, read: Callable[[], T]) -> T:
-        if len(quote(promql)) > LONGEST_QUERY_CHARACTERS:
+        if url_length(promql) > LONGEST_QUERY_CHARACTERS:
             self._fail(
                 f"would get a query of more than {LONGEST_QUERY_CHARACTERS} characters in its URL "
                 f"({_quoted(promql)}); shorten it, or use a recording rule"
@@ -278,6 +279,11 @@ class PrometheusClient:
         raise ObservationError(
             ObservationSource.PROMETHEUS, f"Prometheus at {self._connection.address} {what}."
         ) from cause
+
+
+def url_length(promql: str) -> int:
+    """The number of characters of a query in a URL."""
+    return len(quote(promql))
 
 
 def _why_refused(response: requests.Response) -> str:

@@ -98,9 +98,9 @@ class _Look:
 
     def _of_nodes(self, facts: MeasureFacts) -> MeasureFacts:
         resource, windows = facts.resource, self._policy.windows(facts.resource)
-        loads = self._loads.read(resource, windows, self._cluster)
+        loads = self._loads.read({resource: windows}, self._cluster)[resource]
         expression = self._loads.expression(resource, windows[0])
-        series = self._queries.vector(expression) if expression else ()
+        series = self._queries.vector(expression.promql) if expression else ()
         lowest, highest = _Values.of(series)
         facts = msgspec.structs.replace(
             facts,

@@ -57,6 +57,10 @@ STALE_AFTER_SECONDS = 180.0
 _ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\ufffd": r"\ufffd"}
 """Prometheus takes an unescaped U+FFFD for broken UTF-8."""
 
+PART_LABEL = "desched_part"
+SEPARATOR = " or "
+"""Between parts, which have no series in common because each has a label of its own."""
+
 THROTTLED_SHARE = 0.25
 """Of the CPU periods; a container that is throttled more often needs more CPU than it uses."""
 
@@ -148,6 +152,11 @@ def throttled_pods(window_seconds: int, scope: Scope) -> str:
 
     share = f"{periods('throttled_')} / {periods('')}"
     return f"max by ({_BY_POD}) ({share}) > {THROTTLED_SHARE}"
+
+
+def as_part(query: str, name: str) -> str:
+    """The query as a part of a larger one: its series have its name as a label."""
+    return f'label_replace({query}, "{PART_LABEL}", "{name}", "node", ".*")'
 
 
 def series_by_labels(source: NodeSource, labels: Iterable[str]) -> str:

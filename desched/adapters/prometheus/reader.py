@@ -13,7 +13,7 @@ from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_usages import Usages, pod_usages, throttled
 from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers
 from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Measured, PodUsage, Unknown
+from desched.model.load import ClusterLoad, LoadProblem, PodUsage
 from desched.model.measures import MetricsFacts
 from desched.model.resources import Resource
 from desched.model.text import shortened
@@ -62,25 +62,23 @@ class PrometheusLoadReader:
         check_matchers(policy.metrics.matchers)
         queries, index = CycleQueries(self._client), NodeIndex(cluster)
         node_loads = NodeLoads(queries, index, policy.metrics)
-        nodes: dict[str, dict[Resource, Measured | Unknown]] = {n.name: {} for n in cluster.nodes}
-        usages: dict[Resource, Usages] = {}
-        histories: dict[Resource, dict[str, LoadHistory]] = {}
-        destinations: dict[Resource, dict[str, tuple[float | None, ...]]] = {}
-        for resource in NODE_SOURCES:
-            if windows := policy.windows(resource):
-                for name, load in node_loads.read(resource, windows, cluster).items():
-                    nodes[name][resource] = load
-                usages[resource] = pod_usages(resource, windows, queries, index, policy.metrics)
-                if expression := node_loads.expression(resource, windows[0]):
-                    tracks = LoadTracks(queries, index, expression, windows[0])
-                    if policy.sustained_seconds:
-                        histories[resource] = tracks.history(policy.sustained_seconds)
-                    if further := policy.destination_windows(resource):
-                        own = policy.metrics.queries.get(f"node_{resource}_destination")
-                        destinations[resource] = tracks.destination_ratios(further, own)
+        windows = {r: found for r in NODE_SOURCES if (found := policy.windows(r))}
+        loads = node_loads.read(windows, cluster)
+        expressions = {r: node_loads.expression(r, its[0]) for r, its in windows.items()}
+        tracks = LoadTracks(queries, index, {r: e for r, e in expressions.items() if e})
+        usages = {
+            resource: pod_usages(resource, its, queries, index, policy.metrics)
+            for resource, its in windows.items()
+        }
         held_back = throttled(queries, index, policy)
+        sustained_seconds = policy.sustained_seconds
+        histories = tracks.history(sustained_seconds) if sustained_seconds else {}
+        destinations = dict(_destinations(tracks, policy))
         return ClusterLoad(
-            nodes,
+            {
+                node.name: {r: of_node[node.name] for r, of_node in loads.items()}
+                for node in cluster.nodes
+            },
             _pods(usages.get(Resource.CPU, {}), usages.get(Resource.MEMORY, {})),
             tuple(_problems(queries, node_loads, policy.metrics)),
             len(node_loads.unresolved),
@@ -90,6 +88,15 @@ class PrometheusLoadReader:
             (min(queries.evaluated), max(queries.evaluated)) if queries.evaluated else None,
             node_loads.seen,
         )
+
+
+def _destinations(
+    tracks: LoadTracks, policy: Policy
+) -> Iterator[tuple[Resource, dict[str, tuple[float | None, ...]]]]:
+    for rule in policy.rules:
+        if rule.destination_windows and rule.resource in tracks.expressions:
+            own = policy.metrics.queries.get(f"node_{rule.resource}_destination")
+            yield rule.resource, tracks.destination_ratios(rule, own)
 
 
 def _by_node(found: Mapping[Resource, Mapping[str, T]]) -> dict[str, dict[Resource, T]]:
