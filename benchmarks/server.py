@@ -39,6 +39,7 @@ KINDS = {
 }
 
 PART = re.compile(rf'label_replace\((.*?), "{PART_LABEL}", "(\w+)", "node", "\.\*"\)(?: or |$)')
+MATCHER = re.compile(r'(node|instance)=~"([^"]*)"')
 Samples = Iterator[tuple[dict[str, str], float]]
 
 
@@ -63,7 +64,12 @@ class Answers:
             (r"node_uname_info", lambda: self._nodes(lambda _: 1.0)),
             (r"node_cpu_seconds_total", lambda: self._nodes(cluster.node_busy)),
             (r"node_memory_", lambda: self._nodes(self._node_memory)),
-            (r"container_cpu_", lambda: self._pods(lambda i: cluster.pod_cores[i])),
+            (r"^sum by \(node, instance\).*container_cpu_", lambda: self._sums(self._cores)),
+            (
+                r"^sum by \(node, instance\).*container_memory_",
+                lambda: self._sums(cluster.pod_memory_bytes),
+            ),
+            (r"container_cpu_", lambda: self._pods(self._cores)),
             (r"container_memory_", lambda: self._pods(cluster.pod_memory_bytes)),
         )
         self._cached: dict[str, bytes] = {}
@@ -106,8 +112,12 @@ class Answers:
         """The samples of a query, or of all its parts."""
         for part, name in PART.findall(promql) or [(promql, "")]:
             found = next(samples for pattern, samples in self._measures if re.search(pattern, part))
+            matcher = MATCHER.search(part)
+            label, expression = matcher.groups() if matcher else ("node", "")
+            wanted = re.compile(expression or ".*")
             for labels, value in found():
-                yield labels | ({PART_LABEL: name} if name else {}), value
+                if wanted.fullmatch(labels.get(label, "")):
+                    yield labels | ({PART_LABEL: name} if name else {}), value
 
     def _nodes(self, value: Callable[[int], float]) -> Samples:
         for i in range(self._cluster.node_count):
@@ -127,10 +137,23 @@ class Answers:
                 value(i),
             )
 
+    def _cores(self, index: int) -> float:
+        return self._cluster.pod_cores[index]
+
+    def _sums(self, value: Callable[[int], float]) -> Samples:
+        for i in range(self._cluster.node_count):
+            labels = {
+                "node": f"node-{i:05d}",
+                "instance": f"{self._cluster.node_address(i)}:10250",
+            }
+            yield labels, self._sum(i, value)
+
+    def _sum(self, node: int, value: Callable[[int], float]) -> float:
+        first = node * self._cluster.pods_per_node
+        return sum(value(i) for i in range(first, first + self._cluster.pods_per_node))
+
     def _node_memory(self, index: int) -> float:
-        first = index * self._cluster.pods_per_node
-        pods = range(first, first + self._cluster.pods_per_node)
-        used = sum(self._cluster.pod_memory_bytes(i) for i in pods)
+        used = self._sum(index, self._cluster.pod_memory_bytes)
         return used / (NODE_MEMORY_GIB * 2**30)
 
     @staticmethod

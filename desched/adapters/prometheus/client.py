@@ -13,6 +13,7 @@ from urllib3.exceptions import NameResolutionError
 
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
+from desched.adapters.prometheus.queries import PART_LABEL
 from desched.adapters.prometheus.session import PrometheusSession
 from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ObservationError, ObservationSource
@@ -59,12 +60,16 @@ Labels = dict[str, str]
 
 
 class PodLabels(msgspec.Struct, frozen=True, gc=False):
-    """The labels of a pod's series, empty where it has none; decoding others would take time."""
+    """The labels of a pod's series, empty where it has none; decoding others would take time.
+
+    `part` names the query of several in one request that the series answers.
+    """
 
     namespace: str = ""
     pod: str = ""
     node: str = ""
     instance: str = ""
+    part: str = msgspec.field(default="", name=PART_LABEL)
 
 
 def pod_labels(labels: Labels) -> PodLabels:

@@ -4,7 +4,7 @@ Each request costs a connection, a place in Prometheus' queue and a read of its 
 queries are sent together: their answers are told apart by a label that each of them is given.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
@@ -60,6 +60,14 @@ class CycleQueries:
         """The series of each part, evaluated now."""
         return _answers(parts, self.vector, lambda series: series.labels.pop(PART_LABEL, ""))
 
+    def parts_of_pods(self, parts: Parts) -> Mapping[str, Sequence[Series[PodLabels]]]:
+        """The series of each part about pods, evaluated now."""
+
+        def asked(promql: str) -> tuple[Series[PodLabels], ...]:
+            return self._noted(self._client.query_pods(promql))
+
+        return _answers(parts, asked, lambda series: series.labels.part)
+
     def of_pods(self, promql: str) -> tuple[Series[PodLabels], ...]:
         """The series of an expression about pods, evaluated now.
 
@@ -99,7 +107,7 @@ def _answers(
 ) -> Mapping[str, Sequence[S]]:
     """What belongs to each part; a series of no part is nobody's."""
     found: dict[str, Sequence[S]] = {}
-    for promql, names in _requests(parts):
+    for promql, names in requests_for(parts):
         answer = ask(promql)
         if len(names) == 1 or parts[names[0]].alone:
             found |= dict.fromkeys(names, answer)
@@ -113,13 +121,20 @@ def _answers(
     return found
 
 
-def _requests(parts: Parts) -> Iterator[tuple[str, list[str]]]:
-    """Expressions to send, none too long for a URL, and the parts that each of them answers."""
+def requests_for(parts: Parts) -> list[tuple[str, list[str]]]:
+    """The expressions to send, and the parts that each answers; short enough if each part is."""
+    return [*_alone(parts), *_combined(parts)]
+
+
+def _alone(parts: Parts) -> Iterable[tuple[str, list[str]]]:
     alone: dict[str, list[str]] = {}
     for name, query in parts.items():
         if query.alone:  # without {window} it is the same for all windows
             alone.setdefault(query.promql, []).append(name)
-    yield from alone.items()
+    return alone.items()
+
+
+def _combined(parts: Parts) -> Iterator[tuple[str, list[str]]]:
     names: list[str] = []
     length = 0
     for name, query in parts.items():

@@ -14,7 +14,7 @@ from desched.adapters.prometheus.client import Labels, PrometheusClient, Series,
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
-from desched.adapters.prometheus.pod_usages import counts, pod_usages, usage_query
+from desched.adapters.prometheus.pod_usages import counts, usage_query, usages
 from desched.adapters.prometheus.queries import (
     CADVISOR,
     CLUSTER_LABELS,
@@ -136,7 +136,9 @@ class _Look:
 
     def _of_pods(self, facts: MeasureFacts) -> MeasureFacts:
         resource, windows = facts.resource, self._policy.windows(facts.resource)
-        usages = pod_usages(resource, windows, self._queries, self._index, self._metrics)
+        queries = (usage_query(resource, seconds, self._metrics) for seconds in windows)
+        answers = map(self._queries.of_pods, queries)
+        found = usages(resource, answers, self._index, named=not facts.own_query)
         series = self._queries.vector(usage_query(resource, windows[0], self._metrics))
         named = not facts.own_query
         left = [
@@ -151,7 +153,7 @@ class _Look:
         facts = msgspec.structs.replace(
             facts,
             source=CADVISOR if series and not facts.own_query else "",
-            measured=len(usages),
+            measured=len(found),
             lowest=lowest,
             highest=highest,
             interval_seconds=interval,

@@ -118,6 +118,7 @@ class NodeLoads:
     def _found_sources(self, resources: Iterable[Resource]) -> dict[Resource, Sightings]:
         """Find the first source of each resource that has any series, and return their ages."""
         wanted = {resource: list(NODE_SOURCES[resource]) for resource in resources}
+        self._sources = {r: source for r, source in self._sources.items() if r not in wanted}
         found: dict[Resource, Sequence[Series[Labels]]] = {}
         while wanted:
             sources = {resource: left.pop(0) for resource, left in wanted.items()}
@@ -137,10 +138,12 @@ class NodeLoads:
     def _learn_names(self, found: Mapping[Resource, Iterable[Series[Labels]]]) -> None:
         scopes = {
             self._scope(resource, source)
-            for resource, source in self._sources.items()
-            if source.name == NODE_EXPORTER
-            and any(self._index.would_need_names(series.labels) for series in found[resource])
+            for resource, ages in found.items()
+            if (source := self._sources[resource]).name == NODE_EXPORTER
+            and any(self._index.would_need_names(series.labels) for series in ages)
         }
+        if not scopes:
+            return
         parts = {f"names_{i}": Query(exporter_names(s)) for i, s in enumerate(sorted(scopes))}
         reports = self._queries.vectors(parts).values()
         self._index.learn_names(series.labels for series in chain.from_iterable(reports))

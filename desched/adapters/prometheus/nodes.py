@@ -95,12 +95,24 @@ class NodeIndex:
         """Whether there is a pod of the name in these labels."""
         return (labels.namespace, labels.pod) in self._node_of_pod
 
-    def is_where_named(self, labels: PodLabels) -> bool:
-        """Whether the series of a pod, with its labels, names the node that the pod is on."""
-        hints = labels.node, labels.instance
+    @property
+    def node_count(self) -> int:
+        """The number of nodes."""
+        return len(self._names)
+
+    def node_of_pod(self, namespace: str, name: str) -> str | None:
+        """The node of the pod of this name, empty while it has none; None without such a pod."""
+        return self._node_of_pod.get((namespace, name))
+
+    def hinted(self, hints: tuple[str, str]) -> str | None:
+        """The node that a pod's series belongs to by its labels `node` and `instance`."""
         if hints not in self._hinted:
             self._hinted[hints] = self.resolve(dict(zip(("node", "instance"), hints, strict=True)))
-        found = self._hinted[hints]
+        return self._hinted[hints]
+
+    def is_where_named(self, labels: PodLabels) -> bool:
+        """Whether the series of a pod, with its labels, names the node that the pod is on."""
+        found = self.hinted((labels.node, labels.instance))
         return found is not None and self._node_of_pod.get((labels.namespace, labels.pod)) == found
 
     def exporter_is_gone(self, labels: Labels) -> bool:

@@ -1,20 +1,21 @@
-"""The usage of every pod: whose series count, and what they say."""
+"""The usage of pods: whose series count, and what they say."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from desched.adapters.prometheus.client import PodLabels, Series
-from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.nodes import NodeIndex
-from desched.adapters.prometheus.queries import own_query, pod_scope, pod_usage, throttled_pods
+from desched.adapters.prometheus.queries import own_query, pod_scope, pod_usage
 from desched.model.resources import Resource
-from desched.policy.policy import MetricsSource, Policy
+from desched.policy.policy import MetricsSource
 
 _MILLICORES_PER_CORE = 1000.0
 _AGREEMENT_SHARE = 0.2
 """Two scrapes of one kubelet may differ by this much, because they are not simultaneous."""
 
-Usages = Mapping[tuple[str, str], tuple[float, ...]]
+PodSeries = Iterable[Series[PodLabels]]
+PodKey = tuple[str, str]
+Usages = Mapping[PodKey, tuple[float, ...]]
 """By namespace and name, one value per window: millicores or bytes."""
 
 
@@ -31,55 +32,47 @@ def counts(labels: PodLabels, index: NodeIndex, *, named: bool) -> bool:
     return index.is_where_named(labels) if named else index.has_pod(labels)
 
 
-def pod_usages(
-    resource: Resource,
-    windows_seconds: Sequence[int],
-    queries: CycleQueries,
-    index: NodeIndex,
-    metrics: MetricsSource,
+def usages(
+    resource: Resource, windows: Iterable[PodSeries], index: NodeIndex, *, named: bool
 ) -> Usages:
     """The usage of the pods that exist and were measured in every window.
 
     A value that is not a number of zero or more does not count.
     """
-    named = f"pod_{resource}" not in metrics.queries
-    scale = _MILLICORES_PER_CORE if resource is Resource.CPU else 1.0
     found: Usages = {}
-    for position, seconds in enumerate(windows_seconds):
-        series = queries.of_pods(usage_query(resource, seconds, metrics))
+    for position, series in enumerate(windows):
         values = _values(series, index, named=named)
         if position == 0:
-            found = {pod: (value * scale,) for pod, value in values.items()}
+            found = {pod: (value * scale(resource),) for pod, value in values.items()}
         else:
             both = found.keys() & values.keys()
-            found = {pod: (*found[pod], values[pod] * scale) for pod in both}
+            found = {pod: (*found[pod], values[pod] * scale(resource)) for pod in both}
     return found
 
 
-def throttled(
-    queries: CycleQueries, index: NodeIndex, policy: Policy
-) -> frozenset[tuple[str, str]]:
+def throttled(series: PodSeries, index: NodeIndex) -> frozenset[PodKey]:
     """The throttled pods that exist; none if nothing measures throttling."""
-    windows = policy.windows(Resource.CPU)
-    if not windows:
-        return frozenset()
-    scope = pod_scope(policy.metrics, Resource.CPU)
-    return frozenset(
-        (one.labels.namespace, one.labels.pod)
-        for one in queries.of_pods(throttled_pods(windows[0], scope))
-        if index.is_where_named(one.labels)
-    )
+    found = (each.labels for each in series)
+    return frozenset((f.namespace, f.pod) for f in found if index.is_where_named(f))
 
 
-def _values(
-    series: Iterable[Series[PodLabels]], index: NodeIndex, *, named: bool
-) -> dict[tuple[str, str], float]:
+def scale(resource: Resource) -> float:
+    """What a value of Prometheus is multiplied with: cores become millicores."""
+    return _MILLICORES_PER_CORE if resource is Resource.CPU else 1.0
+
+
+def agree(one: float, other: float) -> bool:
+    """Whether two values may be of one kubelet, scraped twice."""
+    return math.isclose(one, other, rel_tol=_AGREEMENT_SHARE)
+
+
+def _values(series: PodSeries, index: NodeIndex, *, named: bool) -> dict[PodKey, float]:
     """The value of each pod from the series that count.
 
     Where several series of a pod disagree it is unknown which of them is true.
     """
-    found: dict[tuple[str, str], float] = {}
-    doubtful: set[tuple[str, str]] = set()
+    found: dict[PodKey, float] = {}
+    doubtful: set[PodKey] = set()
     for each in series:
         labels, value = each.labels, each.value
         if not counts(labels, index, named=named):
@@ -90,7 +83,7 @@ def _values(
         elif pod not in found:
             found[pod] = value
         else:
-            if not math.isclose(found[pod], value, rel_tol=_AGREEMENT_SHARE):
+            if not agree(found[pod], value):
                 doubtful.add(pod)
             found[pod] = max(found[pod], value)
     return {pod: value for pod, value in found.items() if pod not in doubtful}

@@ -63,6 +63,29 @@ def parts_of(query: str) -> list[tuple[str, str]]:
     return [(name, promql) for promql, name in PART.findall(query)]
 
 
+def by_parts(asked: Asked, answer: Callable[[Asked], Reply]) -> Reply:
+    """The answers to the parts of a query together, each with the label of its part."""
+    parts = parts_of(asked.query)
+    if not parts:
+        return answer(asked)
+    together: dict[str, Any] = {}
+    for name, query in parts:
+        reply = answer(asked._replace(query=query))
+        try:
+            found = json.loads(reply.body)
+            for series in found["data"]["result"]:
+                series["metric"] = {**series["metric"], PART_LABEL: name}
+        except (ValueError, LookupError, TypeError):
+            return reply  # this is no vector, so there is nothing to put together
+        if reply.status != HTTPStatus.OK:
+            return reply
+        if together:
+            together["data"]["result"] += found["data"]["result"]
+        else:
+            together = found
+    return Reply(json.dumps(together).encode())
+
+
 def _times(params: Mapping[str, str]) -> tuple[float, ...]:
     """When Prometheus evaluates a range query."""
     begin, end = float(params["start"]), float(params["end"])
@@ -123,29 +146,12 @@ class FakePrometheus:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def reply(self, asked: Asked) -> Reply:
-        """The answer to a query; that of several parts has the label of each."""
-        parts = parts_of(asked.query) if self.takes_apart else []
-        if not parts:
-            self.asked.append(asked)
-            return self.answer(asked)
-        together: dict[str, Any] = {}
-        for name, query in parts:
-            one = asked._replace(query=query)
-            self.asked.append(one)
-            reply = self.answer(one)
-            try:
-                found = json.loads(reply.body)
-                for series in found["data"]["result"]:
-                    series["metric"] = {**series["metric"], PART_LABEL: name}
-            except (ValueError, LookupError, TypeError):
-                return reply  # this is no vector, so there is nothing to put together
-            if reply.status != HTTPStatus.OK:
-                return reply
-            if together:
-                together["data"]["result"] += found["data"]["result"]
-            else:
-                together = found
-        return Reply(json.dumps(together).encode())
+        """The answer to a query."""
+        return by_parts(asked, self._answered) if self.takes_apart else self._answered(asked)
+
+    def _answered(self, asked: Asked) -> Reply:
+        self.asked.append(asked)
+        return self.answer(asked)
 
     def replies(self, *replies: Reply) -> None:
         """Answer with these in turn, and then with the last of them."""
