@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from benchmarks.synthetic import NODE_MEMORY_GIB, SyntheticCluster
+from desched.adapters.prometheus.queries import PART_LABEL
 
 KINDS = {
     "/api/v1/nodes": ("v1", "NodeList"),
@@ -37,6 +38,8 @@ KINDS = {
     "/apis/storage.k8s.io/v1/csinodes": ("storage.k8s.io/v1", "CSINodeList"),
 }
 
+PART = re.compile(rf'label_replace\((.*?), "{PART_LABEL}", "(\w+)", "node", "\.\*"\)(?: or |$)')
+MATCHER = re.compile(r'(node|instance)=~"([^"]*)"')
 Samples = Iterator[tuple[dict[str, str], float]]
 
 
@@ -61,7 +64,12 @@ class Answers:
             (r"node_uname_info", lambda: self._nodes(lambda _: 1.0)),
             (r"node_cpu_seconds_total", lambda: self._nodes(cluster.node_busy)),
             (r"node_memory_", lambda: self._nodes(self._node_memory)),
-            (r"container_cpu_", lambda: self._pods(lambda i: cluster.pod_cores[i])),
+            (r"^sum by \(node, instance\).*container_cpu_", lambda: self._sums(self._cores)),
+            (
+                r"^sum by \(node, instance\).*container_memory_",
+                lambda: self._sums(cluster.pod_memory_bytes),
+            ),
+            (r"container_cpu_", lambda: self._pods(self._cores)),
             (r"container_memory_", lambda: self._pods(cluster.pod_memory_bytes)),
         )
         self._cached: dict[str, bytes] = {}
@@ -84,29 +92,32 @@ class Answers:
             + (b",".join(items[first:last]) + b"]}")
         )
 
-    def query_range(self, promql: str, begin: float, end: float, step: float) -> bytes | None:
+    def query_range(self, promql: str, begin: float, end: float, step: float) -> bytes:
         """A range vector: the values of the instant vector at every point."""
-        for pattern, samples in self._measures:
-            if re.search(pattern, promql):
-                times = [begin + i * step for i in range(int((end - begin) / step) + 1)]
-                result = [
-                    {"metric": labels, "values": [[at, repr(value)] for at in times]}
-                    for labels, value in samples()
-                ]
-                data = {"resultType": "matrix", "result": result}
-                return msgspec.json.encode({"status": "success", "data": data})
-        return None
+        times = [begin + i * step for i in range(int((end - begin) / step) + 1)]
+        result = [
+            {"metric": labels, "values": [[at, repr(value)] for at in times]}
+            for labels, value in self._samples(promql)
+        ]
+        data = {"resultType": "matrix", "result": result}
+        return msgspec.json.encode({"status": "success", "data": data})
 
-    def query(self, promql: str) -> bytes | None:
+    def query(self, promql: str) -> bytes:
         """An instant vector."""
         if promql not in self._cached:
-            for pattern, samples in self._measures:
-                if re.search(pattern, promql):
-                    self._cached[promql] = self._vector(samples())
-                    break
-            else:
-                return None
+            self._cached[promql] = self._vector(self._samples(promql))
         return self._cached[promql]
+
+    def _samples(self, promql: str) -> Samples:
+        """The samples of a query, or of all its parts."""
+        for part, name in PART.findall(promql) or [(promql, "")]:
+            found = next(samples for pattern, samples in self._measures if re.search(pattern, part))
+            matcher = MATCHER.search(part)
+            label, expression = matcher.groups() if matcher else ("node", "")
+            wanted = re.compile(expression or ".*")
+            for labels, value in found():
+                if wanted.fullmatch(labels.get(label, "")):
+                    yield labels | ({PART_LABEL: name} if name else {}), value
 
     def _nodes(self, value: Callable[[int], float]) -> Samples:
         for i in range(self._cluster.node_count):
@@ -126,10 +137,23 @@ class Answers:
                 value(i),
             )
 
+    def _cores(self, index: int) -> float:
+        return self._cluster.pod_cores[index]
+
+    def _sums(self, value: Callable[[int], float]) -> Samples:
+        for i in range(self._cluster.node_count):
+            labels = {
+                "node": f"node-{i:05d}",
+                "instance": f"{self._cluster.node_address(i)}:10250",
+            }
+            yield labels, self._sum(i, value)
+
+    def _sum(self, node: int, value: Callable[[int], float]) -> float:
+        first = node * self._cluster.pods_per_node
+        return sum(value(i) for i in range(first, first + self._cluster.pods_per_node))
+
     def _node_memory(self, index: int) -> float:
-        first = index * self._cluster.pods_per_node
-        pods = range(first, first + self._cluster.pods_per_node)
-        used = sum(self._cluster.pod_memory_bytes(i) for i in pods)
+        used = self._sum(index, self._cluster.pod_memory_bytes)
         return used / (NODE_MEMORY_GIB * 2**30)
 
     @staticmethod
@@ -150,6 +174,7 @@ def serve(answers: Answers) -> ThreadingHTTPServer:
         def do_GET(self) -> None:
             url = urlsplit(self.path)
             query = parse_qs(url.query)
+            body: bytes | None
             if url.path == "/api/v1/query":
                 body = answers.query(query["query"][0])
             elif url.path == "/api/v1/query_range":

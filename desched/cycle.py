@@ -4,6 +4,7 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,6 +14,8 @@ from desched.eviction.executor import Acting, carry_out
 from desched.eviction.follow_up import follow_up
 from desched.eviction.journal import Journal
 from desched.eviction.steering import Steering
+from desched.model.cluster import Pod
+from desched.model.load import ClusterLoad
 from desched.model.plan import Finding, NodeClass, Plan
 from desched.model.report import (
     CycleReport,
@@ -28,6 +31,7 @@ from desched.model.state import EvictionRecord, LastCycle, State
 from desched.planning.clocks import clocks_differ, lead_seconds
 from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.needed_usage import needed_nodes
 from desched.planning.other_deschedulers import other_deschedulers
 from desched.planning.overload.classification import Pressure, classify
 from desched.planning.overload.pod_usage import UsageBook
@@ -35,7 +39,7 @@ from desched.planning.planner import plan_moves
 from desched.policy.acting_window import why_closed
 from desched.policy.compatibility import Steering as SteeringMode
 from desched.policy.policy import Policy
-from desched.ports import Clock, World
+from desched.ports import ChooseNodes, Clock, World, all_nodes
 
 ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN})
 """After these verdicts the pod may be gone: the next cycle must count it as leaving."""
@@ -73,6 +77,16 @@ class Decision(NamedTuple):
     plan: Plan
     settled: tuple[EvictionRecord, ...]
     pressure: Pressure
+
+    @property
+    def lacks_usage(self) -> bool:
+        """Whether the usage of pods that was not read may have changed the decision.
+
+        While no node is overloaded, the usage of single pods changes no more than how full a node
+        is said to be as a destination.
+        """
+        book = self.context.book
+        return bool(book.required or (book.missed and _overloaded(self.plan)))
 
 
 class _Acted(NamedTuple):
@@ -113,17 +127,15 @@ def run_cycle(
     lasting = timedelta(seconds=info.taints_last_seconds)
     steering = Steering(world.steerer, clock, world.may_act, lasting)
     steers = info.mode is Mode.EVICT and world.steerer is not None
-    snapshot = observe(world, policy)
+    snapshot = observe(world, policy, state)
     observed = clock.monotonic()
     # A dry run has no such right; it plans as a run that evicts would.
     may_steer = info.mode is Mode.DRY_RUN or _may_steer(world, policy)
-    decision = decide(
-        snapshot,
-        policy,
-        state,
-        lambda: clock.monotonic() - observed > PLANNING_SECONDS,
-        may_steer=may_steer,
-    )
+    out_of_time = partial(_out_of_time, clock, observed)
+    decision = decide(snapshot, policy, state, out_of_time, may_steer=may_steer)
+    if decision.lacks_usage:
+        snapshot = _with_load(world, policy, snapshot, all_nodes)
+        decision = decide(snapshot, policy, state, out_of_time, may_steer=may_steer)
     times = _Times(started_at, began, observed, clock.monotonic())
     barred = _barred(_why_not(world), decision)
     if steers:
@@ -140,8 +152,14 @@ def run_cycle(
     return report, report.state
 
 
-def observe(world: World, policy: Policy) -> Snapshot:
+def _out_of_time(clock: Clock, began: float) -> bool:
+    return clock.monotonic() - began > PLANNING_SECONDS
+
+
+def observe(world: World, policy: Policy, state: State | None = None) -> Snapshot:
     """Read the cluster and its load, and compare the clocks.
+
+    With a state, the usage of pods is read only on nodes where a decision needs it.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
@@ -150,15 +168,27 @@ def observe(world: World, policy: Policy) -> Snapshot:
     began = now()
     cluster = world.cluster.read_cluster()
     between = now()
-    load = world.load.read_load(cluster, policy)
+    lead = lead_seconds(cluster.server_times, began, between)
+
+    unread = Snapshot(cluster, ClusterLoad({}, {}), between, lead)
+    if state is None:
+        return _with_load(world, policy, unread, all_nodes)
+
+    def choose(of_nodes: ClusterLoad) -> frozenset[str]:
+        return needed_nodes(replace(unread, load=of_nodes, taken_at=now()), policy, state)
+
+    return _with_load(world, policy, unread, choose)
+
+
+def _with_load(world: World, policy: Policy, snapshot: Snapshot, choose: ChooseNodes) -> Snapshot:
+    """The snapshot with the present load."""
+    now = world.clock.now
+    began = now()
+    with _without_garbage_collection():
+        load = world.load.read_load(snapshot.cluster, policy, choose)
     ended = now()
-    return Snapshot(
-        cluster,
-        load,
-        ended,
-        lead_seconds(cluster.server_times, began, between),
-        lead_seconds(load.server_times, between, ended),
-    )
+    lead = lead_seconds(load.server_times, began, ended)
+    return replace(snapshot, load=load, taken_at=ended, load_lead_seconds=lead)
 
 
 def planned_report(
@@ -176,10 +206,7 @@ def planned_report(
         ConfigurationError: the policy names a PriorityClass that does not exist.
     """
     began = clock.monotonic()
-
-    def out_of_time() -> bool:
-        return clock.monotonic() - began > PLANNING_SECONDS
-
+    out_of_time = partial(_out_of_time, clock, began)
     decision = decide(snapshot, policy, state, out_of_time, may_steer=may_steer)
     times = _Times(snapshot.taken_at, began, began, clock.monotonic())
     acted = _Acted(decision.context.state, (), _barred("", decision))
@@ -221,8 +248,8 @@ def decide(
 def _without_garbage_collection() -> Iterator[None]:
     """Pause garbage collection.
 
-    Planning creates no reference cycles. Collections would visit hundreds of thousands of values
-    that are all in use, and take an eighth of the time.
+    Planning creates no reference cycles, and the load has none. Collections would visit hundreds of
+    thousands of values that are all in use, and take an eighth of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -307,6 +334,7 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         observed=Observed(
             nodes=len(snapshot.cluster.nodes),
             pods=len(snapshot.cluster.pods),
+            pods_asked=len(_asked(snapshot)),
             pods_measured=len(snapshot.load.pods),
             unresolved_series=snapshot.load.unresolved_series,
         ),
@@ -318,6 +346,11 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         state=replace(acted.state, last_cycle=last_cycle),
         other_deschedulers=other_deschedulers(snapshot.cluster),
     )
+
+
+def _asked(snapshot: Snapshot) -> Sequence[Pod]:
+    pods, nodes = snapshot.cluster.pods, snapshot.load.pods_of
+    return pods if nodes is None else [pod for pod in pods if pod.node in nodes]
 
 
 def _overloaded(plan: Plan) -> tuple[str, ...]:

@@ -45,11 +45,24 @@ class ClusterReader(Protocol):
         """
 
 
+ChooseNodes = Callable[[ClusterLoad], frozenset[str] | None]
+"""The nodes on which the usage of each pod is needed, by the load of nodes; None means all."""
+
+
+def all_nodes(of_nodes: ClusterLoad) -> None:
+    """Choose all nodes."""
+
+
 class LoadReader(Protocol):
     """Reads measured load."""
 
-    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
+    def read_load(
+        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+    ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows, ending now.
+
+        `choose` is called with the load of nodes, without any pods; the usage of pods on other
+        nodes than those it returns need not be read.
 
         Raises:
             ObservationError: the source did not answer, or answered with an error.

@@ -22,7 +22,7 @@ from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.measures import MetricsFacts
 from desched.policy.policy import Policy
-from desched.ports import Clock
+from desched.ports import ChooseNodes, Clock, all_nodes
 from desched.settings import Settings, origin_of, parse_headers, trusted_origins
 
 T = TypeVar("T")
@@ -43,14 +43,16 @@ class LoadSource:
         self._service: InClusterService | None = None  # if it is reached through the API server
         self._reader: PrometheusLoadReader | None = None
 
-    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
+    def read_load(
+        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+    ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows, ending now.
 
         Raises:
             ObservationError: Prometheus did not answer, or answered with an error.
             ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
         """
-        return self._asked(policy, lambda reader: reader.read_load(cluster, policy))
+        return self._asked(policy, lambda reader: reader.read_load(cluster, policy, choose))
 
     def read_metrics(self, cluster: ClusterState, policy: Policy) -> MetricsFacts:
         """What Prometheus has for each measure; an error of one measure does not end the others.

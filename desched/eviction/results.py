@@ -41,6 +41,7 @@ class PresentLoad(msgspec.Struct, frozen=True):
         if loaded is None:
             return None
         book = self.context.book
+        book.require(replacement.node)
         for source in loaded.sources:
             unseen = [
                 record.usage(source.resource) * (1.0 - book.seen_share(replacement, window))

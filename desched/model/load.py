@@ -94,6 +94,10 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     a value for each of the rule's destination windows, None if unknown. `throttled` pods need more
     CPU than their limit allows. `server_times` is the source's clock at its earliest and its latest
     evaluation, None without any. `seen` decides nothing.
+
+    `pods` has the usage of the pods on the nodes `pods_of`, None for all nodes. For the others,
+    `pod_sums` has the usage of all pods of a node together, in millicores and bytes, by window; it
+    is infinite if it is not known, and it may include pods that do not exist.
     """
 
     nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]
@@ -105,3 +109,5 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     throttled: frozenset[tuple[str, str]] = frozenset()
     server_times: tuple[Time, Time] | None = None
     seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}
+    pods_of: frozenset[str] | None = None
+    pod_sums: Mapping[str, Mapping[Resource, tuple[float, ...]]] = {}

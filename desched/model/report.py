@@ -80,10 +80,11 @@ class CycleResult(StrEnum):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """The size of the snapshot."""
+    """The size of the snapshot; usage is asked for only of pods on nodes where it decides."""
 
     nodes: int
     pods: int
+    pods_asked: int
     pods_measured: int
     unresolved_series: int
 

@@ -18,6 +18,7 @@ from desched.model.load import (
 )
 from desched.model.resources import Resource
 from desched.policy.policy import DestinationWindow, Policy, ResourceRule
+from desched.ports import ChooseNodes, all_nodes
 from desched.simulation.cluster import SimulatedCluster
 from desched.simulation.history import Floats, Usage, host_of
 
@@ -42,7 +43,12 @@ class SimulatedLoad:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
-    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
+    def read_load(
+        self,
+        cluster: ClusterState,
+        policy: Policy,
+        choose: ChooseNodes = all_nodes,  # noqa: ARG002  (reading all pods costs nothing here)
+    ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows."""
         rules = [rule for rule in policy.rules if rule.resource in MEASURED]
         names = [node.name for node in cluster.nodes]

@@ -72,7 +72,10 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
 
 
 class _Load(msgspec.Struct, omit_defaults=True):
-    """The fields of ClusterLoad; an entry about a pod begins with its namespace and name."""
+    """The fields of ClusterLoad; an entry about a pod begins with its namespace and name.
+
+    A snapshot is taken with the usage of all pods, so it has neither `pods_of` nor `pod_sums`.
+    """
 
     nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]
     pods: tuple[tuple[str, str, PodUsage], ...]
@@ -232,7 +235,7 @@ def _load_document(load: ClusterLoad) -> _Load:
         "pods": _entries(load.pods),
         "throttled": tuple(sorted(load.throttled)),
     }
-    return _Load(**fields)
+    return _Load(**{name: fields[name] for name in _Load.__struct_fields__})
 
 
 def _load(document: _Load) -> ClusterLoad:

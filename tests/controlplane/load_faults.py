@@ -17,37 +17,43 @@ MANY = 100_000
 
 EVERY = ""
 QUERY = r"/api/v1/query\?query="
-AGES = QUERY + r"time%28%29\+-\+"
-LOADS = QUERY + r"1\+-\+sum"
-PODS = QUERY + r"sum\+by\+%28namespace"
+PART = r"(label_replace%28)?"
+AGES = QUERY + PART + r"time%28%29\+-\+"
+LOADS = QUERY + PART + r"1\+-\+sum"
+PODS = QUERY + PART + r"sum\+by\+%28namespace"
+SUMS = QUERY + PART + r"sum\+by\+%28node"
 NODES = r"/api/v1/nodes\?"
 
 Samples = list[Any]
 
 
-def with_samples(name: str, change: Callable[[Samples], Samples]) -> Fault:
-    """The samples of an answer, changed."""
+def with_samples(name: str, change: Callable[[Samples], Samples], part: str = "") -> Fault:
+    """The samples of an answer, changed; only of some parts if the query has several."""
 
     def edit(document: Any) -> Any:
         data = document["data"]
-        return {**document, "data": {**data, "result": change(data["result"])}}
+        told = [s for s in data["result"] if part in s["metric"].get("desched_part", part)]
+        others = [s for s in data["result"] if s not in told]
+        return {**document, "data": {**data, "result": [*change(told), *others]}}
 
     return faults.edited(name, edit)
 
 
-def with_values(name: str, change: Callable[[float, str], tuple[float, str]]) -> Fault:
+def with_values(
+    name: str, change: Callable[[float, str], tuple[float, str]], part: str = ""
+) -> Fault:
     """The time and the value of every sample, changed."""
 
     def changed(sample: Any) -> Any:
         at, value = change(*sample["value"])
         return {**sample, "value": [at, value]}
 
-    return with_samples(name, lambda samples: [changed(sample) for sample in samples])
+    return with_samples(name, lambda samples: [changed(sample) for sample in samples], part)
 
 
-def valued(name: str, text: str) -> Fault:
+def valued(name: str, text: str, part: str = "load") -> Fault:
     """Every sample has this value."""
-    return with_values(name, lambda at, _: (at, text))
+    return with_values(name, lambda at, _: (at, text), part)
 
 
 def later(name: str, by: timedelta) -> Fault:
@@ -151,7 +157,7 @@ NO_RESULTS = "answered with something other than query results"
 
 STRANGERS = acting(
     faults.changed("a hundred thousand series more", with_strangers),
-    *("age of samples, usage of pods", f"({AGES}|{PODS}).*_cpu_"),
+    *("age of samples, usage of pods", f"({AGES}|{PODS}|{SUMS}).*_cpu_"),
 )
 CASES = [
     skipped(REFUSED, "cannot be reached"),
@@ -218,7 +224,11 @@ CASES = [
         with_another_cluster("series of another cluster, its own have no label", ""),
         *("load of nodes", LOADS, "several_clusters", "(other, none)"),
     ),
-    acting(with_samples("every series twice", lambda samples: samples * 2), "usage of pods", PODS),
+    acting(
+        with_samples("every series twice", lambda samples: samples * 2),
+        *("usage of pods", f"{PODS}|{SUMS}"),
+    ),
+    acting(valued("NaN", "NaN", part=""), "sums of pods", SUMS),
     acting(with_samples("every series twice", lambda samples: samples * 2), "load of nodes", LOADS),
     STRANGERS,
     held(

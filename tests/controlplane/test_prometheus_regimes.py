@@ -4,6 +4,7 @@ Every stack is history that promtool writes into one Prometheus, told apart by a
 the reader's matchers are in every query.
 """
 
+import math
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from desched.model.cluster import ClusterState, Node, Pod, SchedulingClass
 from desched.model.load import ClusterLoad, LoadProblem, Measured, Unknown, UnknownReason
 from desched.model.resources import Amounts, Resource
 from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
+from desched.ports import ChooseNodes, all_nodes
 from tests.controlplane.binaries import find_or_build
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import Server, free_ports
@@ -344,6 +346,7 @@ def read(
     sources: Labels | None = None,
     sustained_seconds: int = 0,
     destination_windows: tuple[DestinationWindow, ...] = (),
+    choose: ChooseNodes = all_nodes,
 ) -> ClusterLoad:
     """The load of a stack over the windows, for CPU and memory alike."""
     rules = tuple(
@@ -357,6 +360,7 @@ def read(
         return reader.read_load(
             ClusterState(nodes=tuple(nodes), pods=ALL_PODS),
             Policy("test", "", rules, source, sustained_seconds=sustained_seconds),
+            choose,
         )
     finally:
         reader.close()
@@ -452,6 +456,57 @@ def test_the_exporters_of_each_usual_stack_are_believed(url: str, stack: str) ->
     assert ratios(load, Resource.MEMORY) == {"n-a": 0.4}
     assert load.pods["a", "web"].cpu_millicores == pytest.approx((250.0,))
     assert load.pods["a", "web"].memory_bytes == (50.0,)
+
+
+OTHERS = tuple(node(f"m-{number}") for number in range(5))
+"""Nodes without any data, so that one node is not most nodes."""
+
+
+@pytest.mark.parametrize("stack", [*BY_STACK, "strangers"])
+def test_the_pods_of_chosen_nodes_are_measured_as_in_a_reading_of_all_pods(
+    url: str, stack: str
+) -> None:
+    nodes = [node("n-a", "10.0.0.1"), *OTHERS]
+    chosen = frozenset({"n-a"})
+    everything = read(url, stack, 300, 900, nodes=nodes)
+
+    some = read(url, stack, 300, 900, nodes=nodes, choose=lambda _: chosen)
+
+    assert some.pods_of == chosen
+    assert some.pods.keys() == everything.pods.keys()
+    for key, usage in everything.pods.items():
+        assert some.pods[key].cpu_millicores == pytest.approx(usage.cpu_millicores, rel=0.02)
+        assert some.pods[key].memory_bytes == pytest.approx(usage.memory_bytes)
+    assert some.throttled == everything.throttled
+
+
+@pytest.mark.parametrize("stack", BY_STACK)
+def test_the_pods_of_a_node_are_summed_up(url: str, stack: str) -> None:
+    nodes = [node("n-a", "10.0.0.1"), *OTHERS]
+
+    load = read(url, stack, 300, nodes=nodes, choose=lambda _: frozenset())
+
+    assert load.pods == {}
+    assert load.pod_sums.keys() == {"n-a"}
+    assert load.pod_sums["n-a"][Resource.CPU] == pytest.approx((250.0,))
+    assert load.pod_sums["n-a"][Resource.MEMORY] == (50.0,)
+
+
+def test_all_pods_are_read_if_some_name_their_node_and_others_only_their_kubelet(url: str) -> None:
+    nodes = [node("n-a", "10.0.0.1"), *OTHERS]
+
+    load = read(url, "pods", 300, nodes=nodes, choose=lambda _: frozenset({"n-a"}))
+
+    assert load.pods_of is None
+    assert load.pods.keys() == {("a", "web"), ("c", "nolabel")}
+
+
+def test_a_sum_of_which_another_series_claims_more_is_not_believed(url: str) -> None:
+    nodes = [node("n-a", "10.0.0.1"), node("n-b"), *OTHERS]
+
+    load = read(url, "pods", 300, nodes=nodes, choose=lambda _: frozenset())
+
+    assert load.pod_sums["n-a"] == dict.fromkeys((Resource.CPU, Resource.MEMORY), (math.inf,))
 
 
 def test_what_scraped_pods_expose_counts_nowhere(url: str) -> None:

@@ -15,7 +15,7 @@ from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource
 from desched.model.state import State
 from desched.policy.policy import Policy
-from desched.ports import World
+from desched.ports import ChooseNodes, World, all_nodes
 from desched.simulation.clock import VirtualClock
 from tests.builders import GIB, NOW, measured
 from tests.unit.adapters.kubernetes import manifests
@@ -220,7 +220,12 @@ class HostileCluster:
 class _Load:
     """The first node is hot, all others are cool, and every pod is measured."""
 
-    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:  # noqa: ARG002 (port)
+    def read_load(
+        self,
+        cluster: ClusterState,
+        policy: Policy,  # noqa: ARG002 (port)
+        choose: ChooseNodes = all_nodes,  # noqa: ARG002 (port)
+    ) -> ClusterLoad:
         def ratios(*, overloaded: bool) -> dict[Resource, Any]:
             cpu = HOT_RATIO if overloaded else COOL_RATIO
             return {Resource.CPU: measured(cpu), Resource.MEMORY: measured(COOL_RATIO)}

@@ -19,7 +19,7 @@ from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
-from desched.ports import Looked, World
+from desched.ports import ChooseNodes, Looked, World, all_nodes
 from desched.service.reports.explanation import render_explanation
 from desched.simulation.clock import VirtualClock
 from desched.snapshot_file.content import SnapshotContent
@@ -52,7 +52,12 @@ class Live:
     def read_around(self, *_: object) -> Sequence[Looked]:
         raise AssertionError("a snapshot looks at no single pod")
 
-    def read_load(self, _cluster: ClusterState, _policy: Policy) -> ClusterLoad:
+    def read_load(
+        self,
+        cluster: ClusterState,  # noqa: ARG002 (port)
+        policy: Policy,  # noqa: ARG002 (port)
+        choose: ChooseNodes = all_nodes,  # noqa: ARG002 (port)
+    ) -> ClusterLoad:
         return self.seen.load
 
     def plan(self) -> Plan:

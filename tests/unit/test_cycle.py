@@ -18,8 +18,17 @@ from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, Pa
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
-from desched.ports import Announcement, EvictionAnswer, LookAt, Looked, World
+from desched.ports import (
+    Announcement,
+    ChooseNodes,
+    EvictionAnswer,
+    LookAt,
+    Looked,
+    World,
+    all_nodes,
+)
 from tests.builders import NOW, load, node, pod, policy, reasons, rule, snapshot
+from tests.chosen_load import known_on
 
 DEEP = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
 OK = EvictionAnswer(EvictionVerdict.EVICTED)
@@ -62,7 +71,12 @@ class ScriptedWorld:
         node_of_it = cluster.node_by_name.get(one.node)
         return FreshLook(one, node_of_it, cluster.workload_of(one), None, cluster.budgets)
 
-    def read_load(self, cluster: ClusterState, by: Policy) -> ClusterLoad:  # noqa: ARG002 (port)
+    def read_load(
+        self,
+        cluster: ClusterState,  # noqa: ARG002 (port)
+        policy: Policy,  # noqa: ARG002 (port)
+        choose: ChooseNodes = all_nodes,  # noqa: ARG002 (port)
+    ) -> ClusterLoad:
         return self.seen.load
 
     def evict(self, one: PodRef, reason: str) -> EvictionAnswer:
@@ -450,3 +464,61 @@ def test_with_a_clock_an_hour_off_nothing_is_evicted_nor_judged(hours: float) ->
     assert (report.result, report.plan.hold) == (CycleResult.HELD, HoldReason.CLOCKS_DIFFER)
     assert world.state.evictions == (overdue,)
     assert not world.asked
+
+
+class ReadingsOf:
+    """The LoadReader port with a load for each reading; `choices` are what was chosen."""
+
+    def __init__(self, *loads: ClusterLoad) -> None:
+        self._loads = list(loads)
+        self.choices: list[frozenset[str] | None] = []
+
+    def read_load(
+        self,
+        cluster: ClusterState,  # noqa: ARG002 (port)
+        policy: Policy,  # noqa: ARG002 (port)
+        choose: ChooseNodes = all_nodes,
+    ) -> ClusterLoad:
+        found = self._loads.pop(0)
+        self.choices.append(choose(found))
+        return found
+
+
+def report_of(seen: Snapshot, load_reader: ReadingsOf) -> CycleReport:
+    scripted = ScriptedWorld(seen)
+    world = World(scripted, load_reader, scripted, None)
+    info = CycleInfo(1, Mode.DRY_RUN, "test", "desched-0")
+    return run_cycle(world, DEEP, State(), info)[0]
+
+
+def test_a_plan_that_lacked_usage_is_made_again_from_that_of_all_pods() -> None:
+    seen = two_moves().seen
+    unread = known_on(seen.load, seen.cluster, frozenset({"cool"}))
+    load_reader = ReadingsOf(unread, seen.load)
+
+    report = report_of(seen, load_reader)
+
+    assert load_reader.choices == [frozenset({"hot"}), None]
+    assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
+
+
+def test_a_plan_that_lacked_nothing_is_made_once() -> None:
+    seen = two_moves().seen
+    load_reader = ReadingsOf(known_on(seen.load, seen.cluster, frozenset({"hot"})))
+
+    report = report_of(seen, load_reader)
+
+    assert load_reader.choices == [frozenset({"hot"})]
+    assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
+
+
+def test_without_an_overloaded_node_a_pod_that_has_arrived_is_not_read() -> None:
+    calm = load({"hot": (0.3, 0.1), "cool": (0.0, 0.0)}, {"a": (0.9, 0.1)})
+    started_at = NOW - timedelta(seconds=60)
+    seen = snapshot([node("hot"), node("cool")], [pod("a", on="hot", started_at=started_at)], calm)
+    load_reader = ReadingsOf(known_on(calm, seen.cluster, frozenset()))
+
+    report = report_of(seen, load_reader)
+
+    assert load_reader.choices == [frozenset()]
+    assert report.result is CycleResult.NOTHING_TO_DO

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Generic, NoReturn, TypeVar
+from typing import Annotated, Any, Generic, NoReturn, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -13,13 +13,15 @@ from urllib3.exceptions import NameResolutionError
 
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
+from desched.adapters.prometheus.queries import PART_LABEL
 from desched.adapters.prometheus.session import PrometheusSession
 from desched.adapters.redaction import credentials_in, redacted
 from desched.errors import ObservationError, ObservationSource
 from desched.model.text import shortened
 
-LONGEST_QUERY_CHARACTERS = 6_000
-"""As encoded in the URL, which proxies limit to 8 KiB; the library supports no other way."""
+LONGEST_QUERY_CHARACTERS = 7_000
+"""As encoded in the URL, which proxies limit to 8 KiB. POST has no limit, but requires a further
+right where an API server or kube-rbac-proxy is in between."""
 
 _WHY_STATUS = {
     400: "could not evaluate the query (HTTP 400); check metrics.queries",
@@ -31,6 +33,7 @@ _WHY_STATUS = {
     429: "refuses because of too many requests (HTTP 429), after retries too",
 }
 
+L = TypeVar("L")
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -45,18 +48,39 @@ _UnixSeconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e11)]  # until the year
 _LONGEST_QUOTE = 200  # characters of others' error texts
 
 
-class Series(msgspec.Struct, frozen=True, gc=False):
+class Series(msgspec.Struct, Generic[L], frozen=True, gc=False):
     """One element of an instant vector, evaluated `at` these Unix seconds."""
 
-    labels: Mapping[str, str]
+    labels: L
     value: float
     at: float
+
+
+Labels = dict[str, str]
+
+
+class PodLabels(msgspec.Struct, frozen=True, gc=False):
+    """The labels of a pod's series, empty where it has none; decoding others would take time.
+
+    `part` names the query of several in one request that the series answers.
+    """
+
+    namespace: str = ""
+    pod: str = ""
+    node: str = ""
+    instance: str = ""
+    part: str = msgspec.field(default="", name=PART_LABEL)
+
+
+def pod_labels(labels: Labels) -> PodLabels:
+    """These labels of a pod's series."""
+    return PodLabels(*(labels.get(name, "") for name in ("namespace", "pod", "node", "instance")))
 
 
 class Grid(msgspec.Struct, frozen=True, gc=False):
     """One element of a range vector at regular times, oldest first; None where it has no value."""
 
-    labels: Mapping[str, str]
+    labels: Labels
     values: tuple[float | None, ...]
 
 
@@ -88,10 +112,10 @@ class _Envelope(msgspec.Struct, rename="camel"):
     data: _Data | None = None
 
 
-class _Sample(msgspec.Struct):
+class _Sample(msgspec.Struct, Generic[L], gc=False):
     """A sample; a native histogram has no `value`, so it becomes NaN."""
 
-    metric: dict[str, str]
+    metric: L
     value: tuple[_UnixSeconds, str] = (0.0, "NaN")
 
 
@@ -100,6 +124,13 @@ class _Samples(msgspec.Struct):
 
     metric: dict[str, str]
     values: tuple[tuple[float, str], ...] = ()
+
+
+_SAMPLES: Mapping[type, msgspec.json.Decoder[Any]] = {
+    dict: msgspec.json.Decoder(list[_Sample[Labels]]),
+    PodLabels: msgspec.json.Decoder(list[_Sample[PodLabels]]),
+}
+_RANGES = msgspec.json.Decoder(list[_Samples])
 
 
 class PrometheusClient:
@@ -124,15 +155,22 @@ class PrometheusClient:
         """Close the pooled connections."""
         self._library.close()
 
-    def query(self, promql: str) -> Answer[Series]:
+    def query(self, promql: str) -> Answer[Series[Labels]]:
         """The instant vector of an expression, evaluated at the server's present time.
 
         Raises:
             ObservationError: there is no answer, or none that can be understood.
         """
+        return self._query(promql, dict)
 
-        def read() -> Answer[Series]:
-            samples = msgspec.convert(self._library.custom_query(promql), list[_Sample])
+    def query_pods(self, promql: str) -> Answer[Series[PodLabels]]:
+        """The same for series of pods, of which there may be 150,000."""
+        return self._query(promql, PodLabels)
+
+    def _query(self, promql: str, labels: type[L]) -> Answer[Series[L]]:
+        def read() -> Answer[Series[L]]:
+            self._library.custom_query(promql)
+            samples: list[_Sample[L]] = _SAMPLES[labels].decode(self._result)
             series = tuple(Series(s.metric, float(s.value[1]), s.value[0]) for s in samples)
             evaluated_at = datetime.fromtimestamp(series[0].at, UTC) if series else None
             return Answer(series, self._warnings(), evaluated_at)
@@ -153,16 +191,21 @@ class PrometheusClient:
         times = [begin.timestamp() + i * step_seconds for i in range(steps + 1)]
 
         def read() -> Answer[Grid]:
-            result = self._library.custom_query_range(promql, begin, end, f"{step_seconds}s")
-            samples = msgspec.convert(result, list[_Samples])
+            self._library.custom_query_range(promql, begin, end, f"{step_seconds}s")
+            samples = _RANGES.decode(self._result)
             by_time = [(s.metric, {at: float(value) for at, value in s.values}) for s in samples]
             grids = tuple(Grid(labels, tuple(map(v.get, times))) for labels, v in by_time)
             return Answer(grids, self._warnings())
 
         return self._answered(promql, _MATRIX, read)
 
+    @property
+    def _result(self) -> msgspec.Raw:
+        """The samples of the latest answer, not decoded."""
+        return self._envelope.data.result if self._envelope.data else msgspec.Raw(b"")
+
     def _answered(self, promql: str, expected: str, read: Callable[[], T]) -> T:
-        if len(quote(promql)) > LONGEST_QUERY_CHARACTERS:
+        if url_length(promql) > LONGEST_QUERY_CHARACTERS:
             self._fail(
                 f"would get a query of more than {LONGEST_QUERY_CHARACTERS} characters in its URL "
                 f"({_quoted(promql)}); shorten it, or use a recording rule"
@@ -173,11 +216,12 @@ class PrometheusClient:
         except OSError as error:  # every error of requests is one; so is a certificate file gone
             self._fail(self._why_unreachable(error), error)
         except (LookupError, TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-            # The library checks neither that the parts of an answer exist nor how long numbers are.
             self._fail(f"answered {_quoted(promql)} with samples that are not understood", error)
+        finally:
+            self._envelope = _Envelope()  # it may be large
 
     def _inspect(self, response: requests.Response) -> None:
-        """Check a response before the library drops all but its data."""
+        """Check a response and keep its envelope; the library sees neither."""
         headers = (
             response.request.headers.get("Authorization", ""),
             *self._connection.headers.values(),
@@ -240,6 +284,11 @@ class PrometheusClient:
         raise ObservationError(
             ObservationSource.PROMETHEUS, f"Prometheus at {self._connection.address} {what}."
         ) from cause
+
+
+def url_length(promql: str) -> int:
+    """The number of characters of a query in a URL."""
+    return len(quote(promql))
 
 
 def _why_refused(response: requests.Response) -> str:

@@ -1,15 +1,16 @@
-"""The recent load of nodes: range queries, one per resource for the whole cluster."""
+"""The recent load of nodes: range queries for the whole cluster."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from desched.adapters.prometheus.client import Grid
-from desched.adapters.prometheus.cycle_queries import CycleQueries
+from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
 from desched.adapters.prometheus.data_quality import HIGHEST_RATIO, LOWEST_RATIO
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import own_query
 from desched.model.load import LoadHistory
-from desched.policy.policy import DestinationWindow
+from desched.model.resources import Resource
+from desched.policy.policy import DestinationWindow, ResourceRule
 
 HISTORY_STEPS = 10
 """Between the points that show whether load is sustained."""
@@ -24,34 +25,39 @@ Points = tuple[float | None, ...]
 
 
 class LoadTracks(NamedTuple):
-    """The history of one resource; `expression` reads the load over the shortest window."""
+    """The recent load of nodes; `expressions` read it over the shortest window of each resource."""
 
     queries: CycleQueries
     nodes: NodeIndex
-    expression: str
-    shortest_window_seconds: int
+    expressions: Mapping[Resource, Query]
 
-    def history(self, sustained_seconds: int) -> dict[str, LoadHistory]:
+    def history(self, sustained_seconds: int) -> dict[Resource, dict[str, LoadHistory]]:
         """The load of each node at regular points of this time.
 
         If a node has several series, the lowest value counts: it leads to fewer evictions.
         """
         step_seconds = sustained_seconds // HISTORY_STEPS
-        grids = self.queries.grids(self.expression, HISTORY_STEPS, step_seconds)
-        found = self._by_node(grids, min)
-        return {node: LoadHistory(step_seconds, points) for node, points in found.items()}
+        parts = {f"{resource}_load": query for resource, query in self.expressions.items()}
+        grids = self.queries.grids(parts, HISTORY_STEPS, step_seconds)
+        return {
+            resource: {
+                node: LoadHistory(step_seconds, points)
+                for node, points in self._by_node(grids[f"{resource}_load"], min).items()
+            }
+            for resource in self.expressions
+        }
 
     def destination_ratios(
-        self, windows: Sequence[DestinationWindow], own: str | None
+        self, rule: ResourceRule, own: str | None
     ) -> dict[str, tuple[float | None, ...]]:
-        """For each node one value per window; `own` is the user's query for them.
+        """For each node one value per destination window; `own` is the user's query for them.
 
         If a node has several series, the highest value counts.
         """
-        columns = [
-            self._computed(window) if own is None else self._asked(own, window.window_seconds)
-            for window in windows
-        ]
+        if own is None:
+            columns = self._computed(rule)
+        else:
+            columns = [self._asked(own, w.window_seconds) for w in rule.destination_windows]
         nodes = sorted({node for column in columns for node in column})
         return {node: tuple(column.get(node) for column in columns) for node in nodes}
 
@@ -60,16 +66,21 @@ class LoadTracks(NamedTuple):
         grids = (Grid(one.labels, (one.value,)) for one in series)
         return {node: points[0] for node, points in self._by_node(grids, max).items()}
 
-    def _computed(self, window: DestinationWindow) -> dict[str, float | None]:
-        step_seconds = max(self.shortest_window_seconds, -(-window.window_seconds // MOST_STEPS))
-        steps = max(1, window.window_seconds // step_seconds)
-        grids = self.queries.grids(self.expression, steps, step_seconds)
-        found: dict[str, float | None] = {}
-        for node, points in self._by_node(grids, max).items():
-            known = [point for point in points if point is not None]
-            if len(known) >= COVERED_SHARE * len(points):
-                found[node] = window.of(known)
-        return found
+    def _computed(self, rule: ResourceRule) -> list[dict[str, float | None]]:
+        steps_of = [_steps(w, rule.windows_seconds[0]) for w in rule.destination_windows]
+        part = {"load": self.expressions[rule.resource]}
+        grids = {
+            steps: self.queries.grids(part, *steps)["load"] for steps in dict.fromkeys(steps_of)
+        }
+        columns = []
+        for window, steps in zip(rule.destination_windows, steps_of, strict=True):
+            found: dict[str, float | None] = {}
+            for node, points in self._by_node(grids[steps], max).items():
+                known = [point for point in points if point is not None]
+                if len(known) >= COVERED_SHARE * len(points):
+                    found[node] = window.of(known)
+            columns.append(found)
+        return columns
 
     def _by_node(
         self, grids: Iterable[Grid], choose: Callable[[Iterable[float]], float]
@@ -86,6 +97,12 @@ class LoadTracks(NamedTuple):
                 points = tuple(choose(pair) if pair else None for pair in known)
             found[node] = points
         return found
+
+
+def _steps(window: DestinationWindow, shortest_window_seconds: int) -> tuple[int, int]:
+    """The number of steps of a range query, and their length in seconds."""
+    step_seconds = max(shortest_window_seconds, -(-window.window_seconds // MOST_STEPS))
+    return max(1, window.window_seconds // step_seconds), step_seconds
 
 
 def _plausible(ratio: float | None) -> float | None:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from desched.adapters.prometheus.client import PrometheusClient, Series
+from desched.adapters.prometheus.client import Labels, PrometheusClient, Series, pod_labels
 from desched.adapters.prometheus.cycle_queries import CycleQueries
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
-from desched.adapters.prometheus.pod_usages import counts, pod_usages, usage_query
+from desched.adapters.prometheus.pod_usages import counts, usage_query, usages
 from desched.adapters.prometheus.queries import (
     CADVISOR,
     CLUSTER_LABELS,
@@ -54,7 +54,7 @@ class _Values(NamedTuple):
     highest: float | None
 
     @classmethod
-    def of(cls, series: Iterable[Series]) -> "_Values":
+    def of(cls, series: Iterable[Series[Labels]]) -> "_Values":
         values = [one.value for one in series if math.isfinite(one.value)]
         return cls(min(values, default=None), max(values, default=None))
 
@@ -98,9 +98,9 @@ class _Look:
 
     def _of_nodes(self, facts: MeasureFacts) -> MeasureFacts:
         resource, windows = facts.resource, self._policy.windows(facts.resource)
-        loads = self._loads.read(resource, windows, self._cluster)
+        loads = self._loads.read({resource: windows}, self._cluster)[resource]
         expression = self._loads.expression(resource, windows[0])
-        series = self._queries.vector(expression) if expression else ()
+        series = self._queries.vector(expression.promql) if expression else ()
         lowest, highest = _Values.of(series)
         facts = msgspec.structs.replace(
             facts,
@@ -131,15 +131,19 @@ class _Look:
         examples = [self._index.why_unmatched(one.labels) for one in left]
         return self._described(facts, series, Counter(ways.values()), examples)
 
-    def _node_of(self, series: Series) -> str | None:
+    def _node_of(self, series: Series[Labels]) -> str | None:
         return self._index.resolve(series.labels)
 
     def _of_pods(self, facts: MeasureFacts) -> MeasureFacts:
         resource, windows = facts.resource, self._policy.windows(facts.resource)
-        usages = pod_usages(resource, windows, self._queries, self._index, self._metrics)
+        queries = (usage_query(resource, seconds, self._metrics) for seconds in windows)
+        answers = map(self._queries.of_pods, queries)
+        found = usages(resource, answers, self._index, named=not facts.own_query)
         series = self._queries.vector(usage_query(resource, windows[0], self._metrics))
         named = not facts.own_query
-        left = [one for one in series if not counts(one, self._index, named=named)]
+        left = [
+            one for one in series if not counts(pod_labels(one.labels), self._index, named=named)
+        ]
         lowest, highest = _Values.of(series)
         interval = None
         if not facts.own_query:
@@ -149,7 +153,7 @@ class _Look:
         facts = msgspec.structs.replace(
             facts,
             source=CADVISOR if series and not facts.own_query else "",
-            measured=len(usages),
+            measured=len(found),
             lowest=lowest,
             highest=highest,
             interval_seconds=interval,
@@ -157,12 +161,12 @@ class _Look:
         ways = Counter({"namespace and pod": len(series) - len(left)})
         return self._described(facts, series, ways, map(self._why_not_counted, left))
 
-    def _why_not_counted(self, series: Series) -> str:
+    def _why_not_counted(self, series: Series[Labels]) -> str:
         labels = series.labels
         namespace, pod = labels.get("namespace", ""), labels.get("pod", "")
         if not (namespace and pod):
             return "it has no labels namespace and pod"
-        if not self._index.has_pod(namespace, pod):
+        if not self._index.has_pod(pod_labels(labels)):
             return f"there is no pod {namespace}/{pod}"
         named = ", ".join(f'{key}="{labels.get(key, "")}"' for key in ("node", "instance"))
         return f"{named} does not name the node that {namespace}/{pod} is on"
@@ -170,7 +174,7 @@ class _Look:
     def _described(
         self,
         facts: MeasureFacts,
-        series: Sequence[Series],
+        series: Sequence[Series[Labels]],
         ways: Counter[str],
         unmatched: Iterable[str],
     ) -> MeasureFacts:
@@ -215,7 +219,7 @@ class _Look:
         return _groups(self._queries.vector(pods_by_labels(names, self._identifying)))
 
 
-def _groups(found: Iterable[Series]) -> tuple[LabelGroup, ...]:
+def _groups(found: Iterable[Series[Labels]]) -> tuple[LabelGroup, ...]:
     """The groups of a query that counts, the largest first."""
     groups = [LabelGroup(dict(one.labels), round(one.value)) for one in found]
     groups.sort(key=lambda group: (-group.count, sorted(group.labels.items())))

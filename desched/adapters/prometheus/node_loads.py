@@ -1,15 +1,15 @@
 """The load of every node: collects the evidence, series by series, and assesses it."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
-from desched.adapters.prometheus.client import Series
-from desched.adapters.prometheus.cycle_queries import CycleQueries
+from desched.adapters.prometheus.client import Labels, Series
+from desched.adapters.prometheus.cycle_queries import CycleQueries, Query
 from desched.adapters.prometheus.data_quality import (
     COVERED_CHECKPOINTS,
     Key,
@@ -64,7 +64,7 @@ class _ClusterWindow(NamedTuple):
 
 
 class NodeLoads:
-    """Reads the nodes' load of one cycle, a resource at a time.
+    """Reads the nodes' load of one cycle.
 
     `unresolved` are the series that belong to no known node. `cluster_values` are the values of
     labels that identify a cluster, "" if a series lacks a label that others have. `short_windows`
@@ -72,49 +72,40 @@ class NodeLoads:
     """
 
     def __init__(self, queries: CycleQueries, index: NodeIndex, metrics: MetricsSource) -> None:
-        self._vector = queries.vector
         self._queries = queries
         self._index = index
         self._metrics = metrics
-        self._sources: dict[Resource, NodeSource | None] = {}
+        self._sources: dict[Resource, NodeSource] = {}
+        self._resolved: dict[Key, tuple[str | None, bool]] = {}
         self.unresolved: set[Key] = set()
         self.cluster_values: dict[str, set[str]] = {}
         self.short_windows: dict[Resource, list[str]] = {}
         self.seen: dict[str, dict[Resource, SeenLoad]] = {}
 
     def read(
-        self, resource: Resource, windows_seconds: Sequence[int], cluster: ClusterState
-    ) -> dict[str, Measured | Unknown]:
-        """The load of each node over the windows, by node name."""
-        source, aged = self._found_source(resource)
-        own = self._metrics.queries.get(f"node_{resource}")
-        values = [self._values(resource, seconds) for seconds in windows_seconds]
-        windows = list(map(partial(self._window, resource, source), windows_seconds, values))
-        found: dict[str, Measured | Unknown] = {}
-        for node in cluster.nodes:
-            evidence = NodeEvidence(
-                windows=[window.of(node.name) for window in windows],
-                ages={s.key: s.value for s in aged.get(node.name, ())},
-                node_age_seconds=self._age_seconds(node),
-                own_query=own is not None,
-                checkable=source is not None,
-                absent_detail=self._absent_detail(source, own),
-            )
-            load = judge(evidence)
-            if isinstance(load, Measured):
-                most = tuple(window.pods_ratio(node.name) for window in windows)
-                load = msgspec.structs.replace(load, pods_ratios=most)
-            found[node.name] = load
-            self.seen.setdefault(node.name, {})[resource] = seen(evidence, load)
+        self, windows: Mapping[Resource, Sequence[int]], cluster: ClusterState
+    ) -> dict[Resource, dict[str, Measured | Unknown]]:
+        """The load of each node over the windows of each resource, by node name."""
+        aged = self._found_sources(windows)
+        answers = self._queries.vectors(dict(self._measures(windows)))
+        found: dict[Resource, dict[str, Measured | Unknown]] = {}
+        for resource, its_windows in windows.items():
+            evidence = [self._window(resource, seconds, answers) for seconds in its_windows]
+            ages = aged.get(resource, {})
+            found[resource] = {
+                node.name: self._load(node, resource, evidence, ages) for node in cluster.nodes
+            }
         return found
 
-    def expression(self, resource: Resource, window_seconds: int) -> str | None:
-        """The query of the latest `read` of the resource, None if there is no source."""
+    def expression(self, resource: Resource, window_seconds: int) -> Query | None:
+        """The query for the load over a window as of the latest `read`, None without a source."""
         own = self._metrics.queries.get(f"node_{resource}")
         if own is not None:
-            return own_query(own, window_seconds)
+            return Query(own_query(own, window_seconds), alone=True)
         source = self._sources.get(resource)
-        return source.ratio(window_seconds, self._scope(resource, source)) if source else None
+        if source is None:
+            return None
+        return Query(source.ratio(window_seconds, self._scope(resource, source)))
 
     def source(self, resource: Resource) -> tuple[NodeSource, Scope] | None:
         """What the latest `read` of the resource has read, None if there is no source."""
@@ -124,60 +115,113 @@ class NodeLoads:
     def _scope(self, resource: Resource, source: NodeSource) -> Scope:
         return scope_of(self._metrics, f"node_{resource}", source.scope)
 
-    def _found_source(self, resource: Resource) -> tuple[NodeSource | None, Sightings]:
-        """The first source that has any series, with their ages."""
-        self._sources[resource] = None
-        for source in NODE_SOURCES[resource]:
-            scope = self._scope(resource, source)
-            if ages := self._vector(source.age(scope)):
-                self._sources[resource] = source
-                self._learn_names(source, ages, scope)
-                return source, self._by_node(ages)
-        return None, {}
+    def _found_sources(self, resources: Iterable[Resource]) -> dict[Resource, Sightings]:
+        """Find the first source of each resource that has any series, and return their ages."""
+        wanted = {resource: list(NODE_SOURCES[resource]) for resource in resources}
+        self._sources = {r: source for r, source in self._sources.items() if r not in wanted}
+        found: dict[Resource, Sequence[Series[Labels]]] = {}
+        while wanted:
+            sources = {resource: left.pop(0) for resource, left in wanted.items()}
+            ages = self._queries.vectors(
+                {
+                    f"{resource}_age": Query(source.age(self._scope(resource, source)))
+                    for resource, source in sources.items()
+                }
+            )
+            for resource, source in sources.items():
+                if series := ages[f"{resource}_age"]:
+                    self._sources[resource], found[resource] = source, series
+            wanted = {r: left for r, left in wanted.items() if left and r not in found}
+        self._learn_names(found)
+        return {resource: self._by_node(series) for resource, series in found.items()}
 
-    def _learn_names(self, source: NodeSource, ages: Iterable[Series], scope: Scope) -> None:
-        if source.name == NODE_EXPORTER and any(
-            self._index.would_need_names(series.labels) for series in ages
-        ):
-            reports = self._vector(exporter_names(scope))
-            self._index.learn_names(series.labels for series in reports)
+    def _learn_names(self, found: Mapping[Resource, Iterable[Series[Labels]]]) -> None:
+        scopes = {
+            self._scope(resource, source)
+            for resource, ages in found.items()
+            if (source := self._sources[resource]).name == NODE_EXPORTER
+            and any(self._index.would_need_names(series.labels) for series in ages)
+        }
+        if not scopes:
+            return
+        parts = {f"names_{i}": Query(exporter_names(s)) for i, s in enumerate(sorted(scopes))}
+        reports = self._queries.vectors(parts).values()
+        self._index.learn_names(series.labels for series in chain.from_iterable(reports))
 
-    def _values(self, resource: Resource, seconds: int) -> Sightings:
-        query = self.expression(resource, seconds)
-        return self._by_node(self._vector(query)) if query is not None else {}
+    def _measures(self, windows: Mapping[Resource, Sequence[int]]) -> Iterator[tuple[str, Query]]:
+        """The queries for each window, by the name of what they measure."""
+        for resource, its_windows in windows.items():
+            source = self._sources.get(resource)
+            for seconds in its_windows:
+                if query := self.expression(resource, seconds):
+                    yield f"{resource}_load_{seconds}", query
+                if source is not None:
+                    scope = self._scope(resource, source)
+                    covered = source.covered_checkpoints(seconds, scope)
+                    yield f"{resource}_covered_{seconds}", Query(covered)
+                    if source.pods_ratio is not None:
+                        in_use = source.pods_ratio(seconds, scope)
+                        yield f"{resource}_in_use_{seconds}", Query(in_use)
 
     def _window(
-        self, resource: Resource, source: NodeSource | None, seconds: int, values: Sightings
+        self,
+        resource: Resource,
+        seconds: int,
+        answers: Mapping[str, Sequence[Series[Labels]]],
     ) -> _ClusterWindow:
+        values = self._by_node(answers.get(f"{resource}_load_{seconds}", ()))
+        source = self._sources.get(resource)
         if source is None:
             return _ClusterWindow(seconds, values, {})
-        scope = self._scope(resource, source)
-        covered = self._vector(source.covered_checkpoints(seconds, scope))
+        covered = answers[f"{resource}_covered_{seconds}"]
         remark = ""
         if all(series.value < COVERED_CHECKPOINTS for series in covered):
-            remark = _too_short(seconds, self._vector(source.scrape_interval(scope)))
+            scope = self._scope(resource, source)
+            remark = _too_short(seconds, self._queries.vector(source.scrape_interval(scope)))
         if remark:
             self.short_windows.setdefault(resource, []).append(remark)
-        pods: Sightings = {}
-        if source.pods_ratio is not None:
-            pods = self._by_node(self._vector(source.pods_ratio(seconds, scope)))
+        pods = self._by_node(answers.get(f"{resource}_in_use_{seconds}", ()))
         return _ClusterWindow(seconds, values, self._by_node(covered), remark, pods)
 
-    def _by_node(self, found: Sequence[Series]) -> Sightings:
+    def _load(
+        self,
+        node: Node,
+        resource: Resource,
+        windows: Sequence[_ClusterWindow],
+        aged: Sightings,
+    ) -> Measured | Unknown:
+        source, own = self._sources.get(resource), f"node_{resource}" in self._metrics.queries
+        evidence = NodeEvidence(
+            windows=[window.of(node.name) for window in windows],
+            ages={s.key: s.value for s in aged.get(node.name, ())},
+            node_age_seconds=self._age_seconds(node),
+            own_query=own,
+            checkable=source is not None,
+            absent_detail=self._absent_detail(source, own=own),
+        )
+        load = judge(evidence)
+        self.seen.setdefault(node.name, {})[resource] = seen(evidence, load)
+        if isinstance(load, Unknown):
+            return load
+        most = tuple(window.pods_ratio(node.name) for window in windows)
+        return msgspec.structs.replace(load, pods_ratios=most)
+
+    def _by_node(self, found: Sequence[Series[Labels]]) -> Sightings:
         sightings: dict[str, list[Sighting]] = {}
         self._learn_clusters(found)
         for series in found:
-            labels = series.labels
-            key = frozenset(labels.items())
-            node = self._index.resolve(labels)
+            key = frozenset(series.labels.items())
+            if key not in self._resolved:
+                gone = self._index.exporter_is_gone(series.labels)
+                self._resolved[key] = self._index.resolve(series.labels), gone
+            node, gone = self._resolved[key]
             if node is None:
                 self.unresolved.add(key)
                 continue
-            gone = self._index.exporter_is_gone(labels)
             sightings.setdefault(node, []).append(Sighting(key, series.value, gone))
         return sightings
 
-    def _learn_clusters(self, found: Sequence[Series]) -> None:
+    def _learn_clusters(self, found: Sequence[Series[Labels]]) -> None:
         """Record the clusters that series belong to, and whether some have no label for it.
 
         The nodes of another cluster may have the same names.
@@ -191,8 +235,8 @@ class NodeLoads:
         evaluated_at = self._queries.evaluated_at
         return (evaluated_at - node.created_at).total_seconds() if evaluated_at else 0.0
 
-    def _absent_detail(self, source: NodeSource | None, own: str | None) -> str:
-        if own is not None:
+    def _absent_detail(self, source: NodeSource | None, *, own: bool) -> str:
+        if own:
             return "the query of metrics.queries has no value for this node"
         if source is not None:
             return f"no series of {source.name} belongs to this node"
@@ -203,7 +247,7 @@ class NodeLoads:
         )
 
 
-def _too_short(window_seconds: int, intervals: Iterable[Series]) -> str:
+def _too_short(window_seconds: int, intervals: Iterable[Series[Labels]]) -> str:
     """Why a window is too short for the scrape interval; empty if not, or if unknown."""
     known = (series.value for series in intervals if math.isfinite(series.value))
     interval = round(max(known, default=0.0))

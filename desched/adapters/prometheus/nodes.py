@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from desched.adapters.prometheus.client import PodLabels
 from desched.model.cluster import ClusterState, Node
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -90,18 +91,29 @@ class NodeIndex:
         """Whether the host names that exporters report could help to resolve the series."""
         return not (self._by_label(labels) or labels.get("node") or self._by_hostname(labels))
 
-    def has_pod(self, namespace: str, name: str) -> bool:
-        """Whether there is a pod of this name."""
-        return (namespace, name) in self._node_of_pod
+    def has_pod(self, labels: PodLabels) -> bool:
+        """Whether there is a pod of the name in these labels."""
+        return (labels.namespace, labels.pod) in self._node_of_pod
 
-    def is_where_named(self, labels: Labels) -> bool:
-        """Whether the series of a pod, with its labels, names the node that the pod is on."""
-        hints = labels.get("node", ""), labels.get("instance", "")
+    @property
+    def node_count(self) -> int:
+        """The number of nodes."""
+        return len(self._names)
+
+    def node_of_pod(self, namespace: str, name: str) -> str | None:
+        """The node of the pod of this name, empty while it has none; None without such a pod."""
+        return self._node_of_pod.get((namespace, name))
+
+    def hinted(self, hints: tuple[str, str]) -> str | None:
+        """The node that a pod's series belongs to by its labels `node` and `instance`."""
         if hints not in self._hinted:
             self._hinted[hints] = self.resolve(dict(zip(("node", "instance"), hints, strict=True)))
-        found = self._hinted[hints]
-        pod = labels.get("namespace", ""), labels.get("pod", "")
-        return found is not None and self._node_of_pod.get(pod) == found
+        return self._hinted[hints]
+
+    def is_where_named(self, labels: PodLabels) -> bool:
+        """Whether the series of a pod, with its labels, names the node that the pod is on."""
+        found = self.hinted((labels.node, labels.instance))
+        return found is not None and self._node_of_pod.get((labels.namespace, labels.pod)) == found
 
     def exporter_is_gone(self, labels: Labels) -> bool:
         """Whether a series has the labels of its exporter's pod, and that pod is gone."""

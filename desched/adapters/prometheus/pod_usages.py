@@ -1,20 +1,21 @@
-"""The usage of every pod: whose series count, and what they say."""
+"""The usage of pods: whose series count, and what they say."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from desched.adapters.prometheus.client import Series
-from desched.adapters.prometheus.cycle_queries import CycleQueries
+from desched.adapters.prometheus.client import PodLabels, Series
 from desched.adapters.prometheus.nodes import NodeIndex
-from desched.adapters.prometheus.queries import own_query, pod_scope, pod_usage, throttled_pods
+from desched.adapters.prometheus.queries import own_query, pod_scope, pod_usage
 from desched.model.resources import Resource
-from desched.policy.policy import MetricsSource, Policy
+from desched.policy.policy import MetricsSource
 
 _MILLICORES_PER_CORE = 1000.0
 _AGREEMENT_SHARE = 0.2
 """Two scrapes of one kubelet may differ by this much, because they are not simultaneous."""
 
-Usages = Mapping[tuple[str, str], tuple[float, ...]]
+PodSeries = Iterable[Series[PodLabels]]
+PodKey = tuple[str, str]
+Usages = Mapping[PodKey, tuple[float, ...]]
 """By namespace and name, one value per window: millicores or bytes."""
 
 
@@ -26,67 +27,63 @@ def usage_query(resource: Resource, window_seconds: int, metrics: MetricsSource)
     return pod_usage(resource, window_seconds, pod_scope(metrics, resource))
 
 
-def counts(series: Series, index: NodeIndex, *, named: bool) -> bool:
+def counts(labels: PodLabels, index: NodeIndex, *, named: bool) -> bool:
     """Whether a series counts: with `named` it must name the node that its pod is on."""
-    if named:
-        return index.is_where_named(series.labels)
-    return index.has_pod(series.labels.get("namespace", ""), series.labels.get("pod", ""))
+    return index.is_where_named(labels) if named else index.has_pod(labels)
 
 
-def pod_usages(
-    resource: Resource,
-    windows_seconds: Sequence[int],
-    queries: CycleQueries,
-    index: NodeIndex,
-    metrics: MetricsSource,
+def usages(
+    resource: Resource, windows: Iterable[PodSeries], index: NodeIndex, *, named: bool
 ) -> Usages:
     """The usage of the pods that exist and were measured in every window.
 
     A value that is not a number of zero or more does not count.
     """
-    named = f"pod_{resource}" not in metrics.queries
-    scale = _MILLICORES_PER_CORE if resource is Resource.CPU else 1.0
-    found: dict[tuple[str, str], list[float]] = {}
-    for position, seconds in enumerate(windows_seconds):
-        series = queries.vector(usage_query(resource, seconds, metrics))
-        for pod, value in _values(series, index, named=named).items():
-            earlier = found.setdefault(pod, [])
-            if len(earlier) == position:
-                earlier.append(value * scale)
-    return {pod: tuple(v) for pod, v in found.items() if len(v) == len(windows_seconds)}
+    found: Usages = {}
+    for position, series in enumerate(windows):
+        values = _values(series, index, named=named)
+        if position == 0:
+            found = {pod: (value * scale(resource),) for pod, value in values.items()}
+        else:
+            both = found.keys() & values.keys()
+            found = {pod: (*found[pod], values[pod] * scale(resource)) for pod in both}
+    return found
 
 
-def throttled(
-    queries: CycleQueries, index: NodeIndex, policy: Policy
-) -> frozenset[tuple[str, str]]:
+def throttled(series: PodSeries, index: NodeIndex) -> frozenset[PodKey]:
     """The throttled pods that exist; none if nothing measures throttling."""
-    windows = policy.windows(Resource.CPU)
-    if not windows:
-        return frozenset()
-    scope = pod_scope(policy.metrics, Resource.CPU)
-    return frozenset(
-        (one.labels["namespace"], one.labels["pod"])
-        for one in queries.vector(throttled_pods(windows[0], scope))
-        if index.is_where_named(one.labels)
-    )
+    found = (each.labels for each in series)
+    return frozenset((f.namespace, f.pod) for f in found if index.is_where_named(f))
 
 
-def _values(
-    series: Iterable[Series], index: NodeIndex, *, named: bool
-) -> dict[tuple[str, str], float]:
+def scale(resource: Resource) -> float:
+    """What a value of Prometheus is multiplied with: cores become millicores."""
+    return _MILLICORES_PER_CORE if resource is Resource.CPU else 1.0
+
+
+def agree(one: float, other: float) -> bool:
+    """Whether two values may be of one kubelet, scraped twice."""
+    return math.isclose(one, other, rel_tol=_AGREEMENT_SHARE)
+
+
+def _values(series: PodSeries, index: NodeIndex, *, named: bool) -> dict[PodKey, float]:
     """The value of each pod from the series that count.
 
     Where several series of a pod disagree it is unknown which of them is true.
     """
-    found: dict[tuple[str, str], float] = {}
-    doubtful: set[tuple[str, str]] = set()
+    found: dict[PodKey, float] = {}
+    doubtful: set[PodKey] = set()
     for each in series:
-        if not counts(each, index, named=named):
+        labels, value = each.labels, each.value
+        if not counts(labels, index, named=named):
             continue
-        pod = each.labels.get("namespace", ""), each.labels.get("pod", "")
-        value = found.setdefault(pod, each.value)
-        usable = math.isfinite(each.value) and each.value >= 0
-        if not usable or not math.isclose(value, each.value, rel_tol=_AGREEMENT_SHARE):
+        pod = labels.namespace, labels.pod
+        if not 0.0 <= value < math.inf:
             doubtful.add(pod)
-        found[pod] = max(value, each.value)
+        elif pod not in found:
+            found[pod] = value
+        else:
+            if not agree(found[pod], value):
+                doubtful.add(pod)
+            found[pod] = max(found[pod], value)
     return {pod: value for pod, value in found.items() if pod not in doubtful}

@@ -1,4 +1,4 @@
-"""The queries in PromQL: one for each measure and window, for the whole cluster.
+"""The queries in PromQL: one for each measure and window, for the whole cluster or some nodes.
 
 Every query returns the labels from which `nodes` finds the node; no query joins or renames.
 Every selector has a scope: matchers of the policy and of the exporters that are believed, because
@@ -56,6 +56,10 @@ STALE_AFTER_SECONDS = 180.0
 
 _ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\ufffd": r"\ufffd"}
 """Prometheus takes an unescaped U+FFFD for broken UTF-8."""
+
+PART_LABEL = "desched_part"
+SEPARATOR = " or "
+"""Between parts, which have no series in common because each has a label of its own."""
 
 THROTTLED_SHARE = 0.25
 """Of the CPU periods; a container that is throttled more often needs more CPU than it uses."""
@@ -130,12 +134,28 @@ def pod_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
     A container that a kubelet reports twice counts once. The pod's cgroup is read if the runtime
     does not label containers.
     """
-    containers = _usage(resource, 'container!="",container!="POD",pod!=""', window_seconds, scope)
-    cgroups = _usage(resource, 'container="",pod!="",id=~".*pod[^/]*"', window_seconds, scope)
+    return _pod_usage(partial(_usage, resource, window_seconds, scope))
+
+
+def _pod_usage(usage: Callable[[str], str]) -> str:
+    containers = usage('container!="",container!="POD",pod!=""')
+    cgroups = usage('container="",pod!="",id=~".*pod[^/]*"')
     return (
         f"sum by ({_BY_POD}) (max by ({_BY_POD}, container) ({containers}))"
         f" or max by ({_BY_POD}) ({cgroups})"
     )
+
+
+def pod_sums(resource: Resource, window_seconds: int, scope: Scope) -> str:
+    """The usage of all pods of each node together over a window, in cores or bytes.
+
+    Memory counts only where it is still used: the mean of a container that has ended is over the
+    time in which it ran, so it would count in full. A rate is over the whole window.
+    """
+    usage = pod_usage(resource, window_seconds, scope)
+    if resource is Resource.MEMORY:
+        usage = _pod_usage(partial(_present_usage, resource, window_seconds, scope))
+    return f"sum by (node, instance) ({usage})"
 
 
 def throttled_pods(window_seconds: int, scope: Scope) -> str:
@@ -148,6 +168,11 @@ def throttled_pods(window_seconds: int, scope: Scope) -> str:
 
     share = f"{periods('throttled_')} / {periods('')}"
     return f"max by ({_BY_POD}) ({share}) > {THROTTLED_SHARE}"
+
+
+def as_part(query: str, name: str) -> str:
+    """The query as a part of a larger one: its series have its name as a label."""
+    return f'label_replace({query}, "{PART_LABEL}", "{name}", "node", ".*")'
 
 
 def series_by_labels(source: NodeSource, labels: Iterable[str]) -> str:
@@ -169,11 +194,17 @@ def own_query(text: str, window_seconds: int) -> str:
     return text.replace("{window}", f"{window_seconds}s")
 
 
-def _usage(resource: Resource, conditions: str, window_seconds: int, scope: Scope) -> str:
+def _usage(resource: Resource, window_seconds: int, scope: Scope, conditions: str) -> str:
     """Mean usage of cgroups over a window, in cores or bytes."""
     selector = _selector(_USAGES[resource], conditions, scope)
     mean = "rate" if resource is Resource.CPU else "avg_over_time"
     return f"{mean}({selector}[{window_seconds}s])"
+
+
+def _present_usage(resource: Resource, window_seconds: int, scope: Scope, conditions: str) -> str:
+    """The same for the cgroups that still exist."""
+    selector = _selector(_USAGES[resource], conditions, scope)
+    return f"{_usage(resource, window_seconds, scope, conditions)} and {selector}"
 
 
 def _exporter_cpu(window_seconds: int, scope: Scope) -> str:
@@ -217,7 +248,7 @@ def _root(resource: Resource, capacity: str) -> NodeSource:
     """The root cgroup, as cAdvisor reports it."""
 
     def ratio(window_seconds: int, scope: Scope) -> str:
-        usage = _usage(resource, _ROOT, window_seconds, scope)
+        usage = _usage(resource, window_seconds, scope, _ROOT)
         size = _selector(capacity, "", scope)
         return f"max by ({_BY_KUBELET}) ({usage}) / max by ({_BY_KUBELET}) ({size})"
 

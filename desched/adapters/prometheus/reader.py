@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
@@ -10,16 +12,20 @@ from desched.adapters.prometheus.history import LoadTracks
 from desched.adapters.prometheus.measures import look
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
-from desched.adapters.prometheus.pod_usages import Usages, pod_usages, throttled
+from desched.adapters.prometheus.pod_loads import PodLoads
 from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers
 from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Measured, PodUsage, Unknown
+from desched.model.load import ClusterLoad, LoadProblem
 from desched.model.measures import MetricsFacts
 from desched.model.resources import Resource
 from desched.model.text import shortened
 from desched.policy.policy import MetricsSource, Policy
+from desched.ports import ChooseNodes, all_nodes
 
 T = TypeVar("T")
+
+MOST_ROUNDS = 3
+"""Of choosing nodes; then all pods are read."""
 
 _LISTED_VALUES = 5  # of a label, in a sentence
 _LONGEST_VALUE = 60  # characters
@@ -52,7 +58,9 @@ class PrometheusLoadReader:
         check_matchers(policy.metrics.matchers)
         return look(self._client, cluster, policy)
 
-    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
+    def read_load(
+        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+    ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows, ending now.
 
         Raises:
@@ -61,35 +69,65 @@ class PrometheusLoadReader:
         """
         check_matchers(policy.metrics.matchers)
         queries, index = CycleQueries(self._client), NodeIndex(cluster)
+        windows = {r: found for r in NODE_SOURCES if (found := policy.windows(r))}
         node_loads = NodeLoads(queries, index, policy.metrics)
-        nodes: dict[str, dict[Resource, Measured | Unknown]] = {n.name: {} for n in cluster.nodes}
-        usages: dict[Resource, Usages] = {}
-        histories: dict[Resource, dict[str, LoadHistory]] = {}
-        destinations: dict[Resource, dict[str, tuple[float | None, ...]]] = {}
-        for resource in NODE_SOURCES:
-            if windows := policy.windows(resource):
-                for name, load in node_loads.read(resource, windows, cluster).items():
-                    nodes[name][resource] = load
-                usages[resource] = pod_usages(resource, windows, queries, index, policy.metrics)
-                if expression := node_loads.expression(resource, windows[0]):
-                    tracks = LoadTracks(queries, index, expression, windows[0])
-                    if policy.sustained_seconds:
-                        histories[resource] = tracks.history(policy.sustained_seconds)
-                    if further := policy.destination_windows(resource):
-                        own = policy.metrics.queries.get(f"node_{resource}_destination")
-                        destinations[resource] = tracks.destination_ratios(further, own)
-        held_back = throttled(queries, index, policy)
-        return ClusterLoad(
-            nodes,
-            _pods(usages.get(Resource.CPU, {}), usages.get(Resource.MEMORY, {})),
-            tuple(_problems(queries, node_loads, policy.metrics)),
-            len(node_loads.unresolved),
-            _by_node(histories),
-            _by_node(destinations),
-            held_back,
-            (min(queries.evaluated), max(queries.evaluated)) if queries.evaluated else None,
-            node_loads.seen,
+        pod_loads = PodLoads(queries, index, policy.metrics, windows)
+        everything = choose is all_nodes or not pod_loads.can_choose
+        loads = node_loads.read(windows, cluster)
+        expressions = {r: node_loads.expression(r, its[0]) for r, its in windows.items()}
+        tracks = LoadTracks(queries, index, {r: e for r, e in expressions.items() if e})
+        of_nodes = ClusterLoad(
+            {node.name: {r: of[node.name] for r, of in loads.items()} for node in cluster.nodes},
+            {},
+            destination_ratios=_by_node(dict(_destinations(tracks, policy))),
+            pods_of=frozenset(),
+            pod_sums={} if everything else pod_loads.sums(),
         )
+        load = _with_pods(of_nodes, pod_loads, all_nodes if everything else choose)
+        if policy.sustained_seconds and load.pods_of != frozenset():
+            load = replace(load, history=_by_node(tracks.history(policy.sustained_seconds)))
+        evaluated = queries.evaluated
+        return replace(
+            load,
+            problems=tuple(_problems(queries, node_loads, policy.metrics)),
+            unresolved_series=len(node_loads.unresolved),
+            server_times=(min(evaluated), max(evaluated)) if evaluated else None,
+            seen=node_loads.seen,
+        )
+
+
+def _with_pods(load: ClusterLoad, pods: PodLoads, choose: ChooseNodes) -> ClusterLoad:
+    """The load with the usage of pods on the chosen nodes.
+
+    What is read may show that further nodes are needed.
+    """
+    for _ in range(MOST_ROUNDS):
+        chosen = choose(load)
+        if chosen is None:
+            break
+        read = load.pods_of or frozenset()
+        if chosen <= read:
+            return load
+        found = pods.read(chosen - read)
+        if found.nodes is None:
+            return replace(load, pods=found.usage, throttled=found.throttled, pods_of=None)
+        load = replace(
+            load,
+            pods={**load.pods, **found.usage},
+            throttled=load.throttled | found.throttled,
+            pods_of=read | found.nodes,
+        )
+    found = pods.read(None)
+    return replace(load, pods=found.usage, throttled=found.throttled, pods_of=None)
+
+
+def _destinations(
+    tracks: LoadTracks, policy: Policy
+) -> Iterator[tuple[Resource, dict[str, tuple[float | None, ...]]]]:
+    for rule in policy.rules:
+        if rule.destination_windows and rule.resource in tracks.expressions:
+            own = policy.metrics.queries.get(f"node_{rule.resource}_destination")
+            yield rule.resource, tracks.destination_ratios(rule, own)
 
 
 def _by_node(found: Mapping[Resource, Mapping[str, T]]) -> dict[str, dict[Resource, T]]:
@@ -98,10 +136,6 @@ def _by_node(found: Mapping[Resource, Mapping[str, T]]) -> dict[str, dict[Resour
         for name, value in by_node.items():
             nodes.setdefault(name, {})[resource] = value
     return nodes
-
-
-def _pods(cpu: Usages, memory: Usages) -> dict[tuple[str, str], PodUsage]:
-    return {pod: PodUsage(cpu.get(pod, ()), memory.get(pod, ())) for pod in cpu.keys() | memory}
 
 
 def _problems(

@@ -24,6 +24,7 @@ PAUSES_SECONDS = (0.5, 1.0, 2.0)
 
 LONGEST_BODY_BYTES = 64 * 2**20  # twice the usage of 150,000 pods
 
+_EMPTY = b'{"data":{"result":[]}}'
 
 _PASSING = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
 
@@ -70,7 +71,8 @@ class PrometheusSession(requests.Session):
     """A pooled session that does not follow redirects: they would take the credentials along.
 
     `wait` pauses between attempts and returns true if desched is stopping. `inspect` is called with
-    every final response before the client library reads it.
+    every final response. The client library gets an empty one: it would decode the answer to
+    dictionaries, which takes most of the time that 30,000 series need.
     """
 
     def __init__(
@@ -117,7 +119,10 @@ class PrometheusSession(requests.Session):
         if isinstance(response, requests.RequestException):
             raise response
         self._inspect(response)
-        return response
+        empty = requests.Response()
+        empty.status_code = requests.codes.ok
+        empty.raw = io.BytesIO(_EMPTY)
+        return empty
 
     def _attempt(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], deadline: Deadline

@@ -34,12 +34,15 @@ class DepartedLoad:
         self._gone = grouped((r.node, r) for r in state.evictions if r.pod.uid not in present)
 
     def leave(self, node: str, resource: Resource, bases: tuple[Basis, ...]) -> tuple[Basis, ...]:
-        """The bases without the usage that has left the node or is leaving it."""
+        """The bases without the usage that has left the node or is leaving it.
+
+        If the usage of its pods has not been read, pods that are leaving it still count.
+        """
         if node not in self._leaving and node not in self._gone:
             return bases
         leaving = [
             used
-            for pod in self._leaving.get(node, ())
+            for pod in (self._leaving.get(node, ()) if self._book.has_read(node) else ())
             if (used := self._book.measured(pod, resource))
         ]
         records = self._gone.get(node, ())
@@ -58,6 +61,11 @@ class DepartedLoad:
             )
             for basis in bases
         )
+
+    def require(self) -> None:
+        """Record that the usage of all pods that are leaving decides something."""
+        for node in self._leaving:
+            self._book.require(node)
 
     def settling(self, shortest_window_seconds: int) -> dict[str, datetime | None]:
         """The nodes from which a pod was evicted less than the shortest window ago, until when.
@@ -101,6 +109,8 @@ def measure(
             return load
         bases = _bases(node, resource, load, pods, book)
         if isinstance(bases, Unknown):
+            if bases.reason is UnknownReason.PODS_ABOVE_NODE:
+                book.require(node.name)  # a sum alone proves nothing: its pods may not exist
             return bases
         # Arrivals count against the smaller base, which gives the higher ratio.
         base = bases[-1].denominator
@@ -122,10 +132,7 @@ def _bases(
     node: Node, resource: Resource, load: Measured, pods: tuple[Pod, ...], book: UsageBook
 ) -> tuple[Basis, ...] | Unknown:
     ratios = tuple(level.ratio for level in load.levels)
-    usages = (book.measured(pod, resource) for pod in pods)
-    # fsum, here and below: the result must not depend on the order of the pods.
-    sums = [math.fsum(by_window) for by_window in zip(*filter(None, usages), strict=True)]
-    sums = sums or [0.0] * len(ratios)
+    sums = _sums(node, resource, pods, book) or [0.0] * len(ratios)
     if resource is Resource.CPU:
         if node.capacity.cpu_millicores <= 0:
             return Unknown(UnknownReason.ABSENT, "the node states no CPU capacity")
@@ -143,10 +150,23 @@ def _bases(
     return own, Basis(allocatable, tuple(used / allocatable for used in sums))
 
 
+def _sums(
+    node: Node, resource: Resource, pods: tuple[Pod, ...], book: UsageBook
+) -> Sequence[float]:
+    """What the pods use together in each window, empty if none was measured."""
+    if not book.has_read(node.name):
+        return book.snapshot.load.pod_sums.get(node.name, {}).get(resource, ())
+    usages = (book.measured(pod, resource) for pod in pods)
+    # fsum, here and below: the result must not depend on the order of the pods.
+    return [math.fsum(by_window) for by_window in zip(*filter(None, usages), strict=True)]
+
+
 def _seen_memory(
     sums: Sequence[float], node: Node, load: Measured, book: UsageBook
 ) -> Sequence[float]:
     """The pods' memory as means over whole windows; a young pod's mean is over its own time."""
+    if not book.has_read(node.name):
+        return sums
     young = [
         (pod, usage)
         for pod in book.young_by_node.get(node.name, ())

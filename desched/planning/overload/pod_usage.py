@@ -10,12 +10,10 @@ import msgspec
 from desched.model.cache import cached
 from desched.model.cluster import ControllerKey, Pod
 from desched.model.groups import grouped
-from desched.model.load import Measured, PodUsage
+from desched.model.load import Measured
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
-
-_UNMEASURED = PodUsage()
 
 SATURATED_RATIO = 0.95
 """If a node uses this share of its CPU, its pods get less than they need."""
@@ -28,11 +26,36 @@ TRUSTED_SHARE = 0.2
 
 
 class UsageBook(msgspec.Struct, frozen=True, dict=True):
-    """Usage of every pod by resource and window, in millicores, bytes, and 1 for a pod."""
+    """Usage of every pod by resource and window, in millicores, bytes, and 1 for a pod.
+
+    The usage of pods on some nodes may not have been read. The book records what it lacks, so that
+    nothing is decided without it: `missed` are the nodes of pods whose usage was looked up,
+    `required` those whose load is not known well enough without that of their pods.
+    """
 
     snapshot: Snapshot
     policy: Policy
     now: datetime
+
+    @cached_property
+    def missed(self) -> set[str]:
+        """The nodes that have not been read, and of whose pods the usage was looked up."""
+        return set()
+
+    @cached_property
+    def required(self) -> set[str]:
+        """The nodes that have not been read, and must be whether or not a node is overloaded."""
+        return set()
+
+    def has_read(self, node: str) -> bool:
+        """Whether the usage of the pods on this node has been read."""
+        nodes = self.snapshot.load.pods_of
+        return nodes is None or node in nodes
+
+    def require(self, node: str) -> None:
+        """Record that the usage of the pods on this node decides something."""
+        if not self.has_read(node):
+            self.required.add(node)
 
     @cached_property
     def windows(self) -> Mapping[Resource, tuple[int, ...]]:
@@ -48,7 +71,11 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         """Mean usage in each window; empty if it was not measured."""
         if resource is Resource.PODS:
             return (1.0,)
-        usage = self.snapshot.load.pods.get((pod.namespace, pod.name), _UNMEASURED)
+        usage = self.snapshot.load.pods.get((pod.namespace, pod.name))
+        if usage is None:
+            if pod.node and not self.has_read(pod.node):
+                self.missed.add(pod.node)
+            return ()
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
 
     def demand(self, pod: Pod, resource: Resource) -> float:

@@ -97,7 +97,9 @@ def _print_header(report: CycleReport, console: Console) -> None:
     console.print(Text(title, style="bold"))
     started_at = f"{report.started_at:%Y-%m-%d %H:%M:%S} UTC"
     console.print(Text(f"cycle {report.cycle} at {started_at} · policy {plain(report.policy)}"))
-    line = f"{count(seen.nodes, 'node')}, {count(seen.pods, 'pod')}, {seen.pods_measured} measured"
+    asked = f" of {seen.pods_asked} asked for" if seen.pods_asked < seen.pods else ""
+    sizes = f"{count(seen.nodes, 'node')}, {count(seen.pods, 'pod')}"
+    line = f"{sizes}, {seen.pods_measured} measured{asked}"
     if seen.unresolved_series:
         line += f", {seen.unresolved_series} series that match no known node"
     console.print(Text(line))

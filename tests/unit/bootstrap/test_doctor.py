@@ -17,7 +17,13 @@ from desched.errors import ConfigurationError
 from desched.policy.loading import load_policy
 from desched.settings import load_settings
 from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, Reply, status
-from tests.unit.adapters.prometheus.fake_server import Asked, FakePrometheus, refusal, vector
+from tests.unit.adapters.prometheus.fake_server import (
+    Asked,
+    FakePrometheus,
+    by_parts,
+    refusal,
+    vector,
+)
 from tests.unit.adapters.prometheus.test_reader import kind_of
 
 NOTHING = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
@@ -83,7 +89,7 @@ class Cluster:
             return status(404, "not found")
         if request.path.startswith(PROXY):
             asked = Asked(request.path, request.query["query"], request.headers, ("", 0))
-            reply = self.prometheus(asked)
+            reply = by_parts(asked, self.prometheus)
             return Reply(reply.status, reply.body, reply.headers)
         return None
 

@@ -18,7 +18,15 @@ from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import EvictionLimits, Policy
-from desched.ports import Announcement, EvictionAnswer, LookAt, Looked, World
+from desched.ports import (
+    Announcement,
+    ChooseNodes,
+    EvictionAnswer,
+    LookAt,
+    Looked,
+    World,
+    all_nodes,
+)
 from desched.simulation.clock import VirtualClock
 from tests.builders import NOW, budget, load, node, pod, policy, rule, snapshot, workload
 
@@ -100,7 +108,9 @@ class Stage(Journal):
     def read_cluster(self) -> ClusterState:
         raise NotImplementedError
 
-    def read_load(self, cluster: ClusterState, by: Policy) -> ClusterLoad:
+    def read_load(
+        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+    ) -> ClusterLoad:
         raise NotImplementedError
 
     def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:

@@ -18,7 +18,7 @@ from desched.model.resources import Resource
 from desched.model.state import MoveResult, State
 from desched.model.timeline import Timeline
 from desched.policy.policy import Policy
-from desched.ports import LoadReader
+from desched.ports import ChooseNodes, LoadReader, all_nodes
 from desched.service.reports.cycle_table import print_report
 from desched.simulation import demo
 from desched.simulation.closed_loop import Descheduler
@@ -44,8 +44,10 @@ class Distorted:
         self._load = simulation.load
         self._unknown = unknown
 
-    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
-        found = self._load.read_load(cluster, policy)
+    def read_load(
+        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+    ) -> ClusterLoad:
+        found = self._load.read_load(cluster, policy, choose)
         nodes = {**found.nodes, OVERLOADED_NODE: dict.fromkeys(Resource, self._unknown)}
         return replace(found, nodes=nodes)
 
@@ -53,7 +55,12 @@ class Distorted:
 class Refused:
     """The LoadReader port of a Prometheus that is down."""
 
-    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:  # noqa: ARG002  (part of the port)
+    def read_load(
+        self,
+        cluster: ClusterState,  # noqa: ARG002  (part of the port)
+        policy: Policy,  # noqa: ARG002  (part of the port)
+        choose: ChooseNodes = all_nodes,  # noqa: ARG002  (part of the port)
+    ) -> ClusterLoad:
         raise ObservationError(ObservationSource.PROMETHEUS, "refused")
 
 

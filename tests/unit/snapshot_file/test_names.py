@@ -44,13 +44,8 @@ RENAMED_BY_KEY = {
         *("claims", "volumes", "storage_classes", "csi_nodes"),
     },
     "ClusterLoad": {
-        "nodes",
-        "pods",
-        "problems",
-        "history",
-        "destination_ratios",
-        "throttled",
-        "seen",
+        *("nodes", "pods", "problems", "history", "destination_ratios", "throttled", "seen"),
+        *("pods_of", "pod_sums"),
     },
 }
 

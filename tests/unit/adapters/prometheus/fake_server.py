@@ -1,12 +1,19 @@
-"""A Prometheus of our own on loopback that answers as a test says."""
+"""A Prometheus of our own on loopback that answers as a test says.
+
+It takes a query of several parts apart, and puts each of them to the test.
+"""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
+
+from desched.adapters.prometheus.queries import PART_LABEL
 
 EVALUATED_AT = 1_777_636_800.0  # 2026-05-01 12:00 UTC
 
@@ -48,6 +55,37 @@ def matrix(asked: Asked, *tracks: tuple[Mapping[str, str], Sequence[float | None
     return Reply(json.dumps({"status": "success", "data": data}).encode())
 
 
+PART = re.compile(rf'label_replace\((.*?), "{PART_LABEL}", "(\w+)", "node", "\.\*"\)(?: or |$)')
+
+
+def parts_of(query: str) -> list[tuple[str, str]]:
+    """The name and the query of each part, none if the query has no parts."""
+    return [(name, promql) for promql, name in PART.findall(query)]
+
+
+def by_parts(asked: Asked, answer: Callable[[Asked], Reply]) -> Reply:
+    """The answers to the parts of a query together, each with the label of its part."""
+    parts = parts_of(asked.query)
+    if not parts:
+        return answer(asked)
+    together: dict[str, Any] = {}
+    for name, query in parts:
+        reply = answer(asked._replace(query=query))
+        try:
+            found = json.loads(reply.body)
+            for series in found["data"]["result"]:
+                series["metric"] = {**series["metric"], PART_LABEL: name}
+        except (ValueError, LookupError, TypeError):
+            return reply  # this is no vector, so there is nothing to put together
+        if reply.status != HTTPStatus.OK:
+            return reply
+        if together:
+            together["data"]["result"] += found["data"]["result"]
+        else:
+            together = found
+    return Reply(json.dumps(together).encode())
+
+
 def _times(params: Mapping[str, str]) -> tuple[float, ...]:
     """When Prometheus evaluates a range query."""
     begin, end = float(params["start"]), float(params["end"])
@@ -60,10 +98,12 @@ def refusal(status: int, **body: Any) -> Reply:
 
 
 class FakePrometheus:
-    """Answers each request by calling `answer`; `asked` records them."""
+    """Answers each part of a query by calling `answer`; `asked` records them."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
+        self.requests = 0
+        self.takes_apart = True
         self.answer: Callable[[Asked], Reply] = lambda _: vector()
         fake = self
 
@@ -81,8 +121,8 @@ class FakePrometheus:
                     self.client_address,
                     _times(params) if parts.path.endswith("/query_range") else (),
                 )
-                fake.asked.append(asked)
-                self._send(fake.answer(asked))
+                fake.requests += 1
+                self._send(fake.reply(asked))
 
             def _send(self, reply: Reply) -> None:
                 self.send_response(reply.status)
@@ -104,6 +144,14 @@ class FakePrometheus:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def reply(self, asked: Asked) -> Reply:
+        """The answer to a query."""
+        return by_parts(asked, self._answered) if self.takes_apart else self._answered(asked)
+
+    def _answered(self, asked: Asked) -> Reply:
+        self.asked.append(asked)
+        return self.answer(asked)
 
     def replies(self, *replies: Reply) -> None:
         """Answer with these in turn, and then with the last of them."""

@@ -125,6 +125,13 @@ def test_every_query_is_put_once_whatever_the_number_of_nodes(fake: FakePromethe
     assert len(queries) == 1 + 2 * 3 + 1 + 2 + 1
 
 
+def test_the_queries_about_nodes_are_few_requests(fake: FakePrometheus) -> None:
+    read(fake, good("n-a"), policy({CPU: (300,), MEMORY: (300,)}))
+
+    # Ages twice, because memory has no source in this world; loads; pods by resource; throttling.
+    assert fake.requests == 2 + 1 + 2 + 1
+
+
 def test_only_resources_with_a_rule_are_asked_for(fake: FakePrometheus) -> None:
     load = read(fake, good("n-a"), policy({MEMORY: (300,), PODS: ()}))
 

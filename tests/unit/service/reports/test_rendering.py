@@ -102,7 +102,9 @@ def report(
         target="test",
         policy="policy.yaml",
         result=result,
-        observed=Observed(nodes=len(nodes), pods=2, pods_measured=2, unresolved_series=0),
+        observed=Observed(
+            nodes=len(nodes), pods=2, pods_asked=2, pods_measured=2, unresolved_series=0
+        ),
         plan=msgspec.structs.replace(Plan(nodes), **plan_fields),
     )
 

@@ -1,0 +1,61 @@
+"""On which nodes the usage of each pod decides something; of other nodes their load is enough."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from desched.model.plan import NodeClass
+from desched.model.snapshot import Snapshot
+from desched.model.state import State
+from desched.planning.clocks import SEEMS_EARLIER
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy
+
+
+def needed_nodes(snapshot: Snapshot, policy: Policy, state: State) -> frozenset[str]:
+    """The nodes to read, by a snapshot in which the usage of their pods is missing.
+
+    It is a first choice: with the usage of these pods it may name further nodes. What the choice
+    overlooks, the book of the decision records (see `UsageBook`).
+
+    Raises:
+        ConfigurationError: the policy names a PriorityClass that does not exist.
+    """
+    book = UsageBook(snapshot, policy, snapshot.taken_at)
+    horizon = timedelta(seconds=policy.longest_window_seconds)
+    state = state.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
+    context = EligibilityContext.of(book, state)
+    overloaded = classify(book, state).of_class(NodeClass.OVERLOADED)
+    needed = {*book.required, *_awaiting(context), *_steered(context)}
+    if overloaded:
+        for resource in book.windows:
+            for loaded in overloaded:
+                for pod in snapshot.cluster.pods_by_node[loaded.node.name]:
+                    book.demand(pod, resource)
+            for pod in snapshot.cluster.pods:
+                if not (pod.node or pod.finished or pod.deleting or pod.gated):
+                    book.expected(pod, resource)
+        needed |= book.missed | {loaded.node.name for loaded in overloaded}
+    return frozenset(needed)
+
+
+def _awaiting(context: EligibilityContext) -> Iterator[str]:
+    """The nodes on which replacements of evictions in flight are, or are expected."""
+    if not context.state.in_flight:
+        return
+    workloads = {record.workload_uid for record in context.state.in_flight}
+    since = min(record.evicted_at for record in context.state.in_flight) - SEEMS_EARLIER
+    for pod in context.cluster.pods:
+        if pod.created_at >= since and pod.node:
+            workload = context.cluster.workload_of(pod)
+            if workload is not None and workload.uid in workloads:
+                yield pod.node
+    yield from (record.expected_node for record in context.state.in_flight)
+
+
+def _steered(context: EligibilityContext) -> Iterator[str]:
+    """The nodes whose load decides whether desched's taint stays."""
+    if context.policy.steering.mode is Steering.ALWAYS:
+        yield from (node.name for node in context.cluster.nodes if node.steered_until)

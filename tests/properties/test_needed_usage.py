@@ -1,0 +1,167 @@
+"""What is decided from the usage of chosen pods is what is decided from that of all pods."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from desched.cycle import Decision, decide
+from desched.model.cluster import Pod
+from desched.model.load import Measured
+from desched.model.plan import NodeClass, NodeVerdict, Plan
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.model.state import EvictionRecord, State
+from desched.planning.needed_usage import needed_nodes
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy, SteeringRules
+from tests.builders import NOW, policy, rule
+from tests.chosen_load import known_on
+from tests.properties.test_planner import clusters
+
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+POLICIES = st.sampled_from(
+    [
+        policy(),
+        policy(steering=SteeringRules(Steering.ALWAYS), max_landing_risk=0.15),
+        policy(max_landing_risk=0.15),
+        policy(rule(Resource.MEMORY, target_ratio=0.3), rule(Resource.PODS, target_ratio=0.04)),
+        policy(
+            rule(Resource.CPU, low_ratio=0.1, target_ratio=0.1),
+            rule(Resource.MEMORY, low_ratio=0.1, target_ratio=0.1),
+            deviation=True,
+        ),
+        policy(min_underloaded_nodes=1),
+    ]
+)
+
+
+@st.composite
+def churning(draw: st.DrawFn) -> tuple[Snapshot, State]:
+    """A cluster with pods that come and go, throttled ones, and evictions in flight."""
+    seen = draw(clusters())
+    quiet = draw(st.booleans())
+    changed = [pod if quiet else draw(_changes(pod)) for pod in seen.cluster.pods]
+    evicted = draw(st.sets(st.integers(0, len(changed)), max_size=2))
+    records = (_record(pod, seen) for i, pod in enumerate(changed) if i in evicted and pod.node)
+    state = State(evictions=tuple(records))
+    nodes = {
+        name: {resource: draw(_bounded(load)) for resource, load in loads.items()}
+        for name, loads in seen.load.nodes.items()
+    }
+    keys = [(pod.namespace, pod.name) for pod in changed]
+    throttled = frozenset(
+        key for i, key in enumerate(keys) if i in draw(st.sets(st.integers(0, 20)))
+    )
+    usage = {
+        key: used
+        for pod in changed
+        if pod.node and (used := seen.load.pods.get(key := (pod.namespace, pod.name)))
+    }
+    load = replace(seen.load, nodes=nodes, pods=usage, throttled=throttled)
+    return replace(seen, cluster=replace(seen.cluster, pods=tuple(changed)), load=load), state
+
+
+@st.composite
+def _changes(draw: st.DrawFn, pod: Pod) -> Pod:
+    started_at = NOW - timedelta(seconds=draw(st.sampled_from([30, 100, 250])))
+    fields: dict[str, Any] = draw(
+        st.sampled_from(
+            [
+                *[{}] * 12,
+                *[{"created_at": started_at, "started_at": started_at}] * 2,
+                {"deleting": True},
+                {"phase": "Succeeded"},
+                {"node": "", "phase": "Pending", "ready": False},
+            ]
+        )
+    )
+    return replace(pod, **fields)
+
+
+@st.composite
+def _bounded(draw: st.DrawFn, load: Any) -> Any:
+    """A load that contradicts its pods, one that bounds them, or one that does neither."""
+    if not isinstance(load, Measured):
+        return load
+    ratio = load.levels[0].ratio
+    return replace(load, pods_ratios=draw(st.sampled_from([(), (ratio,), (ratio + 0.1,)])))
+
+
+def _record(pod: Pod, seen: Snapshot) -> EvictionRecord:
+    return EvictionRecord(
+        pod.ref,
+        pod.node,
+        "uid-web",
+        NOW - timedelta(seconds=120),
+        seen.cluster.nodes[-1].name,
+        cpu_millicores=300.0,
+        memory_bytes=2.0**30,
+        replicas=3,
+    )
+
+
+def chosen(seen: Snapshot, by: Policy, state: State) -> Decision:
+    """The decision from what the first choice and those that follow from it read."""
+    nodes: frozenset[str] = frozenset()
+    while True:
+        found = replace(seen, load=known_on(seen.load, seen.cluster, nodes))
+        wanted = needed_nodes(found, by, state)
+        if wanted <= nodes:
+            return decide(found, by, state)
+        nodes |= wanted
+
+
+def decided(decision: Decision) -> tuple[object, ...]:
+    """All that the cycle acts on, keeps and reports, but how full single nodes are."""
+    plan = replace(decision.plan, nodes=())
+    verdicts = [_said(verdict, decision.plan) for verdict in decision.plan.nodes]
+    return plan, verdicts, decision.settled, decision.context.state
+
+
+def _said(verdict: NodeVerdict, plan: Plan) -> tuple[object, ...]:
+    """What is said about a node; how full a destination is counts only if something moves."""
+    overloaded = any(v.node_class is NodeClass.OVERLOADED for v in plan.nodes)
+    known_as = verdict.node_class
+    if not overloaded and known_as is NodeClass.UNDERLOADED:
+        known_as = NodeClass.BALANCED
+    found: list[object] = [verdict.node, known_as, verdict.reason, verdict.detail]
+    if overloaded:
+        found += [(p.highest_ratio, p.after_ratio, p.overloaded) for p in verdict.pressures]
+    if verdict.node_class is NodeClass.OVERLOADED:
+        found += verdict.pressures
+    return tuple(found)
+
+
+@slow
+@given(churning(), POLICIES)
+def test_a_decision_that_lacks_no_usage_is_that_of_all_usage(
+    given_world: tuple[Snapshot, State], by: Policy
+) -> None:
+    seen, state = given_world
+    decision = chosen(seen, by, state)
+    if not decision.lacks_usage:
+        assert decided(decision) == decided(decide(seen, by, state))
+
+
+def test_most_decisions_lack_nothing_although_not_all_pods_are_read() -> None:
+    """The property above would hold for a choice that is never enough, or always all."""
+    found = []
+
+    @settings(max_examples=200, deadline=None, database=None)
+    @given(churning(), POLICIES)
+    def collect(given_world: tuple[Snapshot, State], by: Policy) -> None:
+        seen, state = given_world
+        decision = chosen(seen, by, state)
+        read = decision.context.book.snapshot.load.pods_of or frozenset()
+        everything = {pod.node for pod in seen.cluster.pods if pod.node} <= read
+        found.append((not decision.lacks_usage and not everything, bool(decision.plan.evictions)))
+
+    collect()
+    enough = [evicts for part, evicts in found if part]
+    if len(enough) < len(found) / 3 or not any(enough):
+        pytest.fail(f"{len(enough)} of {len(found)} decisions, {sum(enough)} with evictions")

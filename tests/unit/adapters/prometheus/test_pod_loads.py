@@ -1,0 +1,247 @@
+"""Which pods are asked for and how, over real HTTP."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from desched.adapters.prometheus.client import LONGEST_QUERY_CHARACTERS, url_length
+from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.reader import PrometheusLoadReader
+from desched.model.cluster import ClusterState
+from desched.model.load import ClusterLoad, PodUsage
+from desched.model.resources import Resource
+from desched.policy.policy import MetricsSource, Policy, ResourceRule
+from desched.ports import ChooseNodes
+from tests.unit.adapters.prometheus.fake_server import (
+    Asked,
+    FakePrometheus,
+    Reply,
+    matrix,
+    vector,
+)
+from tests.unit.adapters.prometheus.worlds import cluster, node, pod
+
+CPU, MEMORY = Resource.CPU, Resource.MEMORY
+NODES = 100
+Labels = Mapping[str, str]
+MATCHER = re.compile(r'(node|instance)=~"([^"]*)"')
+
+
+def labels_of(number: int, *, name: bool = True, instance: bool = True) -> dict[str, str]:
+    """The labels of cAdvisor on a node."""
+    found = {"node": f"n-{number:03d}"} if name else {}
+    return found | ({"instance": f"10.0.0.{number}:10250"} if instance else {})
+
+
+class Pods:
+    """One pod per node, of which each uses as many cores and bytes as the number of its node."""
+
+    def __init__(self, count: int = NODES, *, name: bool = True, instance: bool = True) -> None:
+        self.labels = [labels_of(i, name=name, instance=instance) for i in range(count)]
+        self.world = cluster(
+            *(node(f"n-{i:03d}", f"10.0.0.{i}") for i in range(count)),
+            pods=tuple(pod("apps", f"p-{i}", f"n-{i:03d}") for i in range(count)),
+        )
+        self.forged: list[tuple[Labels, float]] = []
+
+    def __call__(self, asked: Asked) -> Reply:
+        if asked.times:
+            return matrix(asked)
+        if "node_memory" in asked.query or "node_cpu" in asked.query or 'id="/"' in asked.query:
+            return vector()
+        if "throttled" in asked.query:
+            return vector(*(s for s in self._pods(asked.query) if s[1] % 2))
+        if asked.query.startswith("sum by (node, instance)"):
+            numbered = [(labels, float(i)) for i, labels in enumerate(self.labels)]
+            return vector(*numbered, *self.forged)
+        return vector(*self._pods(asked.query))
+
+    def _pods(self, query: str) -> Iterator[tuple[Labels, float]]:
+        matcher = MATCHER.search(query)
+        for i, labels in enumerate(self.labels):
+            if matcher is None or re.fullmatch(matcher[2], labels.get(matcher[1], "")):
+                yield {"namespace": "apps", "pod": f"p-{i}", **labels}, float(i)
+
+
+def policy(*windows: int, own: Mapping[str, str] | None = None) -> Policy:
+    rules = tuple(ResourceRule(r, 0.3, 0.8, 0.05, 0.1, windows or (300,)) for r in (CPU, MEMORY))
+    return Policy("test", "", rules, MetricsSource("", {}, own or {}), sustained_seconds=600)
+
+
+def read(
+    fake: FakePrometheus, pods: Pods, choose: ChooseNodes, by: Policy | None = None
+) -> ClusterLoad:
+    fake.answer = pods
+    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+    try:
+        return reader.read_load(pods.world, by or policy(), choose)
+    finally:
+        reader.close()
+
+
+def names(*numbers: int) -> frozenset[str]:
+    return frozenset(f"n-{number:03d}" for number in numbers)
+
+
+def of_pods(fake: FakePrometheus) -> list[str]:
+    """The queries about single pods."""
+    return [a.query for a in fake.asked if a.query.startswith("sum by (namespace, pod")]
+
+
+def test_without_a_chosen_node_no_pod_and_no_history_is_asked_for(fake: FakePrometheus) -> None:
+    load = read(fake, Pods(), lambda _: frozenset())
+
+    assert of_pods(fake) == []
+    assert not any("throttled" in asked.query or asked.times for asked in fake.asked)
+    assert load.pods == {}
+    assert load.pods_of == frozenset()
+    assert load.pod_sums["n-007"] == {CPU: (7000.0,), MEMORY: (7.0,)}
+
+
+@pytest.mark.parametrize(
+    ("labelled", "label"),
+    [(Pods(), "node"), (Pods(name=False), "instance"), (Pods(instance=False), "node")],
+)
+def test_the_pods_of_chosen_nodes_are_asked_for_by_the_label_that_their_series_have(
+    fake: FakePrometheus, labelled: Pods, label: str
+) -> None:
+    load = read(fake, labelled, lambda _: names(3, 14))
+
+    assert load.pods == {
+        ("apps", "p-3"): PodUsage((3000.0,), (3.0,)),
+        ("apps", "p-14"): PodUsage((14_000.0,), (14.0,)),
+    }
+    assert load.pods_of == names(3, 14)
+    assert load.throttled == {("apps", "p-3")}
+    assert all(f"{label}=~" in query for query in of_pods(fake))
+
+
+def test_all_pods_are_asked_for_if_their_series_have_no_such_label_in_common(
+    fake: FakePrometheus,
+) -> None:
+    pods = Pods()
+    pods.labels = [
+        labels_of(i, name=bool(i % 2), instance=not i % 2) for i in range(len(pods.labels))
+    ]
+
+    load = read(fake, pods, lambda _: names(3, 14))
+
+    assert load.pods_of is None
+    assert len(load.pods) == NODES
+    assert not any(MATCHER.search(query) for query in of_pods(fake))
+
+
+def test_all_pods_are_asked_for_if_most_nodes_are_chosen(fake: FakePrometheus) -> None:
+    assert read(fake, Pods(), lambda _: names(*range(51))).pods_of is None
+    assert read(fake, Pods(), lambda _: names(*range(50))).pods_of == names(*range(50))
+
+
+def test_what_is_read_may_show_that_further_nodes_are_needed(fake: FakePrometheus) -> None:
+    def choose(load: ClusterLoad) -> frozenset[str]:
+        return names(3, 14) if ("apps", "p-3") in load.throttled else names(3)
+
+    load = read(fake, Pods(), choose)
+
+    assert load.pods_of == names(3, 14)
+    assert load.pods.keys() == {("apps", "p-3"), ("apps", "p-14")}
+    assert len(of_pods(fake)) == 4
+
+
+def test_a_choice_that_grows_without_end_is_all_pods(fake: FakePrometheus) -> None:
+    load = read(fake, Pods(), lambda load: names(*range(len(load.pods) + 1)))
+
+    assert load.pods_of is None
+
+
+def test_many_nodes_are_asked_for_in_requests_that_fit_into_a_url(fake: FakePrometheus) -> None:
+    long = "very-long-name-of-a-machine-in-a-rack"
+    pods = Pods(400)
+    pods.labels = [{"node": f"{letters(i)}-{long}-{letters(i)}"} for i in range(400)]
+    names_ = [labels["node"] for labels in pods.labels]
+    pods.world = cluster(
+        *map(node, names_), pods=tuple(pod("apps", f"p-{i}", n) for i, n in enumerate(names_))
+    )
+
+    some = frozenset(names_[:60])
+    load = read(fake, pods, lambda _: some)
+    assert load.pods_of == some
+    assert len(load.pods) == 60
+    assert all(url_length(query) <= LONGEST_QUERY_CHARACTERS for query in of_pods(fake))
+    about_nodes, about_pods = 3, 3  # ages twice and sums; CPU, memory and throttling
+    assert fake.requests == about_nodes + about_pods
+
+    many = frozenset(names_[:200])
+    assert read(fake, pods, lambda _: many).pods_of is None
+
+
+def letters(number: int) -> str:
+    """Two letters for each number."""
+    return chr(97 + number % 26) + chr(97 + number // 26)
+
+
+def test_what_names_have_in_common_is_written_once(fake: FakePrometheus) -> None:
+    read(fake, Pods(), lambda _: names(3, 14))
+
+    found = [MATCHER.findall(query) for query in of_pods(fake)]
+    assert found == [[("node", "n-0(03|14)")] * 2] * 2
+
+
+def test_series_that_a_matcher_selects_besides_are_left_out(fake: FakePrometheus) -> None:
+    """A dot in the expression stands for any character, and addresses are not unique."""
+    pods = Pods()
+    pods.labels = [{"instance": f"10.0.0.{i}:10250"} for i in range(NODES)]
+    pods.labels[5] = {"instance": "10.0.0.3:10250", "node": "n-005"}
+
+    load = read(fake, pods, lambda _: names(3))
+
+    assert load.pods == {("apps", "p-3"): PodUsage((3000.0,), (3.0,))}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_a_sum_that_is_no_number_shows_that_the_pods_must_be_read(
+    fake: FakePrometheus, value: float
+) -> None:
+    pods = Pods()
+    pods.forged = [({"node": "n-007"}, value), ({"node": "elsewhere"}, 9.0)]
+
+    load = read(fake, pods, lambda _: frozenset())
+
+    assert load.pod_sums["n-007"] == {CPU: (float("inf"),), MEMORY: (float("inf"),)}
+    assert len(load.pod_sums) == NODES
+
+
+def test_several_sums_of_a_node_agree_or_its_pods_must_be_read(fake: FakePrometheus) -> None:
+    """They may be two scrapes of one kubelet, one of them forged, or each of some of the pods."""
+    pods = Pods()
+    pods.forged = [({"instance": "n-007"}, 8.0), ({"node": "n-008"}, 1.0)]
+
+    load = read(fake, pods, lambda _: frozenset())
+
+    assert load.pod_sums["n-007"] == {CPU: (8000.0,), MEMORY: (8.0,)}
+    assert load.pod_sums["n-008"] == {CPU: (float("inf"),), MEMORY: (float("inf"),)}
+
+
+def test_pods_are_not_chosen_from_a_query_of_the_user(fake: FakePrometheus) -> None:
+    by = policy(own={"pod_cpu": "mine"})
+
+    load = read(fake, Pods(), lambda _: names(3), by)
+
+    assert load.pods_of is None
+    assert load.pod_sums == {}
+    assert len(load.pods) == NODES
+
+
+def test_a_cycle_without_overload_takes_few_requests(fake: FakePrometheus) -> None:
+    read(fake, Pods(), lambda _: frozenset())
+    assert fake.requests == 3  # ages twice, as there is no node_exporter here, and the sums
+
+
+def test_without_pods_nothing_is_asked_for(fake: FakePrometheus) -> None:
+    empty = Pods(0)
+    empty.world = ClusterState(Pods().world.nodes, ())
+
+    load = read(fake, empty, lambda _: names(0))
+
+    assert load.pods == {}
+    assert load.pods_of == names(0)

@@ -1,0 +1,164 @@
+"""On which nodes the usage of each pod is needed."""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from desched.model.cluster import Node, Pod
+from desched.model.load import Measured
+from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
+from desched.model.state import EvictionRecord, State
+from desched.planning.needed_usage import needed_nodes
+from desched.planning.overload.classification import classify
+from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy, SteeringRules
+from tests.builders import GIB, NOW, load, node, pod, policy, rule, snapshot
+from tests.chosen_load import known_on
+
+NAMES = ("hot", "cool", "idle", "far")
+YOUNG: dict[str, Any] = {
+    "created_at": NOW - timedelta(seconds=100),
+    "started_at": NOW - timedelta(seconds=100),
+}
+Ratios = Mapping[str, tuple[Any, Any]]
+
+
+def world(
+    *pods: Pod,
+    ratios: Ratios | None = None,
+    usage: Mapping[str, tuple[float, float]] | None = None,
+    nodes: Iterable[Node] | None = None,
+    read: frozenset[str] = frozenset(),
+    **of_load: Any,
+) -> Snapshot:
+    """Four nodes of which `hot` is overloaded unless `ratios` differ; the pods of `read` are."""
+    ratios = ratios or dict.fromkeys(NAMES, (0.2, 0.2)) | {"hot": (0.9, 0.2)}
+    full = replace(load(ratios, usage), **of_load)
+    seen = snapshot(nodes or map(node, NAMES), pods, full)
+    return replace(seen, load=known_on(full, seen.cluster, read))
+
+
+def needed(seen: Snapshot, by: Policy | None = None, state: State | None = None) -> set[str]:
+    return set(needed_nodes(seen, by or policy(), state or State()))
+
+
+CALM: Ratios = dict.fromkeys(NAMES, (0.2, 0.2))
+ONE_EACH = tuple(pod(f"p-{name}", on=name, of=name) for name in NAMES)
+
+
+def test_while_no_node_is_overloaded_no_pod_is_needed() -> None:
+    churn = (pod("new", on="cool", **YOUNG), pod("old", on="idle", deleting=True), pod("wait"))
+    assert needed(world(*ONE_EACH, *churn, ratios=CALM)) == set()
+
+
+def test_the_pods_of_overloaded_nodes_are_needed() -> None:
+    assert needed(world(*ONE_EACH)) == {"hot"}
+
+
+def test_a_node_may_be_overloaded_by_the_sum_of_its_pods_alone() -> None:
+    seen = world(*ONE_EACH, ratios=CALM, usage={"p-idle": (0.1, 15.0)})
+    assert needed(seen) == {"idle"}
+
+
+def test_young_pods_and_their_siblings_are_needed_on_all_nodes() -> None:
+    young, sibling = pod("new", on="cool", of="w", **YOUNG), pod("other", on="far", of="w")
+    assert needed(world(*ONE_EACH, young, sibling)) == {"hot", "cool", "far"}
+
+
+def test_the_siblings_of_pending_pods_are_needed() -> None:
+    waiting, sibling = pod("new", of="w"), pod("other", on="far", of="w")
+    assert needed(world(*ONE_EACH, waiting, sibling)) == {"hot", "far"}
+
+
+@pytest.mark.parametrize("what", [{"deleting": True}, {"phase": "Succeeded"}])
+def test_pods_that_leave_a_cool_node_are_not_needed(what: dict[str, Any]) -> None:
+    assert needed(world(*ONE_EACH, pod("old", on="cool", **what))) == {"hot"}
+
+
+@pytest.mark.parametrize(
+    "by",
+    [
+        policy(
+            rule(Resource.CPU, low_ratio=0.1, target_ratio=0.1),
+            deviation=True,
+        ),
+        policy(rule(Resource.CPU, target_ratio=0.2)),
+    ],
+)
+def test_pods_that_leave_any_node_are_needed_where_the_mean_of_all_nodes_decides(
+    by: Policy,
+) -> None:
+    """With deviation thresholds, and where a pool may be saturated."""
+    seen = world(*ONE_EACH, pod("old", on="far", deleting=True))
+    assert needed(seen, by) >= {"hot", "far"}
+
+
+def test_the_siblings_of_a_pod_that_is_short_of_cpu_are_needed() -> None:
+    mine, sibling = pod("mine", on="hot", of="w"), pod("other", on="far", of="w")
+    full = dict.fromkeys(NAMES, (0.2, 0.2)) | {"hot": (0.96, 0.2)}
+    assert needed(world(mine, sibling, ratios=full)) == {"hot", "far"}
+    # That a pod is throttled shows when its node has been read.
+    usage, throttled = {"mine": (1.0, 1.0), "other": (1.0, 1.0)}, frozenset({("apps", "mine")})
+    first = world(mine, sibling, usage=usage, throttled=throttled)
+    assert needed(first) == {"hot"}
+    then = world(mine, sibling, usage=usage, throttled=throttled, read=frozenset({"hot"}))
+    assert needed(then) == {"hot", "far"}
+
+
+def test_a_sum_that_contradicts_the_load_of_its_node_is_looked_into() -> None:
+    bounded = replace(measured_at(0.2), pods_ratios=(0.2,))
+    ratios = {**CALM, "cool": (bounded, 0.2)}
+    usage = {"p-cool": (3.9, 1.0)}
+    assert needed(world(*ONE_EACH, ratios=ratios, usage=usage)) == {"cool"}
+
+
+def measured_at(ratio: float) -> Measured:
+    found = load({"n": (ratio, 0.1)}).nodes["n"][Resource.CPU]
+    assert isinstance(found, Measured)
+    return found
+
+
+def test_where_replacements_are_expected_or_have_landed_their_load_is_judged() -> None:
+    evicted = EvictionRecord(
+        pod("gone").ref, "hot", "uid-web", NOW - timedelta(seconds=150), "idle", left_at=NOW
+    )
+    landed = pod("new", on="far", of="web", **YOUNG)
+    seen = world(*ONE_EACH, landed, ratios=CALM)
+    assert needed(seen, state=State(evictions=(evicted,))) == {"idle", "far"}
+
+
+def test_the_load_of_tainted_nodes_decides_whether_they_keep_the_taint() -> None:
+    nodes = [
+        node(name, steered_until=NOW + timedelta(minutes=9) if name == "cool" else None)
+        for name in NAMES
+    ]
+    seen = world(*ONE_EACH, ratios=CALM, nodes=nodes)
+    assert needed(seen) == set()
+    assert needed(seen, policy(steering=SteeringRules(Steering.ALWAYS))) == {"cool"}
+
+
+def test_a_node_has_the_sum_of_its_pods_as_its_load_until_they_are_read() -> None:
+    usage = {"p-cool": (0.1, 4.0)}
+    seen = world(*ONE_EACH, usage=usage)
+    small = [
+        replace(n, allocatable=replace(n.allocatable, memory_bytes=8 * GIB))
+        for n in seen.cluster.nodes
+    ]
+    seen = replace(seen, cluster=replace(seen.cluster, nodes=tuple(small)))
+    known = classify(UsageBook(seen, policy(), NOW), State()).known["cool"]
+    assert known.highest[Resource.MEMORY] == 0.5
+
+
+def test_the_usage_of_a_pod_that_has_not_been_read_is_unknown_and_missed() -> None:
+    one = pod("mine", on="hot")
+    book = UsageBook(world(one, usage={"mine": (1.0, 1.0)}), policy(), NOW)
+    assert book.measured(one, Resource.CPU) == ()
+    assert book.missed == {"hot"}
+    read = UsageBook(world(one, usage={"mine": (1.0, 1.0)}, read=frozenset({"hot"})), policy(), NOW)
+    assert read.measured(one, Resource.CPU) == (1000.0,)
+    assert read.missed == set()
