@@ -11,6 +11,7 @@ from desched.model.chain import Chain
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.placement.destinations import Destinations
 from desched.planning.selection.chains import Openings
+from desched.planning.selection.excess import MOST_LEFT
 from desched.planning.selection.limits import OF_QUOTA, EvictionQuota
 from desched.planning.selection.one_node import (
     Move,
@@ -18,10 +19,6 @@ from desched.planning.selection.one_node import (
     OverloadedNode,
     select_for_node,
 )
-
-MOVABLE_SHARE = 0.5
-"""If the best moves clear less of a node's excess, its pods are not the cause: nothing moves."""
-
 
 MOST_FOR_PATIENCE = 2.0
 """Cheaper pods may cost this many times as much as a cover with dear ones, but no more: one fair
@@ -114,13 +111,13 @@ def _relieve(
         refusals = dict.fromkeys(node.pods, Finding(quota.exhausted))
         return NodeSelection((), 1.0, refusals, destinations, quota)
     found = _select_patiently(node, destinations, quota)
-    if found.left <= MOVABLE_SHARE:
+    if found.left <= MOST_LEFT:
         return found
     best = found
     if node.later or any(finding.reason in OF_QUOTA for finding in found.refusals.values()):
         # Without limits, would the pods clear enough? Then the next cycles go on.
         best = select_for_node(node.with_later(), destinations.without_limits(), None)
-        if best.left <= MOVABLE_SHARE:
+        if best.left <= MOST_LEFT:
             return found
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
     not_movable = dict.fromkeys(node.pods, Finding(RefusalReason.EXCESS_NOT_MOVABLE, stuck))

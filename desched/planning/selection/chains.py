@@ -17,7 +17,7 @@ from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destinations
-from desched.planning.selection.excess import Candidate, Excess
+from desched.planning.selection.excess import MOST_LEFT, Candidate, Excess
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.one_node import (
     DEAR,
@@ -27,10 +27,6 @@ from desched.planning.selection.one_node import (
     OverloadedNode,
     Trial,
 )
-
-MOST_LEFT = 0.5
-"""The second move of a chain, with moves that are possible without it, leaves at most this share of
-its node's excess."""
 
 MOST_USE_SHARE = 0.5
 """Of what its node has too much of, the second pod uses so much that the first one uses at most
