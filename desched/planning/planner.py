@@ -36,7 +36,7 @@ from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.projection import planned_eviction, with_projected_load
 from desched.planning.selection.all_nodes import Selection, select_moves
-from desched.planning.selection.chains import Openings
+from desched.planning.selection.chains import NoOpenings, Openings
 from desched.planning.selection.eviction_cost import cost
 from desched.planning.selection.excess import Candidate
 from desched.planning.selection.limits import EvictionQuota
@@ -44,6 +44,7 @@ from desched.planning.selection.one_node import OverloadedNode
 from desched.planning.selection.probes import Chosen, cut_to_probes
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy
 
 
 def plan_moves(context: EligibilityContext, pressure: Pressure, *, may_steer: bool = True) -> Plan:
@@ -219,14 +220,21 @@ def _select(
         context.state,
         context.moved_within_hour,
     )
-    openings = None
+    openings: Openings | NoOpenings
     if policy.chains:
-        judge = partial(_movable, context=context)
-        openings = Openings(judge, pressure.known, chains.chains)
+        openings = Openings(partial(_movable, context=context), pressure.known, chains.chains)
+    else:
+        openings = NoOpenings(_why_no_chain(policy))
     ready = {chain.source for chain in chains.ready}
     relieved = [node for node in nodes if node.name not in pressure.waiting]
     relieved.sort(key=lambda node: node.name not in ready)
     return select_moves(relieved, destinations, quota, openings), chains
+
+
+def _why_no_chain(policy: Policy) -> str:
+    if policy.steering.mode is Steering.OFF:
+        return "none is sought where steering is Off, unless chainedMoves is true"
+    return "chainedMoves is false"
 
 
 def _feedback(context: EligibilityContext, pressure: Pressure) -> LandingFeedback:

@@ -10,7 +10,7 @@ import msgspec
 from desched.model.chain import Chain
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.placement.destinations import Destinations
-from desched.planning.selection.chains import Openings
+from desched.planning.selection.chains import NoOpenings, Openings
 from desched.planning.selection.excess import MOST_LEFT
 from desched.planning.selection.limits import OF_QUOTA, EvictionQuota
 from desched.planning.selection.one_node import (
@@ -58,7 +58,7 @@ def select_moves(
     nodes: Iterable[OverloadedNode],
     destinations: Destinations,
     quota: EvictionQuota,
-    openings: Openings | None = None,
+    openings: Openings | NoOpenings | None = None,
 ) -> Selection:
     """Select the moves of these nodes in their order; the arguments are not modified.
 

@@ -7,6 +7,7 @@ room. docs/decisions/0013-chains-of-two.md has the reasons.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -118,6 +119,16 @@ class Openings:
             yield found
             if tried.total() >= MOST_TRIED:
                 return
+
+
+class NoOpenings(NamedTuple):
+    """No chain is sought, for this reason."""
+
+    why: str
+
+    def open_for(self, _: OverloadedNode, stuck: NodeSelection) -> NodeSelection:
+        """The selection with this reason."""
+        return _without(stuck, self.why)
 
 
 def _seconds(node: OverloadedNode, stuck: NodeSelection) -> list[Candidate]:

@@ -12,6 +12,8 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import MoveResult, State
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.placement.chains_under_way import BROKEN_RESTS
+from desched.policy.compatibility import Steering
+from desched.policy.policy import SteeringRules
 from tests.builders import (
     NOW,
     amounts,
@@ -230,3 +232,17 @@ def test_a_chain_obeys_limits_and_may_be_turned_off() -> None:
     assert evicted(planned(full_cluster(), policy(chains=False))) == []
     state = landed()
     assert planned(after_the_first_move(), policy(chains=False), state).chains == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "lacking"),
+    [
+        (Steering.OFF, "none is sought where steering is Off, unless chainedMoves is true"),
+        (Steering.WHEN_NEEDED, "chainedMoves is false"),
+    ],
+)
+def test_a_node_says_why_no_chain_is_sought(mode: Steering, lacking: str) -> None:
+    without = policy(chains=False, steering=SteeringRules(mode))
+    _, detail = verdict(planned(full_cluster(), without), "te9")
+    found = f"the best moves clear 0% of its excess; no chain of two moves: {lacking}"
+    assert detail == found
