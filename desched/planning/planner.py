@@ -1,12 +1,12 @@
 """The recipe of a plan: which pods to evict, where they should land, why all others stay."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
-from desched.model.cluster import Pod, Workload
+from desched.model.cluster import Pod
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -18,7 +18,6 @@ from desched.model.plan import (
     RefusalReason,
     Unsteered,
 )
-from desched.model.resources import Resource
 from desched.model.text import shortened
 from desched.planning.deadline import PlanningTooSlowError
 from desched.planning.eligibility.availability import replicas_to_spare
@@ -107,7 +106,9 @@ def _plan_with(mode: Steering, context: EligibilityContext, pressure: Pressure) 
     verdicts = with_projected_load(pressure.verdicts, probing.moves, selection)
     plan = _plan(verdicts, evictions, refusals, taints)
     unreserved = selection.destinations.free.unreserved
-    return replace(plan, unreserved=unreserved, chains=chains_before.chains)
+    used = {(move.candidate.pod.node, move.destination.expected_node) for _, move in probing.moves}
+    chains_after = chains_before.after(used, context.now)
+    return replace(plan, unreserved=unreserved, chains=chains_after)
 
 
 def _held(
@@ -157,25 +158,21 @@ def _movable(pod: Pod, context: EligibilityContext) -> Candidate | None:
     return _candidate(pod, context)
 
 
-def _charged(pod: Pod, context: EligibilityContext) -> tuple[Pod, Mapping[Resource, float]]:
-    candidate = _candidate(pod, context)
-    return candidate.pod, candidate.charge
-
-
 def _candidate(pod: Pod, context: EligibilityContext) -> Candidate:
     usage = {resource: context.book.measured(pod, resource) for resource in context.book.windows}
     workload = context.cluster.workload_of(pod)
     price = cost(pod, workload, context.now)
     charged = usage_of(pod, context.book)
-    return Candidate(_as_its_replacement(pod, workload), usage, charged, price)
+    return Candidate(_replaced(pod, context), usage, charged, price)
 
 
-def _as_its_replacement(pod: Pod, workload: Workload | None) -> Pod:
+def _replaced(pod: Pod, context: EligibilityContext) -> Pod:
     """The pod with requests that its replacement does not exceed.
 
     The replacement requests what the template and a VerticalPodAutoscaler say. A pod may request
     more than that, by a LimitRange or an older recommendation; then its own requests count.
     """
+    workload = context.cluster.workload_of(pod)
     if workload is None or workload.template_requests is None:
         return pod
     scheduling = pod.scheduling
@@ -205,7 +202,7 @@ def _select(
     free = room_left(context, pressure)
     chains = UnderWay((), ())
     if policy.chains:
-        chains = under_way(context, pressure, free, partial(_charged, context=context))
+        chains = under_way(context, pressure, free, partial(_replaced, context=context))
     destinations = Destinations(
         free,
         SchedulerView(context.cluster, policy.scheduler, free.index),
@@ -225,10 +222,10 @@ def _select(
         openings = Openings(partial(_movable, context=context), pressure.known, chains.chains)
     else:
         openings = NoOpenings(_why_no_chain(policy))
-    ready = {chain.source for chain in chains.ready}
+    rooms = {chain.source: chain.room_on for chain in chains.ready}
     relieved = [node for node in nodes if node.name not in pressure.waiting]
-    relieved.sort(key=lambda node: node.name not in ready)
-    return select_moves(relieved, destinations, quota, openings), chains
+    relieved.sort(key=lambda node: node.name not in rooms)
+    return select_moves(relieved, destinations, quota, openings, rooms), chains
 
 
 def _why_no_chain(policy: Policy) -> str:

@@ -4,6 +4,7 @@ docs/decisions/0010-choose-once.md compares this with a search over all nodes to
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -59,10 +60,12 @@ def select_moves(
     destinations: Destinations,
     quota: EvictionQuota,
     openings: Openings | NoOpenings | None = None,
+    rooms: Mapping[str, str] = MappingProxyType({}),
 ) -> Selection:
     """Select the moves of these nodes in their order; the arguments are not modified.
 
-    A node that no single moves relieve may get a chain if there are `openings`.
+    A node that no single moves relieve may get a chain if there are `openings`. `rooms` are nodes
+    where chains made room, by the node that it is for. Later nodes do not get what that node needs.
     """
     nodes = tuple(nodes)
     selected: dict[str, NodeSelection] = {}
@@ -73,7 +76,15 @@ def select_moves(
         selected[node.name] = found
         if found.moves or found.opening:
             destinations, quota = found.destinations, found.quota or quota
+        room = rooms.get(node.name, "")
+        if room and not found.relieved and room not in _expected_nodes(found):
+            destinations = destinations.copy()
+            destinations.free.hold(room)
     return Selection(nodes, selected, destinations)
+
+
+def _expected_nodes(found: NodeSelection) -> set[str]:
+    return {move.destination.expected_node for move in found.moves}
 
 
 def _select_patiently(
