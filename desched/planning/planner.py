@@ -1,12 +1,12 @@
 """The recipe of a plan: which pods to evict, where they should land, why all others stay."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
-from desched.model.cluster import Pod, Workload
+from desched.model.cluster import Pod
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -18,7 +18,6 @@ from desched.model.plan import (
     RefusalReason,
     Unsteered,
 )
-from desched.model.resources import Resource
 from desched.model.text import shortened
 from desched.planning.deadline import PlanningTooSlowError
 from desched.planning.eligibility.availability import replicas_to_spare
@@ -36,7 +35,7 @@ from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
 from desched.planning.projection import planned_eviction, with_projected_load
 from desched.planning.selection.all_nodes import Selection, select_moves
-from desched.planning.selection.chains import Openings
+from desched.planning.selection.chains import NoOpenings, Openings
 from desched.planning.selection.eviction_cost import cost
 from desched.planning.selection.excess import Candidate
 from desched.planning.selection.limits import EvictionQuota
@@ -44,6 +43,7 @@ from desched.planning.selection.one_node import OverloadedNode
 from desched.planning.selection.probes import Chosen, cut_to_probes
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import Steering
+from desched.policy.policy import Policy
 
 
 def plan_moves(context: EligibilityContext, pressure: Pressure, *, may_steer: bool = True) -> Plan:
@@ -106,7 +106,9 @@ def _plan_with(mode: Steering, context: EligibilityContext, pressure: Pressure) 
     verdicts = with_projected_load(pressure.verdicts, probing.moves, selection)
     plan = _plan(verdicts, evictions, refusals, taints)
     unreserved = selection.destinations.free.unreserved
-    return replace(plan, unreserved=unreserved, chains=chains_before.chains)
+    used = {(move.candidate.pod.node, move.destination.expected_node) for _, move in probing.moves}
+    chains_after = chains_before.after(used, context.now)
+    return replace(plan, unreserved=unreserved, chains=chains_after)
 
 
 def _held(
@@ -156,26 +158,22 @@ def _movable(pod: Pod, context: EligibilityContext) -> Candidate | None:
     return candidate_of(pod, context)
 
 
-def _charged(pod: Pod, context: EligibilityContext) -> tuple[Pod, Mapping[Resource, float]]:
-    candidate = candidate_of(pod, context)
-    return candidate.pod, candidate.charge
-
-
 def candidate_of(pod: Pod, context: EligibilityContext) -> Candidate:
     """The pod with what its move would bring, charge and cost."""
     usage = {resource: context.book.measured(pod, resource) for resource in context.book.windows}
     workload = context.cluster.workload_of(pod)
     price = cost(pod, workload, context.now)
     charged = usage_of(pod, context.book)
-    return Candidate(_as_its_replacement(pod, workload), usage, charged, price)
+    return Candidate(_replaced(pod, context), usage, charged, price)
 
 
-def _as_its_replacement(pod: Pod, workload: Workload | None) -> Pod:
+def _replaced(pod: Pod, context: EligibilityContext) -> Pod:
     """The pod with requests that its replacement does not exceed.
 
     The replacement requests what the template and a VerticalPodAutoscaler say. A pod may request
     more than that, by a LimitRange or an older recommendation; then its own requests count.
     """
+    workload = context.cluster.workload_of(pod)
     if workload is None or workload.template_requests is None:
         return pod
     scheduling = pod.scheduling
@@ -210,14 +208,21 @@ def _select(
         context.state,
         context.moved_within_hour,
     )
-    openings = None
+    openings: Openings | NoOpenings
     if policy.chains:
-        judge = partial(_movable, context=context)
-        openings = Openings(judge, pressure.known, chains.chains)
-    ready = {chain.source for chain in chains.ready}
+        openings = Openings(partial(_movable, context=context), pressure.known, chains.chains)
+    else:
+        openings = NoOpenings(_why_no_chain(policy))
+    rooms = {chain.source: chain.room_on for chain in chains.ready}
     relieved = [node for node in nodes if node.name not in pressure.waiting]
-    relieved.sort(key=lambda node: node.name not in ready)
-    return select_moves(relieved, destinations, quota, openings), chains
+    relieved.sort(key=lambda node: node.name not in rooms)
+    return select_moves(relieved, destinations, quota, openings, rooms), chains
+
+
+def _why_no_chain(policy: Policy) -> str:
+    if policy.steering.mode is Steering.OFF:
+        return "none is sought where steering is Off, unless chainedMoves is true"
+    return "chainedMoves is false"
 
 
 def destinations_before(
@@ -237,7 +242,7 @@ def _destinations(
     free = room_left(context, pressure)
     chains = UnderWay((), ())
     if policy.chains:
-        chains = under_way(context, pressure, free, partial(_charged, context=context))
+        chains = under_way(context, pressure, free, partial(_replaced, context=context))
     destinations = Destinations(
         free,
         SchedulerView(context.cluster, policy.scheduler, free.index),

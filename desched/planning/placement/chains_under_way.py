@@ -4,14 +4,13 @@ A chain holds its room until the second pod takes it. It breaks if the first mov
 pods or others took the room, or if it takes too long.
 """
 
-from collections.abc import Callable, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timedelta
 
 import msgspec
 
 from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import Pod
-from desched.model.resources import Resource
 from desched.model.state import SUCCESSES
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
@@ -20,8 +19,10 @@ from desched.planning.placement.free_capacity import FreeCapacity
 BROKEN_RESTS = timedelta(hours=1)
 """The time after a broken chain in which no other one begins for its source."""
 
-Charged = Callable[[Pod], tuple[Pod, Mapping[Resource, float]]]
-"""A pod as its replacement, and what a destination is charged for it."""
+TOO_LATE = "the second move did not come in time"
+
+Replaced = Callable[[Pod], Pod]
+"""A pod as its replacement."""
 
 
 class UnderWay(msgspec.Struct, frozen=True):
@@ -30,9 +31,20 @@ class UnderWay(msgspec.Struct, frozen=True):
     chains: tuple[ChainUnderWay, ...]
     ready: tuple[Chain, ...]
 
+    def after(self, used: Collection[tuple[str, str]], now: datetime) -> tuple[ChainUnderWay, ...]:
+        """The chains after a plan with moves between these nodes.
+
+        One whose time is over was ready: either the plan uses its room, or it is broken.
+        """
+        return tuple(
+            each if now < each.until else _broken(each, TOO_LATE, now)
+            for each in self.chains
+            if now < each.until or (each.chain.source, each.chain.room_on) not in used
+        )
+
 
 def under_way(
-    context: EligibilityContext, pressure: Pressure, free: FreeCapacity, charged: Charged
+    context: EligibilityContext, pressure: Pressure, free: FreeCapacity, replaced: Replaced
 ) -> UnderWay:
     """Judge the chains of earlier cycles; `free` loses the nodes where they hold room.
 
@@ -41,26 +53,29 @@ def under_way(
     if not context.state.chains:
         return UnderWay((), ())
     pods = {pod.uid: pod for pod in context.cluster.pods}
-    chains = [each for each in context.state.chains if each.broken_at is not None]
+    now = context.now
+    chains = [c for c in context.state.chains if c.broken_at is not None and now < c.until]
     ready: list[Chain] = []
     held: list[Chain] = []
     for each in context.state.chains:
         if each.broken_at is not None or _is_over(each.chain, pods, context, pressure):
             continue
         is_ready = _is_ready(each.chain, context, pressure)
-        why = _why_broken(each.chain, *charged(pods[each.chain.second.uid]), free, context)
-        if context.now >= each.until and not is_ready:
-            why = why or "the second move did not come in time"
+        why = _why_broken(each.chain, replaced(pods[each.chain.second.uid]), free, context)
+        if now >= each.until and not is_ready:
+            why = why or TOO_LATE
         if why:
-            rests_until = context.now + BROKEN_RESTS
-            chains.append(ChainUnderWay(each.chain, rests_until, context.now, why))
+            chains.append(_broken(each, why, now))
             continue
         chains.append(each)
         (ready if is_ready else held).append(each.chain)
     for chain in held:
         free.hold(chain.room_on)
-    lasting = tuple(each for each in chains if context.now < each.until)
-    return UnderWay(lasting, tuple(ready))
+    return UnderWay(tuple(chains), tuple(ready))
+
+
+def _broken(each: ChainUnderWay, why: str, now: datetime) -> ChainUnderWay:
+    return ChainUnderWay(each.chain, now + BROKEN_RESTS, now, why)
 
 
 def _is_over(
@@ -83,11 +98,13 @@ def _is_over(
 def _why_broken(
     chain: Chain,
     second: Pod,
-    usage: Mapping[Resource, float],
     free: FreeCapacity,
     context: EligibilityContext,
 ) -> str:
-    """Why the second move cannot come any more, empty if it can."""
+    """Why the second move cannot come any more, empty if it can.
+
+    A node that is above its ceiling may soon take the pod.
+    """
     record = next((r for r in context.state.evictions if r.pod == chain.first), None)
     if record is not None and record.result is not None and record.result not in SUCCESSES:
         return f"the result of {chain.first} is {record.result.value}"
@@ -95,16 +112,13 @@ def _why_broken(
         return f"node {chain.room_on} is gone"
     if not _first_landed(chain, context):
         return ""
-    lacking, admitting = free.shortage(second, usage)
-    position = free.arrays.index[chain.room_on]
-    if lacking[:, position].any():
-        return f"others took the room on {chain.room_on}"
-    return "" if admitting[position] else f"{chain.room_on} does not take {chain.second} any more"
+    return f"others took the room on {chain.room_on}" if free.lacks(chain.room_on, second) else ""
 
 
 def _is_ready(chain: Chain, context: EligibilityContext, pressure: Pressure) -> bool:
     """Whether the second move may be planned now."""
-    return _first_landed(chain, context) and chain.source not in pressure.waiting
+    may_be_relieved = chain.source in pressure.known and chain.source not in pressure.waiting
+    return may_be_relieved and _first_landed(chain, context)
 
 
 def _first_landed(chain: Chain, context: EligibilityContext) -> bool:

@@ -169,6 +169,10 @@ class FreeCapacity:
             admitting &= after <= ceilings
         return lacking, admitting
 
+    def lacks(self, node: str, pod: Pod) -> bool:
+        """Whether the node has not enough free for the pod's requests."""
+        return bool(self._filters.shortage(pod)[0][:, self.arrays.index[node]].any())
+
     def harmed(self, loads: Mapping[Resource, Floats], margin_ratio: float = 0.0) -> Mask:
         """The nodes that would exceed their target with these loads, or are no destination.
 

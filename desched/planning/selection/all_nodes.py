@@ -4,13 +4,15 @@ docs/decisions/0010-choose-once.md compares this with a search over all nodes to
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
 from desched.model.chain import Chain
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.placement.destinations import Destinations
-from desched.planning.selection.chains import Openings
+from desched.planning.selection.chains import NoOpenings, Openings
+from desched.planning.selection.excess import MOST_LEFT
 from desched.planning.selection.limits import OF_QUOTA, EvictionQuota
 from desched.planning.selection.one_node import (
     Move,
@@ -18,10 +20,6 @@ from desched.planning.selection.one_node import (
     OverloadedNode,
     select_for_node,
 )
-
-MOVABLE_SHARE = 0.5
-"""If the best moves clear less of a node's excess, its pods are not the cause: nothing moves."""
-
 
 MOST_FOR_PATIENCE = 2.0
 """Cheaper pods may cost this many times as much as a cover with dear ones, but no more: one fair
@@ -61,11 +59,13 @@ def select_moves(
     nodes: Iterable[OverloadedNode],
     destinations: Destinations,
     quota: EvictionQuota,
-    openings: Openings | None = None,
+    openings: Openings | NoOpenings | None = None,
+    rooms: Mapping[str, str] = MappingProxyType({}),
 ) -> Selection:
     """Select the moves of these nodes in their order; the arguments are not modified.
 
-    A node that no single moves relieve may get a chain if there are `openings`.
+    A node that no single moves relieve may get a chain if there are `openings`. `rooms` are nodes
+    where chains made room, by the node that it is for. Later nodes do not get what that node needs.
     """
     nodes = tuple(nodes)
     selected: dict[str, NodeSelection] = {}
@@ -76,7 +76,15 @@ def select_moves(
         selected[node.name] = found
         if found.moves or found.opening:
             destinations, quota = found.destinations, found.quota or quota
+        room = rooms.get(node.name, "")
+        if room and not found.relieved and room not in _expected_nodes(found):
+            destinations = destinations.copy()
+            destinations.free.hold(room)
     return Selection(nodes, selected, destinations)
+
+
+def _expected_nodes(found: NodeSelection) -> set[str]:
+    return {move.destination.expected_node for move in found.moves}
 
 
 def _select_patiently(
@@ -114,13 +122,13 @@ def _relieve(
         refusals = dict.fromkeys(node.pods, Finding(quota.exhausted))
         return NodeSelection((), 1.0, refusals, destinations, quota)
     found = _select_patiently(node, destinations, quota)
-    if found.left <= MOVABLE_SHARE:
+    if found.left <= MOST_LEFT:
         return found
     best = found
     if node.later or any(finding.reason in OF_QUOTA for finding in found.refusals.values()):
         # Without limits, would the pods clear enough? Then the next cycles go on.
         best = select_for_node(node.with_later(), destinations.without_limits(), None)
-        if best.left <= MOVABLE_SHARE:
+        if best.left <= MOST_LEFT:
             return found
     stuck = f"the best moves clear {1 - best.left:.0%} of its excess"
     not_movable = dict.fromkeys(node.pods, Finding(RefusalReason.EXCESS_NOT_MOVABLE, stuck))

@@ -7,6 +7,7 @@ room. docs/decisions/0013-chains-of-two.md has the reasons.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destinations
-from desched.planning.selection.excess import Candidate, Excess
+from desched.planning.selection.excess import MOST_LEFT, Candidate, Excess
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.one_node import (
     DEAR,
@@ -27,10 +28,6 @@ from desched.planning.selection.one_node import (
     OverloadedNode,
     Trial,
 )
-
-MOST_LEFT = 0.5
-"""The second move of a chain, with moves that are possible without it, leaves at most this share of
-its node's excess."""
 
 MOST_USE_SHARE = 0.5
 """Of what its node has too much of, the second pod uses so much that the first one uses at most
@@ -122,6 +119,16 @@ class Openings:
             yield found
             if tried.total() >= MOST_TRIED:
                 return
+
+
+class NoOpenings(NamedTuple):
+    """No chain is sought, for this reason."""
+
+    why: str
+
+    def open_for(self, _: OverloadedNode, stuck: NodeSelection) -> NodeSelection:
+        """The selection with this reason."""
+        return _without(stuck, self.why)
 
 
 def _seconds(node: OverloadedNode, stuck: NodeSelection) -> list[Candidate]:

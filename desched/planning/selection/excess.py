@@ -14,6 +14,10 @@ from desched.planning.overload.node_load import LoadedNode, SourceLoad
 RELIEF_TOLERANCE_RATIO = 0.005
 """Half a point of capacity: measurements are no more exact, so no pod moves for less."""
 
+MOST_LEFT = 0.5
+"""Moves that leave more than this share of a node's excess are not worth their evictions: other
+load is the cause."""
+
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A pod that may be moved.

@@ -12,6 +12,8 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import MoveResult, State
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.placement.chains_under_way import BROKEN_RESTS
+from desched.policy.compatibility import Steering
+from desched.policy.policy import SteeringRules
 from tests.builders import (
     NOW,
     amounts,
@@ -73,6 +75,24 @@ def after_the_first_move(*more: Pod) -> Snapshot:
     )
 
 
+def with_load(
+    seen: Snapshot, nodes: dict[str, float], pods: dict[str, float] | None = None
+) -> Snapshot:
+    """The same with this CPU load, of new nodes, too."""
+    loads = load(
+        {name: (ratio, 0.1) for name, ratio in nodes.items()},
+        {name: (cores, 0.1) for name, cores in (pods or {}).items()},
+    )
+    new = [node(name) for name in nodes if name not in seen.cluster.node_by_name]
+    changed = msgspec.structs.replace(
+        seen.load,
+        nodes={**seen.load.nodes, **loads.nodes},
+        pods={**seen.load.pods, **loads.pods},
+    )
+    cluster = msgspec.structs.replace(seen.cluster, nodes=(*seen.cluster.nodes, *new))
+    return msgspec.structs.replace(seen, cluster=cluster, load=changed)
+
+
 def verdict(plan: Plan, name: str) -> tuple[object, str]:
     found = next(each for each in plan.nodes if each.node == name)
     return found.reason, found.detail
@@ -108,13 +128,7 @@ def test_nothing_moves_while_the_first_move_is_under_way() -> None:
 def test_other_moves_leave_the_room_alone_meanwhile() -> None:
     """`te8` is hot as well; its pod would fit on `te2`, but only there."""
     other = a_pod("other", "te8", request=amounts(2.9, 0.1))
-    seen = after_the_first_move(other)
-    loads = {**seen.load.nodes, **load({"te8": (0.9, 0.1)}).nodes}
-    usage = {**seen.load.pods, **load({}, {"other": (1.6, 0.1)}).pods}
-    cluster = msgspec.structs.replace(seen.cluster, nodes=(*seen.cluster.nodes, node("te8")))
-    seen = msgspec.structs.replace(
-        seen, cluster=cluster, load=msgspec.structs.replace(seen.load, nodes=loads, pods=usage)
-    )
+    seen = with_load(after_the_first_move(other), {"te8": 0.9}, {"other": 1.6})
     assert evicted(planned(seen, state=landed(result=None))) == []
     nothing_held = State(evictions=landed(result=None).evictions)
     assert evicted(planned(seen, state=nothing_held)) == ["other"]
@@ -146,6 +160,59 @@ def test_a_room_that_is_found_late_is_taken_then_or_never() -> None:
     plan = planned(after_the_first_move(), state=late)
     assert evicted(plan) == ["hot"]
     assert plan.chains == ()
+
+
+WARM = {"te2": 0.35}
+"""The pod that the room is for would bring it above its ceiling."""
+
+
+def test_a_node_above_its_ceiling_may_still_take_the_second_pod_later() -> None:
+    warm = with_load(after_the_first_move(), WARM)
+    plan = planned(warm, state=landed())
+    assert evicted(plan) == []
+    assert reasons(plan) == {"hot": "room_being_made"}
+    assert plan.chains == landed().chains
+
+
+def test_a_chain_breaks_whose_last_plan_does_not_use_its_room() -> None:
+    warm = with_load(after_the_first_move(), WARM)
+    late = msgspec.structs.replace(landed(), chains=(ChainUnderWay(BEGUN, NOW),))
+    (chain,) = planned(warm, state=late).chains
+    why = "the second move did not come in time"
+    assert chain == ChainUnderWay(BEGUN, NOW + BROKEN_RESTS, NOW, why)
+
+
+def beside_another_hot_node(*more: Pod) -> Snapshot:
+    """The room is too warm for `hot`, but would do for `other` of `te8`."""
+    other = a_pod("other", "te8", request=amounts(2.9, 0.1))
+    seen = after_the_first_move(other, *more)
+    return with_load(seen, {**WARM, "te8": 0.9, "te7": 0.1}, {"other": 0.8, "tiny": 0.6})
+
+
+BLOCKER = a_pod("blocker", "te7", request=amounts(3.4, 0.1))
+"""It leaves room for `tiny` on `te7`, and for no other pod."""
+
+
+def test_room_that_is_ready_is_not_for_other_nodes() -> None:
+    seen = beside_another_hot_node(BLOCKER)
+    assert evicted(planned(seen, state=landed())) == []
+    assert evicted(planned(seen, state=State(evictions=landed().evictions))) == ["other"]
+
+
+def test_unless_the_node_that_it_is_for_needs_it_no_more() -> None:
+    elsewhere = {"node_selector": (("kubernetes.io/hostname", "te7"),)}
+    tiny = a_pod("tiny", "te9", request=amounts(0.5, 0.1), scheduling=elsewhere)
+    seen = beside_another_hot_node(BLOCKER, tiny)
+    assert evicted(planned(seen, state=landed())) == ["tiny", "other"]
+
+
+def test_room_for_a_node_of_unknown_load_is_held() -> None:
+    seen = beside_another_hot_node(BLOCKER)
+    nodes = {name: value for name, value in seen.load.nodes.items() if name != "te9"}
+    unknown = msgspec.structs.replace(seen, load=msgspec.structs.replace(seen.load, nodes=nodes))
+    plan = planned(unknown, state=landed())
+    assert evicted(plan) == []
+    assert plan.chains == landed().chains
 
 
 def test_after_a_broken_chain_no_other_one_begins_for_an_hour() -> None:
@@ -230,3 +297,17 @@ def test_a_chain_obeys_limits_and_may_be_turned_off() -> None:
     assert evicted(planned(full_cluster(), policy(chains=False))) == []
     state = landed()
     assert planned(after_the_first_move(), policy(chains=False), state).chains == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "lacking"),
+    [
+        (Steering.OFF, "none is sought where steering is Off, unless chainedMoves is true"),
+        (Steering.WHEN_NEEDED, "chainedMoves is false"),
+    ],
+)
+def test_a_node_says_why_no_chain_is_sought(mode: Steering, lacking: str) -> None:
+    without = policy(chains=False, steering=SteeringRules(mode))
+    _, detail = verdict(planned(full_cluster(), without), "te9")
+    found = f"the best moves clear 0% of its excess; no chain of two moves: {lacking}"
+    assert detail == found
