@@ -20,6 +20,7 @@ KUBERNETES = """
     pod port priorities priority prometheus pvc ready replica requests resize resource rollout
     running scaling scheduler scheduling scores selectors service spread static status storage
     system taint terminating tolerations topology upstream vertical virtual volume
+    koordinator migration utilization
 """
 """They mean what they mean to Kubernetes and its neighbours."""
 
@@ -32,6 +33,7 @@ PROGRAMS = """
     rules runner sampling scenarios schedule search sections session set signals simulation
     store stored stream syntax table telemetry template text types values view watch world yaml
     address placeholders rights sarif server
+    conversion draft notes original placeholders sarif
 """
 """They mean what they mean in any program."""
 
@@ -47,6 +49,12 @@ ENGLISH = """
     recently removed replaced requested room selected several share shared simulated single size
     slow somebody stale started stayed steps still stopped taken throttled throttling times to
     today too total under understood unreadable valid wanted way without yet young
+    moved needed never new no not nothing of old on once one orders other outside over partial
+    period prefers present problems quality questions reason recent recently removed replaced
+    requested room selected several share shared simulated single size slow somebody stale
+    started stayed steps still stopped taken throttled throttling times to today too total under
+    understood unreadable wanted way without yet young
+    balancing part strategies valid
 """
 """They need no explanation."""
 
