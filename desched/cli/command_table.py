@@ -9,6 +9,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "explain": "Say why a node, pod or workload is as it is.",
         "snapshot": "Write all that a plan needs to a file.",
         "validate": "Show what is wrong with policy files, without a cluster.",
+        "policy convert": "Write a policy from that of another descheduler.",
         "demo": "Show a cycle on a simulated cluster.",
     },
     "Operate desched": {

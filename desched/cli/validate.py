@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -14,7 +13,6 @@ from desched.cli.setting_flags import own_flag
 if TYPE_CHECKING:
     from desched.service.reports.policy_findings import ValidatedFile
 
-STANDARD_INPUT = "-"
 _FORMATS = ("table", "json", "yaml", "sarif", "github")
 
 
@@ -37,23 +35,17 @@ def run(invocation: Invocation) -> int:
 
 def validated(names: Iterable[str], standard_input: BinaryIO) -> "Iterable[ValidatedFile]":
     """The findings of each file, as the service would have them."""
-    from desched.model.text import on_one_line
-    from desched.policy.loading import decoded, read_policy, validate_policy
+    from desched.cli.policy_files import policy_text, shown_name
+    from desched.policy.loading import validate_policy
     from desched.policy.reading.findings import InvalidPolicy
-    from desched.policy.reading.yaml_source import LARGEST_TEXT
     from desched.service.reports.policy_findings import ValidatedFile
 
     for name in names:
-        shown = "<stdin>" if name == STANDARD_INPUT else on_one_line(name)
         try:
-            if name == STANDARD_INPUT:
-                text, source = decoded(standard_input.read(LARGEST_TEXT + 1), shown), shown
-            else:
-                text, source = read_policy(Path(name))
-            findings = validate_policy(text, source).findings
+            findings = validate_policy(*policy_text(name, standard_input)).findings
         except InvalidPolicy as error:
             findings = error.findings
-        yield ValidatedFile(shown, findings)
+        yield ValidatedFile(shown_name(name), findings)
 
 
 COMMAND = Command(

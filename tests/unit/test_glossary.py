@@ -20,18 +20,19 @@ KUBERNETES = """
     pod port priorities priority prometheus pvc ready replica requests resize resource rollout
     running scaling scheduler scheduling scores selectors service spread static status storage
     system taint terminating tolerations topology upstream vertical virtual volume
+    koordinator migration utilization
 """
 """They mean what they mean to Kubernetes and its neighbours."""
 
 PROGRAMS = """
     access adapters address answers arrays backoff bootstrap bounded cache chain chart cli
-    client clock codes commands connection content credentials deadline decoding default demo
-    document durations election endpoint enum envelope errors executor exit facts file flags
-    formatting gauge health http index inputs json loading log loop map model names page paged
-    picture placeholders plugins ports process program proxy queries raw reader reading reads
-    reference rendering rights root rows rules runner sampling sarif scenarios schedule search
-    sections server session set signals simulation store stored stream syntax table telemetry
-    template text types values view watch world yaml
+    client clock codes commands connection content conversion credentials deadline decoding
+    default demo document draft durations election endpoint enum envelope errors executor exit
+    facts file flags formatting gauge health http index inputs json loading log loop map model
+    names notes original page paged picture placeholders plugins ports process program proxy
+    queries raw reader reading reads reference rendering rights root rows rules runner sampling
+    sarif scenarios schedule search sections server session set signals simulation store stored
+    stream syntax table telemetry template text types values view watch world yaml
 """
 """They mean what they mean in any program."""
 
@@ -47,6 +48,12 @@ ENGLISH = """
     recently removed replaced requested room selected several share shared simulated single size
     slow somebody stale started stayed steps still stopped taken throttled throttling times to
     today too total under understood unreadable valid wanted way without yet young
+    moved needed never new no not nothing of old on once one orders other outside over partial
+    period prefers present problems quality questions reason recent recently removed replaced
+    requested room selected several share shared simulated single size slow somebody stale
+    started stayed steps still stopped taken throttled throttling times to today too total under
+    understood unreadable wanted way without yet young
+    balancing part strategies valid
 """
 """They need no explanation."""
 

@@ -4,7 +4,8 @@ That is the document itself, a ConfigMap that holds it, the JSON of Huawei CCE's
 a file of several documents of which one is any of these.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 
@@ -22,23 +23,34 @@ def find_policy(text: str, source: str) -> tuple[YamlDocument, KeyPath]:
     """The document that holds the policy, and where in it the policy begins.
 
     Raises:
-        ConfigurationError: there is none, there are several, or it is another kind of document.
+        InvalidPolicy: there is none, there are several, or it is another kind of document.
+    """
+    document, path = find_document(text, source, (KIND,))
+    if not path:
+        _check_kind(document)
+    return document, path
+
+
+def find_document(text: str, source: str, kinds: Collection[str]) -> tuple[YamlDocument, KeyPath]:
+    """The document of one of these kinds, and where in it the policy begins.
+
+    A file of a single document is taken for what was looked for.
+
+    Raises:
+        InvalidPolicy: there is none, or there are several.
     """
     documents = read_documents(text, Frame(source))
     if not documents:
         text = f"the file is empty; it must hold a {KIND}."
         raise refused(source, Place(), text, Rule.DOCUMENT)
-    candidates = [each for each in documents if len(documents) == 1 or _holds_policy(each)]
+    candidates = [each for each in documents if len(documents) == 1 or _holds(each, kinds)]
     if len(candidates) != 1:
         text = (
             f"the file has {len(documents)} documents, of which {len(candidates)} hold a policy; "
             "exactly one must."
         )
         raise refused(source, Place(), text, Rule.DOCUMENT)
-    document, path = _unwrap(candidates[0])
-    if not path:
-        _check_kind(document)
-    return document, path
+    return _unwrap(candidates[0], kinds)
 
 
 def _mapping(document: YamlDocument) -> Mapping[str, object]:
@@ -52,31 +64,39 @@ def _mapping(document: YamlDocument) -> Mapping[str, object]:
     )
 
 
-def _holds_policy(document: YamlDocument) -> bool:
+def _holds(document: YamlDocument, kinds: Collection[str]) -> bool:
     if not isinstance(document.value, dict):
         return False
     if document.value.get("kind") != "ConfigMap":
-        return document.value.get("kind") == KIND or CCE_KEY in document.value
-    key = _policy_key(document.value.get("data"))
-    return key == POLICY_KEY or (key is not None and KIND in str(document.value["data"]))
+        kind = document.value.get("kind")
+        return (isinstance(kind, str) and kind in kinds) or CCE_KEY in document.value
+    data = document.value.get("data")
+    key = _policy_key(data, kinds)
+    return key == POLICY_KEY or (key is not None and _names(data, key, kinds))
 
 
-def _policy_key(data: object) -> str | None:
+def _names(data: Any, key: str, kinds: Collection[str]) -> bool:
+    return any(kind in str(data[key]) for kind in kinds)
+
+
+def _policy_key(data: object, kinds: Collection[str]) -> str | None:
     if not isinstance(data, dict):
         return None
     if POLICY_KEY in data:
         return POLICY_KEY
-    return next(iter(data)) if len(data) == 1 else None
+    likely = [key for key in data if _names(data, key, kinds)]
+    keys = likely if len(likely) == 1 else [*data]
+    return keys[0] if len(keys) == 1 else None
 
 
-def _unwrap(document: YamlDocument) -> tuple[YamlDocument, KeyPath]:
+def _unwrap(document: YamlDocument, kinds: Collection[str]) -> tuple[YamlDocument, KeyPath]:
     value = _mapping(document)
     if CCE_KEY in value:
         return document, (CCE_KEY,)
     if value.get("kind") != "ConfigMap":
         return document, ()
     data = value.get("data")
-    key = _policy_key(data)
+    key = _policy_key(data, kinds)
     text = data.get(key) if isinstance(data, dict) else None
     if not isinstance(text, str) or not text.strip():
         raise document.refused(

@@ -1,0 +1,137 @@
+"""LowNodeUtilization of kubernetes-sigs/descheduler as LoadAware."""
+
+from desched.policy.conversion.balancing import (
+    args_of,
+    convert_deviation,
+    convert_limits,
+    convert_scope,
+    drop_other_plugins,
+    enabled_at,
+)
+from desched.policy.conversion.draft import Draft, here
+from desched.policy.conversion.evictor import (
+    convert_default_evictor,
+    namespaces,
+    set_namespaces,
+    unknown_args,
+)
+from desched.policy.conversion.load_aware import set_address
+from desched.policy.conversion.original import OriginalSection
+from desched.policy.conversion.selectors import selector_text
+from desched.policy.conversion.thresholds import ALL, Bounds, bounds, set_bounds
+from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR
+
+PLUGIN = "LowNodeUtilization"
+KEYS = ("thresholds", "targetThresholds")
+_USUAL = Bounds({"cpu": 30, "memory": 30}, {"cpu": 80, "memory": 85})
+_OF_ANY_QUERY = "MetricResource"
+_DROPPED = {
+    "gracePeriodSeconds": "desched always leaves a pod its own grace period.",
+    "evictionFailureEventNotification": "desched reports every refused eviction anyway.",
+    "metricsCollector": "desched reads Prometheus.",
+}
+
+
+def convert_node_utilization(root: OriginalSection, profile: OriginalSection, draft: Draft) -> None:
+    """A DeschedulerPolicy of v1alpha2, by one of its profiles."""
+    for key, text in _DROPPED.items():
+        root.dropped(key, text)
+    convert_limits(root, draft)
+    if nodes := selector_text(root, "nodeSelector"):
+        draft.root["nodeSelector"] = nodes
+    args = args_of(profile, PLUGIN)
+    if args is None:
+        profile.refuse("", f"{PLUGIN} has no pluginConfig, so there is nothing to convert.")
+        return
+    if PLUGIN not in enabled_at(profile.section("plugins"), "balance"):
+        profile.held("plugins", f"{PLUGIN} was not enabled at balance, so it did nothing.")
+    drop_other_plugins(profile, (PLUGIN, DEFAULT_EVICTOR))
+    evictor = args_of(profile, DEFAULT_EVICTOR)
+    if evictor is not None:
+        convert_default_evictor(evictor, draft)
+    convert_scope(args, draft)
+    _convert_usage(args, draft)
+    _convert_provider(root, draft)
+    set_namespaces(draft, args, [namespaces(args.section("evictableNamespaces"))])
+    limits = args.section("evictionLimits")
+    if (limit := limits.count("node")) is not None:
+        draft.limit("node", limit)
+    unknown_args(limits)
+    unknown_args(args)
+
+
+def _convert_usage(args: OriginalSection, draft: Draft) -> None:
+    usage = args.section("metricsUtilization")
+    source = usage.text("source")
+    measured = usage.flag("metricsServer") or source == "KubernetesMetrics"
+    if measured:
+        deviation = convert_deviation(args, draft)
+        found = bounds(args, KEYS, here(), deviation=deviation)
+        set_bounds(draft.load_aware, args, found, KEYS)
+        text = "metrics-server, smoothed over minutes, there; the mean of 5 minutes here."
+        args.changed("metricsUtilization", text, here("metrics"))
+        usage.value("prometheus")
+    elif source == "Prometheus":
+        usage.section("prometheus").dropped(
+            "query",
+            "desched asks for CPU and memory of each node and pod by itself; metrics.queries "
+            "replaces its queries.",
+        )
+        set_usual(args, draft, "of the result of a query of your own")
+    else:
+        set_usual(args, draft, "of what pods request")
+    unknown_args(usage)
+
+
+def set_usual(args: OriginalSection, draft: Draft, share: str) -> None:
+    """The usual thresholds of load, where the others are shares of something else.
+
+    Higher targets and lower low thresholds stay. A share of pods is the same everywhere.
+    """
+    distances = args.flag("useDeviationThresholds")
+    low, target = (args.section(key) for key in KEYS)
+    if distances:
+        text = "distances from a mean that desched does not compute; these are shares of capacity."
+        args.changed("useDeviationThresholds", text, here("targetThresholds"))
+    found = Bounds({}, {})
+    for name in [name for name in target if name in low]:
+        _add_usual(found, name, args, distances=bool(distances))
+    set_bounds(draft.load_aware, args, found, KEYS)
+    args.held(
+        "targetThresholds",
+        f"shares {share} there, of measured load here, so the usual ones are here unless yours are "
+        "stricter. Choose yours by the loads that `desched plan` shows.",
+    )
+
+
+def _add_usual(found: Bounds, name: str, args: OriginalSection, *, distances: bool) -> None:
+    low, target = (args.section(key).number(name) for key in KEYS)
+    if name == _OF_ANY_QUERY:
+        found.low.update(_USUAL.low)
+        found.target.update(_USUAL.target)
+    elif name == "pods" and not distances:
+        found.target[name] = min(target or ALL, ALL)
+        found.low[name] = min(low or 0, found.target[name])
+    elif name in _USUAL.target:
+        usual = _USUAL.target[name]
+        found.target[name] = usual if distances else min(max(usual, target or 0), ALL)
+        found.low[name] = min(_USUAL.low[name], round(low or 0) if not distances else ALL)
+    else:
+        for key in KEYS:
+            args.section(key).dropped(name, "desched watches memory, cpu and pods only.")
+
+
+def _convert_provider(root: OriginalSection, draft: Draft) -> None:
+    address = None
+    for provider in root.sections("metricsProviders"):
+        prometheus = provider.section("prometheus")
+        if "url" in prometheus:
+            address = prometheus.text("url")
+            set_address(prometheus, "url", address, draft)
+        prometheus.dropped("authToken", "a setting; see --prometheus-bearer-token-file.")
+        provider.value("source")
+    if address is None:
+        root.added(
+            "set the address of Prometheus here or with --prometheus-url.",
+            here("metrics"),
+        )
