@@ -10,6 +10,9 @@ from desched.adapters.kubernetes.watch.cluster import ClusterWatch
 from desched.adapters.kubernetes.watch.loop import WatchClient
 from desched.settings import Settings
 
+SPREAD_SECONDS = 3.0
+"""In a cluster, where many processes may start at once; a person elsewhere does not wait."""
+
 
 def cluster_watch_of(settings: Settings) -> ClusterWatch | None:
     """The watches of a service; None for a single cycle, which lists.
@@ -24,7 +27,9 @@ def cluster_watch_of(settings: Settings) -> ClusterWatch | None:
     stop = Event()
     connection = connect(settings.kubeconfig, settings.context, stop.wait)
     request_seconds = settings.api_server_timeout.total_seconds()
-    return ClusterWatch(WatchClient(connection, stop, SystemRandom().random, request_seconds))
+    spread_seconds = SPREAD_SECONDS if connection.in_cluster else 0.0
+    random = SystemRandom().random
+    return ClusterWatch(WatchClient(connection, stop, random, request_seconds, spread_seconds))
 
 
 @contextmanager

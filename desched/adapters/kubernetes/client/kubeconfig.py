@@ -9,12 +9,15 @@ import yaml
 from kubernetes import config
 from kubernetes.client import Configuration
 from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
+from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 
 from desched.errors import ConfigurationError
 
 MOST_KEPT_CONNECTIONS = 32
 """More than there are watches; a connection beyond would be closed with a warning."""
 
+# A watch may be silent for a minute; if the other end is gone, that shows after 25 s.
+_KEEPALIVE = {"idle": 10, "interval": 5, "count": 3}
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -157,6 +160,7 @@ def _configuration() -> Configuration:
     configuration.retries = False  # the connection retries, under one deadline
     configuration.client_go_retries = False
     configuration.connection_pool_maxsize = MOST_KEPT_CONNECTIONS
+    configuration.socket_options = tcp_keepalive_socket_options(**_KEEPALIVE)
     return configuration
 
 

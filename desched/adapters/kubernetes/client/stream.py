@@ -22,7 +22,7 @@ class LineStream:
     """The lines of an answer that has begun; iterate over it once.
 
     Iterating raises StreamSilent after `silence_seconds` without a whole line, and ObservationError
-    if the connection breaks off, in the middle of a line too.
+    if the connection breaks off, in the middle of a line too, or if the other end is gone.
     """
 
     def __init__(self, response: BaseHTTPResponse, silence_seconds: float) -> None:
@@ -49,9 +49,12 @@ class LineStream:
             raise _broken("it ended in the middle of a line")
 
     def _next_chunk(self) -> bytes:
+        began = monotonic()
         try:
             return self._response.read1(_CHUNK_BYTES, decode_content=True)
         except (TimeoutError, ReadTimeoutError) as error:
+            if monotonic() - began < self._silence_seconds / 2:
+                raise _broken("the other end of the connection does not answer") from error
             raise self._silent() from error
         except (HTTPError, OSError) as error:
             raise _broken(f"the connection broke off ({type(error).__name__})") from error

@@ -42,8 +42,12 @@ LIST_SECONDS = 240.0
 WATCH_SECONDS = 300
 """The API server ends a watch after once to twice this time, so that its load spreads."""
 
-SILENCE_SECONDS = 90.0
-"""Bookmarks arrive every minute; after this time without a line, the kind is listed again."""
+SILENCE_SECONDS = 130.0
+"""After this time without a line, the kind is listed again.
+
+Bookmarks arrive every minute, the first one after two. Something between may hold them back. A
+server older than 1.31 has none of a kind that does not change, unless etcd tells of its progress.
+"""
 
 SHORTEST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
@@ -77,13 +81,15 @@ class WatchClient(NamedTuple):
     """What all watches have in common.
 
     `connection` waits on `stop`, which ends them. `random` returns numbers from 0 to 1, which
-    spread requests over time. `request_seconds` is for each request of a list with its retries.
+    spread requests over time. `request_seconds` is for each request of a list with its retries. The
+    first lists begin within `spread_seconds`.
     """
 
     connection: KubernetesConnection
     stop: Event
     random: Callable[[], float]
     request_seconds: float = DEADLINE_SECONDS
+    spread_seconds: float = 0.0
 
 
 class KindWatch(Generic[V]):
@@ -120,13 +126,16 @@ class KindWatch(Generic[V]):
         self._thread.join(seconds)
 
     def _run(self) -> None:
+        self._client.stop.wait(self._client.spread_seconds * self._client.random())
         while not self._client.stop.is_set():
             try:
                 pause_seconds = self.step()
             except Exception as error:  # noqa: BLE001  (the thread must live as long as the process)
                 self._decoder = None
                 bug = f"{type(error).__name__}: {error}; this is a bug in desched, please report it"
-                pause_seconds = self._failed(bug, LONGEST_PAUSE_OF_LISTS_SECONDS, soon=False)
+                pause_seconds = self._failed(
+                    _broken(bug), LONGEST_PAUSE_OF_LISTS_SECONDS, soon=False
+                )
             self._client.stop.wait(pause_seconds)
 
     def step(self) -> float:
@@ -134,20 +143,20 @@ class KindWatch(Generic[V]):
         try:
             decoder = self._decoder or self._list()
         except ObservationError as error:
-            return self._failed(str(error), LONGEST_PAUSE_OF_LISTS_SECONDS, soon=False)
+            return self._failed(error, LONGEST_PAUSE_OF_LISTS_SECONDS, soon=False)
         if decoder is None:
             return ABSENT_SECONDS
         try:
             self._watch(decoder)
         except (WatchLost, StreamSilent) as error:
             self._decoder = None
-            return self._failed(str(error), LONGEST_PAUSE_OF_LISTS_SECONDS, soon=True)
+            return self._failed(error, LONGEST_PAUSE_OF_LISTS_SECONDS, soon=True)
         except _RefusedError as error:
             return self._refused(error)
         except ObservationError as error:
             if self._store.age_seconds(monotonic()) > SILENCE_SECONDS:
                 self._decoder = None  # a proxy may break it off each time before a bookmark arrives
-            return self._failed(str(error), LONGEST_PAUSE_SECONDS, soon=True)
+            return self._failed(error, LONGEST_PAUSE_SECONDS, soon=True)
         return 0.0
 
     def _list(self) -> Decoder[Any, tuple[Key, V]] | None:
@@ -222,26 +231,30 @@ class KindWatch(Generic[V]):
     def _refused(self, error: _RefusedError) -> float:
         """Go on without an optional kind; return the pause before the next attempt."""
         if not self._is_optional:
-            return self._failed(str(error), LONGEST_PAUSE_SECONDS, soon=False)
+            return self._failed(error, LONGEST_PAUSE_SECONDS, soon=False)
         self._unread.add(self._access._replace(verb="watch"), error.status)
         self._decoder = None
         self._store.replace({}, 0, monotonic())
         self._store.begin()
         return ABSENT_SECONDS
 
-    def _failed(self, why: str, longest_pause_seconds: float, *, soon: bool) -> float:
+    def _failed(
+        self, error: ObservationError, longest_pause_seconds: float, *, soon: bool
+    ) -> float:
         """Note why the kind is not watched, and return the pause before the next attempt.
 
         `soon`: that attempt is likely to succeed.
         """
         if self._client.stop.is_set():
             return 0.0
+        why = str(error)
         self._store.lose(why, is_worth_a_wait=soon)
         pause_seconds = min(longest_pause_seconds, SHORTEST_PAUSE_SECONDS * 2.0**self._failures)
         self._failures = min(self._failures + 1, 10)
         pause_seconds = max(self._asked_seconds, pause_seconds * (0.5 + self._client.random() / 2))
         self._asked_seconds = 0.0
-        _log.info(
+        log = _log.debug if isinstance(error, StreamSilent) else _log.info  # it may just be quiet
+        log(
             "watch.interrupted",
             resource=self._access.resource,
             why=why,

@@ -1,5 +1,6 @@
 """Which account is meant, and what is wrong where there is none."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,22 @@ def test_a_context_is_found_by_name(tmp_path: Path) -> None:
 
     assert found.target == 'context "dev" (https://dev.example:6443)'
     assert found.namespace == "default"
+
+
+def test_a_connection_whose_other_end_is_gone_is_noticed_within_half_a_minute(
+    tmp_path: Path,
+) -> None:
+    configuration = find_account(kubeconfig(tmp_path / "config"), None).configuration
+
+    with socket.socket() as found:
+        for option in configuration.socket_options or ():
+            found.setsockopt(*option)
+        idle, interval, probes = (
+            found.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert idle + interval * probes <= 30
 
 
 def test_the_librarys_own_retries_are_off(tmp_path: Path) -> None:

@@ -302,14 +302,41 @@ def test_after_silence_the_kind_is_listed_again(
     silent = lines(part, drip=lambda: released.wait(60), cut_off=True)
     scene = Scene(server, *[silent] * 100)
 
-    while "sent nothing" not in scene.store.problem:  # a stall may keep even the head back
-        assert scene.watch.step() > 0
+    with structlog.testing.capture_logs() as logs:
+        while "sent nothing" not in scene.store.problem:  # a stall may keep even the head back
+            assert scene.watch.step() > 0
     released.set()
+    assert logs[-1]["log_level"] == "debug"
     scene.watches = [lines()]
     scene.watch.step()
 
     assert scene.lists == 2
     assert scene.content == {"a": 1, "b": 2}
+
+
+class EndsAtOnce(Event):
+    """An end that comes during the first wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout)
+        self.set()
+        return True
+
+
+def test_the_first_list_begins_at_a_random_moment(server: FakeApiServer) -> None:
+    scene, stop = Scene(server), EndsAtOnce()
+    client = scene.client._replace(stop=stop, random=lambda: 0.5, spread_seconds=3.0)
+    watch = KindWatch(client, lambda _: PRIORITY_CLASSES, scene.store)
+
+    watch.start()
+    watch.join(60)
+
+    assert stop.waits == [1.5]
+    assert server.requests == []
 
 
 def test_a_kind_that_the_server_lacks_is_looked_for_again(server: FakeApiServer) -> None:

@@ -1,0 +1,19 @@
+"""Why a stream of lines ends."""
+
+import errno
+
+import pytest
+from urllib3 import BaseHTTPResponse
+
+from desched.adapters.kubernetes.client.stream import LineStream, StreamSilent
+from desched.errors import ObservationError
+
+
+def test_an_end_that_answers_no_probe_is_gone_long_before_it_is_silent(mocker):
+    response = mocker.create_autospec(BaseHTTPResponse, instance=True)
+    response.read1.side_effect = [b"whole\nhalf", TimeoutError(errno.ETIMEDOUT, "timed out")]
+    lines = iter(LineStream(response, 90.0))
+    assert next(lines) == b"whole"
+    with pytest.raises(ObservationError, match="does not answer") as caught:
+        next(lines)
+    assert not isinstance(caught.value, StreamSilent)
