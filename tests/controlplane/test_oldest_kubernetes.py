@@ -12,6 +12,7 @@ from tests.controlplane.installation import RENEW_DEADLINE_SECONDS
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replicas, check_that_one_acted
 from tests.controlplane.sites import Site, Sites, verdict
+from tests.controlplane.test_flow_control import MANIFEST
 from tests.controlplane.test_steering_rights import FORBIDDEN, refusal
 
 SITE = "old"
@@ -104,13 +105,19 @@ def test_a_service_moves_the_pod_for_good_and_leaves_no_taint(
     requests = replicas.requests()
     assert {request.what for request in requests if request.done} >= WHAT_IT_ASKS
     refused = {r.what for r in requests if not r.done and r.code < 500}
-    assert refused <= {"get leases", "get configmaps"}  # before it made them
+    missing = {"get leases", "get configmaps", "list verticalpodautoscalers"}
+    assert refused <= missing  # before it made them; nobody installed the last ones
     check_that_one_acted(requests, RENEW_DEADLINE_SECONDS)
     (eviction,) = replicas.evictions()
     assert before[eviction.name] == HOT
     stored = sites.plane.get(f"/api/v1/namespaces/{SITE}/configmaps/desched-state")
     (move,) = json.loads(stored["data"]["state.json"])["state"]["moves"]
     assert move["workload"] == f"Deployment {SITE}/web"
+
+
+def test_its_own_share_of_the_api_server_can_be_set_up(plane: ControlPlane) -> None:
+    applied = plane.kubectl("apply", "--server-side", "--dry-run=server", "--filename", MANIFEST)
+    assert applied.count("serverside-applied") == 3
 
 
 def test_the_admission_policy_is_understood_and_forbids_what_it_forbids_elsewhere(
