@@ -12,6 +12,7 @@ from tests.controlplane.installation import RENEW_DEADLINE_SECONDS
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replicas, check_that_one_acted
 from tests.controlplane.sites import Site, Sites, verdict
+from tests.controlplane.test_flow_control import MANIFEST
 from tests.controlplane.test_steering_rights import FORBIDDEN, refusal
 
 SITE = "old"
@@ -112,6 +113,11 @@ def test_a_service_moves_the_pod_for_good_and_leaves_no_taint(
     stored = sites.plane.get(f"/api/v1/namespaces/{SITE}/configmaps/desched-state")
     (move,) = json.loads(stored["data"]["state.json"])["state"]["moves"]
     assert move["workload"] == f"Deployment {SITE}/web"
+
+
+def test_its_own_share_of_the_api_server_can_be_set_up(plane: ControlPlane) -> None:
+    applied = plane.kubectl("apply", "--server-side", "--dry-run=server", "--filename", MANIFEST)
+    assert applied.count("serverside-applied") == 3
 
 
 def test_the_admission_policy_is_understood_and_forbids_what_it_forbids_elsewhere(

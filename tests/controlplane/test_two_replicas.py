@@ -6,16 +6,18 @@ each eviction, and who asked for it.
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from desched.adapters.kubernetes.client.access import GET_LEASE, LIST_NODES, WATCHING_ACCESS
 from tests.controlplane.cable import Cable
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.replicas import Replicas, Request, check_that_one_acted
+from tests.controlplane.fault_proxy import FaultProxy
+from tests.controlplane.replicas import Replica, Replicas, Request, check_that_one_acted
 from tests.controlplane.sites import Site, Sites, app_of
 
 BURST = 5  # so many evictions of a cycle begin at once, the next one waits for its turn
@@ -28,6 +30,8 @@ LIMITS = {
     "inFlight": {"destination": 6},
 }
 KILLS = 3
+LOOKS = 3
+LASTING_LEASE = ("--lease-duration", "90s", "--renew-deadline", "60s", "--retry-period", "1s")
 COOL, HOT = "1", "1700m"
 """What a node uses on its own, so that with its pods it is at 67.5 % or at 92.5 %."""
 
@@ -58,7 +62,7 @@ def sites(
     with running_control_plane.prometheus() as prometheus:
         built = Sites(running_control_plane, prometheus, directory)
         try:
-            built.build(site("killed", KILLS), site("frozen", 2), site("cut", 3))
+            built.build(site("killed", KILLS), site("frozen", 2), site("cut", 3), site("quiet", 1))
             yield built
         finally:
             running_control_plane.reset()
@@ -70,12 +74,13 @@ class Told(NamedTuple):
     killed: Future[None]
     frozen: Future[None]
     cut: Future[None]
+    quiet: Future[None]
 
 
 @pytest.fixture(scope="module")
 def told(sites: Sites) -> Iterator[Told]:
     with ThreadPoolExecutor(len(Told._fields)) as pool:
-        yield Told(*(pool.submit(story, sites) for story in (killed, frozen, cut)))
+        yield Told(*(pool.submit(story, sites) for story in (killed, frozen, cut, quiet)))
 
 
 @contextmanager
@@ -124,6 +129,10 @@ def test_a_leader_that_was_frozen_in_the_act_evicts_nothing_more(told: Told) -> 
 
 def test_a_leader_that_the_api_server_refuses_stops_before_the_other_starts(told: Told) -> None:
     told.cut.result()
+
+
+def test_a_replica_that_waits_asks_prometheus_nothing_and_watches_nothing(told: Told) -> None:
+    told.quiet.result()
 
 
 def killed(sites: Sites) -> None:
@@ -217,3 +226,32 @@ def cut(sites: Sites) -> None:
         assert len(replicas.evictions(leader)) == before
         assert not leader.leads
         check_that_one_acted(replicas.requests())
+
+
+def quiet(sites: Sites) -> None:
+    plane = sites.plane
+    with ExitStack() as cleanup:
+        replicas = cleanup.enter_context(contend(sites, "quiet"))
+        lease = GET_LEASE.path("quiet", "desched")
+
+        def started() -> tuple[Replica, FaultProxy, FaultProxy]:
+            """A replica, and what it asks the API server and Prometheus."""
+            api = cleanup.enter_context(FaultProxy(plane.url, plane.ca_file, plane.key_file))
+            load = cleanup.enter_context(FaultProxy(sites.prometheus.url))
+            replica = replicas.start(api.url, *LASTING_LEASE, "--prometheus-url", load.url)
+            return replica, api, load
+
+        leader, asked, queried = started()
+        leader.wait_to_lead()
+        waiting, asked_meanwhile, queried_meanwhile = started()
+        waiting.wait_until(
+            "it looks at the Lease again and again",
+            lambda: sum(seen.path == lease for seen in asked_meanwhile.requests) > LOOKS,
+        )
+        leader.wait_for_cycles(LOOKS)
+        assert queried.requests
+        assert queried_meanwhile.requests == []
+        paths = {seen.path.split("?")[0] for seen in asked_meanwhile.requests}
+        assert paths == {lease, LIST_NODES.path()}  # whose metadata its janitor reads
+        watches = [seen.path.split("?")[0] for seen in asked.requests if "watch=true" in seen.path]
+        assert set(watches) == {access.path() for access in WATCHING_ACCESS}
