@@ -46,6 +46,9 @@ def check_autoscalers(cluster: ClusterState, _: Examination) -> Check:
     running = autoscalers(cluster)
     scaled = sum(w.autoscaler is not None for w in _workloads(cluster))
     parts = [*running.values()]
+    if cluster.sized_owners:
+        sized = count(len(cluster.sized_owners), "workload")
+        parts.append(f"{sized} with a VerticalPodAutoscaler")
     if scaled:
         parts.append(f"{count(scaled, 'workload')} with a HorizontalPodAutoscaler")
     if not parts:

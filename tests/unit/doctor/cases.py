@@ -797,6 +797,12 @@ OTHERS = [
     ),
     Case(
         Name.AUTOSCALERS,
+        examination(cluster=cluster(sized_owners=frozenset({("Deployment", "apps", "web")}))),
+        OK,
+        "1 workload with a VerticalPodAutoscaler",
+    ),
+    Case(
+        Name.AUTOSCALERS,
         beside("registry.k8s.io/autoscaling/cluster-autoscaler:v1.31"),
         OK,
         "cluster-autoscaler in ops",
