@@ -1,69 +1,26 @@
-"""Asks the cluster and Prometheus everything that the doctor wants to know, and changes nothing.
+"""The command `desched doctor`: ask everything, judge it, print it, and write a policy."""
 
-Each question has its own answer: one that fails never hides the others.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TextIO, TypeVar
+from typing import NamedTuple, TextIO
 
-from msgspec.structs import replace
 from rich.console import Console
 
-from desched.adapters.kubernetes.client.access import FEATURES, Access, Feature, Where
-from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
-from desched.adapters.kubernetes.cluster_reader import KubernetesReader
-from desched.adapters.kubernetes.lease import KubernetesLease
-from desched.adapters.kubernetes.permission import reviewed
-from desched.adapters.kubernetes.services import read_services
-from desched.adapters.kubernetes.state_store import CONFIG_MAP
-from desched.adapters.prometheus.connection import without_user
-from desched.bootstrap.election import contends
-from desched.bootstrap.load_source import LoadSource
-from desched.bootstrap.runs import intent_of, schedule_of
-from desched.bootstrap.state import state_namespace, state_store
+from desched.adapters.kubernetes.client.connection import connect
+from desched.bootstrap.doctor_questions import PROPOSED, DoctorQuestions, Tell, first_line
+from desched.bootstrap.runs import schedule_of
 from desched.doctor.checks import Diagnosis
 from desched.doctor.diagnosis import diagnose
-from desched.doctor.examination import (
-    Examination,
-    FeatureRights,
-    Origin,
-    PolicyFacts,
-    PrometheusFacts,
-    RunFacts,
-    Unanswered,
-)
-from desched.doctor.prometheus_services import FoundService, find_prometheus
-from desched.doctor.proposed_policy import STARTING_POLICY, proposed_policy
+from desched.doctor.examination import PolicyFacts
+from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.doctor.table import DoctorReport, print_diagnosis, render_diagnosis
-from desched.errors import ConfigurationError, ObservationError
-from desched.model.cluster import ClusterState, PodRef
+from desched.errors import ConfigurationError
 from desched.model.report import Mode
-from desched.model.resources import Resource
-from desched.planning.clocks import lead_seconds
 from desched.policy.loading import load_policy, parse_policy
-from desched.policy.policy import Policy
 from desched.service.process.clock import SystemClock
 from desched.service.process.logs import configure_logs
 from desched.settings import Settings
-
-T = TypeVar("T")
-Tell = Callable[[str], None]
-"""Shows what is being asked."""
-
-PROPOSED = "the proposed policy"
-NOT_ASKED = Unanswered("Prometheus was not asked.")
-SILENT = Unanswered("The API server does not answer.")
-ASKED_AT_ONCE = 8
-MOST_TRIED_SERVICES = 3
-MOST_ROUNDS = 3
-"""A proposed policy changes what is asked, and the answers may change the policy again."""
-
-NAMES = {"configmaps": CONFIG_MAP, "leases": KubernetesLease.name}
-"""The only objects of a kind that desched needs, by its resource."""
 
 
 class Output(NamedTuple):
@@ -86,10 +43,10 @@ def run_doctor(settings: Settings, output: Output, stdout: TextIO, stderr: TextI
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
     facts = policy_facts(settings.policy)
     with _progress(stderr) as tell:
-        asking = Asking(settings, kubernetes, clock, tell)
-        examination, proposal = asking.examine(facts), None
+        questions = DoctorQuestions(settings, kubernetes, clock, tell)
+        examination, proposal = questions.examine(facts), None
         if not facts.source or output.policy_file is not None:
-            fitting, proposal = asking.propose(examination)
+            fitting, proposal = questions.propose(examination)
             examination = examination if facts.source else fitting
     diagnosis = diagnose(examination)
     mode = Mode.EVICT if examination.run.evicts else Mode.DRY_RUN
@@ -123,7 +80,7 @@ def policy_facts(path: Path | None) -> PolicyFacts:
     try:
         loaded = load_policy(path)
     except ConfigurationError as error:
-        return PolicyFacts(start, str(path), problem=_first_line(error))
+        return PolicyFacts(start, str(path), problem=first_line(error))
     return PolicyFacts(loaded.policy, str(path), loaded.warnings)
 
 
@@ -158,226 +115,3 @@ def write_policy(text: str | None, output: Output, stderr: TextIO) -> None:
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}.") from error
     stderr.write(f"desched: Wrote {path}. Try it with `desched --dry-run --policy {path}`.\n")
-
-
-class Asking:
-    """Asks the questions of an examination; what does not depend on a policy is asked once."""
-
-    def __init__(
-        self, settings: Settings, kubernetes: KubernetesConnection, clock: SystemClock, tell: Tell
-    ) -> None:
-        self._settings = settings
-        self._kubernetes = kubernetes
-        self._clock = clock
-        self._tell = tell
-        self._request_seconds = settings.api_server_timeout.total_seconds()
-        self._own_namespace = settings.pod_namespace or kubernetes.namespace
-        own_pod = PodRef(self._own_namespace, settings.pod_name) if settings.pod_name else None
-        self._reader = KubernetesReader(
-            kubernetes, own_pod=own_pod, deadline_seconds=self._request_seconds
-        )
-        self._source = LoadSource(settings, kubernetes, clock)
-
-    def examine(self, policy: PolicyFacts) -> Examination:
-        """Ask everything."""
-        self._tell("Asking the API server")
-        version = _answered(lambda: self._reader.read_server().version)
-        if isinstance(version, Unanswered):
-            return self._with_load(self._examination(policy, version, SILENT))
-        self._tell("Reading the cluster")
-        began = self._clock.now()
-        cluster = _answered(self._reader.read_cluster)
-        ended = self._clock.now()
-        store = state_store(self._settings, self._kubernetes)
-        examination = replace(
-            self._examination(policy, version, cluster),
-            at=ended,
-            rights=self._rights(),
-            prometheus=PrometheusFacts(services=_answered(self._services)),
-            state=_answered(store.load),
-        )
-        if not isinstance(cluster, Unanswered):
-            lead = lead_seconds(cluster.server_times, began, ended)
-            examination = replace(examination, cluster_lead_seconds=lead)
-        return self._with_load(examination)
-
-    def _examination(
-        self, policy: PolicyFacts, version: str | Unanswered, cluster: ClusterState | Unanswered
-    ) -> Examination:
-        """An examination in which nothing else is known yet."""
-        return Examination(
-            at=self._clock.now(),
-            run=self._run_facts(),
-            server_version=version,
-            rights=(),
-            policy=policy,
-            cluster=cluster,
-            prometheus=PrometheusFacts(services=SILENT),
-            metrics=NOT_ASKED,
-            load=NOT_ASKED,
-            state=SILENT,
-        )
-
-    def propose(self, first: Examination) -> tuple[Examination, str | None]:
-        """A policy that fits, with the examination by it; None if there is no Prometheus."""
-        base = first.policy.policy if first.policy.source and not first.policy.problem else None
-        examination, text = first, proposed_policy(first, base)
-        for _ in range(MOST_ROUNDS):
-            if text is None:
-                break
-            before, found = examination.policy.policy, parse_policy(text, PROPOSED).policy
-            address = before.metrics.address
-            base = replace(found, metrics=replace(found.metrics, address=address))
-            examination = replace(examination, policy=PolicyFacts(base))
-            if _reads_alike(base, before):
-                break
-            examination = self._with_load(examination)
-            text = proposed_policy(examination, base)
-        return examination, text
-
-    def _run_facts(self) -> RunFacts:
-        settings, in_cluster = self._settings, self._kubernetes.in_cluster
-        target = self._kubernetes.target
-        mode = intent_of(settings, in_cluster=in_cluster, target=target).mode
-        return RunFacts(
-            target=target,
-            in_cluster=in_cluster,
-            evicts=mode is Mode.EVICT,
-            loops=settings.loops,
-            elects=contends(settings, mode, in_cluster=in_cluster),
-            watches=settings.loops and settings.watch is not False,
-        )
-
-    def _services(self) -> tuple[FoundService, ...]:
-        return find_prometheus(read_services(self._kubernetes, self._request_seconds))
-
-    def _rights(self) -> tuple[FeatureRights, ...]:
-        self._tell("Asking for rights")
-        namespaces = {
-            Where.EVERYWHERE: "",
-            Where.OF_STATE: state_namespace(self._settings, self._kubernetes),
-            Where.OF_OWN_POD: self._own_namespace,
-        }
-        with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-            return tuple(
-                feature_rights(
-                    feature,
-                    namespaces[feature.where],
-                    pool.map(partial(self._may, namespaces[feature.where]), feature.rights),
-                )
-                for feature in FEATURES
-            )
-
-    def _may(self, namespace: str, access: Access) -> bool | None:
-        name = NAMES.get(access.resource, "") if namespace and access.verb != "create" else ""
-        seconds = self._request_seconds
-        return reviewed(self._kubernetes, access, namespace, name, deadline_seconds=seconds)
-
-    def _with_load(self, examination: Examination) -> Examination:
-        """The examination with the load by its policy, from the first source that has some."""
-        self._tell("Asking Prometheus")
-        first: Examination | None = None
-        for facts in self._sources(examination):
-            looked = self._looked(examination, facts)
-            first = first or looked
-            if _has_nodes(looked):
-                return looked
-        return first or examination
-
-    def _sources(self, examination: Examination) -> Sequence[PrometheusFacts]:
-        """Where Prometheus may be: where the settings or the policy name it, or what was found."""
-        facts, policy = examination.prometheus, examination.policy.policy
-        if facts.address:
-            return [facts]
-        for url, origin in (
-            (self._settings.prometheus_url, Origin.SETTINGS),
-            (policy.metrics.address, Origin.POLICY),
-        ):
-            if url:
-                return [replace(facts, address=without_user(url), origin=origin)]
-        found = facts.found[:MOST_TRIED_SERVICES]
-        return [replace(facts, address=each.url, origin=Origin.DISCOVERED) for each in found]
-
-    def _looked(self, examination: Examination, facts: PrometheusFacts) -> Examination:
-        """The examination with what this Prometheus answers."""
-        policy, cluster = examination.policy.policy, examination.cluster
-        if facts.origin is Origin.DISCOVERED:
-            policy = replace(policy, metrics=replace(policy.metrics, address=facts.address))
-        if isinstance(cluster, Unanswered):  # only whether it answers
-            cluster, policy = ClusterState((), ()), replace(policy, rules=())
-        try:
-            metrics = self._source.read_metrics(cluster, policy)
-        except (ObservationError, ConfigurationError) as error:
-            invalid = isinstance(error, ConfigurationError)
-            text = _first_line(error)
-            if invalid and facts.origin is Origin.DISCOVERED:
-                text = f"{facts.address} was found, but credentials are not sent to what is found."
-            facts = replace(facts, problem=text, invalid=invalid)
-            why = Unanswered("Prometheus does not answer.")
-            return replace(examination, prometheus=facts, metrics=why, load=why)
-        facts = replace(facts, problem="", invalid=False)
-        if isinstance(examination.cluster, Unanswered):
-            why = Unanswered("The cluster could not be read.")
-            return replace(examination, prometheus=facts, metrics=why, load=why)
-        began = self._clock.now()
-        load = _answered(lambda: self._source.read_load(cluster, policy))
-        ended = self._clock.now()
-        lead = 0.0
-        if not isinstance(load, Unanswered):
-            lead = lead_seconds(load.server_times, began, ended)
-        return replace(
-            examination,
-            at=ended,
-            prometheus=facts,
-            metrics=metrics,
-            load=load,
-            load_lead_seconds=lead,
-        )
-
-
-def feature_rights(
-    feature: Feature, namespace: str, answers: Iterable[bool | None]
-) -> FeatureRights:
-    """What the answers about a feature's rights, in their order, amount to."""
-    answered = list(zip(feature.rights, answers, strict=True))
-    missing = [access for access, may in answered if may is False]
-    return FeatureRights(
-        feature.name,
-        f"in namespace {namespace}" if namespace else "",
-        feature.folder,
-        tuple(str(access) for access in missing),
-        tuple(str(access) for access, may in answered if may is None),
-        tuple(dict.fromkeys(access.without for access in missing)),
-    )
-
-
-def _answered(ask: Callable[[], T]) -> T | Unanswered:
-    try:
-        return ask()
-    except ObservationError as error:
-        return Unanswered(_first_line(error))
-
-
-def _first_line(error: Exception) -> str:
-    """The sentence without the hints below it; the checks have their own."""
-    return str(error).partition("\n")[0]
-
-
-def _has_nodes(examination: Examination) -> bool:
-    metrics = examination.metrics
-    if isinstance(metrics, Unanswered):
-        return False
-    return any(facts.of_nodes and facts.matched for facts in metrics.measures)
-
-
-def _reads_alike(one: Policy, other: Policy) -> bool:
-    """Whether both policies ask Prometheus the same."""
-    return (
-        one.metrics == other.metrics
-        and one.sustained_seconds == other.sustained_seconds
-        and all(one.windows(resource) == other.windows(resource) for resource in Resource)
-        and all(
-            one.destination_windows(resource) == other.destination_windows(resource)
-            for resource in Resource
-        )
-    )

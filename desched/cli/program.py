@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from desched.cli.command import invocation_of, write_examples
 from desched.cli.command_group import CommandGroup
 from desched.cli.command_table import COMMANDS
 from desched.cli.completion import VARIABLE
-from desched.cli.exit_codes import ExitCode
+from desched.cli.exit_codes import CAUGHT_SIGNAL, ExitCode
 from desched.cli.runs import run_cycles
 from desched.cli.setting_flags import SETTING_FLAGS, setting_options
 from desched.cli.usage_errors import sentence_of
@@ -138,6 +139,8 @@ def _run(arguments: Sequence[str]) -> int:
             code: int = program.invoke(context)
     except click.exceptions.Exit as end:  # a help page or the version
         code = end.exit_code
+    except KeyboardInterrupt:
+        return _fail("Ended by SIGINT.", CAUGHT_SIGNAL + signal.SIGINT)
     except click.UsageError as error:
         raise ConfigurationError(sentence_of(error)) from None
     sys.stdout.flush()

@@ -8,6 +8,7 @@ from desched.doctor.checks import (
     Verdict,
     ok,
     problem,
+    skipped,
     unknown,
     warning,
 )
@@ -27,6 +28,8 @@ def check_prometheus(examination: Examination) -> Check:
     """Whether an address is set or found, and whether it answers."""
     name, facts = CheckName.PROMETHEUS, examination.prometheus
     if not facts.address:
+        if examination.policy.problem:
+            return skipped(name, "The policy, which may name its address, is invalid.")
         return _nowhere(facts)
     if facts.invalid:
         fix = f"{_NAME_ONE}, and correct what the sentence names."
@@ -43,8 +46,9 @@ def _answering(examination: Examination) -> Check:
     name, facts = CheckName.PROMETHEUS, examination.prometheus
     behind = service_behind(facts.address, facts.found)
     found = f"Prometheus at {facts.address} answers ({_origin(facts, behind)})."
-    if facts.origin is Origin.DISCOVERED and examination.policy.source:
-        fix = f"Set `metrics.address: {facts.address}` in {examination.policy.source}."
+    policy = examination.policy
+    if facts.origin is Origin.DISCOVERED and policy.source and not policy.problem:
+        fix = f"Set `metrics.address: {facts.address}` in {policy.source}."
         return problem(name, f"No address of Prometheus is set. {found}", fix, _others(facts))
     if behind and behind.pod_port not in NETWORK_POLICY_PORTS:
         return warning(

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from desched.adapters.kubernetes.client.access import FEATURES, LIST_PODS, PATCH_NODE, Access
-from desched.bootstrap import doctor, load_source
-from desched.bootstrap.doctor import Output, feature_rights, run_doctor
+from desched.bootstrap import doctor_questions, load_source
+from desched.bootstrap.doctor import Output, run_doctor
+from desched.bootstrap.doctor_questions import feature_rights
 from desched.doctor.checks import CheckName, Verdict
 from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.errors import ConfigurationError
@@ -134,7 +135,7 @@ def prometheus():
 @pytest.fixture(autouse=True)
 def _at_the_time_of_the_fakes(mocker):
     """Both fakes have fixed clocks, which is none of these tests' business."""
-    mocker.patch.object(doctor, "lead_seconds", autospec=True, return_value=0.0)
+    mocker.patch.object(doctor_questions, "lead_seconds", autospec=True, return_value=0.0)
 
 
 @pytest.fixture

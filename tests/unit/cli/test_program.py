@@ -4,10 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from desched import cli
 from desched.bootstrap.runs import Ending
 from desched.cli import main
+from desched.doctor.checks import CheckName, Diagnosis, ok, problem, unknown, warning
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 
 
@@ -39,6 +41,39 @@ def test_a_signal_before_the_report_is_a_sentence_and_the_code_of_shells(run, ca
     assert main(["--once"]) == 128 + number
     message = f"desched: Ended by {number.name} before the report; nothing was evicted.\n"
     assert capsys.readouterr().err == message
+
+
+def test_an_interrupted_command_is_a_line_and_the_code_of_shells(command, capsys):
+    command.side_effect = KeyboardInterrupt
+    assert main(["status"]) == 130
+    assert capsys.readouterr().err == "desched: Ended by SIGINT.\n"
+
+
+@pytest.mark.parametrize(
+    ("check", "code"),
+    [
+        (ok(CheckName.NODES, "Well."), 0),
+        (warning(CheckName.NODES, "Odd.", "Mend it."), 0),
+        (problem(CheckName.NODES, "Bad.", "Mend it."), 3),
+        (unknown(CheckName.NODES, "Unclear.", "Ask."), 3),
+        (replace(problem(CheckName.POLICY, "Bad.", "Mend."), invalid_configuration=True), 2),
+    ],
+)
+def test_the_doctor_ends_with_whether_it_is_safe_to_start(mocker, check, code):
+    start = "desched.bootstrap.doctor.run_doctor"
+    asked = mocker.patch(start, autospec=True, return_value=Diagnosis((check,)))
+
+    assert main(["doctor", "--policy", "p.yaml", "--write-policy", "new.yaml", "--force"]) == code
+    settings, output, *_ = asked.call_args.args
+    assert str(settings.policy) == "p.yaml"
+    assert (str(output.policy_file), output.force) == ("new.yaml", True)
+
+
+def test_force_needs_a_file_to_replace(mocker, capsys):
+    asked = mocker.patch("desched.bootstrap.doctor.run_doctor", autospec=True)
+    assert main(["doctor", "--force"]) == 2
+    assert "without --write-policy" in capsys.readouterr().err
+    asked.assert_not_called()
 
 
 def test_a_single_cycle_that_is_inconclusive_exits_3(run):

@@ -226,6 +226,18 @@ PROMETHEUS = [
     ),
     Case(
         Name.PROMETHEUS,
+        at(NOWHERE, policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
+        SKIPPED,
+        "which may name its address, is invalid",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(FOUND, policy=PolicyFacts(policy(), "p.yaml", problem="It is bad.")),
+        OK,
+        "found by the labels",
+    ),
+    Case(
+        Name.PROMETHEUS,
         at(prometheus(problem="Several credentials are set.", invalid=True)),
         PROBLEM,
         "Several credentials",
