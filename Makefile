@@ -58,6 +58,9 @@ browser: $(INSTALLED) ## find or unpack a browser for the tests of pages
 	@$(PIP) --require-hashes -r requirements/browser.txt
 	@$(BIN)/python -m tests.browser.chromium >/dev/null || test "$$CI" != true
 
+pictures: browser ## take the pictures of docs/pictures
+	@$(BIN)/python -m tests.browser.screenshots
+
 # An hour on 2 idle CPUs; a shorter form is part of the tests.
 soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
@@ -102,4 +105,4 @@ $(INSTALLED): $(RUNTIME) requirements/dev.txt
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help demo test check format unit properties mutation controlplane-binaries browser soak generated lock clean
+.PHONY: help demo test check format unit properties mutation controlplane-binaries browser pictures soak generated lock clean

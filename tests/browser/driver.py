@@ -8,6 +8,9 @@ from typing import Any, Literal, Self
 from tests.browser.chromium import Chromium
 from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
 
+IDLE = "window.Bokeh && Bokeh.documents.length === 1 && Bokeh.documents[0].is_idle"
+"""Whether all charts are drawn."""
+
 
 class Tab:
     """A page that is open; it collects errors of scripts and of the security policy."""

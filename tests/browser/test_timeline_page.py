@@ -8,14 +8,13 @@ from PIL import Image
 
 from desched.service.pages.heat_map import CELLS
 from desched.service.pages.timeline_page import Comparison, timeline_page
-from tests.browser.driver import Tab
+from tests.browser.driver import IDLE, Tab
 from tests.controlplane.waiting import wait_for
 from tests.unit.service.pages.test_timeline_page import COMPARISON
 from tests.unit.service.test_adversarial_outputs import poisoned
 
 Open = Callable[..., Tab]
 
-IDLE = "window.Bokeh && Bokeh.documents.length === 1 && Bokeh.documents[0].is_idle"
 PERCENTS = """Bokeh.documents[0].roots()
   .flatMap((plot) => plot.renderers)
   .filter((each) => each.glyph.type === "Image")

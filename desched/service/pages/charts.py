@@ -91,10 +91,9 @@ class TimeAxis(NamedTuple):
         return found
 
 
-def plot(axis: TimeAxis, height_pixels: int, **more: Any) -> figure:
+def plot(axis: TimeAxis, **more: Any) -> figure:
     """An empty plot in the colours of the page."""
     made = figure(
-        height=height_pixels,
         sizing_mode="stretch_width",
         x_axis_type="datetime",
         x_range=axis.range,

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from desched.model.groups import grouped
 from desched.model.plan import NodeClass, PlannedEviction, RefusalReason
-from desched.model.report import CycleReport, CycleResult, Mode
+from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, Outcome
 from desched.service.pages.document import document
 from desched.service.pages.node_rows import node_rows
 from desched.service.reports.chains import describe_chain
 from desched.service.reports.cycle_table import MODE_NAMES
-from desched.service.reports.formatting import count, percent
+from desched.service.reports.formatting import count, first_names, percent
 from desched.service.reports.node_table import RESOURCE_NAMES
 from desched.service.reports.reason_texts import (
     OTHER_DESCHEDULERS,
@@ -25,6 +25,9 @@ from desched.service.reports.status import Section, Status, sections
 MOST_NODES = 1_000
 MOST_REFUSALS = 2_000
 """Rows of a table, so that a page of a large cluster stays small; the JSON has them all."""
+
+MOST_STEERED = 3
+"""Names of nodes with a soft taint, in one row."""
 
 
 class EvictionRow(NamedTuple):
@@ -163,8 +166,15 @@ def _evictions(report: CycleReport) -> Iterator[EvictionRow]:
             eviction.landing_risk,
             eviction.cost,
             list(_why(eviction)),
-            describe(outcome.verdict, outcome.detail) if outcome else "",
+            _outcome(outcome) if outcome else "",
         )
+
+
+def _outcome(outcome: Outcome) -> str:
+    """What came of it; what went as planned needs no sentence."""
+    if outcome.verdict is EvictionVerdict.EVICTED:
+        return "evicted"
+    return describe(outcome.verdict, outcome.detail)
 
 
 def _why(eviction: PlannedEviction) -> Iterator[str]:
@@ -173,7 +183,7 @@ def _why(eviction: PlannedEviction) -> Iterator[str]:
     if eviction.chain is not None:
         yield f"chain: {describe_chain(eviction.chain)}"
     if eviction.steered:
-        yield f"kept off {', '.join(eviction.steered)} by soft taints"
+        yield f"kept off {first_names(eviction.steered, MOST_STEERED)} by soft taints"
     if eviction.scheduler:
         yield f"placed by {eviction.scheduler}, possibly on any other node where it fits"
 

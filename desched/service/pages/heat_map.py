@@ -29,7 +29,6 @@ CELLS = (
 _FAR_ABOVE_RATIO = 0.1
 _NO_LINES = Lines(float("inf"), float("inf"), 1.0)
 _ROW_PIXELS = 15
-_AXIS_PIXELS = 50
 _LONGEST_LABEL = 28  # characters
 
 
@@ -61,9 +60,9 @@ class HeatMaps:
     def of(self, resource: Resource) -> figure:
         """The load of one resource, one row for each node."""
         cells = heat_cells(self._timeline.load(resource), self._chosen, self._axis)
-        height = _ROW_PIXELS * len(self._labels) + _AXIS_PIXELS
-        drawn = plot(self._axis, height, y_range=self._labels[::-1])
-        drawn.ygrid.visible = False
+        drawn = plot(self._axis, y_range=self._labels[::-1])
+        drawn.frame_height = _ROW_PIXELS * len(self._labels)  # no row begins within a pixel
+        drawn.grid.visible = False
         rows = ColumnDataSource(
             {
                 "node": self._names,

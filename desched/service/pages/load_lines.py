@@ -27,7 +27,7 @@ def overloaded_nodes(timelines: Sequence[Timeline], axis: TimeAxis) -> figure:
     most = max(float(np.max(count, initial=0.0)) for count in counts)
     # A line on the axis, of a timeline without overload, must be seen.
     heights = Range1d(start=-0.05 * (most + 1), end=most + 1)
-    drawn = plot(axis, _HEIGHT_PIXELS, y_range=heights)
+    drawn = plot(axis, height=_HEIGHT_PIXELS, y_range=heights)
     drawn.yaxis.ticker = AdaptiveTicker(min_interval=1, num_minor_ticks=0)
     for color, timeline, count in zip(TIMELINE_COLORS, timelines, counts, strict=False):
         highest = axis.highest(count)[0]
@@ -41,7 +41,7 @@ def node_lines(
 ) -> figure:
     """The load of one node, with the lines that the last timeline has for it."""
     heights = Range1d(start=0, end=1)
-    drawn = plot(axis, _HEIGHT_PIXELS, title=plain(node), y_range=heights)
+    drawn = plot(axis, height=_HEIGHT_PIXELS, title=plain(node), y_range=heights)
     drawn.yaxis.formatter = NumeralTickFormatter(format="0 %")
     for color, timeline in zip(TIMELINE_COLORS, timelines, strict=False):
         rows = timeline.load(resource).values[[timeline.nodes.index(node)]]

@@ -116,12 +116,12 @@ def test_it_begins_with_what_would_happen() -> None:
 
 
 def test_it_has_what_came_of_each_eviction_only_if_something_did() -> None:
-    assert (
-        page(REPORT).rows("evictions")[0][-1] == "The pod is leaving; its controller replaces it."
-    )
-    assert len(page(REPORT).rows("evictions")[0]) == 8
+    assert page(REPORT).rows("evictions")[0][-1] == "cpu evicted"
+    forbidden = page(with_all(REPORT)).rows("evictions")[0][-1]
+    assert forbidden.startswith("cpu kept off te3 by soft taints The API server forbids it")
+    assert forbidden.endswith("(the webhook says).")
     planned = msgspec.structs.replace(REPORT, outcomes=())
-    assert len(page(planned).rows("evictions")[0]) == 7
+    assert page(planned).rows("evictions")[0][-1] == "cpu"
 
 
 def test_it_shows_what_earlier_moves_left_behind() -> None:
