@@ -20,6 +20,10 @@ from desched.policy.durations import duration_text
 from desched.policy.policy import MetricsSource, Policy
 from desched.service.reports.formatting import plain
 
+DEFAULT_WINDOWS_SECONDS = (300, 900)
+DEFAULT_SUSTAINED_SECONDS = 600
+_WINDOWS = f"[{', '.join(map(duration_text, DEFAULT_WINDOWS_SECONDS))}]"
+
 STARTING_POLICY = f"""
 apiVersion: {API_VERSION}
 kind: {KIND}
@@ -30,12 +34,11 @@ profiles:
       metrics: {{type: prometheus}}
       targetThresholds: {{cpu: 80, memory: 85}}
       thresholds: {{cpu: 40, memory: 40}}
+      windows: {{cpu: {_WINDOWS}, memory: {_WINDOWS}}}
   plugins: {{balance: {{enabled: [LoadAware]}}}}
 """
-"""With this the cluster is examined if there is no policy."""
+"""With this the cluster is examined first if there is no policy; mostly its windows fit."""
 
-DEFAULT_WINDOWS_SECONDS = (300, 900)
-DEFAULT_SUSTAINED_SECONDS = 600
 _MEASURED = (Resource.CPU, Resource.MEMORY)
 _LONG_WINDOW_FACTOR = 3
 
@@ -255,5 +258,5 @@ def _indented(columns: int, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """The text as a scalar of YAML, of which JSON is a part."""
-    return json.dumps(text)
+    """The text as a scalar of YAML, of which JSON is a part but for surrogate pairs."""
+    return json.dumps(text, ensure_ascii=False)

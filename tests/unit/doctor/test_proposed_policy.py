@@ -195,6 +195,13 @@ def test_namespaces_of_the_infrastructure_stay() -> None:
     ]
 
 
+@pytest.mark.parametrize("value", ["größe", "🦀", "a\u2028b", "\x7f", "\U000e0001", "'\"\\"])
+def test_any_value_of_a_label_survives(value: str) -> None:
+    ours = (LabelGroup({"cluster": value}, 3),)
+    both = metrics(cluster_values={"cluster": (value, "other")}, sightings=ours)
+    assert proposed(examination(metrics=both)).metrics.matchers == {"cluster": value}
+
+
 def test_hostile_names_cannot_leave_their_comment_or_scalar() -> None:
     hostile = 'x"\ny: 1\n# '
     examined = examination(
