@@ -10,6 +10,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "snapshot": "Write all that a plan needs to a file.",
         "validate": "Show what is wrong with policy files, without a cluster.",
         "policy convert": "Write a policy from that of another descheduler.",
+        "policy diff": "Show in what two policies differ, also on a snapshot.",
         "demo": "Show a cycle on a simulated cluster.",
     },
     "Operate desched": {

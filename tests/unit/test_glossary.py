@@ -33,6 +33,7 @@ PROGRAMS = """
     queries raw reader reading reads reference rendering rights root rows rules runner sampling
     sarif scenarios schedule search sections server session set signals simulation store stored
     stream syntax table telemetry template text types values view watch world yaml
+    comparison difference
 """
 """They mean what they mean in any program."""
 
