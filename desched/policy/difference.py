@@ -234,8 +234,14 @@ def _requirement(condition: Requirement) -> str:
             return f"!{key}"
         case Operator.GREATER | Operator.LESS:
             return f"{key}{_SIGNS[condition.operator]}{values[0]}"
-        case _ if len(values) == 1:
-            return f"{key}{'=' if condition.operator is Operator.IN else '!='}{values[0]}"
+        case Operator.IN | Operator.NOT_IN:
+            return _membership(condition)
+
+
+def _membership(condition: Requirement) -> str:
+    key, values = condition.key, condition.values
+    if len(values) == 1:
+        return f"{key}{'=' if condition.operator is Operator.IN else '!='}{values[0]}"
     return f"{key} {_WORDS[condition.operator]} ({', '.join(values)})"
 
 
