@@ -13,9 +13,9 @@ RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
 
 # Whole files side by side, in their order: tests of a file share what is expensive.
-PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --tb=short
 # Each of these processes has a control plane of its own; those mostly wait.
-CONTROL_PLANES ?= 4
+CONTROL_PLANES ?= 5
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -42,8 +42,8 @@ format: $(INSTALLED) ## put the code into shape
 unit: $(INSTALLED) ## the unit tests, in less than a minute
 	@$(PYTEST) --numprocesses 2 tests/unit
 
-properties: $(INSTALLED) ## the property tests, and the contracts of the simulation
-	@$(PYTEST) --numprocesses 2 tests/properties tests/contracts
+properties: $(INSTALLED) ## the property tests with more examples, and the contracts of the simulation
+	@$(PYTEST) --numprocesses 2 --hypothesis-profile thorough tests/properties tests/contracts
 
 # Half an hour and more on 2 idle CPUs; the seed and the sample are arguments of the module.
 mutation: $(INSTALLED) ## put small faults into the core, and count those that fail a test

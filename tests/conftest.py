@@ -9,8 +9,9 @@ from tests.browser.chromium import SKIPPED as PAGES_SKIPPED
 from tests.controlplane.binaries import SKIPPED
 
 # How long an example takes says nothing about it while other tests run beside it.
-settings.register_profile("untimed", settings(), deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("everyday", settings(), deadline=None, max_examples=50)
+settings.register_profile("thorough", settings(), deadline=None, max_examples=500)
+settings.load_profile("everyday")
 
 
 @pytest.fixture(autouse=True)

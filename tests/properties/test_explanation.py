@@ -19,7 +19,7 @@ from tests.properties.rich_clusters import POLICY, RichCluster
 
 BY = parse_policy(*POLICY).policy
 seeds = st.integers(0, 10**6)
-slow = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
+slow = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=25)
 
 
 @cache
@@ -117,7 +117,7 @@ def test_what_stays_and_what_leaves_is_all_that_a_node_has(seed: int) -> None:
                 assert load.excess_ratio is None or staying + len(evicted) == len(found.pods)
 
 
-@slow
+@settings(slow, max_examples=8)
 @given(seeds)
 def test_every_answer_can_be_shown(seed: int) -> None:
     for answer in all_answers(seed):

@@ -98,7 +98,7 @@ def test_every_list_that_is_served_is_fuzzed() -> None:
     assert set(DECODERS) == set(DOCUMENTS)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(sorted(DOCUMENTS)).flatmap(
         lambda path: st.tuples(st.just(path), mutated(DOCUMENTS[path]))
