@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.policy.loading import parse_policy, read_policy
 from desched.policy.policy import Policy
-from desched.ports import ClusterReader, LoadReader
+from desched.ports import ChooseNodes, ClusterReader, LoadReader, LookAt, all_nodes
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
 from desched.simulation.clock import VirtualClock
@@ -153,11 +154,13 @@ class Once:
         self._state = self._state or self._cluster.read_cluster()
         return self._state
 
-    def read_around(self, *_: Any) -> None:
-        raise AssertionError("a snapshot looks at no single pod")
+    def read_around(self, pods: Sequence[LookAt]) -> Any:
+        raise AssertionError(f"a snapshot looks at no single pod: {pods}")
 
-    def read_load(self, cluster: ClusterState, policy: Policy) -> ClusterLoad:
-        self._found = self._found or self._load.read_load(cluster, policy)
+    def read_load(
+        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+    ) -> ClusterLoad:
+        self._found = self._found or self._load.read_load(cluster, policy, choose)
         return self._found
 
 
