@@ -10,6 +10,7 @@ from desched.cli.page_file import REPORT, page_file, write_page
 from desched.cli.setting_flags import own_flag
 from desched.errors import ConfigurationError
 
+SHORTEST_HOURS = 0.25  # a few cycles
 LONGEST_HOURS = 24 * 7
 DEFAULT_HOURS = 4.0
 
@@ -22,8 +23,8 @@ def run(invocation: Invocation) -> None:
 
     flags, page = invocation.flags, page_file(invocation)
     hours = flags.get("hours", DEFAULT_HOURS)
-    if not 0 < hours <= LONGEST_HOURS:
-        raise ConfigurationError(f"--hours must be more than 0 and at most {LONGEST_HOURS}.")
+    if not SHORTEST_HOURS <= hours <= LONGEST_HOURS:
+        raise ConfigurationError(f"--hours must be from {SHORTEST_HOURS} to {LONGEST_HOURS}.")
     found = simulated(
         flags["start"],
         [Path(name) for name in flags.get("policies", ())],

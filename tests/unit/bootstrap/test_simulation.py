@@ -70,8 +70,8 @@ def test_the_scenarios_of_the_demonstration_can_be_simulated(name, capsys) -> No
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--hours", "0"], "--hours must be more than 0 and at most 168."),
-        (["--hours", "nan"], "--hours must be more than 0"),
+        (["--hours", "0.1"], "--hours must be from 0.25 to 168."),
+        (["--hours", "nan"], "--hours must be from 0.25"),
         (["--hours", "x"], "'x' is not a valid float"),
         (["--seed", "x"], "'x' is not a valid integer"),
         (["--policy", "nowhere.yaml"], "nowhere.yaml: the policy cannot be read"),
