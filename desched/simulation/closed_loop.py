@@ -165,10 +165,10 @@ class LoopResult:
 class Descheduler:
     """desched itself: real cycles, each with the state of the cycle before."""
 
-    def __init__(self, policy: Policy, target: str) -> None:
+    def __init__(self, policy: Policy, target: str, state: State | None = None) -> None:
         self._policy = policy
         self._target = target
-        self._state = State()
+        self._state = state or State()
         self._cycles = 0
 
     def cycle(self, world: World) -> CycleReport:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from desched.model.cluster import (
     ClusterState,
+    ControllerKey,
     Node,
     Owner,
     PersistentVolumeClaim,
@@ -18,6 +19,7 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.resources import Amounts, basic
+from desched.model.selectors import LabelSelector
 from desched.model.snapshot import FreshLook, Room
 from desched.ports import LookAt
 from desched.simulation.budgets import BudgetStatus, SimulatedBudget
@@ -57,6 +59,7 @@ class SimulatedCluster:
         self._controllers = Controllers()
         self._budgets: list[SimulatedBudget] = []
         self._namespaces: dict[str, Mapping[str, str]] = {"default": {}, "kube-system": {}}
+        self._around = ClusterState((), (), server_version="v1.36.0-simulated")
         self._numbers = itertools.count(1)
         self._pods_made = Counter[str]()
 
@@ -64,17 +67,23 @@ class SimulatedCluster:
 
     def read_cluster(self) -> ClusterState:
         """Everything as it is now."""
-        return ClusterState(
+        return replace(
+            self._around,
             nodes=tuple(self._nodes.values()),
             pods=self._pods.all,
             workloads=self._controllers.workloads(self._pods),
-            controller_selectors=self._controllers.selectors,
+            controller_selectors=self._selectors(),
             budgets=tuple(map(self._as_seen, self._budgets)),
             priority_classes=dict(self.priority_classes),
             namespaces=dict(self._namespaces),
             claims=dict(self.claims),
-            server_version="v1.36.0-simulated",
         )
+
+    def _selectors(self) -> Mapping[ControllerKey, LabelSelector]:
+        """The selectors of controllers, as they are elsewhere if they exist there."""
+        elsewhere = self._around.controller_selectors
+        found = self._controllers.selectors
+        return {**found, **elsewhere} if elsewhere else found
 
     def read_around(self, pods: Sequence[LookAt]) -> Sequence[FreshLook | None]:
         """The current pods with everything that decides on them."""
@@ -91,7 +100,9 @@ class SimulatedCluster:
             pod=pod,
             node=self._nodes.get(pod.node),
             workload=workloads.get(pod.controller) if pod.controller else None,
-            controller_owner=None,
+            controller_owner=self._around.controller_owners.get(pod.controller)
+            if pod.controller
+            else None,
             budgets=tuple(map(self._as_seen, budgets)),
             room=Room(node, tuple(self._pods.on_node(room_on))) if node else None,
         )
@@ -150,6 +161,13 @@ class SimulatedCluster:
             taints=taints,
         )
         self.adopt_node(node, host_usage)
+
+    def adopt_surroundings(self, cluster: ClusterState) -> None:
+        """Take over everything but nodes, pods, workloads and budgets, such as volumes."""
+        self._around = replace(cluster, nodes=(), pods=(), workloads={}, budgets=(), claims={})
+        self.priority_classes.update(cluster.priority_classes)
+        self._namespaces.update(cluster.namespaces)
+        self.claims.update(cluster.claims)
 
     def adopt_node(self, node: Node, host_usage: Usage | UsageSeries = IDLE) -> None:
         """Add a node that exists elsewhere, such as in a snapshot or in the past."""

@@ -40,26 +40,41 @@ def refuse_unmeasured(policy: Policy, content: SnapshotContent, own: Policy, nam
     Raises:
         ConfigurationError: names what the snapshot does not have.
     """
+    refuse_unseen(policy, content, own, name)
     missing = next(_unmeasured(policy, own), "")
-    if not missing and content.kept_labels is not None:
-        unknown = labels_read_by(policy).without(content.kept_labels)
-        missing = f"{unknown}, by which it selects" if str(unknown) else ""
-        if missing:
-            missing += "; `desched snapshot --all-labels` keeps all labels"
     if missing:
         raise ConfigurationError(f"{policy.source}: {name} does not have {missing}.")
 
 
+def refuse_unseen(policy: Policy, content: SnapshotContent, own: Policy, name: str) -> None:
+    """Refuse a policy that needs a resource or a label of which the snapshot has nothing.
+
+    The arguments are those of `refuse_unmeasured`.
+
+    Raises:
+        ConfigurationError: names what the snapshot does not have.
+    """
+    measured = {rule.resource for rule in own.rules}
+    missing = [r.resource.value for r in policy.rules if r.resource not in measured]
+    if missing:
+        raise ConfigurationError(
+            f"{policy.source}: {name} does not have the load of {missing[0]}, which it watches."
+        )
+    if content.kept_labels is None:
+        return
+    unknown = str(labels_read_by(policy).without(content.kept_labels))
+    if unknown:
+        raise ConfigurationError(
+            f"{policy.source}: {name} does not have {unknown}, by which it selects; "
+            "`desched snapshot --all-labels` keeps all labels."
+        )
+
+
 def _unmeasured(policy: Policy, own: Policy) -> Iterator[str]:
     """What the policy needs and a snapshot for the other one lacks."""
-    measured = {rule.resource: rule for rule in own.rules}
     for rule in policy.rules:
-        if rule.resource not in MEASURED:
-            continue
-        there = measured.get(rule.resource)
-        if there is None:
-            yield f"the load of {rule.resource.value}, which it watches"
-        elif (there.windows_seconds, there.destination_windows) != (
+        there = next(each for each in own.rules if each.resource is rule.resource)
+        if (there.windows_seconds, there.destination_windows) != (
             rule.windows_seconds,
             rule.destination_windows,
         ):

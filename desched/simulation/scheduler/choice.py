@@ -23,6 +23,10 @@ FIT_WEIGHT = 1
 BALANCE_WEIGHT = 1
 
 
+MOST_COMPARED = 100
+"""The scheduler compares all nodes of clusters of this size."""
+
+
 class NodeSample:
     """The nodes that the scheduler compares for one pod, drawn at random.
 
@@ -33,6 +37,17 @@ class NodeSample:
     def __init__(self, share: float, seed: int = 0) -> None:
         self._share = share
         self._chance = np.random.default_rng(seed)
+
+    @classmethod
+    def of_cluster(cls, nodes: int, seed: int = 0) -> "NodeSample | None":
+        """The sample of kube-scheduler's defaults for this number of nodes, None if it is all.
+
+        Source: k8s.io/kubernetes/pkg/scheduler, numFeasibleNodesToFind.
+        """
+        if nodes <= MOST_COMPARED:
+            return None
+        percentage = max(5, 50 - nodes // 125)
+        return cls(max(MOST_COMPARED, nodes * percentage // 100) / nodes, seed)
 
     def of(self, fits: Mask) -> Mask:
         """Some of the feasible nodes, as many as `share` of all nodes."""

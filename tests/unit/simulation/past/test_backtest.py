@@ -149,7 +149,7 @@ def test_large_timelines_have_longer_steps_and_the_same_figures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exact = figures(hot_past())
-    monkeypatch.setattr("desched.simulation.past.backtest.MOST_POINTS", 48)
+    monkeypatch.setattr("desched.simulation.policy_run.MOST_POINTS", 48)
     found = figures(hot_past())
     assert found.before.step_seconds == 1800
     assert (found.without, found.with_policy) == (exact.without, exact.with_policy)
