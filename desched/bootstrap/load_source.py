@@ -1,7 +1,7 @@
 """The Prometheus that the settings or the policy name, and how to reach it."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +11,8 @@ from pydantic import SecretStr
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.past.objects import Stretch
+from desched.adapters.prometheus.past.reader import HowToRead, PastReader
 from desched.adapters.prometheus.port_forward import (
     InClusterService,
     in_cluster_service,
@@ -21,6 +23,7 @@ from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.measures import MetricsFacts
+from desched.model.past import Past
 from desched.policy.policy import Policy
 from desched.ports import ChooseNodes, Clock, all_nodes
 from desched.settings import Settings, origin_of, parse_headers, trusted_origins
@@ -32,10 +35,12 @@ class LoadSource:
     """The LoadReader for the Prometheus that the settings or else the policy name.
 
     The address may change with the policy while desched runs. Outside a cluster, an address that
-    resolves only inside it is reached through the API server's service proxy.
+    resolves only inside it is reached through the API server's service proxy of `kubernetes`.
     """
 
-    def __init__(self, settings: Settings, kubernetes: KubernetesConnection, clock: Clock) -> None:
+    def __init__(
+        self, settings: Settings, kubernetes: KubernetesConnection | None, clock: Clock
+    ) -> None:
         self._settings = settings
         self._kubernetes = kubernetes
         self._clock = clock
@@ -63,10 +68,29 @@ class LoadSource:
         """
         return self._asked(policy, lambda reader: reader.read_metrics(cluster, policy))
 
-    def _asked(self, policy: Policy, ask: Callable[[PrometheusLoadReader], T]) -> T:
-        reader = self._reader_for(self._settings.prometheus_url or policy.metrics.address)
+    def read_past(self, policies: Sequence[Policy], stretch: Stretch, how: HowToRead) -> Past:
+        """The past of the cluster as far as the policies need it; they have one source of load.
+
+        Raises:
+            ObservationError: Prometheus did not answer, or its data does not suffice.
+            ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
+        """
+        self._url = prometheus_url(self._settings, policies[0])
+        connection, self._service = self._way_to(self._url)
+        reader = PastReader(connection, self._clock.wait, how)
         try:
-            return ask(reader)
+            return self._explained(policies[0], lambda: reader.read(policies, stretch))
+        finally:
+            reader.close()
+
+    def _asked(self, policy: Policy, ask: Callable[[PrometheusLoadReader], T]) -> T:
+        reader = self._reader_for(prometheus_url(self._settings, policy))
+        return self._explained(policy, lambda: ask(reader))
+
+    def _explained(self, policy: Policy, ask: Callable[[], T]) -> T:
+        """The answer; an error says what the way to Prometheus has to do with it."""
+        try:
+            return ask()
         except ObservationError as error:
             if self._service is None:
                 raise
@@ -93,6 +117,15 @@ class LoadSource:
     def _reader_for(self, url: str) -> PrometheusLoadReader:
         if self._reader is not None and url == self._url:
             return self._reader
+        connection, service = self._way_to(url)
+        reader = PrometheusLoadReader(connection, self._clock.wait)
+        if self._reader is not None:
+            self._reader.close()
+        self._reader, self._url, self._service = reader, url, service
+        return reader
+
+    def _way_to(self, url: str) -> tuple[PrometheusConnection, InClusterService | None]:
+        """How to reach the address, and the Service if that is through the API server."""
         if not url:
             raise ConfigurationError(
                 "The address of Prometheus is missing; set metrics.address in the policy, or "
@@ -101,13 +134,20 @@ class LoadSource:
         direct = prometheus_connection(self._settings, url)
         if not self._settings.prometheus_url:
             _check_recipient(direct, self._settings)
-        proxied = None if self._kubernetes.in_cluster else through_proxy(direct, self._kubernetes)
-        reader = PrometheusLoadReader(proxied or direct, self._clock.wait)
-        if self._reader is not None:
-            self._reader.close()
-        self._reader, self._url = reader, url
-        self._service = in_cluster_service(url) if proxied else None
-        return reader
+        if self._kubernetes is None or self._kubernetes.in_cluster:
+            return direct, None
+        proxied = through_proxy(direct, self._kubernetes)
+        return (proxied, in_cluster_service(url)) if proxied else (direct, None)
+
+
+def prometheus_url(settings: Settings, policy: Policy) -> str:
+    """The address of Prometheus, empty if neither names one."""
+    return settings.prometheus_url or policy.metrics.address
+
+
+def needs_proxy(url: str) -> bool:
+    """Whether an address names a Service of the cluster and does not resolve here."""
+    return in_cluster_service(url) is not None and not _resolves(url)
 
 
 def prometheus_connection(settings: Settings, url: str) -> PrometheusConnection:

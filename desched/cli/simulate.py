@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from desched.cli.command import Command, Invocation, Usage
-from desched.cli.page_file import REPORT, page_file, write_page
+from desched.cli.page_file import REPORT, charts_file, write_page
 from desched.cli.setting_flags import own_flag
 from desched.errors import ConfigurationError
 
@@ -21,7 +21,7 @@ def run(invocation: Invocation) -> None:
     from desched.service.pages.simulation_page import simulation_page
     from desched.simulation.simulate import Course
 
-    flags, page = invocation.flags, page_file(invocation)
+    flags, page = invocation.flags, charts_file(invocation)
     hours = flags.get("hours", DEFAULT_HOURS)
     if not SHORTEST_HOURS <= hours <= LONGEST_HOURS:
         raise ConfigurationError(f"--hours must be from {SHORTEST_HOURS} to {LONGEST_HOURS}.")

@@ -66,14 +66,10 @@ class Caveat(StrEnum):
     LOAD_IN_STEPS = "load_in_steps"
     SOMEBODY_ELSE_MOVED = "somebody_else_moved"
     LINES_AVERAGED = "lines_averaged"
-    CONSTRAINTS_OF_TODAY = "constraints_of_today"
     CONSTRAINTS_UNKNOWN = "constraints_unknown"
     TOLERATIONS_GUESSED = "tolerations_guessed"
-    WORKLOADS_GONE = "workloads_gone"
     PRIORITIES_UNKNOWN = "priorities_unknown"
     LABELS_UNKNOWN = "labels_unknown"
-    TAINTS_UNKNOWN = "taints_unknown"
-    FINISHED_PODS_UNKNOWN = "finished_pods_unknown"
     REQUESTS_UNKNOWN = "requests_unknown"
     NODES_WITHOUT_SIZE = "nodes_without_size"
     PODS_NOT_MEASURED = "pods_not_measured"
@@ -92,8 +88,8 @@ class Past(msgspec.Struct, frozen=True, gc=False):
     """A time in steps of equal length.
 
     `node_ratios` has the mean load of each node in each step as a share of its capacity, node x
-    step, NaN where it is unknown; the order is that of `nodes`. `doubts` are what could not be
-    known, as far as reading shows it.
+    step, NaN where it is unknown; the order is that of `nodes`. `priority_classes` has the values
+    of those that the policies name. `doubts` are what could not be known, as far as reading shows.
     """
 
     started_at: datetime
@@ -103,4 +99,5 @@ class Past(msgspec.Struct, frozen=True, gc=False):
     pods: tuple[PastPod, ...]
     usage: PastUsage
     node_ratios: Mapping[Resource, NDArray[np.float32]]
+    priority_classes: Mapping[str, int] = {}
     doubts: tuple[Doubt, ...] = ()

@@ -19,14 +19,16 @@ class PrometheusServer:
     def __init__(
         self,
         binary: Path,
-        exporter: UsageExporter,
+        exporter: UsageExporter | None,
         directory: Path,
         scrape_interval: str = "1s",
         more_jobs: Sequence[Mapping[str, Any]] = (),
+        more_flags: Sequence[str] = (),
     ) -> None:
-        """`more_jobs` are further scrape configurations."""
+        """`more_jobs` are further scrape configurations, the only ones without an exporter."""
         self._binary = binary
         self._directory = directory
+        self._flags = more_flags
         self._server: Server | None = None
         self._http = urllib3.PoolManager(retries=False, timeout=PATIENCE_SECONDS)
         (port,) = free_ports(1)
@@ -44,6 +46,7 @@ class PrometheusServer:
                         ],
                     }
                     for name in EXPORTERS
+                    if exporter is not None
                 ),
             ],
         }
@@ -63,6 +66,11 @@ class PrometheusServer:
     ) -> None:
         self.stop()
 
+    @property
+    def data(self) -> Path:
+        """Where it keeps its blocks."""
+        return self._directory / "data"
+
     def start(self) -> None:
         """Returns when queries are answered."""
         self._server = Server(
@@ -70,10 +78,11 @@ class PrometheusServer:
             [
                 self._binary,
                 f"--config.file={self._configuration}",
-                f"--storage.tsdb.path={self._directory / 'data'}",
+                f"--storage.tsdb.path={self.data}",
                 f"--web.listen-address={self._address}",
                 "--scrape.discovery-reload-interval=1s",
                 "--log.level=warn",
+                *self._flags,
             ],
             self._directory,
         )

@@ -33,6 +33,7 @@ PROGRAMS = """
     queries raw reader reading reads reference rendering rights root rows rules runner sampling
     sarif scenarios schedule search sections server session set signals simulation store stored
     stream syntax table telemetry template text types values view watch world yaml
+    block range
     comparison difference
 """
 """They mean what they mean in any program."""
@@ -54,7 +55,7 @@ ENGLISH = """
     requested room selected several share shared simulated single size slow somebody stale
     started stayed steps still stopped taken throttled throttling times to today too total under
     understood unreadable wanted way without yet young
-    balancing part progress stay stays strategies valid
+    balancing figures part progress stay stays strategies valid
 """
 """They need no explanation."""
 

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Generic, NoReturn, TypeVar
 from urllib.parse import quote
 
 import msgspec
+import numpy as np
 import requests
+from numpy.typing import NDArray
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3 import Retry
 from urllib3.exceptions import NameResolutionError
@@ -14,9 +16,9 @@ from urllib3.exceptions import NameResolutionError
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.port_forward import port_forward_hint
 from desched.adapters.prometheus.queries import PART_LABEL
-from desched.adapters.prometheus.session import PrometheusSession
+from desched.adapters.prometheus.session import OF_A_CYCLE, Patience, PrometheusSession
 from desched.adapters.redaction import credentials_in, redacted
-from desched.errors import ObservationError, ObservationSource
+from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
 from desched.model.text import shortened
 
 LONGEST_QUERY_CHARACTERS = 7_000
@@ -32,6 +34,9 @@ _WHY_STATUS = {
     422: "could not evaluate the query (HTTP 422); check metrics.queries and its limits",
     429: "refuses because of too many requests (HTTP 429), after retries too",
 }
+
+_TOO_LARGE = frozenset({413, 422})
+"""How Prometheus, Thanos and Mimir refuse a query that would read or return too much."""
 
 L = TypeVar("L")
 S = TypeVar("S")
@@ -84,6 +89,14 @@ class Grid(msgspec.Struct, frozen=True, gc=False):
     values: tuple[float | None, ...]
 
 
+class Samples(msgspec.Struct, frozen=True, gc=False):
+    """One element of a range vector as it was sent: Unix seconds and values, oldest first."""
+
+    labels: Mapping[str, str]
+    times: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
 class Answer(msgspec.Struct, Generic[S], frozen=True):
     """A vector, with the warnings about its completeness.
 
@@ -126,11 +139,19 @@ class _Samples(msgspec.Struct):
     values: tuple[tuple[float, str], ...] = ()
 
 
+class _RawSamples(msgspec.Struct):
+    """The samples of a range as text; a native histogram has no `values`."""
+
+    metric: dict[str, str]
+    values: msgspec.Raw = msgspec.Raw(b"")
+
+
 _SAMPLES: Mapping[type, msgspec.json.Decoder[Any]] = {
     dict: msgspec.json.Decoder(list[_Sample[Labels]]),
     PodLabels: msgspec.json.Decoder(list[_Sample[PodLabels]]),
 }
 _RANGES = msgspec.json.Decoder(list[_Samples])
+_RAW = msgspec.json.Decoder(list[_RawSamples])
 
 
 class PrometheusClient:
@@ -139,14 +160,20 @@ class PrometheusClient:
     `wait` pauses between attempts and returns true if desched is stopping.
     """
 
-    def __init__(self, connection: PrometheusConnection, wait: Callable[[float], bool]) -> None:
+    def __init__(
+        self,
+        connection: PrometheusConnection,
+        wait: Callable[[float], bool],
+        patience: Patience = OF_A_CYCLE,
+    ) -> None:
         self._connection = connection
         self._envelope = _Envelope()
         self._secrets: tuple[str, ...] = ()
         self._expected = _VECTOR
+        self._session = PrometheusSession(connection, wait, self._inspect, patience)
         self._library = PrometheusConnect(
             url=connection.address,
-            session=PrometheusSession(connection, wait, self._inspect),
+            session=self._session,
             # The session retries, under one deadline; Retry-After could be an hour.
             retry=Retry(total=0, read=False, respect_retry_after_header=False),
         )
@@ -199,6 +226,25 @@ class PrometheusClient:
 
         return self._answered(promql, _MATRIX, read)
 
+    def query_samples(
+        self, promql: str, begin: int, end: int, step_seconds: int
+    ) -> Answer[Samples]:
+        """The samples of an expression at regular times, for answers with very many of them.
+
+        The times are Unix seconds.
+
+        Raises:
+            AnswerTooLarge: the server or desched limits answers to less; ask for a shorter time.
+            ObservationError: there is no answer, or none that can be understood.
+        """
+        first, last = (datetime.fromtimestamp(at, UTC) for at in (begin, end))
+
+        def read() -> Answer[Samples]:
+            self._library.custom_query_range(promql, first, last, f"{step_seconds}s")
+            return Answer(tuple(map(_samples, _RAW.decode(self._result))), self._warnings())
+
+        return self._answered(promql, _MATRIX, read)
+
     @property
     def _result(self) -> msgspec.Raw:
         """The samples of the latest answer, not decoded."""
@@ -233,7 +279,8 @@ class PrometheusClient:
             envelope = None
         if response.status_code != requests.codes.ok:
             text = self._foreign(envelope.error or envelope.message) if envelope else ""
-            self._fail(_why_refused(response) + (f": {text}" if text else ""))
+            error = AnswerTooLarge if response.status_code in _TOO_LARGE else ObservationError
+            self._fail(_why_refused(response) + (f": {text}" if text else ""), error_type=error)
         if envelope is None:
             kind = response.headers.get("Content-Type", "no content type")
             self._fail(
@@ -280,10 +327,28 @@ class PrometheusClient:
         """Text from the server, which may repeat the credentials."""
         return _quoted(redacted(text, self._secrets))
 
-    def _fail(self, what: str, cause: Exception | None = None) -> NoReturn:
-        raise ObservationError(
-            ObservationSource.PROMETHEUS, f"Prometheus at {self._connection.address} {what}."
-        ) from cause
+    def _fail(
+        self,
+        what: str,
+        cause: Exception | None = None,
+        error_type: type[ObservationError] = ObservationError,
+    ) -> NoReturn:
+        message = f"Prometheus at {self._connection.address} {what}."
+        raise error_type(ObservationSource.PROMETHEUS, message) from cause
+
+
+def _samples(raw: _RawSamples) -> Samples:
+    """The samples of one series, read as one list of numbers.
+
+    Raises:
+        ValueError: the text has something other than pairs of numbers.
+    """
+    text = bytes(raw.values).translate(None, b'[]"')
+    # Not numpy.fromstring, which makes -1 of a missing number.
+    numbers = np.array(text.split(b",") if text else [], dtype=np.float64)
+    if len(numbers) % 2:
+        raise ValueError("a sample is no pair of numbers")
+    return Samples(raw.metric, numbers[0::2], numbers[1::2])
 
 
 def url_length(promql: str) -> int:

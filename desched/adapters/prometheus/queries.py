@@ -10,12 +10,13 @@ samples would count as load.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from desched.errors import ConfigurationError
 from desched.model.resources import Resource
+from desched.model.text import shortened
 from desched.policy.policy import MetricsSource
 
 NODE_EXPORTER, CADVISOR = "node_exporter", "cAdvisor"
@@ -46,6 +47,8 @@ CADVISOR_SCOPE = (
 Grafana's Alloy, and the managed services of Google and Azure. A job named kubelet also scrapes
 other paths; stacks without the label metrics_path have a job for cAdvisor alone."""
 
+_LISTED_VALUES = 5  # of a label, in a sentence
+_LONGEST_VALUE = 60  # characters
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 CHECKPOINTS = 10
 """The number of points in a window at which coverage by samples is checked."""
@@ -84,7 +87,7 @@ class NodeSource(NamedTuple):
     """A source of node load.
 
     `scope` is that of its exporters as usual stacks label them. `by` are the labels of its series.
-    `raw` is the metric whose samples show age and coverage, as arguments of `_selector`; `ratio`
+    `raw` is the metric whose samples show age and coverage, as arguments of `selector`; `ratio`
     returns the query for the mean load over a window, as a share of capacity. `pods_ratio` returns
     that for the most that all pods together can use, if it differs from the load.
     """
@@ -120,12 +123,12 @@ class NodeSource(NamedTuple):
         return f"quantile(0.5, {span} / (changes({seen}) > 0))"
 
     def _newest(self, scope: Scope) -> str:
-        return f"max by ({self.by}) (timestamp({_selector(*self.raw, scope)}))"
+        return f"max by ({self.by}) (timestamp({selector(*self.raw, scope)}))"
 
 
 def exporter_names(scope: Scope) -> str:
     """The node name that each node_exporter reports, with the labels of its other series."""
-    return f"group by ({_BY_EXPORTER}) ({_selector('node_uname_info', '', scope)})"
+    return f"group by ({_BY_EXPORTER}) ({selector('node_uname_info', '', scope)})"
 
 
 def pod_usage(resource: Resource, window_seconds: int, scope: Scope) -> str:
@@ -163,7 +166,7 @@ def throttled_pods(window_seconds: int, scope: Scope) -> str:
 
     def periods(which: str) -> str:
         name = f"container_cpu_cfs_{which}periods_total"
-        counter = _selector(name, 'container!="",pod!=""', scope)
+        counter = selector(name, 'container!="",pod!=""', scope)
         return f"max by ({_BY_POD}, container) (rate({counter}[{window_seconds}s]))"
 
     share = f"{periods('throttled_')} / {periods('')}"
@@ -177,7 +180,7 @@ def as_part(query: str, name: str) -> str:
 
 def series_by_labels(source: NodeSource, labels: Iterable[str]) -> str:
     """How many series of a source there are by these labels, from whatever exporter."""
-    return f"count by ({', '.join(labels)}) ({_selector(*source.raw, '')})"
+    return f"count by ({', '.join(labels)}) ({selector(*source.raw, '')})"
 
 
 def pods_by_labels(names: Iterable[str], labels: Iterable[str]) -> str:
@@ -185,7 +188,7 @@ def pods_by_labels(names: Iterable[str], labels: Iterable[str]) -> str:
     by = ", ".join(labels)
     any_of = "|".join(name.replace(".", "[.]") for name in names)
     some = f'container!="",pod=~"{any_of}"'
-    memory = _selector(_USAGES[Resource.MEMORY], some, "")
+    memory = selector(_USAGES[Resource.MEMORY], some, "")
     return f"count by ({by}) (group by ({by}, namespace, pod) ({memory}))"
 
 
@@ -196,20 +199,20 @@ def own_query(text: str, window_seconds: int) -> str:
 
 def _usage(resource: Resource, window_seconds: int, scope: Scope, conditions: str) -> str:
     """Mean usage of cgroups over a window, in cores or bytes."""
-    selector = _selector(_USAGES[resource], conditions, scope)
+    series = selector(_USAGES[resource], conditions, scope)
     mean = "rate" if resource is Resource.CPU else "avg_over_time"
-    return f"{mean}({selector}[{window_seconds}s])"
+    return f"{mean}({series}[{window_seconds}s])"
 
 
 def _present_usage(resource: Resource, window_seconds: int, scope: Scope, conditions: str) -> str:
     """The same for the cgroups that still exist."""
-    selector = _selector(_USAGES[resource], conditions, scope)
-    return f"{_usage(resource, window_seconds, scope, conditions)} and {selector}"
+    present = selector(_USAGES[resource], conditions, scope)
+    return f"{_usage(resource, window_seconds, scope, conditions)} and {present}"
 
 
 def _exporter_cpu(window_seconds: int, scope: Scope) -> str:
     def seconds(modes: str) -> str:
-        counter = _selector("node_cpu_seconds_total", modes, scope)
+        counter = selector("node_cpu_seconds_total", modes, scope)
         return f"sum by ({_BY_EXPORTER}) (rate({counter}[{window_seconds}s]))"
 
     # No pod causes waiting for a disk or the hypervisor; `user` includes guests.
@@ -240,7 +243,7 @@ def _exporter_working_set(window_seconds: int, scope: Scope) -> str:
 
 
 def _mean_memory(window_seconds: int, scope: Scope, name: str) -> str:
-    gauge = _selector(f"node_memory_{name}_bytes", "", scope)
+    gauge = selector(f"node_memory_{name}_bytes", "", scope)
     return f"avg_over_time({gauge}[{window_seconds}s])"
 
 
@@ -249,7 +252,7 @@ def _root(resource: Resource, capacity: str) -> NodeSource:
 
     def ratio(window_seconds: int, scope: Scope) -> str:
         usage = _usage(resource, window_seconds, scope, _ROOT)
-        size = _selector(capacity, "", scope)
+        size = selector(capacity, "", scope)
         return f"max by ({_BY_KUBELET}) ({usage}) / max by ({_BY_KUBELET}) ({size})"
 
     return NodeSource(CADVISOR, CADVISOR_SCOPE, _BY_KUBELET, (_USAGES[resource], _ROOT), ratio)
@@ -292,7 +295,19 @@ def check_matchers(matchers: Matchers) -> None:
             )
 
 
-def _selector(metric: str, conditions: str, scope: Scope) -> str:
+def several_clusters(label: str, values: Collection[str]) -> str:
+    """What to do about data of several clusters, by the values of a label; "" for none."""
+    listed = sorted(values, key=lambda value: (not value, value))[:_LISTED_VALUES]
+    listed = [shortened(value, _LONGEST_VALUE) for value in listed]
+    names = ", ".join(value or "none" for value in listed)
+    return (
+        f"Prometheus has data of {len(values)} clusters by the label {label} ({names}); add this "
+        f"one to metrics.matchers, such as {{{label}: {listed[0]}}}, and to your own queries"
+    )
+
+
+def selector(metric: str, conditions: str, scope: Scope) -> str:
+    """The series of a metric that match the conditions and the scope, both without braces."""
     inside = ",".join(filter(None, (conditions, scope)))
     return f"{metric}{{{inside}}}" if inside else metric
 

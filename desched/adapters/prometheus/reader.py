@@ -13,12 +13,11 @@ from desched.adapters.prometheus.measures import look
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_loads import PodLoads
-from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers
+from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers, several_clusters
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadProblem
 from desched.model.measures import MetricsFacts
 from desched.model.resources import Resource
-from desched.model.text import shortened
 from desched.policy.policy import MetricsSource, Policy
 from desched.ports import ChooseNodes, all_nodes
 
@@ -26,9 +25,6 @@ T = TypeVar("T")
 
 MOST_ROUNDS = 3
 """Of choosing nodes; then all pods are read."""
-
-_LISTED_VALUES = 5  # of a label, in a sentence
-_LONGEST_VALUE = 60  # characters
 
 
 class PrometheusLoadReader:
@@ -145,12 +141,4 @@ def _problems(
         yield LoadProblem.PARTIAL_DATA, f"Prometheus warns: {warning}"
     for label, values in sorted(node_loads.cluster_values.items()):
         if len(values) > 1 and label not in metrics.matchers:
-            listed = sorted(values, key=lambda value: (not value, value))[:_LISTED_VALUES]
-            listed = [shortened(value, _LONGEST_VALUE) for value in listed]
-            names = ", ".join(value or "none" for value in listed)
-            sentence = (
-                f"Prometheus has data of {len(values)} clusters by the label {label} ({names}); "
-                f"add this one to metrics.matchers, such as {{{label}: {listed[0]}}}, and to your "
-                "own queries"
-            )
-            yield LoadProblem.SEVERAL_CLUSTERS, sentence
+            yield LoadProblem.SEVERAL_CLUSTERS, several_clusters(label, values)

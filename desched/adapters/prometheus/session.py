@@ -7,7 +7,7 @@ of the library goes through `request`.
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import requests
 import urllib3
@@ -19,8 +19,24 @@ from desched.adapters.bounded_http import RETRIED_STATUSES, Deadline, HttpBounds
 from desched.adapters.prometheus.connection import PrometheusConnection, is_header_text
 from desched.errors import ObservationError, ObservationSource
 
-PAUSES_SECONDS = (0.5, 1.0, 2.0)
-"""Before the second, third and fourth attempt."""
+
+class Patience(NamedTuple):
+    """How long a request is repeated: the pauses before the second and each further attempt.
+
+    All attempts share `total_seconds`; None stands for the timeout of the connection. A server that
+    is too busy may ask for a longer pause, up to `longest_pause_seconds`.
+    """
+
+    pauses_seconds: tuple[float, ...]
+    total_seconds: float | None = None
+    longest_pause_seconds: float = 0.0
+
+
+OF_A_CYCLE = Patience((0.5, 1.0, 2.0))
+"""The next cycle comes soon; a server could ask for an hour."""
+
+OF_A_HISTORY = Patience((1.0, 2.0, 5.0, 10.0, 20.0, 40.0), 300.0, longest_pause_seconds=60.0)
+"""For many queries in a row, of which none may be lost."""
 
 LONGEST_BODY_BYTES = 64 * 2**20  # twice the usage of 150,000 pods
 
@@ -80,13 +96,15 @@ class PrometheusSession(requests.Session):
         connection: PrometheusConnection,
         wait: Callable[[float], bool],
         inspect: Callable[[requests.Response], None],
+        patience: Patience = OF_A_CYCLE,
     ) -> None:
         super().__init__()
-        self._total_timeout_seconds = connection.total_timeout_seconds
+        self._total_timeout_seconds = patience.total_seconds or connection.total_timeout_seconds
+        self._longest_pause_seconds = patience.longest_pause_seconds
         self._bounds = HttpBounds(
             source=ObservationSource.PROMETHEUS,
             server="Prometheus",
-            pauses_seconds=PAUSES_SECONDS,
+            pauses_seconds=patience.pauses_seconds,
             longest_body_bytes=LONGEST_BODY_BYTES,
             when_too_large="narrow the queries with metrics.matchers to this cluster",
             wait=wait,
@@ -113,7 +131,7 @@ class PrometheusSession(requests.Session):
         """
         response = self._bounds.repeated(
             lambda deadline: self._attempt(args, kwargs, deadline),
-            _retry_after_seconds,
+            self._retry_after_seconds,
             self._total_timeout_seconds,
         )
         if isinstance(response, requests.RequestException):
@@ -141,14 +159,18 @@ class PrometheusSession(requests.Session):
         response.raw = io.BytesIO(body)  # from here on reading cannot block
         return response
 
-
-def _retry_after_seconds(outcome: requests.Response | requests.RequestException) -> float | None:
-    """0 if another attempt may help; None for certificates and refusals, which are final."""
-    if isinstance(outcome, requests.Response):
-        passing = outcome.status_code in RETRIED_STATUSES
-    else:
+    def _retry_after_seconds(
+        self, outcome: requests.Response | requests.RequestException
+    ) -> float | None:
+        """How long to wait before another attempt; None for refusals, which are final."""
+        if isinstance(outcome, requests.Response):
+            if outcome.status_code not in RETRIED_STATUSES:
+                return None
+            asked = outcome.headers.get("Retry-After", "")
+            seconds = float(asked) if asked.isascii() and asked.isdigit() else 0.0
+            return min(seconds, self._longest_pause_seconds)
         passing = isinstance(outcome, _PASSING) and not isinstance(outcome, SSLError)
-    return 0.0 if passing else None
+        return 0.0 if passing else None
 
 
 def _token_in(path: Path) -> str:

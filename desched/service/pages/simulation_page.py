@@ -1,7 +1,8 @@
 """A simulation as a page: the timelines of all policies beside that without desched."""
 
 from desched.model.simulated import Simulated
-from desched.service.pages.timeline_page import Comparison, Figure, timeline_page
+from desched.service.pages.policy_figures import figures_beside
+from desched.service.pages.timeline_page import Comparison, timeline_page
 from desched.service.reports.formatting import count
 from desched.service.reports.simulation import assumption
 
@@ -20,20 +21,7 @@ def simulation_page(simulated: Simulated) -> str:
             title=f"desched simulate: {simulated.target}",
             about=about,
             timelines=(policies[0].before, *(policy.after for policy in policies)),
-            figures=(
-                Figure(
-                    "replicas moved again within the hour",
-                    (None, *(float(each.replicas_moved_again) for each in policies)),
-                ),
-                Figure(
-                    "landed too hot",
-                    (None, *(float(each.landed_overloaded + each.came_back) for each in policies)),
-                ),
-                Figure(
-                    "minutes pending, all pods",
-                    (None, *(each.pending_minutes for each in policies)),
-                ),
-            ),
+            figures=figures_beside(policies),
             notes=tuple(map(assumption, simulated.assumed)),
         )
     )

@@ -28,12 +28,6 @@ from desched.simulation.load import MEASURED
 from desched.simulation.past.replay import Replay
 from desched.simulation.policy_run import PolicyRun
 
-MOST_POINTS = 500_000
-"""The maximum number of points of a timeline; larger ones have longer steps."""
-
-TIMELINE_STEP_SECONDS = 300.0
-"""The least length of a timeline's steps."""
-
 TARGET = "the past"
 HAPPENED = "what happened"
 
@@ -169,4 +163,4 @@ def _doubts(past: Past, policies: Sequence[Policy]) -> tuple[tuple[Doubt, ...], 
     return tuple(assumed), (*unknown, Doubt(Caveat.THROTTLING_UNKNOWN))
 
 
-_ASSUMED = frozenset({Caveat.CONSTRAINTS_OF_TODAY, Caveat.TOLERATIONS_GUESSED})
+_ASSUMED = frozenset({Caveat.TOLERATIONS_GUESSED})

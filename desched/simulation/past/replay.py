@@ -36,6 +36,7 @@ class Replay:
     def begin(self) -> Simulation:
         """A simulation at the start of the past; its clock brings what happened later."""
         simulation = Simulation(start=self._past.started_at)
+        simulation.cluster.priority_classes |= self._past.priority_classes
         for seconds, action in self._actions(simulation):
             if seconds > 0:
                 simulation.clock.call_later(seconds, action)

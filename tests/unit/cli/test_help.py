@@ -74,6 +74,8 @@ def test_the_examples_of_a_command_are_accepted(name, mocker, monkeypatch):
     mocker.patch("desched.bootstrap.explain.explain_file", autospec=True)
     mocker.patch("desched.bootstrap.simulation.simulated", autospec=True)
     mocker.patch("desched.bootstrap.simulation.write_simulation", autospec=True)
+    mocker.patch("desched.bootstrap.backtest.backtested", autospec=True)
+    mocker.patch("desched.bootstrap.backtest.write_backtest", autospec=True)
     mocker.patch("desched.bootstrap.snapshot.plan", autospec=True, return_value=Ending())
     for line in load_command(name).usage.examples:
         (words,) = re.findall(r"(?:^|\(|-- )desched ([^|>)]*)", line)

@@ -21,7 +21,7 @@ from desched.adapters.prometheus import session
 from desched.adapters.prometheus.client import PrometheusClient, Series
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.session import PrometheusSession
-from desched.errors import ObservationError, ObservationSource
+from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
 from tests.unit.adapters.prometheus.fake_server import (
     EVALUATED_AT,
     Asked,
@@ -454,3 +454,47 @@ def test_the_query_is_the_only_thing_sent(fake: FakePrometheus) -> None:
     fake.answer = lambda asked: vector(({"asked": asked.query}, 1.0))
 
     assert client(fake).query('a{b="ü & +"}').series[0].labels == {"asked": 'a{b="ü & +"}'}
+
+
+def samples(fake: FakePrometheus, values: str) -> list[tuple[list[float], list[float]]]:
+    result = f'[{{"metric": {{"pod": "a"}}, "values": {values}}}]'
+    body = '{"status": "success", "data": {"resultType": "matrix", "result": ' + result + "}}"
+    fake.replies(Reply(body.encode()))
+    series = client(fake).query_samples("up", 1000, 1600, 300).series
+    return [(each.times.tolist(), each.values.tolist()) for each in series]
+
+
+def test_samples_of_a_range_are_numbers(fake: FakePrometheus) -> None:
+    text = '[[1000, "0.5"], [1300.5,"-1e-5"],\n [1600, "+Inf"]]'
+    assert samples(fake, text) == [([1000, 1300.5, 1600], [0.5, -1e-5, float("inf")])]
+    assert fake.asked[0].path == "/api/v1/query_range"
+    assert list(fake.asked[0].times) == [1000, 1300, 1600]
+
+
+def test_a_series_may_have_no_samples(fake: FakePrometheus) -> None:
+    assert samples(fake, "[]") == [([], [])]
+
+
+@pytest.mark.parametrize(
+    "values",
+    ['[[1, "x"]]', "[[1]]", '[[1, "2", 3]]', '[[1, ""]]', '[{"a": 1}]', "[[1,,2]]", "null"],
+)
+def test_samples_that_are_no_pairs_of_numbers_are_an_error(
+    fake: FakePrometheus, values: str
+) -> None:
+    with pytest.raises(ObservationError, match=r"not understood|other than query results"):
+        samples(fake, values)
+
+
+def test_samples_of_a_native_histogram_are_none(fake: FakePrometheus) -> None:
+    body = '{"status": "success", "data": {"resultType": "matrix", "result": [{"metric": {}}]}}'
+    fake.replies(Reply(body.encode()))
+    (series,) = client(fake).query_samples("up", 1000, 1600, 300).series
+    assert series.values.tolist() == []
+
+
+@pytest.mark.parametrize("status", [413, 422])
+def test_a_query_that_asks_for_too_much_is_told_apart(fake: FakePrometheus, status: int) -> None:
+    fake.replies(refusal(status, error="exceeded the limit"))
+    with pytest.raises(AnswerTooLarge, match="exceeded the limit"):
+        client(fake).query_samples("up", 1000, 1600, 300)

@@ -1,0 +1,142 @@
+"""Backtests from the command line to the figures, with a Prometheus of our own."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from desched.cli import main
+from tests.unit.adapters.prometheus.fake_server import FakePrometheus
+from tests.unit.adapters.prometheus.past.small_cluster import BEGIN, END, SmallCluster
+
+POLICY = """
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: backtest
+  pluginConfig:
+  - name: LoadAware
+    args:
+      metrics: {type: prometheus, address: "ADDRESS"}
+      targetThresholds: {cpu: TARGET}
+      thresholds: {cpu: 30}
+      duration: 5m
+  plugins: {balance: {enabled: [LoadAware]}}
+"""
+TIMES = tuple(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M}" for at in (BEGIN + 3600, END))
+
+
+@pytest.fixture
+def prometheus() -> Iterator[FakePrometheus]:
+    """It has a node with 95 % of its CPU in use, of which three pods use one core each."""
+    with FakePrometheus() as server:
+        cluster = SmallCluster(server, loads=(0.95, 0.3))
+        for number in range(3):
+            cluster.add_pod(f"web-{number}")
+        cluster.add_pod("web-3", "b", cores=0.1)
+        yield server
+
+
+@pytest.fixture
+def policy(prometheus: FakePrometheus, tmp_path: Path) -> Path:
+    return written(tmp_path / "policy.yaml", prometheus.url)
+
+
+def written(path: Path, address: str, target: int = 80) -> Path:
+    path.write_text(POLICY.replace("ADDRESS", address).replace("TARGET", str(target)))
+    return path
+
+
+def words(*policies: Path) -> list[str]:
+    found = ["backtest", "--from", TIMES[0], "--to", TIMES[1]]
+    for path in policies:
+        found += ["--policy", str(path)]
+    return found
+
+
+def test_the_past_is_replayed_with_each_policy(policy, tmp_path, capsys) -> None:
+    high = written(tmp_path / "high.yaml", policy.read_text().split('"')[1], target=99)
+    cache = ["--cache", str(tmp_path / "cache")]
+
+    assert main([*words(policy, high), *cache, "-o", "json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    ours, other = found["policies"]
+    assert (ours["without"]["node_minutes"], other["without"]["node_minutes"]) == (60, 0)
+    assert ours["evictions"] == 1
+    assert ours["with_policy"]["node_minutes"] < 30
+    assert (found["nodes"], found["pods"], found["workloads"]) == (2, 4, 1)
+    assert found["covered_share"] == 1.0
+
+
+def test_a_repeated_backtest_asks_nothing_again(policy, prometheus, tmp_path, capsys) -> None:
+    line = [*words(policy), "--cache", str(tmp_path / "cache")]
+    assert main(line) == 0
+    first, asked = capsys.readouterr().out, len(prometheus.asked)
+
+    assert main(line) == 0
+    assert len(prometheus.asked) == asked
+    assert capsys.readouterr().out == first
+
+    assert main([*words(policy), "--no-cache"]) == 0
+    assert len(prometheus.asked) == 2 * asked
+
+
+def test_a_backtest_can_be_a_page(policy, tmp_path, capsys) -> None:
+    page = tmp_path / "page.html"
+    assert main([*words(policy), "--no-cache", "--report", str(page)]) == 0
+    assert "overloaded node-minutes" in capsys.readouterr().out
+    assert "what happened" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--from", "2026-05-01T09:55"], "must be at least 2 intervals apart"),
+        (["--from", "2026-05-01T11:00"], "--from must be before --to"),
+        (["--to", "2999-01-01"], "--to must not be in the future"),
+        (["--from", "2026-01-01"], "at most 31 days apart"),
+        (["--from", "yesterday"], '"yesterday" is not a time'),
+        (["--step", "7m"], "--step must divide an hour"),
+        (["--step", "5"], "--step has no unit"),
+        (["--no-cache", "--cache", "."], "--cache has no effect with --no-cache"),
+        (["--policy", "nowhere.yaml"], "nowhere.yaml: the policy cannot be read"),
+        (["--kubeconfig", "x", "--dry-run"], "--dry-run has no effect for `desched backtest`"),
+    ],
+)
+def test_wrong_flags_are_refused_with_a_sentence(policy, prometheus, capsys, flags, said) -> None:
+    assert main([*words(policy), *flags]) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert shown.count("\n") == 1
+    assert prometheus.asked == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--from", "7d"], "No policy is given; name one with --policy FILE (DESCHED_POLICY)."),
+        (["--policy", "a.yaml"], "Say with --from when the time to replay begins"),
+    ],
+)
+def test_a_backtest_needs_a_time_and_a_policy(capsys, given, said) -> None:
+    assert main(["backtest", *given]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_policies_that_read_load_differently_are_not_compared(policy, tmp_path, capsys) -> None:
+    other = written(tmp_path / "other.yaml", "http://127.0.0.1:9")
+    assert main(words(policy, other)) == 2
+    assert "read load differently" in capsys.readouterr().err
+    assert main(words(policy, policy)) == 2
+    assert "Name each policy once" in capsys.readouterr().err
+
+
+def test_a_prometheus_without_kube_state_metrics_is_unknown(tmp_path, capsys) -> None:
+    with FakePrometheus() as server:
+        SmallCluster(server).series.clear()
+        policy = written(tmp_path / "policy.yaml", server.url)
+        assert main([*words(policy), "--no-cache"]) == 3
+    assert "a backtest needs kube-state-metrics" in capsys.readouterr().err
