@@ -39,7 +39,7 @@ KINDS = {
 }
 
 PART = re.compile(rf'label_replace\((.*?), "{PART_LABEL}", "(\w+)", "node", "\.\*"\)(?: or |$)')
-MATCHER = re.compile(r'(node|instance)=~"([^"]*)"')
+MATCHER = re.compile(r'(node|instance|pod)=~"([^"]*)"')
 Samples = Iterator[tuple[dict[str, str], float]]
 
 

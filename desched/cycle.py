@@ -15,7 +15,7 @@ from desched.eviction.follow_up import follow_up
 from desched.eviction.journal import Journal
 from desched.eviction.steering import Steering
 from desched.model.cluster import Pod
-from desched.model.load import ClusterLoad
+from desched.model.load import ClusterLoad, PodChoice
 from desched.model.plan import Finding, NodeClass, Plan
 from desched.model.report import (
     CycleReport,
@@ -31,7 +31,7 @@ from desched.model.state import EvictionRecord, LastCycle, State
 from desched.planning.clocks import clocks_differ, lead_seconds
 from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.needed_usage import needed_nodes
+from desched.planning.needed_usage import needed_pods
 from desched.planning.other_deschedulers import other_deschedulers
 from desched.planning.overload.classification import Pressure, classify
 from desched.planning.overload.pod_usage import UsageBook
@@ -39,7 +39,7 @@ from desched.planning.planner import plan_moves
 from desched.policy.acting_window import why_closed
 from desched.policy.compatibility import Steering as SteeringMode
 from desched.policy.policy import Policy
-from desched.ports import ChooseNodes, Clock, World, all_nodes
+from desched.ports import ChoosePods, Clock, World, all_pods
 
 ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN})
 """After these verdicts the pod may be gone: the next cycle must count it as leaving."""
@@ -134,7 +134,7 @@ def run_cycle(
     out_of_time = partial(_out_of_time, clock, observed)
     decision = decide(snapshot, policy, state, out_of_time, may_steer=may_steer)
     if decision.lacks_usage:
-        snapshot = _with_load(world, policy, snapshot, all_nodes)
+        snapshot = _with_load(world, policy, snapshot, all_pods)
         decision = decide(snapshot, policy, state, out_of_time, may_steer=may_steer)
     times = _Times(started_at, began, observed, clock.monotonic())
     barred = _barred(_why_not(world), decision)
@@ -159,7 +159,7 @@ def _out_of_time(clock: Clock, began: float) -> bool:
 def observe(world: World, policy: Policy, state: State | None = None) -> Snapshot:
     """Read the cluster and its load, and compare the clocks.
 
-    With a state, the usage of pods is read only on nodes where a decision needs it.
+    With a state, only the usage of pods that a decision needs is read.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
@@ -172,15 +172,15 @@ def observe(world: World, policy: Policy, state: State | None = None) -> Snapsho
 
     unread = Snapshot(cluster, ClusterLoad({}, {}), between, lead)
     if state is None:
-        return _with_load(world, policy, unread, all_nodes)
+        return _with_load(world, policy, unread, all_pods)
 
-    def choose(of_nodes: ClusterLoad) -> frozenset[str]:
-        return needed_nodes(replace(unread, load=of_nodes, taken_at=now()), policy, state)
+    def choose(of_nodes: ClusterLoad) -> PodChoice:
+        return needed_pods(replace(unread, load=of_nodes, taken_at=now()), policy, state)
 
     return _with_load(world, policy, unread, choose)
 
 
-def _with_load(world: World, policy: Policy, snapshot: Snapshot, choose: ChooseNodes) -> Snapshot:
+def _with_load(world: World, policy: Policy, snapshot: Snapshot, choose: ChoosePods) -> Snapshot:
     """The snapshot with the present load."""
     now = world.clock.now
     began = now()
@@ -349,8 +349,8 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
 
 
 def _asked(snapshot: Snapshot) -> Sequence[Pod]:
-    pods, nodes = snapshot.cluster.pods, snapshot.load.pods_of
-    return pods if nodes is None else [pod for pod in pods if pod.node in nodes]
+    pods, read = snapshot.cluster.pods, snapshot.load.pods_of
+    return pods if read is None else [pod for pod in pods if read.has(pod)]
 
 
 def _overloaded(plan: Plan) -> tuple[str, ...]:

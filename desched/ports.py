@@ -8,7 +8,7 @@ import msgspec
 
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState, PodRef
-from desched.model.load import ClusterLoad
+from desched.model.load import ClusterLoad, PodChoice
 from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
 from desched.model.snapshot import FreshLook
@@ -45,24 +45,24 @@ class ClusterReader(Protocol):
         """
 
 
-ChooseNodes = Callable[[ClusterLoad], frozenset[str] | None]
-"""The nodes on which the usage of each pod is needed, by the load of nodes; None means all."""
+ChoosePods = Callable[[ClusterLoad], PodChoice | None]
+"""The pods of which the usage is needed, by the load of nodes; None means all."""
 
 
-def all_nodes(of_nodes: ClusterLoad) -> None:
-    """Choose all nodes."""
+def all_pods(of_nodes: ClusterLoad) -> None:
+    """Choose all pods."""
 
 
 class LoadReader(Protocol):
     """Reads measured load."""
 
     def read_load(
-        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
     ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows, ending now.
 
-        `choose` is called with the load of nodes, without any pods; the usage of pods on other
-        nodes than those it returns need not be read.
+        `choose` is called with the load of nodes, without any pods, and perhaps again with what was
+        read; the usage of other pods than it returns need not be read.
 
         Raises:
             ObservationError: the source did not answer, or answered with an error.

@@ -1,28 +1,25 @@
-"""A load of which the usage of pods is known on chosen nodes only, as the real reader reads it."""
+"""A load of which the usage of chosen pods is known, as the real reader reads it."""
 
 import math
 
 from msgspec.structs import replace
 
 from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad
+from desched.model.load import ClusterLoad, PodChoice
 from desched.model.resources import Resource
 from desched.policy.policy import Policy
-from desched.ports import ChooseNodes, LoadReader, all_nodes
+from desched.ports import ChoosePods, LoadReader, all_pods
 
 
-def known_on(full: ClusterLoad, cluster: ClusterState, nodes: frozenset[str]) -> ClusterLoad:
-    """The load with the usage of pods on these nodes, and sums for all nodes."""
-    on_them = {
-        (pod.namespace, pod.name) for name in nodes for pod in cluster.pods_by_node.get(name, ())
-    }
-    on_them |= {(pod.namespace, pod.name) for pod in cluster.pods if pod.node in nodes}
+def known_of(full: ClusterLoad, cluster: ClusterState, chosen: PodChoice) -> ClusterLoad:
+    """The load with the usage of these pods, and sums for all nodes."""
+    keys = {(pod.namespace, pod.name) for pod in cluster.pods if chosen.has(pod)}
     return replace(
         full,
-        pods={key: usage for key, usage in full.pods.items() if key in on_them},
-        throttled=full.throttled & on_them,
-        history=full.history if nodes else {},
-        pods_of=nodes,
+        pods={key: usage for key, usage in full.pods.items() if key in keys},
+        throttled=full.throttled & keys,
+        history=full.history if chosen else {},
+        pods_of=chosen,
         pod_sums={
             node.name: {
                 resource: sums
@@ -32,6 +29,11 @@ def known_on(full: ClusterLoad, cluster: ClusterState, nodes: frozenset[str]) ->
             for node in cluster.nodes
         },
     )
+
+
+def known_on(full: ClusterLoad, cluster: ClusterState, *nodes: str) -> ClusterLoad:
+    """The load with the usage of the pods on these nodes, and sums for all nodes."""
+    return known_of(full, cluster, PodChoice(frozenset(nodes)))
 
 
 def _sums(
@@ -49,7 +51,7 @@ def _sums(
 class ChosenLoad:
     """The LoadReader port: another one, of which only what is chosen is read.
 
-    `read` counts the readings, by the share of the nodes that were read, 1.0 for all.
+    `read` counts the readings, by the share of the pods that were read, 1.0 for all.
     """
 
     def __init__(self, load: LoadReader) -> None:
@@ -57,17 +59,17 @@ class ChosenLoad:
         self.read: list[float] = []
 
     def read_load(
-        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
     ) -> ClusterLoad:
         full = self._load.read_load(cluster, policy)
-        nodes: frozenset[str] = frozenset()
+        chosen = PodChoice()
         while True:
-            found = known_on(full, cluster, nodes)
-            chosen = choose(found)
-            if chosen is None:
+            found = known_of(full, cluster, chosen)
+            wanted = choose(found)
+            if wanted is None:
                 self.read.append(1.0)
                 return full
-            if chosen <= nodes:
-                self.read.append(len(nodes) / len(cluster.nodes))
+            if not wanted - chosen:
+                self.read.append(sum(map(chosen.has, cluster.pods)) / len(cluster.pods))
                 return found
-            nodes |= chosen
+            chosen |= wanted

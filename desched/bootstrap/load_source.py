@@ -25,7 +25,7 @@ from desched.model.load import ClusterLoad
 from desched.model.measures import MetricsFacts
 from desched.model.past import Past
 from desched.policy.policy import Policy
-from desched.ports import ChooseNodes, Clock, all_nodes
+from desched.ports import ChoosePods, Clock, all_pods
 from desched.settings import Settings, origin_of, parse_headers, trusted_origins
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class LoadSource:
         self._reader: PrometheusLoadReader | None = None
 
     def read_load(
-        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
     ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows, ending now.
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.model.bounds import Count, Ratio, Time, Usage
+from desched.model.cluster import ControllerKey, Pod
 from desched.model.resources import Resource
 
 
@@ -66,6 +67,29 @@ class PodUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     memory_bytes: tuple[Usage, ...] = ()
 
 
+class PodChoice(msgspec.Struct, frozen=True, gc=False):
+    """Pods on some nodes, and the pods of some controllers."""
+
+    nodes: frozenset[str] = frozenset()
+    controllers: frozenset[ControllerKey] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.controllers)
+
+    def __or__(self, other: "PodChoice") -> "PodChoice":
+        return PodChoice(self.nodes | other.nodes, self.controllers | other.controllers)
+
+    def __sub__(self, other: "PodChoice") -> "PodChoice":
+        return PodChoice(self.nodes - other.nodes, self.controllers - other.controllers)
+
+    def has(self, pod: Pod) -> bool:
+        """Whether it has this pod."""
+        if pod.node in self.nodes:
+            return True
+        owner = pod.owner
+        return owner is not None and (pod.namespace, owner.uid) in self.controllers
+
+
 class LoadHistory(msgspec.Struct, frozen=True, gc=False):
     """Load at regular points of the recent past, oldest first; the last point is now.
 
@@ -95,9 +119,9 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     CPU than their limit allows. `server_times` is the source's clock at its earliest and its latest
     evaluation, None without any. `seen` decides nothing.
 
-    `pods` has the usage of the pods on the nodes `pods_of`, None for all nodes. For the others,
-    `pod_sums` has the usage of all pods of a node together, in millicores and bytes, by window; it
-    is infinite if it is not known, and it may include pods that do not exist.
+    `pods` has the usage of the pods `pods_of`, None for all. For other nodes, `pod_sums` has the
+    usage of all their pods together, in millicores and bytes, by window; it is infinite if it is
+    not known, and it may include pods that do not exist.
     """
 
     nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]
@@ -109,5 +133,5 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     throttled: frozenset[tuple[str, str]] = frozenset()
     server_times: tuple[Time, Time] | None = None
     seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}
-    pods_of: frozenset[str] | None = None
+    pods_of: PodChoice | None = None
     pod_sums: Mapping[str, Mapping[Resource, tuple[float, ...]]] = {}

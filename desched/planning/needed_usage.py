@@ -1,8 +1,9 @@
-"""On which nodes the usage of each pod decides something; of other nodes their load is enough."""
+"""Of which pods the usage decides something; of other pods the sum on their node is enough."""
 
 from collections.abc import Iterator
 from datetime import timedelta
 
+from desched.model.load import PodChoice
 from desched.model.plan import NodeClass
 from desched.model.snapshot import Snapshot
 from desched.model.state import State
@@ -14,10 +15,10 @@ from desched.policy.compatibility import Steering
 from desched.policy.policy import Policy
 
 
-def needed_nodes(snapshot: Snapshot, policy: Policy, state: State) -> frozenset[str]:
-    """The nodes to read, by a snapshot in which the usage of their pods is missing.
+def needed_pods(snapshot: Snapshot, policy: Policy, state: State) -> PodChoice:
+    """The pods to read, by a snapshot in which their usage is missing.
 
-    It is a first choice: with the usage of these pods it may name further nodes. What the choice
+    It is a first choice: with the usage of these pods it may name others. What the choice
     overlooks, the book of the decision records (see `UsageBook`).
 
     Raises:
@@ -28,7 +29,7 @@ def needed_nodes(snapshot: Snapshot, policy: Policy, state: State) -> frozenset[
     state = state.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
     context = EligibilityContext.of(book, state)
     overloaded = classify(book, state).of_class(NodeClass.OVERLOADED)
-    needed = {*book.required, *_awaiting(context), *_steered(context)}
+    nodes = {*book.required, *_awaiting(context), *_steered(context)}
     if overloaded:
         for resource in book.windows:
             for loaded in overloaded:
@@ -37,8 +38,8 @@ def needed_nodes(snapshot: Snapshot, policy: Policy, state: State) -> frozenset[
             for pod in snapshot.cluster.pods:
                 if not (pod.node or pod.finished or pod.deleting or pod.gated):
                     book.expected(pod, resource)
-        needed |= book.missed | {loaded.node.name for loaded in overloaded}
-    return frozenset(needed)
+        nodes |= {loaded.node.name for loaded in overloaded}
+    return PodChoice(frozenset(nodes)) | (book.missed if overloaded else PodChoice())
 
 
 def _awaiting(context: EligibilityContext) -> Iterator[str]:

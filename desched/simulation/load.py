@@ -18,7 +18,7 @@ from desched.model.load import (
 )
 from desched.model.resources import Resource
 from desched.policy.policy import DestinationWindow, Policy, ResourceRule
-from desched.ports import ChooseNodes, all_nodes
+from desched.ports import ChoosePods, all_pods
 from desched.simulation.cluster import SimulatedCluster
 from desched.simulation.history import Floats, Usage, host_of
 
@@ -47,7 +47,7 @@ class SimulatedLoad:
         self,
         cluster: ClusterState,
         policy: Policy,
-        choose: ChooseNodes = all_nodes,  # noqa: ARG002  (reading all pods costs nothing here)
+        choose: ChoosePods = all_pods,  # noqa: ARG002  (reading all pods costs nothing here)
     ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows."""
         rules = [rule for rule in policy.rules if rule.resource in MEASURED]

@@ -375,8 +375,8 @@ class _Renaming:
             },
             throttled=frozenset(map(self._pod, load.throttled)),
             seen={self._node(name): found for name, found in load.seen.items()},
-            pods_of=None if load.pods_of is None else frozenset(map(self._node, load.pods_of)),
-            pod_sums={self._node(name): found for name, found in load.pod_sums.items()},
+            pods_of=None,  # a snapshot has the usage of all pods
+            pod_sums={},
         )
 
     def _by_controller(self, found: Mapping[tuple[str, str], V]) -> dict[tuple[str, str], V]:

@@ -17,10 +17,10 @@ import urllib3
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.model.cluster import ClusterState, Node, Pod, SchedulingClass
-from desched.model.load import ClusterLoad, LoadProblem, Measured, Unknown, UnknownReason
+from desched.model.load import ClusterLoad, LoadProblem, Measured, PodChoice, Unknown, UnknownReason
 from desched.model.resources import Amounts, Resource
 from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
-from desched.ports import ChooseNodes, all_nodes
+from desched.ports import ChoosePods, all_pods
 from tests.controlplane.binaries import find_or_build
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import Server, free_ports
@@ -346,7 +346,7 @@ def read(
     sources: Labels | None = None,
     sustained_seconds: int = 0,
     destination_windows: tuple[DestinationWindow, ...] = (),
-    choose: ChooseNodes = all_nodes,
+    choose: ChoosePods = all_pods,
 ) -> ClusterLoad:
     """The load of a stack over the windows, for CPU and memory alike."""
     rules = tuple(
@@ -467,7 +467,7 @@ def test_the_pods_of_chosen_nodes_are_measured_as_in_a_reading_of_all_pods(
     url: str, stack: str
 ) -> None:
     nodes = [node("n-a", "10.0.0.1"), *OTHERS]
-    chosen = frozenset({"n-a"})
+    chosen = PodChoice(frozenset({"n-a"}))
     everything = read(url, stack, 300, 900, nodes=nodes)
 
     some = read(url, stack, 300, 900, nodes=nodes, choose=lambda _: chosen)
@@ -484,7 +484,7 @@ def test_the_pods_of_chosen_nodes_are_measured_as_in_a_reading_of_all_pods(
 def test_the_pods_of_a_node_are_summed_up(url: str, stack: str) -> None:
     nodes = [node("n-a", "10.0.0.1"), *OTHERS]
 
-    load = read(url, stack, 300, nodes=nodes, choose=lambda _: frozenset())
+    load = read(url, stack, 300, nodes=nodes, choose=lambda _: PodChoice())
 
     assert load.pods == {}
     assert load.pod_sums.keys() == {"n-a"}
@@ -495,7 +495,7 @@ def test_the_pods_of_a_node_are_summed_up(url: str, stack: str) -> None:
 def test_all_pods_are_read_if_some_name_their_node_and_others_only_their_kubelet(url: str) -> None:
     nodes = [node("n-a", "10.0.0.1"), *OTHERS]
 
-    load = read(url, "pods", 300, nodes=nodes, choose=lambda _: frozenset({"n-a"}))
+    load = read(url, "pods", 300, nodes=nodes, choose=lambda _: PodChoice(frozenset({"n-a"})))
 
     assert load.pods_of is None
     assert load.pods.keys() == {("a", "web"), ("c", "nolabel")}
@@ -504,7 +504,7 @@ def test_all_pods_are_read_if_some_name_their_node_and_others_only_their_kubelet
 def test_a_sum_of_which_another_series_claims_more_is_not_believed(url: str) -> None:
     nodes = [node("n-a", "10.0.0.1"), node("n-b"), *OTHERS]
 
-    load = read(url, "pods", 300, nodes=nodes, choose=lambda _: frozenset())
+    load = read(url, "pods", 300, nodes=nodes, choose=lambda _: PodChoice())
 
     assert load.pod_sums["n-a"] == dict.fromkeys((Resource.CPU, Resource.MEMORY), (math.inf,))
 

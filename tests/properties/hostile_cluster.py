@@ -15,7 +15,7 @@ from desched.model.report import CycleReport, Mode
 from desched.model.resources import Resource
 from desched.model.state import State
 from desched.policy.policy import Policy
-from desched.ports import ChooseNodes, World, all_nodes
+from desched.ports import ChoosePods, World, all_pods
 from desched.simulation.clock import VirtualClock
 from tests.builders import GIB, NOW, measured
 from tests.unit.adapters.kubernetes import manifests
@@ -224,7 +224,7 @@ class _Load:
         self,
         cluster: ClusterState,
         policy: Policy,  # noqa: ARG002 (port)
-        choose: ChooseNodes = all_nodes,  # noqa: ARG002 (port)
+        choose: ChoosePods = all_pods,  # noqa: ARG002 (port)
     ) -> ClusterLoad:
         def ratios(*, overloaded: bool) -> dict[Resource, Any]:
             cpu = HOT_RATIO if overloaded else COOL_RATIO

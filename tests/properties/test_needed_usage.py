@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from desched.cycle import Decision, decide
 from desched.model.cluster import Pod
-from desched.model.load import Measured
+from desched.model.load import Measured, PodChoice
 from desched.model.plan import NodeClass, NodeVerdict, Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
-from desched.planning.needed_usage import needed_nodes
+from desched.planning.needed_usage import needed_pods
 from desched.policy.compatibility import Steering
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import NOW, policy, rule
-from tests.chosen_load import known_on
+from tests.chosen_load import known_of
 from tests.properties.test_planner import clusters
 
 slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -107,13 +107,13 @@ def _record(pod: Pod, seen: Snapshot) -> EvictionRecord:
 
 def chosen(seen: Snapshot, by: Policy, state: State) -> Decision:
     """The decision from what the first choice and those that follow from it read."""
-    nodes: frozenset[str] = frozenset()
+    pods = PodChoice()
     while True:
-        found = replace(seen, load=known_on(seen.load, seen.cluster, nodes))
-        wanted = needed_nodes(found, by, state)
-        if wanted <= nodes:
+        found = replace(seen, load=known_of(seen.load, seen.cluster, pods))
+        wanted = needed_pods(found, by, state)
+        if not wanted - pods:
             return decide(found, by, state)
-        nodes |= wanted
+        pods |= wanted
 
 
 def decided(decision: Decision) -> tuple[object, ...]:
@@ -157,8 +157,8 @@ def test_most_decisions_lack_nothing_although_not_all_pods_are_read() -> None:
     def collect(given_world: tuple[Snapshot, State], by: Policy) -> None:
         seen, state = given_world
         decision = chosen(seen, by, state)
-        read = decision.context.book.snapshot.load.pods_of or frozenset()
-        everything = {pod.node for pod in seen.cluster.pods if pod.node} <= read
+        read = decision.context.book.snapshot.load.pods_of or PodChoice()
+        everything = all(map(read.has, seen.cluster.pods))
         found.append((not decision.lacks_usage and not everything, bool(decision.plan.evictions)))
 
     collect()

@@ -19,7 +19,7 @@ from desched.model.plan import Plan
 from desched.model.snapshot import Snapshot
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy
-from desched.ports import ChooseNodes, Looked, World, all_nodes
+from desched.ports import ChoosePods, Looked, World, all_pods
 from desched.service.reports.explanation import render_explanation
 from desched.simulation.clock import VirtualClock
 from desched.snapshot_file.content import SnapshotContent
@@ -56,7 +56,7 @@ class Live:
         self,
         cluster: ClusterState,  # noqa: ARG002 (port)
         policy: Policy,  # noqa: ARG002 (port)
-        choose: ChooseNodes = all_nodes,  # noqa: ARG002 (port)
+        choose: ChoosePods = all_pods,  # noqa: ARG002 (port)
     ) -> ClusterLoad:
         return self.seen.load
 

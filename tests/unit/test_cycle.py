@@ -10,7 +10,7 @@ import pytest
 from desched.cycle import CycleInfo, run_cycle
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
-from desched.model.load import ClusterLoad
+from desched.model.load import ClusterLoad, PodChoice
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.snapshot import FreshLook, Snapshot
@@ -20,12 +20,12 @@ from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
 from desched.ports import (
     Announcement,
-    ChooseNodes,
+    ChoosePods,
     EvictionAnswer,
     LookAt,
     Looked,
     World,
-    all_nodes,
+    all_pods,
 )
 from tests.builders import NOW, load, node, pod, policy, reasons, rule, snapshot
 from tests.chosen_load import known_on
@@ -75,7 +75,7 @@ class ScriptedWorld:
         self,
         cluster: ClusterState,  # noqa: ARG002 (port)
         policy: Policy,  # noqa: ARG002 (port)
-        choose: ChooseNodes = all_nodes,  # noqa: ARG002 (port)
+        choose: ChoosePods = all_pods,  # noqa: ARG002 (port)
     ) -> ClusterLoad:
         return self.seen.load
 
@@ -471,13 +471,13 @@ class ReadingsOf:
 
     def __init__(self, *loads: ClusterLoad) -> None:
         self._loads = list(loads)
-        self.choices: list[frozenset[str] | None] = []
+        self.choices: list[PodChoice | None] = []
 
     def read_load(
         self,
         cluster: ClusterState,  # noqa: ARG002 (port)
         policy: Policy,  # noqa: ARG002 (port)
-        choose: ChooseNodes = all_nodes,
+        choose: ChoosePods = all_pods,
     ) -> ClusterLoad:
         found = self._loads.pop(0)
         self.choices.append(choose(found))
@@ -493,22 +493,22 @@ def report_of(seen: Snapshot, load_reader: ReadingsOf) -> CycleReport:
 
 def test_a_plan_that_lacked_usage_is_made_again_from_that_of_all_pods() -> None:
     seen = two_moves().seen
-    unread = known_on(seen.load, seen.cluster, frozenset({"cool"}))
+    unread = known_on(seen.load, seen.cluster, "cool")
     load_reader = ReadingsOf(unread, seen.load)
 
     report = report_of(seen, load_reader)
 
-    assert load_reader.choices == [frozenset({"hot"}), None]
+    assert load_reader.choices == [PodChoice(frozenset({"hot"})), None]
     assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
 
 
 def test_a_plan_that_lacked_nothing_is_made_once() -> None:
     seen = two_moves().seen
-    load_reader = ReadingsOf(known_on(seen.load, seen.cluster, frozenset({"hot"})))
+    load_reader = ReadingsOf(known_on(seen.load, seen.cluster, "hot"))
 
     report = report_of(seen, load_reader)
 
-    assert load_reader.choices == [frozenset({"hot"})]
+    assert load_reader.choices == [PodChoice(frozenset({"hot"}))]
     assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
 
 
@@ -516,9 +516,9 @@ def test_without_an_overloaded_node_a_pod_that_has_arrived_is_not_read() -> None
     calm = load({"hot": (0.3, 0.1), "cool": (0.0, 0.0)}, {"a": (0.9, 0.1)})
     started_at = NOW - timedelta(seconds=60)
     seen = snapshot([node("hot"), node("cool")], [pod("a", on="hot", started_at=started_at)], calm)
-    load_reader = ReadingsOf(known_on(calm, seen.cluster, frozenset()))
+    load_reader = ReadingsOf(known_on(calm, seen.cluster))
 
     report = report_of(seen, load_reader)
 
-    assert load_reader.choices == [frozenset()]
+    assert load_reader.choices == [PodChoice()]
     assert report.result is CycleResult.NOTHING_TO_DO

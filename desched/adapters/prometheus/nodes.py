@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from desched.adapters.prometheus.client import PodLabels
-from desched.model.cluster import ClusterState, Node
+from desched.model.cluster import ClusterState, Node, Pod
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 _HOSTNAME_LABELS = ("nodename", "hostname", "Hostname")
@@ -48,7 +48,7 @@ class NodeIndex:
         self._aliases = _unique(
             (alias, node.name) for node in cluster.nodes for alias in _aliases_of(node)
         )
-        self._node_of_pod = {(pod.namespace, pod.name): pod.node for pod in cluster.pods}
+        self._pods = {(pod.namespace, pod.name): pod for pod in cluster.pods}
         self._reported: Mapping[str, str] = {}
         self._hinted: dict[tuple[str, str], str | None] = {}
 
@@ -93,16 +93,16 @@ class NodeIndex:
 
     def has_pod(self, labels: PodLabels) -> bool:
         """Whether there is a pod of the name in these labels."""
-        return (labels.namespace, labels.pod) in self._node_of_pod
+        return (labels.namespace, labels.pod) in self._pods
 
     @property
     def node_count(self) -> int:
         """The number of nodes."""
         return len(self._names)
 
-    def node_of_pod(self, namespace: str, name: str) -> str | None:
-        """The node of the pod of this name, empty while it has none; None without such a pod."""
-        return self._node_of_pod.get((namespace, name))
+    def pod(self, namespace: str, name: str) -> Pod:
+        """The pod of this name, which exists."""
+        return self._pods[namespace, name]
 
     def hinted(self, hints: tuple[str, str]) -> str | None:
         """The node that a pod's series belongs to by its labels `node` and `instance`."""
@@ -113,12 +113,15 @@ class NodeIndex:
     def is_where_named(self, labels: PodLabels) -> bool:
         """Whether the series of a pod, with its labels, names the node that the pod is on."""
         found = self.hinted((labels.node, labels.instance))
-        return found is not None and self._node_of_pod.get((labels.namespace, labels.pod)) == found
+        if found is None:
+            return False
+        pod = self._pods.get((labels.namespace, labels.pod))
+        return pod is not None and pod.node == found
 
     def exporter_is_gone(self, labels: Labels) -> bool:
         """Whether a series has the labels of its exporter's pod, and that pod is gone."""
         namespace, pod = labels.get("namespace"), labels.get("pod")
-        return bool(namespace and pod) and (namespace, pod) not in self._node_of_pod
+        return bool(namespace and pod) and (namespace, pod) not in self._pods
 
     def _by_label(self, labels: Labels) -> Match | None:
         if (name := labels.get("node", "")) in self._names:
@@ -129,9 +132,8 @@ class NodeIndex:
         return Match(runs_on, Way.EXPORTER) if runs_on else None
 
     def _exporter_node(self, labels: Labels) -> str | None:
-        exporter = labels.get("namespace", ""), labels.get("pod", "")
-        runs_on = self._node_of_pod.get(exporter, "")
-        return runs_on if runs_on in self._names else None
+        pod = self._pods.get((labels.get("namespace", ""), labels.get("pod", "")))
+        return pod.node if pod is not None and pod.node in self._names else None
 
     def _by_hostname(self, labels: Labels) -> Match | None:
         reported = self._reported.get(labels.get("instance", ""), "")

@@ -1,7 +1,8 @@
-"""The usage of pods: one sum for each node, and by pod on those nodes where that decides.
+"""The usage of pods: one sum for each node, and by pod for those pods whose usage decides.
 
 A cluster may have 150,000 pods, and few of them are on overloaded nodes. The sums show which labels
-the series of a node's pods have; the queries for some nodes match these labels.
+the series of a node's pods have; the queries for the pods on some nodes match these labels. Pods of
+a controller are matched by their names, which begin with its own.
 """
 
 import math
@@ -35,25 +36,28 @@ from desched.adapters.prometheus.queries import (
     pod_usage,
     throttled_pods,
 )
-from desched.model.load import PodUsage
+from desched.model.cluster import ClusterState, ControllerKey
+from desched.model.groups import grouped
+from desched.model.load import PodChoice, PodUsage
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource
 
 MOST_REQUESTS = 4
-"""For the pods of some nodes; if these take more, all pods are asked for."""
+"""For some pods; if these take more, all pods are asked for."""
 
 MOST_NODES_SHARE = 0.5
 """The share of the nodes above which all pods are asked for."""
 
+_SUFFIX = "-[a-z0-9]+"
 _NOT_LITERAL = re.compile(r"[^a-zA-Z0-9_:-]")
 
 
 class PodReadings(msgspec.Struct, frozen=True):
-    """The usage of the pods on these nodes, and the throttled ones; None means all nodes."""
+    """The usage of some pods, and the throttled ones among them; None means all pods."""
 
     usage: Mapping[PodKey, PodUsage]
     throttled: frozenset[PodKey]
-    nodes: frozenset[str] | None
+    pods: PodChoice | None
 
 
 class PodLoads:
@@ -65,7 +69,9 @@ class PodLoads:
         index: NodeIndex,
         metrics: MetricsSource,
         windows: Mapping[Resource, Sequence[int]],
+        cluster: ClusterState,
     ) -> None:
+        self._cluster = cluster
         self._queries = queries
         self._index = index
         self._windows = windows
@@ -96,10 +102,10 @@ class PodLoads:
                 found.setdefault(node, {})[resource] = of_node
         return found
 
-    def read(self, nodes: frozenset[str] | None) -> PodReadings:
-        """The usage of the pods on at least these nodes, after `sums`; None means all nodes."""
-        parts = self._parts(nodes) if nodes is not None else None
-        if parts is None:
+    def read(self, pods: PodChoice | None) -> PodReadings:
+        """The usage of at least these pods, after `sums`; None means all."""
+        parts = self._parts(pods) if pods is not None else None
+        if pods is None or parts is None:
             found = {r: self._usages(r, self._everywhere(r), None) for r in self._windows}
             held_back = throttled(self._all_throttled(), self._index)
             return PodReadings(_pods(found), held_back, None)
@@ -109,11 +115,11 @@ class PodLoads:
             return chain.from_iterable(a for part, a in answers.items() if part.startswith(name))
 
         found = {
-            resource: self._usages(resource, (about(f"{resource}_{s}_") for s in windows), nodes)
+            resource: self._usages(resource, (about(f"{resource}_{s}_") for s in windows), pods)
             for resource, windows in self._windows.items()
         }
         held_back = throttled(about("throttled_"), self._index)
-        return PodReadings(_pods(found), held_back, nodes)
+        return PodReadings(_pods(found), held_back, pods)
 
     def _by_node(self, found: PodSeries, resource: Resource) -> dict[str, float]:
         """The sum of each node; infinity if it is in doubt, so that the pods of the node are read.
@@ -143,23 +149,45 @@ class PodLoads:
             return ()
         return self._queries.of_pods(throttled_pods(windows[0], self._scopes[Resource.CPU]))
 
-    def _parts(self, nodes: frozenset[str]) -> dict[str, Query] | None:
-        """The queries for the pods of these nodes, None if it is better to ask for all pods."""
-        if len(nodes) > MOST_NODES_SHARE * self._index.node_count:
+    def _parts(self, pods: PodChoice) -> dict[str, Query] | None:
+        """The queries for these pods, None if it is better to ask for all."""
+        if len(pods.nodes) > MOST_NODES_SHARE * self._index.node_count:
             return None
-        known = sorted(nodes & self._hints.keys())
+        nodes = sorted(pods.nodes & self._hints.keys())
+        controllers = self._pods_by_controller(pods.controllers)
         for count in range(1, MOST_REQUESTS + 1):
+            matchers = [
+                *(self._node_matcher(nodes[i::count]) for i in range(min(count, len(nodes)))),
+                *(_pod_matcher(controllers[i::count]) for i in range(min(count, len(controllers)))),
+            ]
+            if None in matchers:
+                return None
             parts: dict[str, Query] = {}
-            for number in range(min(count, len(known))):
-                group = known[number::count]
-                matcher = _matcher({hints for node in group for hints in self._hints[node]})
-                if matcher is None:
-                    return None
+            for number, matcher in enumerate(filter(None, matchers)):
                 parts |= self._about(matcher, number)
             requests = requests_for(parts)
             longest = max((url_length(promql) for promql, _ in requests), default=0)
             if longest <= LONGEST_QUERY_CHARACTERS and len(requests) <= MOST_REQUESTS:
                 return parts
+        return None
+
+    def _pods_by_controller(
+        self, controllers: Collection[ControllerKey]
+    ) -> list[tuple[str, list[str]]]:
+        """The names of these controllers, and of the pods of each."""
+        found = grouped(
+            ((pod.namespace, owner.uid, owner.name), pod.name)
+            for pod in self._cluster.pods
+            if (owner := pod.owner) is not None and (pod.namespace, owner.uid) in controllers
+        )
+        return sorted((name, pods) for (_, _, name), pods in found.items())
+
+    def _node_matcher(self, nodes: Iterable[str]) -> Scope | None:
+        """A matcher of the labels `node` or `instance` of the pods' series, None without these."""
+        hints = {hints for node in nodes for hints in self._hints[node]}
+        for label, values in zip(("node", "instance"), zip(*hints, strict=True), strict=True):
+            if all(values):
+                return f'{label}=~"{_one_of(values)}"'
         return None
 
     def _about(self, matcher: str, number: int) -> Iterator[tuple[str, Query]]:
@@ -173,14 +201,14 @@ class PodLoads:
                 yield f"throttled_{number}", Query(throttled_pods(windows[0], scope))
 
     def _usages(
-        self, resource: Resource, windows: Iterable[PodSeries], nodes: Collection[str] | None
+        self, resource: Resource, windows: Iterable[PodSeries], pods: PodChoice | None
     ) -> Usages:
-        """The usage of the pods on these nodes; None means all nodes."""
+        """The usage of these pods; None means all."""
         found = usages(resource, windows, self._index, named=resource not in self._own)
-        if nodes is None:
+        if pods is None:
             return found
         # Matchers may select more.
-        return {pod: u for pod, u in found.items() if self._index.node_of_pod(*pod) in nodes}
+        return {key: used for key, used in found.items() if pods.has(self._index.pod(*key))}
 
 
 def _pods(found: Mapping[Resource, Usages]) -> dict[PodKey, PodUsage]:
@@ -188,12 +216,18 @@ def _pods(found: Mapping[Resource, Usages]) -> dict[PodKey, PodUsage]:
     return {pod: PodUsage(cpu.get(pod, ()), memory.get(pod, ())) for pod in cpu.keys() | memory}
 
 
-def _matcher(hints: Collection[tuple[str, str]]) -> Scope | None:
-    """A matcher of the labels `node` and `instance` of these series, None if they have neither."""
-    for label, values in zip(("node", "instance"), zip(*hints, strict=True), strict=True):
-        if all(values):
-            return f'{label}=~"{_one_of(values)}"'
-    return None
+def _pod_matcher(controllers: Iterable[tuple[str, Sequence[str]]]) -> Scope:
+    """A matcher of the names of these controllers' pods: the controller's name with a suffix."""
+    beginnings, others = set[str](), set[str]()
+    for controller, pods in controllers:
+        regular = re.compile(re.escape(controller) + _SUFFIX)
+        if all(map(regular.fullmatch, pods)):
+            beginnings.add(controller)
+        else:
+            others.update(pods)
+    expressions = [_one_of(beginnings) + _SUFFIX] if beginnings else []
+    expressions += [_one_of(others)] if others else []
+    return f'pod=~"{"|".join(expressions)}"'
 
 
 def _one_of(values: Iterable[str]) -> str:
@@ -205,5 +239,5 @@ def _one_of(values: Iterable[str]) -> str:
     prefix = commonprefix(literal)  # noqa: RUF071  (these are no paths)
     backwards = [value[len(prefix) :][::-1] for value in literal]
     suffix = commonprefix(backwards)  # noqa: RUF071  (nor are these)
-    middles = (value[len(suffix) :][::-1] for value in backwards)
-    return f"{prefix}({'|'.join(middles)}){suffix[::-1]}"
+    middles = [value[len(suffix) :][::-1] for value in backwards]
+    return f"{prefix}({'|'.join(middles)}){suffix[::-1]}" if len(literal) > 1 else prefix

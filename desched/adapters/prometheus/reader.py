@@ -15,16 +15,16 @@ from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_loads import PodLoads
 from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers, several_clusters
 from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad, LoadProblem
+from desched.model.load import ClusterLoad, LoadProblem, PodChoice
 from desched.model.measures import MetricsFacts
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy
-from desched.ports import ChooseNodes, all_nodes
+from desched.ports import ChoosePods, all_pods
 
 T = TypeVar("T")
 
 MOST_ROUNDS = 3
-"""Of choosing nodes; then all pods are read."""
+"""Of choosing pods; then all are read."""
 
 
 class PrometheusLoadReader:
@@ -55,7 +55,7 @@ class PrometheusLoadReader:
         return look(self._client, cluster, policy)
 
     def read_load(
-        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
     ) -> ClusterLoad:
         """The load of nodes and pods over the policy's windows, ending now.
 
@@ -67,8 +67,8 @@ class PrometheusLoadReader:
         queries, index = CycleQueries(self._client), NodeIndex(cluster)
         windows = {r: found for r in NODE_SOURCES if (found := policy.windows(r))}
         node_loads = NodeLoads(queries, index, policy.metrics)
-        pod_loads = PodLoads(queries, index, policy.metrics, windows)
-        everything = choose is all_nodes or not pod_loads.can_choose
+        pod_loads = PodLoads(queries, index, policy.metrics, windows, cluster)
+        everything = choose is all_pods or not pod_loads.can_choose
         loads = node_loads.read(windows, cluster)
         expressions = {r: node_loads.expression(r, its[0]) for r, its in windows.items()}
         tracks = LoadTracks(queries, index, {r: e for r, e in expressions.items() if e})
@@ -76,11 +76,11 @@ class PrometheusLoadReader:
             {node.name: {r: of[node.name] for r, of in loads.items()} for node in cluster.nodes},
             {},
             destination_ratios=_by_node(dict(_destinations(tracks, policy))),
-            pods_of=frozenset(),
+            pods_of=PodChoice(),
             pod_sums={} if everything else pod_loads.sums(),
         )
-        load = _with_pods(of_nodes, pod_loads, all_nodes if everything else choose)
-        if policy.sustained_seconds and load.pods_of != frozenset():
+        load = _with_pods(of_nodes, pod_loads, all_pods if everything else choose)
+        if policy.sustained_seconds and load.pods_of != PodChoice():
             load = replace(load, history=_by_node(tracks.history(policy.sustained_seconds)))
         evaluated = queries.evaluated
         return replace(
@@ -92,26 +92,27 @@ class PrometheusLoadReader:
         )
 
 
-def _with_pods(load: ClusterLoad, pods: PodLoads, choose: ChooseNodes) -> ClusterLoad:
-    """The load with the usage of pods on the chosen nodes.
+def _with_pods(load: ClusterLoad, pods: PodLoads, choose: ChoosePods) -> ClusterLoad:
+    """The load with the usage of the chosen pods.
 
-    What is read may show that further nodes are needed.
+    What is read may show that further ones are needed.
     """
     for _ in range(MOST_ROUNDS):
+        read = load.pods_of or PodChoice()
         chosen = choose(load)
         if chosen is None:
             break
-        read = load.pods_of or frozenset()
-        if chosen <= read:
+        missing = chosen - read
+        if not missing:
             return load
-        found = pods.read(chosen - read)
-        if found.nodes is None:
+        found = pods.read(missing)
+        if found.pods is None:
             return replace(load, pods=found.usage, throttled=found.throttled, pods_of=None)
         load = replace(
             load,
             pods={**load.pods, **found.usage},
             throttled=load.throttled | found.throttled,
-            pods_of=read | found.nodes,
+            pods_of=read | missing,
         )
     found = pods.read(None)
     return replace(load, pods=found.usage, throttled=found.throttled, pods_of=None)

@@ -10,7 +10,7 @@ import msgspec
 from desched.model.cache import cached
 from desched.model.cluster import ControllerKey, Pod
 from desched.model.groups import grouped
-from desched.model.load import Measured
+from desched.model.load import Measured, PodChoice
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
@@ -28,9 +28,9 @@ TRUSTED_SHARE = 0.2
 class UsageBook(msgspec.Struct, frozen=True, dict=True):
     """Usage of every pod by resource and window, in millicores, bytes, and 1 for a pod.
 
-    The usage of pods on some nodes may not have been read. The book records what it lacks, so that
-    nothing is decided without it: `missed` are the nodes of pods whose usage was looked up,
-    `required` those whose load is not known well enough without that of their pods.
+    The usage of some pods may not have been read. The book records what it lacks, so that nothing
+    is decided without it: `missed` are pods whose usage was looked up, `required` the nodes whose
+    load is not known well enough without that of their pods.
     """
 
     snapshot: Snapshot
@@ -38,19 +38,27 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
     now: datetime
 
     @cached_property
-    def missed(self) -> set[str]:
-        """The nodes that have not been read, and of whose pods the usage was looked up."""
+    def _missed_nodes(self) -> set[str]:
         return set()
 
     @cached_property
+    def _missed_controllers(self) -> set[ControllerKey]:
+        return set()
+
+    @property
+    def missed(self) -> PodChoice:
+        """The pods that have not been read and whose usage was looked up, with some others."""
+        return PodChoice(frozenset(self._missed_nodes), frozenset(self._missed_controllers))
+
+    @cached_property
     def required(self) -> set[str]:
-        """The nodes that have not been read, and must be whether or not a node is overloaded."""
+        """The nodes whose pods must be read whether or not a node is overloaded."""
         return set()
 
     def has_read(self, node: str) -> bool:
         """Whether the usage of the pods on this node has been read."""
-        nodes = self.snapshot.load.pods_of
-        return nodes is None or node in nodes
+        read = self.snapshot.load.pods_of
+        return read is None or node in read.nodes
 
     def require(self, node: str) -> None:
         """Record that the usage of the pods on this node decides something."""
@@ -73,8 +81,9 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
             return (1.0,)
         usage = self.snapshot.load.pods.get((pod.namespace, pod.name))
         if usage is None:
-            if pod.node and not self.has_read(pod.node):
-                self.missed.add(pod.node)
+            read = self.snapshot.load.pods_of
+            if pod.node and read is not None and not read.has(pod):
+                self._missed_nodes.add(pod.node)
             return ()
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
 
@@ -123,7 +132,10 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         siblings = self._sibling_mean(pod, resource)
         if siblings is not None:
             return siblings
-        measured = self.measured(pod, resource)
+        # With the siblings, the pod itself is read.
+        measured = (
+            () if pod.controller in self._missed_controllers else self.measured(pod, resource)
+        )
         share = self.seen_share(pod, self.windows[resource][0])
         if measured and share >= TRUSTED_SHARE:
             # The mean of memory is over existing samples only; the CPU rate is over the window.
@@ -165,7 +177,10 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         """Mean usage of the siblings whose measurements are usable."""
         if pod.owner is None:
             return None
-        total, count = self._known_usage((pod.namespace, pod.owner.uid), resource)
+        controller = (pod.namespace, pod.owner.uid)
+        total, count = self._known_usage(controller, resource)
+        if controller in self._missed_controllers:
+            return None
         own = self._usable(pod, resource)
         if own is not None and pod.node and not pod.finished:
             total, count = total - own, count - 1
@@ -174,7 +189,10 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
     @cached
     def _known_usage(self, controller: ControllerKey, resource: Resource) -> tuple[float, int]:
         """Sum and count of usable measurements of its pods; cached, as pods may be many."""
-        pods = self._pods_by_controller.get(controller, ())
+        pods, read = self._pods_by_controller.get(controller, ()), self.snapshot.load.pods_of
+        if read is not None and not all(map(read.has, pods)):
+            self._missed_controllers.add(controller)
+            return 0.0, 0
         values = [used for pod in pods if (used := self._usable(pod, resource)) is not None]
         return math.fsum(values), len(values)
 

@@ -20,12 +20,12 @@ from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import EvictionLimits, Policy
 from desched.ports import (
     Announcement,
-    ChooseNodes,
+    ChoosePods,
     EvictionAnswer,
     LookAt,
     Looked,
     World,
-    all_nodes,
+    all_pods,
 )
 from desched.simulation.clock import VirtualClock
 from tests.builders import NOW, budget, load, node, pod, policy, rule, snapshot, workload
@@ -109,7 +109,7 @@ class Stage(Journal):
         raise NotImplementedError
 
     def read_load(
-        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
     ) -> ClusterLoad:
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""On which nodes the usage of each pod is needed."""
+"""Of which pods the usage is needed."""
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -8,17 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from desched.model.cluster import Node, Pod
-from desched.model.load import Measured
+from desched.model.load import Measured, PodChoice
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
-from desched.planning.needed_usage import needed_nodes
+from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.compatibility import Steering
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import GIB, NOW, load, node, pod, policy, rule, snapshot
-from tests.chosen_load import known_on
+from tests.chosen_load import known_of
 
 NAMES = ("hot", "cool", "idle", "far")
 YOUNG: dict[str, Any] = {
@@ -33,18 +33,23 @@ def world(
     ratios: Ratios | None = None,
     usage: Mapping[str, tuple[float, float]] | None = None,
     nodes: Iterable[Node] | None = None,
-    read: frozenset[str] = frozenset(),
+    read: PodChoice = PodChoice(),  # noqa: B008  (immutable)
     **of_load: Any,
 ) -> Snapshot:
     """Four nodes of which `hot` is overloaded unless `ratios` differ; the pods of `read` are."""
     ratios = ratios or dict.fromkeys(NAMES, (0.2, 0.2)) | {"hot": (0.9, 0.2)}
     full = replace(load(ratios, usage), **of_load)
     seen = snapshot(nodes or map(node, NAMES), pods, full)
-    return replace(seen, load=known_on(full, seen.cluster, read))
+    return replace(seen, load=known_of(full, seen.cluster, read))
 
 
 def needed(seen: Snapshot, by: Policy | None = None, state: State | None = None) -> set[str]:
-    return set(needed_nodes(seen, by or policy(), state or State()))
+    """The nodes, and the workloads as `Deployment/name`."""
+    chosen = needed_pods(seen, by or policy(), state or State())
+    return {
+        *chosen.nodes,
+        *(f"Deployment/{uid.removeprefix('uid-')}" for _, uid in chosen.controllers),
+    }
 
 
 CALM: Ratios = dict.fromkeys(NAMES, (0.2, 0.2))
@@ -65,14 +70,16 @@ def test_a_node_may_be_overloaded_by_the_sum_of_its_pods_alone() -> None:
     assert needed(seen) == {"idle"}
 
 
-def test_young_pods_and_their_siblings_are_needed_on_all_nodes() -> None:
+def test_young_pods_and_their_siblings_are_needed() -> None:
     young, sibling = pod("new", on="cool", of="w", **YOUNG), pod("other", on="far", of="w")
-    assert needed(world(*ONE_EACH, young, sibling)) == {"hot", "cool", "far"}
+    assert needed(world(*ONE_EACH, young, sibling)) == {"hot", "Deployment/w"}
+    alone = pod("new", on="cool", of=None, **YOUNG)
+    assert needed(world(*ONE_EACH, alone)) == {"hot", "cool"}
 
 
 def test_the_siblings_of_pending_pods_are_needed() -> None:
     waiting, sibling = pod("new", of="w"), pod("other", on="far", of="w")
-    assert needed(world(*ONE_EACH, waiting, sibling)) == {"hot", "far"}
+    assert needed(world(*ONE_EACH, waiting, sibling)) == {"hot", "Deployment/w"}
 
 
 @pytest.mark.parametrize("what", [{"deleting": True}, {"phase": "Succeeded"}])
@@ -101,13 +108,15 @@ def test_pods_that_leave_any_node_are_needed_where_the_mean_of_all_nodes_decides
 def test_the_siblings_of_a_pod_that_is_short_of_cpu_are_needed() -> None:
     mine, sibling = pod("mine", on="hot", of="w"), pod("other", on="far", of="w")
     full = dict.fromkeys(NAMES, (0.2, 0.2)) | {"hot": (0.96, 0.2)}
-    assert needed(world(mine, sibling, ratios=full)) == {"hot", "far"}
+    assert needed(world(mine, sibling, ratios=full)) == {"hot", "Deployment/w"}
     # That a pod is throttled shows when its node has been read.
     usage, throttled = {"mine": (1.0, 1.0), "other": (1.0, 1.0)}, frozenset({("apps", "mine")})
     first = world(mine, sibling, usage=usage, throttled=throttled)
     assert needed(first) == {"hot"}
-    then = world(mine, sibling, usage=usage, throttled=throttled, read=frozenset({"hot"}))
-    assert needed(then) == {"hot", "far"}
+    then = world(
+        mine, sibling, usage=usage, throttled=throttled, read=PodChoice(frozenset({"hot"}))
+    )
+    assert needed(then) == {"hot", "Deployment/w"}
 
 
 def test_a_sum_that_contradicts_the_load_of_its_node_is_looked_into() -> None:
@@ -158,7 +167,9 @@ def test_the_usage_of_a_pod_that_has_not_been_read_is_unknown_and_missed() -> No
     one = pod("mine", on="hot")
     book = UsageBook(world(one, usage={"mine": (1.0, 1.0)}), policy(), NOW)
     assert book.measured(one, Resource.CPU) == ()
-    assert book.missed == {"hot"}
-    read = UsageBook(world(one, usage={"mine": (1.0, 1.0)}, read=frozenset({"hot"})), policy(), NOW)
+    assert book.missed == PodChoice(frozenset({"hot"}))
+    read = UsageBook(
+        world(one, usage={"mine": (1.0, 1.0)}, read=PodChoice(frozenset({"hot"}))), policy(), NOW
+    )
     assert read.measured(one, Resource.CPU) == (1000.0,)
-    assert read.missed == set()
+    assert not read.missed

@@ -18,7 +18,7 @@ from desched.model.resources import Resource
 from desched.model.state import MoveResult, State
 from desched.model.timeline import Timeline
 from desched.policy.policy import Policy
-from desched.ports import ChooseNodes, LoadReader, all_nodes
+from desched.ports import ChoosePods, LoadReader, all_pods
 from desched.service.reports.cycle_table import print_report
 from desched.simulation import demo
 from desched.simulation.closed_loop import Descheduler
@@ -45,7 +45,7 @@ class Distorted:
         self._unknown = unknown
 
     def read_load(
-        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
     ) -> ClusterLoad:
         found = self._load.read_load(cluster, policy, choose)
         nodes = {**found.nodes, OVERLOADED_NODE: dict.fromkeys(Resource, self._unknown)}
@@ -59,7 +59,7 @@ class Refused:
         self,
         cluster: ClusterState,  # noqa: ARG002  (part of the port)
         policy: Policy,  # noqa: ARG002  (part of the port)
-        choose: ChooseNodes = all_nodes,  # noqa: ARG002  (part of the port)
+        choose: ChoosePods = all_pods,  # noqa: ARG002  (part of the port)
     ) -> ClusterLoad:
         raise ObservationError(ObservationSource.PROMETHEUS, "refused")
 

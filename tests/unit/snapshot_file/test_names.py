@@ -47,6 +47,7 @@ RENAMED_BY_KEY = {
         *("nodes", "pods", "problems", "history", "destination_ratios", "throttled", "seen"),
         *("pods_of", "pod_sums"),
     },
+    "PodChoice": {"nodes", "controllers"},  # in no snapshot, which has the usage of all pods
 }
 
 

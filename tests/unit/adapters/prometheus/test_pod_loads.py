@@ -4,15 +4,16 @@ import re
 from collections.abc import Iterator, Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from desched.adapters.prometheus.client import LONGEST_QUERY_CHARACTERS, url_length
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
-from desched.model.cluster import ClusterState
-from desched.model.load import ClusterLoad, PodUsage
+from desched.model.cluster import ClusterState, Owner
+from desched.model.load import ClusterLoad, PodChoice, PodUsage
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource, Policy, ResourceRule
-from desched.ports import ChooseNodes
+from desched.ports import ChoosePods
 from tests.unit.adapters.prometheus.fake_server import (
     Asked,
     FakePrometheus,
@@ -25,7 +26,7 @@ from tests.unit.adapters.prometheus.worlds import cluster, node, pod
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 NODES = 100
 Labels = Mapping[str, str]
-MATCHER = re.compile(r'(node|instance)=~"([^"]*)"')
+MATCHER = re.compile(r'(node|instance|pod)=~"([^"]*)"')
 
 
 def labels_of(number: int, *, name: bool = True, instance: bool = True) -> dict[str, str]:
@@ -60,8 +61,9 @@ class Pods:
     def _pods(self, query: str) -> Iterator[tuple[Labels, float]]:
         matcher = MATCHER.search(query)
         for i, labels in enumerate(self.labels):
-            if matcher is None or re.fullmatch(matcher[2], labels.get(matcher[1], "")):
-                yield {"namespace": "apps", "pod": f"p-{i}", **labels}, float(i)
+            series = {"namespace": "apps", "pod": self.world.pods[i].name, **labels}
+            if matcher is None or re.fullmatch(matcher[2], series.get(matcher[1], "")):
+                yield series, float(i)
 
 
 def policy(*windows: int, own: Mapping[str, str] | None = None) -> Policy:
@@ -70,7 +72,7 @@ def policy(*windows: int, own: Mapping[str, str] | None = None) -> Policy:
 
 
 def read(
-    fake: FakePrometheus, pods: Pods, choose: ChooseNodes, by: Policy | None = None
+    fake: FakePrometheus, pods: Pods, choose: ChoosePods, by: Policy | None = None
 ) -> ClusterLoad:
     fake.answer = pods
     reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
@@ -80,8 +82,8 @@ def read(
         reader.close()
 
 
-def names(*numbers: int) -> frozenset[str]:
-    return frozenset(f"n-{number:03d}" for number in numbers)
+def on(*numbers: int) -> PodChoice:
+    return PodChoice(frozenset(f"n-{number:03d}" for number in numbers))
 
 
 def of_pods(fake: FakePrometheus) -> list[str]:
@@ -90,12 +92,12 @@ def of_pods(fake: FakePrometheus) -> list[str]:
 
 
 def test_without_a_chosen_node_no_pod_and_no_history_is_asked_for(fake: FakePrometheus) -> None:
-    load = read(fake, Pods(), lambda _: frozenset())
+    load = read(fake, Pods(), lambda _: PodChoice())
 
     assert of_pods(fake) == []
     assert not any("throttled" in asked.query or asked.times for asked in fake.asked)
     assert load.pods == {}
-    assert load.pods_of == frozenset()
+    assert load.pods_of == PodChoice()
     assert load.pod_sums["n-007"] == {CPU: (7000.0,), MEMORY: (7.0,)}
 
 
@@ -106,13 +108,13 @@ def test_without_a_chosen_node_no_pod_and_no_history_is_asked_for(fake: FakeProm
 def test_the_pods_of_chosen_nodes_are_asked_for_by_the_label_that_their_series_have(
     fake: FakePrometheus, labelled: Pods, label: str
 ) -> None:
-    load = read(fake, labelled, lambda _: names(3, 14))
+    load = read(fake, labelled, lambda _: on(3, 14))
 
     assert load.pods == {
         ("apps", "p-3"): PodUsage((3000.0,), (3.0,)),
         ("apps", "p-14"): PodUsage((14_000.0,), (14.0,)),
     }
-    assert load.pods_of == names(3, 14)
+    assert load.pods_of == on(3, 14)
     assert load.throttled == {("apps", "p-3")}
     assert all(f"{label}=~" in query for query in of_pods(fake))
 
@@ -125,7 +127,7 @@ def test_all_pods_are_asked_for_if_their_series_have_no_such_label_in_common(
         labels_of(i, name=bool(i % 2), instance=not i % 2) for i in range(len(pods.labels))
     ]
 
-    load = read(fake, pods, lambda _: names(3, 14))
+    load = read(fake, pods, lambda _: on(3, 14))
 
     assert load.pods_of is None
     assert len(load.pods) == NODES
@@ -133,23 +135,23 @@ def test_all_pods_are_asked_for_if_their_series_have_no_such_label_in_common(
 
 
 def test_all_pods_are_asked_for_if_most_nodes_are_chosen(fake: FakePrometheus) -> None:
-    assert read(fake, Pods(), lambda _: names(*range(51))).pods_of is None
-    assert read(fake, Pods(), lambda _: names(*range(50))).pods_of == names(*range(50))
+    assert read(fake, Pods(), lambda _: on(*range(51))).pods_of is None
+    assert read(fake, Pods(), lambda _: on(*range(50))).pods_of == on(*range(50))
 
 
 def test_what_is_read_may_show_that_further_nodes_are_needed(fake: FakePrometheus) -> None:
-    def choose(load: ClusterLoad) -> frozenset[str]:
-        return names(3, 14) if ("apps", "p-3") in load.throttled else names(3)
+    def choose(load: ClusterLoad) -> PodChoice:
+        return on(3, 14) if ("apps", "p-3") in load.throttled else on(3)
 
     load = read(fake, Pods(), choose)
 
-    assert load.pods_of == names(3, 14)
+    assert load.pods_of == on(3, 14)
     assert load.pods.keys() == {("apps", "p-3"), ("apps", "p-14")}
     assert len(of_pods(fake)) == 4
 
 
 def test_a_choice_that_grows_without_end_is_all_pods(fake: FakePrometheus) -> None:
-    load = read(fake, Pods(), lambda load: names(*range(len(load.pods) + 1)))
+    load = read(fake, Pods(), lambda load: on(*range(len(load.pods) + 1)))
 
     assert load.pods_of is None
 
@@ -163,7 +165,7 @@ def test_many_nodes_are_asked_for_in_requests_that_fit_into_a_url(fake: FakeProm
         *map(node, names_), pods=tuple(pod("apps", f"p-{i}", n) for i, n in enumerate(names_))
     )
 
-    some = frozenset(names_[:60])
+    some = PodChoice(frozenset(names_[:60]))
     load = read(fake, pods, lambda _: some)
     assert load.pods_of == some
     assert len(load.pods) == 60
@@ -171,7 +173,7 @@ def test_many_nodes_are_asked_for_in_requests_that_fit_into_a_url(fake: FakeProm
     about_nodes, about_pods = 3, 3  # ages twice and sums; CPU, memory and throttling
     assert fake.requests == about_nodes + about_pods
 
-    many = frozenset(names_[:200])
+    many = PodChoice(frozenset(names_[:200]))
     assert read(fake, pods, lambda _: many).pods_of is None
 
 
@@ -181,7 +183,7 @@ def letters(number: int) -> str:
 
 
 def test_what_names_have_in_common_is_written_once(fake: FakePrometheus) -> None:
-    read(fake, Pods(), lambda _: names(3, 14))
+    read(fake, Pods(), lambda _: on(3, 14))
 
     found = [MATCHER.findall(query) for query in of_pods(fake)]
     assert found == [[("node", "n-0(03|14)")] * 2] * 2
@@ -193,9 +195,83 @@ def test_series_that_a_matcher_selects_besides_are_left_out(fake: FakePrometheus
     pods.labels = [{"instance": f"10.0.0.{i}:10250"} for i in range(NODES)]
     pods.labels[5] = {"instance": "10.0.0.3:10250", "node": "n-005"}
 
-    load = read(fake, pods, lambda _: names(3))
+    load = read(fake, pods, lambda _: on(3))
 
     assert load.pods == {("apps", "p-3"): PodUsage((3000.0,), (3.0,))}
+
+
+def owned(pods: Pods, owner: str, *names: str) -> PodChoice:
+    """The first pods have these names, and this controller."""
+    controller = Owner("ReplicaSet", owner, f"uid-{owner}", "apps/v1")
+    changed = [
+        replace(one, name=name, owner=controller)
+        for one, name in zip(pods.world.pods, names, strict=False)
+    ]
+    pods.world = replace(pods.world, pods=(*changed, *pods.world.pods[len(changed) :]))
+    return PodChoice(controllers=frozenset({("apps", f"uid-{owner}")}))
+
+
+@pytest.mark.parametrize(
+    ("names", "expression"),
+    [
+        (("web-1-abc", "web-1-xyz"), "web-1-[a-z0-9]+"),
+        (("db-0", "db-1"), "db-[a-z0-9]+"),
+        (("db-0", "other"), "(db-0|other)"),
+    ],
+)
+def test_the_pods_of_a_controller_are_asked_for_by_their_names(
+    fake: FakePrometheus, names: tuple[str, str], expression: str
+) -> None:
+    pods = Pods()
+    chosen = owned(pods, names[0].rpartition("-")[0], *names)
+
+    load = read(fake, pods, lambda _: chosen)
+
+    assert load.pods == {
+        ("apps", names[0]): PodUsage((0.0,), (0.0,)),
+        ("apps", names[1]): PodUsage((1000.0,), (1.0,)),
+    }
+    assert load.pods_of == chosen
+    assert {found for q in of_pods(fake) for _, found in MATCHER.findall(q)} == {expression}
+
+
+def test_pods_on_nodes_and_pods_of_controllers_are_asked_for_together(
+    fake: FakePrometheus,
+) -> None:
+    pods = Pods()
+    chosen = owned(pods, "web", "web-a", "web-b") | on(7)
+
+    load = read(fake, pods, lambda _: chosen)
+
+    assert load.pods.keys() == {("apps", "web-a"), ("apps", "web-b"), ("apps", "p-7")}
+    assert fake.requests == 3 + 1  # ages twice, sums; pods
+
+
+def test_a_pod_of_another_owner_with_such_a_name_is_left_out(fake: FakePrometheus) -> None:
+    pods = Pods()
+    chosen = owned(pods, "web", "web-a")
+    others = [replace(one, name=f"web-{i}") for i, one in enumerate(pods.world.pods[1:])]
+    pods.world = replace(pods.world, pods=(pods.world.pods[0], *others))
+
+    assert read(fake, pods, lambda _: chosen).pods.keys() == {("apps", "web-a")}
+
+
+def test_all_pods_are_asked_for_if_the_names_of_controllers_take_too_many_requests(
+    fake: FakePrometheus,
+) -> None:
+    pods = Pods()
+    chosen = PodChoice()
+    many = []
+    for i, one in enumerate(pods.world.pods):
+        name = f"{letters(i)}-{'long' * 40}-{letters(i)}"
+        many.append(replace(one, name=f"{name}-a", owner=Owner("ReplicaSet", name, name)))
+        chosen |= PodChoice(controllers=frozenset({("apps", name)}))
+    pods.world = replace(pods.world, pods=tuple(many))
+
+    load = read(fake, pods, lambda _: chosen)
+
+    assert load.pods_of is None
+    assert len(load.pods) == NODES
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
@@ -205,7 +281,7 @@ def test_a_sum_that_is_no_number_shows_that_the_pods_must_be_read(
     pods = Pods()
     pods.forged = [({"node": "n-007"}, value), ({"node": "elsewhere"}, 9.0)]
 
-    load = read(fake, pods, lambda _: frozenset())
+    load = read(fake, pods, lambda _: PodChoice())
 
     assert load.pod_sums["n-007"] == {CPU: (float("inf"),), MEMORY: (float("inf"),)}
     assert len(load.pod_sums) == NODES
@@ -216,7 +292,7 @@ def test_several_sums_of_a_node_agree_or_its_pods_must_be_read(fake: FakePrometh
     pods = Pods()
     pods.forged = [({"instance": "n-007"}, 8.0), ({"node": "n-008"}, 1.0)]
 
-    load = read(fake, pods, lambda _: frozenset())
+    load = read(fake, pods, lambda _: PodChoice())
 
     assert load.pod_sums["n-007"] == {CPU: (8000.0,), MEMORY: (8.0,)}
     assert load.pod_sums["n-008"] == {CPU: (float("inf"),), MEMORY: (float("inf"),)}
@@ -225,7 +301,7 @@ def test_several_sums_of_a_node_agree_or_its_pods_must_be_read(fake: FakePrometh
 def test_pods_are_not_chosen_from_a_query_of_the_user(fake: FakePrometheus) -> None:
     by = policy(own={"pod_cpu": "mine"})
 
-    load = read(fake, Pods(), lambda _: names(3), by)
+    load = read(fake, Pods(), lambda _: on(3), by)
 
     assert load.pods_of is None
     assert load.pod_sums == {}
@@ -233,7 +309,7 @@ def test_pods_are_not_chosen_from_a_query_of_the_user(fake: FakePrometheus) -> N
 
 
 def test_a_cycle_without_overload_takes_few_requests(fake: FakePrometheus) -> None:
-    read(fake, Pods(), lambda _: frozenset())
+    read(fake, Pods(), lambda _: PodChoice())
     assert fake.requests == 3  # ages twice, as there is no node_exporter here, and the sums
 
 
@@ -241,7 +317,7 @@ def test_without_pods_nothing_is_asked_for(fake: FakePrometheus) -> None:
     empty = Pods(0)
     empty.world = ClusterState(Pods().world.nodes, ())
 
-    load = read(fake, empty, lambda _: names(0))
+    load = read(fake, empty, lambda _: on(0))
 
     assert load.pods == {}
-    assert load.pods_of == names(0)
+    assert load.pods_of == on(0)
