@@ -16,9 +16,13 @@ from tests.controlplane.manifests import Object
 REQUEST_SECONDS = 3
 """The deadline of a request."""
 
-LIST_NODES = r"/api/v1/nodes\?limit"
-LIST_PODS = r"/api/v1/pods\?limit"
-LIST_BUDGETS = r"/apis/policy/v1/poddisruptionbudgets\?limit"
+LIST, WATCH = "limit", "watch"
+LIST_NODES = rf"/api/v1/nodes\?{LIST}"
+LIST_PODS = rf"/api/v1/pods\?{LIST}"
+LIST_BUDGETS = rf"/apis/policy/v1/poddisruptionbudgets\?{LIST}"
+WATCH_PODS = rf"/api/v1/pods\?{WATCH}"
+WATCH_BUDGETS = rf"/apis/policy/v1/poddisruptionbudgets\?{WATCH}"
+VERSION = "/version"
 FRESH_POD = r"/api/v1/namespaces/[^/]+/pods/[^/]+$"
 FRESH_BUDGETS = r"/apis/policy/v1/namespaces/"
 EVICTION = r"/api/v1/namespaces/[^/]+/pods/[^/]+/eviction"
@@ -34,6 +38,8 @@ class Effect(StrEnum):
     WAITS = "stays alive, is not ready, does not lead"
     SKIPS = "skips the cycle"
     ASKS_AGAIN = "asks again, and the cycle goes on"
+    WATCHES_ON = "watches on from the last event"
+    LISTS = "lists the kind again, and watches it"
     ASKS_THRICE = "asks again when it was told to, three times in all"
     DOES_NOT_EVICT = "does not evict"
     NOT_ACTING = "acts until the time of the taint is over, then does not act"
@@ -97,7 +103,7 @@ def once(fault: Fault) -> Fault:
         if next(turns[exchange.proxy]):
             fault.act(exchange)
         else:
-            exchange.reply(exchange.forwarded())
+            exchange.pass_on()
 
     return Fault(f"{fault.name}, once", act)
 
@@ -121,6 +127,13 @@ def in_pages(*, lasting: bool) -> Fault:
     return Fault(f"continue token expired (410), {how_often}", act)
 
 
+def lines(name: str, body: bytes) -> Fault:
+    """A watch that begins, sends this and ends."""
+    return faults.answer(name, faults.Answer(200, {"Content-Type": "application/json"}, body))
+
+
+EXPIRED = status(410, "too old resource version", reason="Expired")
+EXPIRY = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}\n'
 LATE = faults.late(REQUEST_SECONDS + 1)
 NO_LIST = faults.edited("an object that is no list", lambda _: {})
 HALF_A_LIST = faults.edited("half a list", half_of)
@@ -187,6 +200,30 @@ OBSERVING = [
     skipped(READ, status(403), MEMORY, "the account may not get configmaps"),
     skipped(READ, faults.MALFORMED, MEMORY, "the answer is no ConfigMap"),
 ]
+
+
+def interrupted(fault: Fault, effect: Effect, says: str) -> Case:
+    """A watch has a fault, and cycles go on."""
+    event = "watch.interrupted"
+    return Case("watch of pods", once(fault), "GET", WATCH_PODS, effect, says, event)
+
+
+WATCHING = [
+    interrupted(EXPIRED, Effect.LISTS, "no longer has the changes since the last event (410)"),
+    interrupted(lines("an event of expiry", EXPIRY), Effect.LISTS, "ended the watch: too old"),
+    interrupted(lines("garbage", b"{garbage\n"), Effect.LISTS, "is no event"),
+    interrupted(lines("half an event", b'{"ty'), Effect.WATCHES_ON, "in the middle of a line"),
+    interrupted(THROTTLED, Effect.WATCHES_ON, "the server is throttling (429)"),
+    interrupted(status(500), Effect.WATCHES_ON, "status 500"),
+    skipped("watch of pods", lines("an end at once", b""), WATCH_PODS, "ended the watch at once"),
+    skipped("watch of pods", faults.NEVER, WATCH_PODS, TOO_LATE),
+    skipped("watch of budgets", status(403), WATCH_BUDGETS, "may not watch poddisruptionbudgets"),
+    skipped("list after a watch", status(403), LIST_BUDGETS, "may not list poddisruptionbudgets"),
+    skipped("list after a watch", HALF_A_LIST, LIST_NODES, f"{NO_NODES} (it ends"),
+    skipped("list after a watch", faults.NEVER, LIST_PODS, TOO_LATE),
+    skipped("version of the API server", status(503), VERSION, "does not work: status 503"),
+]
+"""Of services that watch."""
 
 
 def unreadable(fault: Fault, says: str, path: str = FRESH_POD) -> Case:

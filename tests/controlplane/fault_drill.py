@@ -7,7 +7,8 @@ cycle makes requests of every kind, and changes nothing. At the end one eviction
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -18,8 +19,20 @@ import urllib3
 import yaml
 
 from desched.adapters.kubernetes.objects.nodes import STEERED_UNTIL
+from desched.adapters.kubernetes.watch import cluster, loop
 from desched.model.cluster import STEERING_TAINT
-from tests.controlplane.fault_cases import EVICTION, REQUEST_SECONDS, ROTATED, TAINT, Case, Effect
+from tests.controlplane.fault_cases import (
+    EVICTION,
+    EXPIRED,
+    LIST,
+    LIST_PODS,
+    REQUEST_SECONDS,
+    ROTATED,
+    TAINT,
+    WATCH,
+    Case,
+    Effect,
+)
 from tests.controlplane.fault_proxy import ActiveFault, Exchange, Fault, FaultProxy, Seen
 from tests.controlplane.faults import status
 from tests.controlplane.files import replace
@@ -37,7 +50,9 @@ REPLACED = status(HTTPStatus.CONFLICT, "the pod is another one", reason="Conflic
 class Drill:
     """A service on a site of its own, behind a proxy of its own, which begins with this fault."""
 
-    def __init__(self, sites: Sites, site: str, beginning: Fault | None = None) -> None:
+    def __init__(
+        self, sites: Sites, site: str, beginning: Fault | None = None, *, watches: bool = True
+    ) -> None:
         self.site = site
         self._sites = sites
         self._proxy = FaultProxy(sites.plane.url, sites.plane.ca_file, sites.plane.key_file)
@@ -46,11 +61,12 @@ class Drill:
         self._token_file = sites.directory / f"{site}.token"
         command = sites.arguments(
             *("--evict", "--interval", "1s", "--log-format", "json", *LEASE, *TIMEOUT),
-            *("--listen-address", "127.0.0.1:0", "--state-namespace", site, "--watch=false"),
+            *("--listen-address", "127.0.0.1:0", "--state-namespace", site),
+            *(() if watches else ("--watch=false",)),
             policy=sites.policy(site, nodeSelector=f"{SITE}={site}", steering="Always"),
             kubeconfig=kubeconfig_with_token_file(sites, self._proxy.url, self._token_file),
         )
-        self._service = Replica(site, command, sites.directory)
+        self._service = Replica(site, command, sites.directory, _hurry)
         self._position = 0
 
     def __enter__(self) -> Self:
@@ -74,7 +90,27 @@ class Drill:
             self._see(case, active)
             assert self._readiness() == HTTPStatus.OK
             if active.struck and not case.asks:
-                assert self._evictions_since(active.struck[0]) == []
+                assert self._matching(EVICTION, self._since(active.struck[0])) == []
+
+    def live_through_watching(self, case: Case) -> None:
+        """The same for a service whose watches break off; before a list its version expires."""
+        self._recover()
+        with ExitStack() as faulty:
+            active = faulty.enter_context(self._proxy.faulty(case.fault, case.method, case.path))
+            if LIST in case.path:
+                path = case.path.replace(LIST, WATCH)
+                faulty.enter_context(self._proxy.faulty(EXPIRED, case.method, path))
+            self._proxy.end_watches()
+            self._see(case, active)
+            assert self._readiness() == HTTPStatus.OK
+            if case.asks:
+                self._recover()
+                lists = self._matching(LIST_PODS, self._since(active.struck[0]))
+                assert bool(lists) == (case.effect is Effect.LISTS)
+            else:
+                known = len(self._proxy.requests)
+                self._see(case, active)
+                assert self._matching(EVICTION, self._proxy.requests[known:]) == []
 
     def live_through_start(self, case: Case) -> None:
         """A process that has not seen anything yet is not ready, and stays alive."""
@@ -101,7 +137,7 @@ class Drill:
             assert self._readiness() == HTTPStatus.OK
             known = len(active.struck)
             self._service.wait_until("two more attempts", lambda: len(active.struck) > known + 1)
-            assert self._evictions_since(active.struck[known]) == []
+            assert self._matching(EVICTION, self._since(active.struck[known])) == []
 
     def let_it_evict(self) -> None:
         """Until the one eviction is made that it has asked for all the time."""
@@ -155,16 +191,30 @@ class Drill:
                     assert not line["event"].endswith(".crashed"), line
                     yield line
 
-    def _evictions_since(self, first: Seen) -> list[Seen]:
+    def _since(self, first: Seen) -> Sequence[Seen]:
+        """The requests from this one on."""
         requests = self._proxy.requests
-        later = requests[next(n for n, each in enumerate(requests) if each is first) :]
-        return [each for each in later if re.match(EVICTION, each.path)]
+        return requests[next(n for n, each in enumerate(requests) if each is first) :]
+
+    def _matching(self, path: str, requests: Sequence[Seen]) -> list[Seen]:
+        return [each for each in requests if re.match(path, each.path)]
 
     def _readiness(self) -> int:
         (started,) = self._service.events("service.started")
         url = f"http://127.0.0.1:{started['port']}/readyz"
         with urllib3.PoolManager(retries=False, timeout=PATIENCE_SECONDS) as http:
             return http.request("GET", url).status
+
+
+def _hurry() -> None:
+    """Pauses do not grow from fault to fault."""
+    for module, name, seconds in (
+        (loop, "STEADY_SECONDS", 0.0),
+        (loop, "LONGEST_PAUSE_SECONDS", 1.0),
+        (loop, "LONGEST_PAUSE_OF_LISTS_SECONDS", 1.0),
+        (cluster, "REPAIR_SECONDS", float(REQUEST_SECONDS)),
+    ):
+        setattr(module, name, seconds)
 
 
 def _shows(line: Object, case: Case, active: ActiveFault) -> bool:

@@ -78,12 +78,25 @@ class Exchange:
         self.proxy = proxy
         self._handler = handler
 
+    @property
+    def connection(self) -> socket.socket:
+        """To the client."""
+        found: socket.socket = self._handler.connection
+        return found
+
     def forwarded(self, request: Request | None = None) -> Answer:
         """What the real server answers, to another request if one is given.
 
         From then on a write has taken effect.
         """
         return self.proxy.ask(request or self.request)
+
+    def pass_on(self) -> None:
+        """Answer as the real server does."""
+        if "watch=true" in self.request.path:
+            self.proxy.pass_on(self)
+        else:
+            self.reply(self.forwarded())
 
     def reply(self, answer: Answer) -> None:
         """Answer completely."""
@@ -176,6 +189,7 @@ class FaultProxy:
         self._lock = threading.RLock()
         self._active: tuple[ActiveFault, ...] = ()
         self._open: set[socket.socket] = set()
+        self._watches: set[socket.socket] = set()
         self._listener: socket.socket | None = None
         self._holder = _bound(0)  # keeps the port while nobody listens
         self._port = self._holder.getsockname()[1]
@@ -255,8 +269,23 @@ class FaultProxy:
             return Answer(502, {"Content-Type": "text/plain"}, type(error).__name__.encode())
         return Answer(response.status, _end_to_end(response.headers), response.data)
 
+    def end_watches(self) -> None:
+        """Break off all watches that are under way."""
+        with self._lock:
+            for connection in self._watches:
+                _shut(connection)
+
     def pass_on(self, exchange: Exchange) -> None:
         """Pass on a watch as it comes; if the server breaks it off, so does the proxy."""
+        with self._lock:
+            self._watches.add(exchange.connection)
+        try:
+            self._pass_on(exchange)
+        finally:
+            with self._lock:
+                self._watches.discard(exchange.connection)
+
+    def _pass_on(self, exchange: Exchange) -> None:
         request = exchange.request
         try:
             response = self._http.request(
@@ -345,10 +374,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._seen = Seen(request.method, request.path, time.monotonic(), body)
         fault = self._proxy.strike(self._seen)
         exchange = Exchange(self._proxy, self, request)
-        if fault is None and _lasts(request):
-            self._proxy.pass_on(exchange)
-        elif fault is None:
-            exchange.reply(exchange.forwarded())
+        if fault is None:
+            exchange.pass_on()
         else:
             fault.act(exchange)
 
@@ -368,10 +395,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Nobody reads it."""
-
-
-def _lasts(request: Request) -> bool:
-    return "watch=true" in request.path
 
 
 def _bound(port: int) -> socket.socket:

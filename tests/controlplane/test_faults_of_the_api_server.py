@@ -5,7 +5,7 @@ meet the same faults. The rows in docs/reliability.md are what is seen here.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -31,6 +31,7 @@ from tests.controlplane.fault_cases import (
     ROTATED,
     ROTATION,
     STARTING,
+    WATCHING,
     Case,
     Deed,
     Effect,
@@ -50,7 +51,9 @@ from tests.controlplane.manifests import Object
 from tests.controlplane.sites import SITE, Site, Sites
 from tests.controlplane.waiting import wait_for
 
-SERVICES = ("first", "second", "third", "fourth", "fifth")
+WATCHING_SERVICES = ("first", "second", "third")
+LISTING_SERVICES = ("fourth", "fifth")
+SERVICES = WATCHING_SERVICES + LISTING_SERVICES
 NOT_TRIED = "\N{EN DASH}"
 STAYS = "stays"
 """The site whose pod no fault evicts."""
@@ -80,24 +83,61 @@ def sites(
             running_control_plane.reset()
 
 
+LiveThrough = Callable[[Drill, Case], None]
+
+
+class Team:
+    """Services that take cases in turn, each by whichever has time; the first has one already."""
+
+    def __init__(self, drills: Sequence[Drill], cleanup: ExitStack) -> None:
+        self._drills = drills
+        self._idle: SimpleQueue[Drill] = SimpleQueue()
+        for drill in drills[1:]:
+            self._idle.put(drill)
+        self._pool = cleanup.enter_context(ThreadPoolExecutor(len(drills)))
+
+    def begin_with(self, live_through: LiveThrough, case: Case) -> Future[None]:
+        """The first service begins with this case."""
+        return self._pool.submit(self._drill, live_through, case, self._drills[0])
+
+    def begin(self, live_through: LiveThrough, case: Case) -> Future[None]:
+        """Begin with the case as soon as a service has time."""
+        return self._pool.submit(self._drill, live_through, case)
+
+    def let_evict(self) -> None:
+        """Until each service has made its eviction."""
+        list(self._pool.map(Drill.let_it_evict, self._drills))
+
+    def _drill(self, live_through: LiveThrough, case: Case, first: Drill | None = None) -> None:
+        drill = first or self._idle.get()
+        try:
+            live_through(drill, case)
+        finally:
+            self._idle.put(drill)
+
+
 class Drills:
-    """Services that take the cases in turn, each by whichever has time."""
+    """Services that watch, one of which begins with a fault, and services that list."""
 
     def __init__(self, sites: Sites, cleanup: ExitStack) -> None:
-        starting, *others = SERVICES
-        begins = cleanup.enter_context(Drill(sites, starting, STARTING.fault))
-        self._all = [begins, *(cleanup.enter_context(Drill(sites, site)) for site in others)]
-        self._idle: SimpleQueue[Drill] = SimpleQueue()
-        for drill in self._all[1:]:
-            self._idle.put(drill)
-        self._pool = cleanup.enter_context(ThreadPoolExecutor(len(self._all)))
-        self._seen: dict[Case, Future[None]] = {
-            STARTING: self._pool.submit(self._drill, begins, Drill.live_through_start, STARTING)
+        def team(*drills: Drill) -> Team:
+            return Team([cleanup.enter_context(drill) for drill in drills], cleanup)
+
+        starting, *watching = WATCHING_SERVICES
+        self._watching = team(
+            Drill(sites, starting, STARTING.fault), *(Drill(sites, site) for site in watching)
+        )
+        self._listing = team(*(Drill(sites, site, watches=False) for site in LISTING_SERVICES))
+        first, *others = OBSERVING
+        self._seen = {
+            STARTING: self._watching.begin_with(Drill.live_through_start, STARTING),
+            first: self._listing.begin_with(Drill.live_through, first),
         }
-        self._begin(Drill.live_through, *OBSERVING)
-        self._begin(Drill.live_through_rotation, ROTATION)
-        self._begin(Drill.live_through, *ACTING, *LEADING)
-        self._begin(Drill.live_without_lease, *LOSING)
+        self._begin(self._watching, Drill.live_through_watching, *WATCHING)
+        self._begin(self._watching, Drill.live_through_rotation, ROTATION)
+        self._begin(self._watching, Drill.live_through, *ACTING, *LEADING)
+        self._begin(self._watching, Drill.live_without_lease, *LOSING)
+        self._begin(self._listing, Drill.live_through, *others)
 
     def wait_for(self, case: Case) -> None:
         """Until a service has lived through it; fails if it has not."""
@@ -107,20 +147,12 @@ class Drills:
         """Until each service has made its eviction, after all that it lives through."""
         for future in self._seen.values():
             future.exception()
-        list(self._pool.map(Drill.let_it_evict, self._all))
+        self._watching.let_evict()
+        self._listing.let_evict()
 
-    def _begin(self, live_through: Callable[[Drill, Case], None], *cases: Case) -> None:
+    def _begin(self, team: Team, live_through: LiveThrough, *cases: Case) -> None:
         for case in cases:
-            self._seen[case] = self._pool.submit(self._drilled, live_through, case)
-
-    def _drilled(self, live_through: Callable[[Drill, Case], None], case: Case) -> None:
-        self._drill(self._idle.get(), live_through, case)
-
-    def _drill(self, drill: Drill, live_through: Callable[[Drill, Case], None], case: Case) -> None:
-        try:
-            live_through(drill, case)
-        finally:
-            self._idle.put(drill)
+            self._seen[case] = team.begin(live_through, case)
 
 
 @pytest.fixture(scope="module")
@@ -225,6 +257,14 @@ def test_a_cycle_that_cannot_see_everything_evicts_nothing(
 def test_a_token_that_is_replaced_is_read_again(drills: Drills, table: FaultTable) -> None:
     drills.wait_for(ROTATION)
     table.add(ROTATION.fault.name, ROTATION.of, ROTATION.does, NOT_TRIED, "the next cycle acts")
+
+
+@pytest.mark.parametrize("case", WATCHING, ids=name_of)
+def test_a_service_that_watches_knows_what_it_may_have_missed(
+    case: Case, drills: Drills, table: FaultTable
+) -> None:
+    drills.wait_for(case)
+    table.add(case.fault.name, case.of, case.does, NOT_TRIED, "the next cycle acts")
 
 
 @pytest.mark.parametrize("case", ACTING, ids=name_of)

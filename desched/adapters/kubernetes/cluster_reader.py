@@ -106,21 +106,20 @@ class KubernetesReader:
     def read_cluster(self) -> ClusterState:
         """All that planning needs, in a few consistent lists."""
         read = self._reading(self.cluster_deadline_seconds)
-        return cluster_state(read, lambda: self._server(read)[0], self.own_pod)
+        return cluster_state(read, lambda: _facts(read, self._version()), self.own_pod)
 
     def read_server(self) -> ServerFacts:
         """The version and the time of the API server, in one request that has to succeed.
 
         Only /version may be forbidden.
         """
-        read = self._reading(self.deadline_seconds)
-        facts, answer = self._server(read)
+        answer = self._version()
         if answer.status != HTTPStatus.OK and not answer.is_from_server(HTTPStatus.FORBIDDEN):
             raise ObservationError(
                 ObservationSource.CLUSTER,
                 f"The API server does not work: status {answer.status}: {answer.explanation}.",
             )
-        return facts
+        return _facts(self._reading(self.deadline_seconds), answer)
 
     def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
         """The pods of these namespaces and names with their surroundings.
@@ -168,16 +167,8 @@ class KubernetesReader:
         read.unread = self.unread
         return read
 
-    def _server(self, read: Reading) -> tuple[ServerFacts, Answer]:
-        """The version, empty if it is not known: only forecasts use it; and the times so far."""
-        answer = self.connection.get("/version", deadline_seconds=self.deadline_seconds)
-        if answer.date is not None:
-            read.dates.append(answer.date)
-        times = _server_times(read)
-        if answer.status != HTTPStatus.OK:
-            return ServerFacts("", times), answer
-        version = Decoder(Version, lambda it: it.git_version).one(answer.body)
-        return ServerFacts(version, times), answer
+    def _version(self) -> Answer:
+        return self.connection.get("/version", deadline_seconds=self.deadline_seconds)
 
 
 def cluster_state(
@@ -242,6 +233,16 @@ def _controllers_of(read: Reading, owner: Owner, namespace: str) -> Controllers:
 def _named(read: Reading, kind: Kind[W, W], owner: Owner, namespace: str) -> Sequence[W]:
     item = read.named(kind, owner.name, namespace)
     return () if item is None else (item,)
+
+
+def _facts(read: Reading, answer: Answer) -> ServerFacts:
+    """The version, empty if it is not known: only forecasts use it; and the times so far."""
+    if answer.date is not None:
+        read.dates.append(answer.date)
+    times = _server_times(read)
+    if answer.status != HTTPStatus.OK:
+        return ServerFacts("", times)
+    return ServerFacts(Decoder(Version, lambda it: it.git_version).one(answer.body), times)
 
 
 def _server_times(read: Reading) -> tuple[datetime, datetime]:

@@ -92,30 +92,38 @@ class KubernetesConnection:
         return _answered(f"GET {path}", outcome)
 
     def stream(
-        self, path: str, query: Mapping[str, str], silence_seconds: float
+        self,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        silence_seconds: float,
+        deadline_seconds: float = DEADLINE_SECONDS,
     ) -> LineStream | Answer:
         """Begin a read whose lines arrive over time; an Answer if the server refuses it.
 
-        The stream fails after `silence_seconds` without a line.
+        It begins before the deadline, and fails after `silence_seconds` without a line.
         """
         url = f"{path}?{urlencode(query)}"
         account = self.account
-        begun = self._begin(path, url, silence_seconds)
+        begun = self._begun(url, deadline_seconds)
         if isinstance(begun, Answer) and begun.status == HTTPStatus.UNAUTHORIZED:
             self._renew(account)
-            return self._begin(path, url, silence_seconds)
-        return begun
+            begun = self._begun(url, deadline_seconds)
+        if isinstance(begun, BaseHTTPResponse):
+            return LineStream(begun, silence_seconds)
+        return _answered(f"GET {path}", begun)
 
-    def _begin(self, path: str, url: str, silence_seconds: float) -> LineStream | Answer:
+    def _begun(self, url: str, deadline_seconds: float) -> BaseHTTPResponse | Outcome:
+        """An answer of which the body is not read yet, or another one."""
         headers = self._headers(JSON)
-        timeout = Timeout(connect=min(silence_seconds, DEADLINE_SECONDS), read=silence_seconds)
+        deadline = Deadline(deadline_seconds)
         try:
-            response = self._send("GET", url, headers, None, timeout)
+            response = self._send("GET", url, headers, None, deadline.timeout)
             if response.status == HTTPStatus.OK:
-                return LineStream(response, silence_seconds)
-            return self._whole(response, headers, Deadline(DEADLINE_SECONDS))
+                return response
+            return self._whole(response, headers, deadline)
         except (HTTPError, OSError) as error:
-            return _answered(f"GET {path}", error)
+            return error
 
     def post(
         self, path: str, body: object, *, deadline_seconds: float = DEADLINE_SECONDS

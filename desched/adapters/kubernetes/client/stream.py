@@ -30,6 +30,8 @@ class LineStream:
         self._silence_seconds = silence_seconds
         # After the last byte the response no longer has its connection.
         self._socket: socket.socket | None = getattr(response.connection, "sock", None)
+        if self._socket is not None:
+            self._socket.settimeout(silence_seconds)  # so far it was that of the request
 
     def __iter__(self) -> Iterator[bytes]:
         rest = bytearray()

@@ -206,7 +206,12 @@ class KindWatch(Generic[V]):
             "resourceVersion": str(self._store.version),
             "timeoutSeconds": str(round(seconds)),
         }
-        answer = self._client.connection.stream(self._access.path(), query, SILENCE_SECONDS)
+        answer = self._client.connection.stream(
+            self._access.path(),
+            query,
+            silence_seconds=SILENCE_SECONDS,
+            deadline_seconds=self._client.request_seconds,
+        )
         if isinstance(answer, LineStream):
             return answer
         if answer.status == HTTPStatus.GONE:

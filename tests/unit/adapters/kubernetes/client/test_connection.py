@@ -64,7 +64,7 @@ def test_a_small_answer_that_inflates_without_end_is_too_large(
 def test_a_stream_has_the_lines_of_an_answer(server: FakeApiServer) -> None:
     server.answer = replies(Reply(body=b"", chunks=(b"a\nb", b"c\n")))
 
-    stream = connection_to(server).stream("/api/v1/pods", {"watch": "true"}, 5.0)
+    stream = connection_to(server).stream("/api/v1/pods", {"watch": "true"}, silence_seconds=5.0)
 
     assert isinstance(stream, LineStream)
     assert list(stream) == [b"a", b"bc"]
@@ -78,7 +78,7 @@ def test_a_stream_that_is_refused_is_asked_for_again_as_the_renewed_account(
     tokens = iter(("Bearer old", "Bearer new"))
     connection = KubernetesConnection(lambda: account(server.url, next(tokens)))
 
-    stream = connection.stream("/api/v1/pods", {"watch": "true"}, 5.0)
+    stream = connection.stream("/api/v1/pods", {"watch": "true"}, silence_seconds=5.0)
 
     assert isinstance(stream, LineStream)
     stream.release()
@@ -89,7 +89,7 @@ def test_a_stream_that_is_refused_is_asked_for_again_as_the_renewed_account(
 def test_a_stream_that_is_refused_for_good_is_an_answer(server: FakeApiServer) -> None:
     server.answer = replies(status(403, "no"))
 
-    answer = connection_to(server).stream("/api/v1/pods", {"watch": "true"}, 5.0)
+    answer = connection_to(server).stream("/api/v1/pods", {"watch": "true"}, silence_seconds=5.0)
 
     assert isinstance(answer, Answer)
     assert (answer.status, answer.explanation) == (403, "no")
@@ -100,7 +100,7 @@ def test_a_line_without_end_breaks_a_stream_off(
 ) -> None:
     monkeypatch.setattr(stream_module, "LONGEST_LINE_BYTES", 1000)
     server.answer = replies(Reply(200, b"x" * 2000))
-    stream = connection_to(server).stream("/api/v1/pods", {"watch": "true"}, 5.0)
+    stream = connection_to(server).stream("/api/v1/pods", {"watch": "true"}, silence_seconds=5.0)
     assert isinstance(stream, LineStream)
 
     with pytest.raises(ObservationError, match="a line is too long"):
@@ -235,6 +235,14 @@ def test_a_slow_drip_ends_at_the_deadline_although_every_read_is_quick(
 
     assert monotonic() - began > 0.2
     assert len(sent) < 500
+    gate.set()
+
+
+def test_a_stream_that_does_not_begin_ends_at_the_deadline(server: FakeApiServer) -> None:
+    gate = Event()
+    server.answer = lambda _: Reply(200, {} if gate.wait(60) else None)
+    with pytest.raises(ObservationError, match="the deadline passed"):
+        connection_to(server).stream("/x", {}, silence_seconds=60.0, deadline_seconds=0.3)
     gate.set()
 
 

@@ -1,6 +1,7 @@
 """Why a stream of lines ends."""
 
 import errno
+import socket
 
 import pytest
 from urllib3 import BaseHTTPResponse
@@ -17,3 +18,10 @@ def test_an_end_that_answers_no_probe_is_gone_long_before_it_is_silent(mocker):
     with pytest.raises(ObservationError, match="does not answer") as caught:
         next(lines)
     assert not isinstance(caught.value, StreamSilent)
+
+
+def test_a_stream_that_has_begun_may_be_silent_for_longer_than_its_request_may_take(mocker):
+    response = mocker.create_autospec(BaseHTTPResponse, instance=True)
+    response.connection.sock = mocker.create_autospec(socket.socket, instance=True)
+    LineStream(response, 90.0)
+    response.connection.sock.settimeout.assert_called_once_with(90.0)

@@ -96,12 +96,14 @@ def test_a_kind_that_cannot_be_listed_is_named(scene: Scene) -> None:
         scene.reader.read_cluster()
 
 
-def test_only_a_server_that_works_is_believed(scene: Scene) -> None:
+def test_only_a_server_that_works_is_believed(server: FakeApiServer, scene: Scene) -> None:
     scene.reader.read_cluster()
+    server.date = ""  # as of a proxy that cannot reach it
     scene.instead["/version"] = status(503, "down")
 
     with pytest.raises(ObservationError, match="does not work: status 503: down"):
         scene.reader.read_cluster()
+    server.date = None
     scene.instead["/version"] = status(403, "secret")
     assert scene.reader.read_cluster().server_version == ""
 

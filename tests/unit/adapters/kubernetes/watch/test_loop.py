@@ -293,6 +293,23 @@ def test_a_list_that_fails_makes_the_kind_unknown(server: FakeApiServer) -> None
     assert not scene.store.is_worth_a_wait
 
 
+def test_a_watch_that_does_not_begin_ends_at_the_deadline_of_a_request(
+    server: FakeApiServer,
+) -> None:
+    released = Event()
+    scene = Scene(server)
+    client = scene.client._replace(request_seconds=0.3)
+    watch = KindWatch(client, lambda _: PRIORITY_CLASSES, scene.store)
+
+    def answer(request: Request) -> Reply | None:
+        return lines() if "watch" in request.query and released.wait(60) else scene.answer(request)
+
+    server.answer = answer
+    watch.step()
+    released.set()
+    assert "the deadline passed" in scene.problem()
+
+
 def test_after_silence_the_kind_is_listed_again(
     server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
