@@ -102,7 +102,9 @@ class LoadSource:
         if not self._settings.prometheus_url:
             _check_recipient(direct, self._settings)
         proxied = None if self._kubernetes.in_cluster else through_proxy(direct, self._kubernetes)
-        reader = PrometheusLoadReader(proxied or direct, self._clock.wait)
+        reader = PrometheusLoadReader(
+            proxied or direct, self._clock.wait, last_hour=not self._settings.loops
+        )
         if self._reader is not None:
             self._reader.close()
         self._reader, self._url = reader, url

@@ -375,6 +375,7 @@ class _Renaming:
             },
             throttled=frozenset(map(self._pod, load.throttled)),
             seen={self._node(name): found for name, found in load.seen.items()},
+            last_hour={self._node(name): found for name, found in load.last_hour.items()},
             pods_of=None if load.pods_of is None else frozenset(map(self._node, load.pods_of)),
             pod_sums={self._node(name): found for name, found in load.pod_sums.items()},
         )
