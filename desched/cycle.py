@@ -25,6 +25,7 @@ from desched.model.report import (
     NotActing,
     Observed,
     Outcome,
+    RecentLoad,
 )
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, LastCycle, State
@@ -345,12 +346,20 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         settled=decision.settled,
         state=replace(acted.state, last_cycle=last_cycle),
         other_deschedulers=other_deschedulers(snapshot.cluster),
+        recent_loads=tuple(_recent_loads(snapshot)),
     )
 
 
 def _asked(snapshot: Snapshot) -> Sequence[Pod]:
     pods, read = snapshot.cluster.pods, snapshot.load.pods_of
     return pods if read is None else [pod for pod in pods if read.has(pod)]
+
+
+def _recent_loads(snapshot: Snapshot) -> Iterator[RecentLoad]:
+    load = snapshot.load
+    for node, loads in sorted((load.last_hour or load.history).items()):
+        for resource, history in sorted(loads.items()):
+            yield RecentLoad(node, resource, history.step_seconds, history.ratios)
 
 
 def _overloaded(plan: Plan) -> tuple[str, ...]:

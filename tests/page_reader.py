@@ -9,7 +9,7 @@ from hashlib import sha256
 from html.parser import HTMLParser
 from typing import Any
 
-VOID = frozenset({"meta", "br", "rect", "line", "input"})
+VOID = frozenset({"meta", "br", "rect", "line", "polyline", "input"})
 
 
 @dataclass

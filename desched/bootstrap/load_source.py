@@ -118,7 +118,9 @@ class LoadSource:
         if self._reader is not None and url == self._url:
             return self._reader
         connection, service = self._way_to(url)
-        reader = PrometheusLoadReader(connection, self._clock.wait)
+        reader = PrometheusLoadReader(
+            connection, self._clock.wait, last_hour=not self._settings.loops
+        )
         if self._reader is not None:
             self._reader.close()
         self._reader, self._url, self._service = reader, url, service

@@ -33,10 +33,12 @@ def run(invocation: Invocation) -> int:
 
 def _page_writer(path: Path) -> "TimelineSink":
     def write(before: "Timeline", after: "Timeline") -> None:
-        from desched.service.pages.timeline_page import Comparison, timeline_page
+        from desched.service.pages.timeline_page import comparison_of, timeline_page
 
         about = ("Two scenes of five nodes each, side by side. Nodes and time are simulated.",)
-        write_page(path, timeline_page(Comparison("The demo of desched", about, (before, after))))
+        write_page(
+            path, timeline_page(comparison_of("The demo of desched", about, (before, after)))
+        )
 
     return write
 

@@ -117,7 +117,8 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     `history` covers `sustainedFor`; nodes without any data have no entry. `destination_ratios` has
     a value for each of the rule's destination windows, None if unknown. `throttled` pods need more
     CPU than their limit allows. `server_times` is the source's clock at its earliest and its latest
-    evaluation, None without any. `seen` decides nothing.
+    evaluation, None without any. `seen` and `last_hour` decide nothing; the latter is empty unless
+    somebody looks.
 
     `pods` has the usage of the pods `pods_of`, None for all. For other nodes, `pod_sums` has the
     usage of all their pods together, in millicores and bytes, by window; it is infinite if it is
@@ -133,5 +134,6 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     throttled: frozenset[tuple[str, str]] = frozenset()
     server_times: tuple[Time, Time] | None = None
     seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}
+    last_hour: Mapping[str, Mapping[Resource, LoadHistory]] = {}
     pods_of: PodChoice | None = None
     pod_sums: Mapping[str, Mapping[Resource, tuple[float, ...]]] = {}

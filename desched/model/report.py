@@ -7,6 +7,7 @@ import msgspec
 
 from desched.model.cluster import PodRef
 from desched.model.plan import Plan, RefusalReason
+from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
 
 REPORT_VERSION = "desched.io/report/v1"
@@ -89,13 +90,26 @@ class Observed(msgspec.Struct, frozen=True):
     unresolved_series: int
 
 
+class RecentLoad(msgspec.Struct, frozen=True, gc=False):
+    """The load of one resource of a node at regular points of the recent past; the last is now.
+
+    Each ratio is the mean over the shortest window that ends there, None where it is unknown.
+    """
+
+    node: str
+    resource: Resource
+    step_seconds: int
+    ratios: tuple[float | None, ...]
+
+
 class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     """One pass through observe, plan, confirm, evict and report.
 
     `policy` is the file that was in force. `settled` are the earlier evictions whose result became
     known in this cycle. `state` is the start of the next cycle. `taints` are the soft taints that
     were set and removed. `not_acting` is the reason why no eviction is allowed now.
-    `other_deschedulers` names them by product and namespace.
+    `other_deschedulers` names them by product and namespace. `recent_loads` covers the last hour,
+    in a service the policy's `sustainedFor`; nodes without any data have none.
     """
 
     version: str = REPORT_VERSION
@@ -117,3 +131,4 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     settled: tuple[EvictionRecord, ...] = ()
     state: State = State()
     other_deschedulers: tuple[str, ...] = ()
+    recent_loads: tuple[RecentLoad, ...] = ()

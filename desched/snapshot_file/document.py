@@ -86,6 +86,7 @@ class _Load(msgspec.Struct, omit_defaults=True):
     throttled: tuple[tuple[str, str], ...] = ()
     server_times: tuple[Time, Time] | None = None
     seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}
+    last_hour: Mapping[str, Mapping[Resource, LoadHistory]] = {}
 
 
 class _Policy(msgspec.Struct):

@@ -12,7 +12,7 @@ from desched.model.resources import Amounts
 from desched.model.timeline import Timeline
 from desched.policy.policy import Policy
 from desched.ports import World
-from desched.service.pages.timeline_page import Comparison
+from desched.service.pages.timeline_page import Comparison, comparison_of
 from desched.simulation.clock import EPOCH
 from desched.simulation.closed_loop import Day, Deployment, Descheduler, Pace, run
 from desched.simulation.cycle_counts import CycleCounts
@@ -38,7 +38,7 @@ class ExampleDay(NamedTuple):
     def comparison(self) -> Comparison:
         """Both, as a page shows them."""
         about = (f"A simulated day of {NODES} nodes, with a cycle every five minutes.",)
-        return Comparison("Simulation of cluster prod-1", about, (self.before, self.after))
+        return comparison_of("Simulation of cluster prod-1", about, (self.before, self.after))
 
 
 @cache

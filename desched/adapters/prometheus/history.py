@@ -15,6 +15,10 @@ from desched.policy.policy import DestinationWindow, ResourceRule
 HISTORY_STEPS = 10
 """Between the points that show whether load is sustained."""
 
+HOUR_STEPS = 12
+HOUR_STEP_SECONDS = 300
+"""Of the last hour, which is read for people."""
+
 MOST_STEPS = 60
 """Of a destination window; longer windows are read in wider steps, or by a recording rule."""
 
@@ -36,9 +40,15 @@ class LoadTracks(NamedTuple):
 
         If a node has several series, the lowest value counts: it leads to fewer evictions.
         """
-        step_seconds = sustained_seconds // HISTORY_STEPS
+        return self._back(HISTORY_STEPS, sustained_seconds // HISTORY_STEPS)
+
+    def last_hour(self) -> dict[Resource, dict[str, LoadHistory]]:
+        """The load of each node over the last hour, for people."""
+        return self._back(HOUR_STEPS, HOUR_STEP_SECONDS)
+
+    def _back(self, steps: int, step_seconds: int) -> dict[Resource, dict[str, LoadHistory]]:
         parts = {f"{resource}_load": query for resource, query in self.expressions.items()}
-        grids = self.queries.grids(parts, HISTORY_STEPS, step_seconds)
+        grids = self.queries.grids(parts, steps, step_seconds)
         return {
             resource: {
                 node: LoadHistory(step_seconds, points)

@@ -1,6 +1,7 @@
 """Reads the load of the whole cluster: a handful of queries, whatever its size."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.pod_loads import PodLoads
 from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers, several_clusters
+from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadProblem, PodChoice
 from desched.model.measures import MetricsFacts
@@ -34,11 +36,18 @@ class PrometheusLoadReader:
     queries (policy `metrics.queries`) return for `node_cpu` and `node_memory` a share of capacity
     (0 to 1) per node, for `pod_cpu` cores and for `pod_memory` bytes with the labels namespace and
     pod. The age of what they compute is unknown: that of the built-in raw series is checked if
-    there are any, otherwise the query is trusted.
+    there are any, otherwise the query is trusted. With `last_hour`, people see that as well.
     """
 
-    def __init__(self, connection: PrometheusConnection, wait: Callable[[float], bool]) -> None:
+    def __init__(
+        self,
+        connection: PrometheusConnection,
+        wait: Callable[[float], bool],
+        *,
+        last_hour: bool = False,
+    ) -> None:
         self._client = PrometheusClient(connection, wait)
+        self._last_hour = last_hour
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -83,13 +92,18 @@ class PrometheusLoadReader:
         if policy.sustained_seconds and load.pods_of != PodChoice():
             load = replace(load, history=_by_node(tracks.history(policy.sustained_seconds)))
         evaluated = queries.evaluated
-        return replace(
+        load = replace(
             load,
             problems=tuple(_problems(queries, node_loads, policy.metrics)),
             unresolved_series=len(node_loads.unresolved),
             server_times=(min(evaluated), max(evaluated)) if evaluated else None,
             seen=node_loads.seen,
         )
+        if self._last_hour:
+            # It is read last and nothing depends on it, neither on a warning nor on an error.
+            with suppress(ObservationError):
+                load = replace(load, last_hour=_by_node(tracks.last_hour()))
+        return load
 
 
 def _with_pods(load: ClusterLoad, pods: PodLoads, choose: ChoosePods) -> ClusterLoad:

@@ -23,40 +23,41 @@ MOST_NODES = 1_000
 MOST_EVICTIONS = 1_000
 MOST_LINE_CHARTS = 6
 
+OVERLOADED = "overloaded node-minutes"
+LONGEST = "longest overload of one node, in minutes"
+EVICTIONS = "evictions"
+
 
 class Figure(msgspec.Struct, frozen=True):
-    """A number for each timeline; None where it is not known."""
+    """A number for each timeline; None where there is none."""
 
     label: str
     values: tuple[float | None, ...]
     unit: str = ""
 
 
+class NodeColumn(msgspec.Struct, frozen=True):
+    """A number for each node; those in percent are shares."""
+
+    label: str
+    values: tuple[float | None, ...]
+    in_percent: bool = False
+
+
 class Comparison(msgspec.Struct, frozen=True):
     """Timelines of the same nodes at the same times, the one without desched first.
 
-    `about` says what they are, `notes` what was assumed and what could not be known. `figures` are
-    shown beside those that timelines have anyway.
+    `about` says what they are, `summary` how they differ, `notes` what was assumed and what could
+    not be known. `columns` are in the order of the nodes.
     """
 
     title: str
     about: tuple[str, ...]
     timelines: tuple[Timeline, ...]
-    figures: tuple[Figure, ...] = ()
+    summary: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    columns: tuple[NodeColumn, ...]
     notes: tuple[str, ...] = ()
-
-
-class NodeSummary(NamedTuple):
-    """A node with its overloaded minutes in each timeline; `highest` is resource x timeline."""
-
-    name: str
-    overloaded_minutes: Sequence[float]
-    highest: Sequence[Sequence[float | None]]
-
-    @property
-    def top(self) -> float:
-        """The highest load of any resource in any timeline."""
-        return max((ratio for row in self.highest for ratio in row if ratio is not None), default=0)
 
 
 class EvictionLine(NamedTuple):
@@ -71,28 +72,26 @@ def timeline_page(comparison: Comparison) -> str:
     """The page; its charts are drawn by Bokeh."""
     timelines = comparison.timelines
     axis = TimeAxis.of(timelines[0])
-    resources = [r for r in COLUMN_ORDER if any(x.resource is r for x in timelines[0].loads)]
+    resources = resources_of(timelines)
     drawn_resources = [
         r for r in resources if any(each.load(r).overloaded.any() for each in timelines)
     ] or resources[:1]
-    summaries = list(_summaries(timelines, resources))
-    rows = [each.name for each in summaries[:MOST_ROWS]]
+    order = _order(timelines)
+    rows = [timelines[0].nodes[number] for number in order[:MOST_ROWS]]
     drawn = _drawn(timelines, drawn_resources, rows, axis)
     evictions = list(_evictions(timelines))
     values = {
-        "summary": list(_summary(timelines)),
         "title": comparison.title,
         "comparison": comparison,
         "timelines": timelines,
-        "figures": [*own_figures(timelines), *comparison.figures],
         "colors": TIMELINE_COLORS,
         "cells": CELLS,
         "cell": span(axis.cell_length),
         "elements": drawn.elements,
         "hottest": rows[:MOST_LINE_CHARTS],
-        "rows_left": len(summaries) - len(rows),
-        "summaries": summaries[:MOST_NODES],
-        "summaries_left": max(0, len(summaries) - MOST_NODES),
+        "rows_left": len(order) - len(rows),
+        "order": order[:MOST_NODES],
+        "nodes_left": max(0, len(order) - MOST_NODES),
         "drawn": [RESOURCE_NAMES[resource] for resource in drawn_resources],
         "resources": [RESOURCE_NAMES[resource] for resource in resources],
         "evictions": evictions[:MOST_EVICTIONS],
@@ -106,6 +105,45 @@ def timeline_page(comparison: Comparison) -> str:
         data=(Data("charts", drawn.data),),
         allow=("style-src 'unsafe-inline'",),  # Bokeh brings styles of its own
     ).text
+
+
+def comparison_of(
+    title: str, about: tuple[str, ...], timelines: tuple[Timeline, ...]
+) -> Comparison:
+    """A comparison with the figures that the timelines themselves have."""
+    before = timelines[0].overloaded_node_minutes
+    summary = (
+        left_sentence(t.name, t.overloaded_node_minutes, before, len(t.evictions))
+        for t in timelines[1:]
+    )
+    columns = [
+        NodeColumn(f"overloaded min · {each.name}", each.overloaded_minutes) for each in timelines
+    ] + [
+        NodeColumn(
+            f"highest {RESOURCE_NAMES[resource]} · {each.name}",
+            each.load(resource).highest_ratios(),
+            in_percent=True,
+        )
+        for resource in resources_of(timelines)
+        for each in timelines
+    ]
+    return Comparison(
+        title, about, timelines, tuple(summary), tuple(_figures(timelines)), tuple(columns)
+    )
+
+
+def left_sentence(name: str, left: float, before: float, evictions: int) -> str:
+    """How much of the overload is left."""
+    less = f" ({percent(1 - left / before)} % less)" if 0 < left < before else ""
+    return (
+        f"{name}: {left:,.0f} of {before:,.0f} overloaded node-minutes are left{less}, "
+        f"with {count(evictions, 'eviction')}."
+    )
+
+
+def resources_of(timelines: Sequence[Timeline]) -> list[Resource]:
+    """The resources that the timelines have, in the order of tables."""
+    return [r for r in COLUMN_ORDER if any(load.resource is r for load in timelines[0].loads)]
 
 
 def _drawn(
@@ -125,46 +163,28 @@ def _drawn(
     return charts(plots)
 
 
-def _summary(timelines: Sequence[Timeline]) -> Iterator[str]:
-    """For each timeline after the first how much of the overload it leaves."""
-    before = timelines[0].overloaded_node_minutes
-    for each in timelines[1:]:
-        left, evictions = each.overloaded_node_minutes, count(len(each.evictions), "eviction")
-        share = f" ({percent(1 - left / before)} % less)" if before else ""
-        yield (
-            f"{each.name}: {left:,.0f} of {before:,.0f} overloaded node-minutes are left{share}, "
-            f"with {evictions}."
-        )
-
-
-def own_figures(timelines: Sequence[Timeline]) -> Iterator[Figure]:
-    """The numbers that every timeline has."""
+def _figures(timelines: Sequence[Timeline]) -> Iterator[Figure]:
     minutes = tuple(each.overloaded_node_minutes for each in timelines)
     longest = tuple(each.longest_episode_minutes for each in timelines)
     evicted = tuple(len(each.evictions) for each in timelines)
     failed = tuple(sum(e.result in FAILURES for e in each.evictions) for each in timelines)
-    yield Figure("overloaded node-minutes", minutes)
-    yield Figure("longest overload of one node, in minutes", longest)
-    yield Figure("evictions", evicted)
+    yield Figure(OVERLOADED, minutes)
+    yield Figure(LONGEST, longest)
+    yield Figure(EVICTIONS, evicted)
     yield Figure("evictions that did not help", failed)
 
 
-def _summaries(
-    timelines: Sequence[Timeline], resources: Sequence[Resource]
-) -> Iterator[NodeSummary]:
+def _order(timelines: Sequence[Timeline]) -> list[int]:
     """The nodes, those with the most overload and then with the highest load first."""
-    minutes = list(zip(*(each.overloaded_minutes for each in timelines), strict=True))
+    names = timelines[0].nodes
+    minutes = [
+        max(column) for column in zip(*(t.overloaded_minutes for t in timelines), strict=True)
+    ]
+    ratios = [load.highest_ratios() for each in timelines for load in each.loads]
     highest = [
-        list(zip(*(each.load(r).highest_ratios() for each in timelines), strict=True))
-        for r in resources
+        max((r for r in row if r is not None), default=0.0) for row in zip(*ratios, strict=True)
     ]
-    found = [
-        NodeSummary(name, minutes[row], [column[row] for column in highest])
-        for row, name in enumerate(timelines[0].nodes)
-    ]
-    return iter(
-        sorted(found, key=lambda each: (-max(each.overloaded_minutes), -each.top, each.name))
-    )
+    return sorted(range(len(names)), key=lambda i: (-minutes[i], -highest[i], names[i]))
 
 
 def _evictions(timelines: Sequence[Timeline]) -> Iterator[EvictionLine]:

@@ -1,7 +1,6 @@
 """The report as a table: overloaded nodes, what moves, what stays and why."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -10,11 +9,11 @@ from rich.text import Text
 
 from desched.errors import ConfigurationError
 from desched.model.groups import grouped
-from desched.model.plan import NodeVerdict, PlannedEviction, Refusal, Unreserved
+from desched.model.plan import PlannedEviction, Refusal, Unreserved
 from desched.model.report import CycleReport, CycleResult, Mode, Outcome, TaintChange
 from desched.service.reports.chains import describe_chain
 from desched.service.reports.earlier_moves import print_earlier_moves
-from desched.service.reports.formatting import clock_time, count, percent, plain
+from desched.service.reports.formatting import count, percent, plain
 from desched.service.reports.grouped_list import (
     MOST_EXAMPLES,
     Member,
@@ -23,7 +22,7 @@ from desched.service.reports.grouped_list import (
     numbered,
     print_section,
 )
-from desched.service.reports.node_table import RESOURCE_NAMES, print_nodes
+from desched.service.reports.node_table import RESOURCE_NAMES, node_detail, print_nodes
 from desched.service.reports.reason_texts import (
     OTHER_DESCHEDULERS,
     UNRESERVED,
@@ -108,7 +107,7 @@ def _print_header(report: CycleReport, console: Console) -> None:
 
 def _print_node_reasons(report: CycleReport, console: Console) -> None:
     by_reason = grouped(
-        ((type(reason), reason), Member(verdict.node, _detail(verdict, report.started_at)))
+        ((type(reason), reason), Member(verdict.node, node_detail(verdict, report.started_at)))
         for verdict in report.plan.nodes
         if (reason := verdict.reason) is not None
     )
@@ -116,14 +115,6 @@ def _print_node_reasons(report: CycleReport, console: Console) -> None:
     if by_reason:
         listed = groups((reason, nodes) for (_, reason), nodes in by_reason.items())
         print_section("Nodes that are left alone:", listed, console)
-
-
-def _detail(verdict: NodeVerdict, now: datetime) -> str:
-    """The detail of the node's reason, and until when it is left alone."""
-    if verdict.until is None or " until " in verdict.detail:
-        return verdict.detail
-    until = f"until {clock_time(verdict.until, now)} at the earliest"
-    return f"{verdict.detail}, {until}" if verdict.detail else until
 
 
 def _print_evictions(report: CycleReport, console: Console) -> None:

@@ -1,21 +1,31 @@
 """The nodes of a report as a table, those with the highest load first."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import zip_longest
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure, UnjudgedLoad
-from desched.model.report import CycleReport
+from desched.model.report import CycleReport, RecentLoad
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
-from desched.service.reports.formatting import percent, plain
+from desched.service.reports.formatting import clock_time, percent, plain
 
 MOST_NODES = 20
 COLUMN_ORDER = (Resource.CPU, Resource.MEMORY, Resource.PODS)
 RESOURCE_NAMES = {Resource.CPU: "CPU", Resource.MEMORY: "Memory", Resource.PODS: "Pods"}
+BLOCKS = "▁▂▃▄▅▆▇█"
+_UNBOUNDED = 10_000
+_NAME_CHARACTERS = 26
+_SHORT_NAME_CHARACTERS = 14
+"""Of the names of nodes in a narrow terminal; longer ones are folded."""
+
 CLASS_STYLES = {
     NodeClass.OVERLOADED: "bold red",
     NodeClass.BALANCED: "",
@@ -29,30 +39,141 @@ def print_nodes(report: CycleReport, console: Console) -> None:
     """Print each node with its levels, its thresholds and its levels after the plan.
 
     In a large cluster only overloaded nodes and expected destinations are shown; the others are
-    counted.
+    counted. A terminal shows the recent load as well, and stacks resources if it is narrow.
     """
     shown, left = _choose_nodes(report)
-    resources = [r for r in COLUMN_ORDER if any(_levels(verdict, r) for verdict in shown)]
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("Node", overflow="fold")
-    table.add_column("State")
-    for resource in resources:
-        heading = f"{RESOURCE_NAMES[resource]} % {_windows(shown, resource)}".rstrip()
-        table.add_column(heading, justify="right")
-        table.add_column("target/stop", justify="right")
-        table.add_column("after", justify="right")
-    for verdict in shown:
-        cells = [cell for r in resources for cell in _cells(verdict, r)]
-        table.add_row(
-            Text(plain(verdict.node)),
-            Text(verdict.node_class.replace("_", " "), style=CLASS_STYLES[verdict.node_class]),
-            *cells,
-        )
-    console.print(table)
+    draws = console.is_terminal and console.encoding.startswith("utf")
+    nodes = _Shown(shown, report.recent_loads if draws else ())
+    console.print(_fitting(nodes, console) if console.is_terminal else nodes.side_by_side())
     if left:
         kinds = Counter(verdict.node_class.replace("_", " ") for verdict in left)
         counts = ", ".join(f"{number} more {kind}" for kind, number in sorted(kinds.items()))
         console.print(Text(f"… and {counts}"))
+
+
+def _fitting(nodes: "_Shown", console: Console) -> Table:
+    """The first layout that fits; the last one folds what does not."""
+    unbounded = console.options.update(width=_UNBOUNDED)
+    for layout in (nodes.side_by_side, nodes.stacked):
+        table = layout()
+        if Measurement.get(console, unbounded, table).maximum <= console.width:
+            return table
+    return nodes.smallest()
+
+
+class _Shown:
+    """Nodes that are shown, in layouts of different widths."""
+
+    def __init__(self, verdicts: Sequence[NodeVerdict], recent: Iterable[RecentLoad]) -> None:
+        self._verdicts = verdicts
+        self._resources = [r for r in COLUMN_ORDER if any(_levels(v, r) for v in verdicts)]
+        self._recent = {(each.node, each.resource): each for each in recent}
+        spans = {span_of(load) for load in self._recent.values()}
+        self._last = f"last {duration_text(max(spans))}" if spans else ""
+
+    def side_by_side(self) -> Table:
+        """A row for each node."""
+        table = _table()
+        table.add_column("Node", overflow="fold")
+        table.add_column("State")
+        for resource in self._resources:
+            name = f"{RESOURCE_NAMES[resource]} %"
+            table.add_column(f"{name} {self._windows(resource)}".rstrip(), justify="right")
+            table.add_column("target/stop", justify="right")
+            table.add_column("after", justify="right")
+            if self._last:
+                table.add_column(self._last)
+        for verdict in self._verdicts:
+            cells = [cell for r in self._resources for cell in self._cells(verdict, r)]
+            table.add_row(Text(plain(verdict.node)), _state(verdict), *cells)
+        return table
+
+    def stacked(self) -> Table:
+        """A line for each resource of a node."""
+        table = self._lines(_NAME_CHARACTERS)
+        table.add_column("target/stop", justify="right")
+        table.add_column("after", justify="right")
+        if self._last:
+            table.add_column(self._last)
+        for verdict, resource, names in self._stacked():
+            table.add_row(*names, *(self._cells(verdict, resource) if resource else ()))
+        return table
+
+    def smallest(self) -> Table:
+        """A line for each resource of a node, with its levels now and after the plan only."""
+        table = self._lines(_SHORT_NAME_CHARACTERS)
+        table.add_column("after", justify="right")
+        for verdict, resource, names in self._stacked():
+            levels, _, after, *_ = self._cells(verdict, resource) if resource else [Text()] * 3
+            table.add_row(*names, levels, after)
+        return table
+
+    def _lines(self, name_characters: int) -> Table:
+        windows = {found for r in self._resources if (found := self._windows(r))}
+        table = _table()
+        table.add_column("Node", overflow="fold", max_width=name_characters)
+        table.add_column("")
+        heading = f"% {windows.pop()}" if len(windows) == 1 else "%"
+        table.add_column(heading, justify="right", overflow="fold")
+        return table
+
+    def _stacked(self) -> Iterator[tuple[NodeVerdict, Resource | None, tuple[Text, Text]]]:
+        """Each line: the node, the resource if it has one, and both of their names.
+
+        The first line has the name of the node, the second one its state.
+        """
+        resources = [*self._resources, None, None][: max(2, len(self._resources))]
+        for verdict in self._verdicts:
+            heads = [Text(plain(verdict.node)), _state(verdict)]
+            for resource, head in zip_longest(resources, heads, fillvalue=None):
+                name = RESOURCE_NAMES[resource] if resource else ""
+                yield verdict, resource, (head or Text(), Text(name))
+
+    def _windows(self, resource: Resource) -> str:
+        """The windows of the levels in a cell, as `5m/15m`."""
+        measured = max((_measured(v, resource) for v in self._verdicts), key=len, default=())
+        return "/".join(duration_text(window) for window, _ in measured)
+
+    def _cells(self, verdict: NodeVerdict, resource: Resource) -> list[Text]:
+        cells = [*_cells(verdict, resource)]
+        if self._last:
+            load = self._recent.get((verdict.node, resource))
+            cells.append(sparkline(load, _pressure(verdict, resource)))
+        return cells
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+
+
+def _state(verdict: NodeVerdict) -> Text:
+    return Text(verdict.node_class.replace("_", " "), style=CLASS_STYLES[verdict.node_class])
+
+
+def span_of(load: RecentLoad) -> int:
+    """The seconds between the first and the last point."""
+    return load.step_seconds * (len(load.ratios) - 1)
+
+
+def sparkline(load: RecentLoad | None, pressure: ResourcePressure | None) -> Text:
+    """The points as a line of blocks, from nothing to all of the capacity."""
+    line = Text()
+    target = pressure.target_ratio if pressure else math.inf
+    for ratio in load.ratios if load else ():
+        if ratio is None:
+            line.append(" ")
+            continue
+        block = BLOCKS[min(int(ratio * len(BLOCKS)), len(BLOCKS) - 1)]
+        line.append(block, CLASS_STYLES[NodeClass.OVERLOADED] if ratio > target else "")
+    return line
+
+
+def node_detail(verdict: NodeVerdict, now: datetime) -> str:
+    """The detail of the node's reason, and until when it is left alone."""
+    if verdict.until is None or " until " in verdict.detail:
+        return verdict.detail
+    until = f"until {clock_time(verdict.until, now)} at the earliest"
+    return f"{verdict.detail}, {until}" if verdict.detail else until
 
 
 def _choose_nodes(report: CycleReport) -> tuple[Sequence[NodeVerdict], Sequence[NodeVerdict]]:
@@ -82,12 +203,6 @@ def _excess(verdict: NodeVerdict) -> float:
 
 def _pressure(verdict: NodeVerdict, resource: Resource) -> ResourcePressure | None:
     return next((p for p in verdict.pressures if p.resource is resource), None)
-
-
-def _windows(verdicts: Iterable[NodeVerdict], resource: Resource) -> str:
-    """The windows of the levels in a cell, as `5m/15m`."""
-    measured = max((_measured(verdict, resource) for verdict in verdicts), key=len, default=())
-    return "/".join(duration_text(window) for window, _ in measured)
 
 
 def _measured(verdict: NodeVerdict, resource: Resource) -> tuple[tuple[int, float], ...]:

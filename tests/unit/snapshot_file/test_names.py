@@ -45,6 +45,7 @@ RENAMED_BY_KEY = {
     },
     "ClusterLoad": {
         *("nodes", "pods", "problems", "history", "destination_ratios", "throttled", "seen"),
+        "last_hour",
         *("pods_of", "pod_sums"),
     },
     "PodChoice": {"nodes", "controllers"},  # in no snapshot, which has the usage of all pods

@@ -40,7 +40,9 @@ def vector(*samples: tuple[Mapping[str, str], float], **more: Any) -> Reply:
     return Reply(json.dumps({"status": "success", "data": data, **more}).encode())
 
 
-def matrix(asked: Asked, *tracks: tuple[Mapping[str, str], Sequence[float | None]]) -> Reply:
+def matrix(
+    asked: Asked, *tracks: tuple[Mapping[str, str], Sequence[float | None]], **more: Any
+) -> Reply:
     """A range vector: for each series its values from the first time on; None is left out."""
     result = [
         {
@@ -52,7 +54,7 @@ def matrix(asked: Asked, *tracks: tuple[Mapping[str, str], Sequence[float | None
         for labels, values in tracks
     ]
     data = {"resultType": "matrix", "result": result}
-    return Reply(json.dumps({"status": "success", "data": data}).encode())
+    return Reply(json.dumps({"status": "success", "data": data, **more}).encode())
 
 
 PART = re.compile(rf'label_replace\((.*?), "{PART_LABEL}", "(\w+)", "node", "\.\*"\)(?: or |$)')

@@ -1,10 +1,12 @@
 """Range queries over real HTTP: how long nodes have been hot, and their longer times."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.history import HOUR_STEPS
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.errors import ObservationError
 from desched.model.load import ClusterLoad, LoadHistory, LoadProblem
@@ -39,16 +41,25 @@ def policy(
 
 
 def read(
-    fake: FakePrometheus, by: Policy, *tracks: tuple[Mapping[str, str], Sequence[float | None]]
+    fake: FakePrometheus,
+    by: Policy,
+    *tracks: tuple[Mapping[str, str], Sequence[float | None]],
+    last_hour: Callable[[Asked], Reply] | None = None,
 ) -> ClusterLoad:
-    """Two nodes at half load, with these values of their history."""
+    """Two nodes at half load, with these values of their history, and maybe of the last hour."""
     instant = good("n-a", "n-b", own=[(N_A, 0.7), (N_B, 0.6)])
 
     def answer(asked: Asked) -> Reply:
-        return matrix(asked, *tracks) if asked.path.endswith("/query_range") else instant(asked)
+        if not asked.path.endswith("/query_range"):
+            return instant(asked)
+        if last_hour and len(asked.times) == HOUR_STEPS + 1:
+            return last_hour(asked)
+        return matrix(asked, *tracks)
 
     fake.answer = answer
-    reader = PrometheusLoadReader(PrometheusConnection(url=fake.url), lambda _: False)
+    reader = PrometheusLoadReader(
+        PrometheusConnection(url=fake.url), lambda _: False, last_hour=last_hour is not None
+    )
     return reader.read_load(WORLD, by)
 
 
@@ -120,6 +131,34 @@ def test_of_several_series_of_a_node_the_lowest_counts_at_each_point(fake: FakeP
 
 def test_series_of_no_node_are_left_out(fake: FakePrometheus) -> None:
     assert read(fake, policy(), ({"node": "elsewhere"}, HOT)).history == {}
+
+
+def test_the_last_hour_is_read_for_people_only(fake: FakePrometheus) -> None:
+    hour = (0.5, None, *[0.9] * 11)
+    load = read(fake, policy(), (N_A, HOT), last_hour=lambda asked: matrix(asked, (N_A, hour)))
+
+    assert ranges(fake)[-1].times == tuple(EVALUATED_AT - 3600 + 300 * i for i in range(13))
+    assert load.last_hour == {"n-a": {CPU: LoadHistory(300, hour)}}
+    assert load.history == {"n-a": {CPU: LoadHistory(60, tuple(HOT))}}
+    fake.asked.clear()
+    assert read(fake, policy(), (N_A, HOT)).last_hour == {}
+    assert len(ranges(fake)) == 1
+
+
+def test_nothing_depends_on_whether_the_last_hour_can_be_read(fake: FakePrometheus) -> None:
+    usual = read(fake, policy(), (N_A, HOT))
+    refused = read(fake, policy(), (N_A, HOT), last_hour=lambda _: refusal(422))
+    partial = read(
+        fake,
+        policy(),
+        (N_A, HOT),
+        last_hour=lambda asked: matrix(asked, (N_A, [0.5] * 13), warnings=["a store is away"]),
+    )
+
+    assert refused == usual
+    assert replace(partial, last_hour={}) == usual
+    assert partial.last_hour
+    assert partial.problems == ()
 
 
 def test_a_range_query_that_prometheus_refuses_ends_the_cycle(fake: FakePrometheus) -> None:

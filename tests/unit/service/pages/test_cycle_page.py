@@ -5,8 +5,9 @@ import msgspec
 import pytest
 
 from desched.model.cluster import PodRef
-from desched.model.plan import NodeClass, NodeVerdict, Refusal, RefusalReason
-from desched.model.report import CycleReport, CycleResult, Mode
+from desched.model.plan import NodeClass, NodeVerdict, Refusal, RefusalReason, UnjudgedLoad
+from desched.model.report import CycleReport, CycleResult, Mode, RecentLoad
+from desched.model.resources import Resource
 from desched.service.pages.cycle_page import MOST_NODES, MOST_REFUSALS, cycle_page
 from desched.service.reports.formatting import plain
 from desched.service.reports.rendering import render_report
@@ -45,6 +46,30 @@ def test_the_load_of_a_node_is_what_was_measured_even_if_more_is_expected() -> N
     found = page(msgspec.structs.replace(REPORT, plan=plan))
 
     assert found.rows("nodes")[0][2] == "87.5 % 5m 87.5 %"
+
+
+def drawn_lines(found: Page) -> list[str]:
+    return [value for tag, name, value in found.attributes if (tag, name) == ("polyline", "points")]
+
+
+def test_the_recent_load_of_a_node_is_a_line_from_left_to_right() -> None:
+    recent = RecentLoad("te3", Resource.CPU, 300, (0.0, None, 1.0))
+
+    found = page(msgspec.structs.replace(REPORT, recent_loads=(recent,)))
+
+    assert drawn_lines(found) == ["0.0,100.0 100.0,0.0"]  # downwards, y grows
+    assert drawn_lines(page(REPORT)) == []
+
+
+def test_a_load_that_is_not_judged_has_a_bar_without_lines() -> None:
+    seen = UnjudgedLoad(Resource.CPU, ((300, 0.4), (900, 0.45)))
+    node = NodeVerdict("te1", NodeClass.UNKNOWN, unjudged=(seen,))
+    plan = msgspec.structs.replace(REPORT.plan, nodes=(node,), evictions=())
+
+    found = page(msgspec.structs.replace(REPORT, plan=plan))
+
+    assert found.rows("nodes")[0][2] == "45.0 % 5m 40.0 % · 15m 45.0 %"
+    assert ("svg", "class", "bar unjudged") in found.attributes
 
 
 @pytest.mark.parametrize("report", [REPORT, FOLLOWED_UP, HELD, with_all(FOLLOWED_UP)])

@@ -24,7 +24,13 @@ from desched.model.timeline import (
 )
 from desched.service.pages.charts import MOST_CELLS, TimeAxis
 from desched.service.pages.heat_map import CELLS, HeatCells, heat_cells
-from desched.service.pages.timeline_page import MOST_ROWS, Comparison, Figure, timeline_page
+from desched.service.pages.timeline_page import (
+    MOST_ROWS,
+    Comparison,
+    Figure,
+    comparison_of,
+    timeline_page,
+)
 from desched.service.reports.formatting import plain
 from desched.service.reports.rendering import json_text, plain_value
 from tests.page_reader import Page, loads_nothing
@@ -67,12 +73,11 @@ AFTER = Timeline(
     refusals=(RefusalTotal(RefusalReason.NOT_NEEDED, 7, 20),),
     idle=(IdleTotal(HoldReason.PARTIAL_DATA, 2),),
 )
-COMPARISON = Comparison(
-    "Simulation of three nodes",
-    ("fifteen minutes",),
-    (BEFORE, AFTER),
-    (Figure("moved again", (0, 1)), Figure("pending", (None, 2.5))),
-    ("Pods use the same wherever they run.",),
+OWN = comparison_of("Simulation of three nodes", ("fifteen minutes",), (BEFORE, AFTER))
+COMPARISON = msgspec.structs.replace(
+    OWN,
+    figures=(*OWN.figures, Figure("moved again", (0, 1)), Figure("pending", (None, 2.5))),
+    notes=("Pods use the same wherever they run.",),
 )
 
 
@@ -136,7 +141,7 @@ def test_the_figures_of_all_policies_stand_side_by_side() -> None:
         ["evictions", "0", "1"],
         ["evictions that did not help", "0", "1"],
         ["moved again", "0", "1"],
-        ["pending", "?", "2.5"],
+        ["pending", "-", "2.5"],
     ]
 
 
@@ -200,7 +205,7 @@ def test_a_resource_that_was_never_above_its_target_is_only_in_the_table() -> No
 
     assert "Memory: no node was above its target" in found.text
     assert "CPU: no node" not in found.text
-    calm = page(Comparison("calm", (), (msgspec.structs.replace(BEFORE, loads=(MEMORY,)),)))
+    calm = page(comparison_of("calm", (), (msgspec.structs.replace(BEFORE, loads=(MEMORY,)),)))
     assert len(columns(calm, "cell")) == 1
 
 
@@ -293,7 +298,7 @@ def test_hostile_names_are_shown_as_text() -> None:
 def test_nodes_with_long_or_similar_names_have_short_and_different_labels() -> None:
     long = "gke-production-europe-west-1-pool-"
     alike = msgspec.structs.replace(BEFORE, nodes=(f"{long}a\n", f"{long}a\\n", f"{long}b"))
-    found = page(Comparison("alike", (), (alike,)))
+    found = page(comparison_of("alike", (), (alike,)))
     labels = models(found, "FactorRange")[0]["factors"]
 
     assert set(labels) == {
@@ -320,7 +325,7 @@ def test_a_week_of_a_large_cluster_fits_into_a_page() -> None:
         )
         for number in range(3)
     ]
-    found = page(Comparison("a week", (), tuple(week)))
+    found = page(comparison_of("a week", (), tuple(week)))
 
     assert len(found.source) < 3_000_000
     assert len(columns(found, "cell")[0]["node"]) == MOST_ROWS
