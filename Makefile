@@ -66,11 +66,13 @@ soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
 	@$(BIN)/python -m tests.controlplane.soak --report docs/soak
 
-generated: $(INSTALLED) ## write what is generated from the code: references, schema, flags
+generated: $(INSTALLED) ## write what is generated: references, schema, flags, manifests
 	$(BIN)/python -m tests.policy_reference > docs/policy-reference.md
 	$(BIN)/python -m tests.policy_reference --schema > policies/desched-policy.schema.json
 	$(BIN)/python -m tests.setting_flags > desched/cli/setting_flags.json
 	$(BIN)/python -m tests.command_reference
+	$(BIN)/python -m tests.chart_reference
+	$(BIN)/python -m tests.controlplane.chart_rendering
 
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv

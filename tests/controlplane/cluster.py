@@ -565,8 +565,14 @@ class ControlPlane:
 
     def serve_vertical_autoscalers(self) -> None:
         """Define their kind, which no API server has on its own."""
-        self.apply(VERTICAL_AUTOSCALERS)
-        path = "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers"
+        self.serve(VERTICAL_AUTOSCALERS)
+
+    def serve(self, definition: Mapping[str, Any]) -> None:
+        """Applies a CustomResourceDefinition, and returns when its objects can be listed."""
+        self.apply(definition)
+        spec = definition["spec"]
+        (version,) = spec["versions"]
+        path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
         self.wait_for(path, lambda: self.request("GET", path)[0] == 200)
 
     def pods(self, namespace: str, selector: str = "") -> list[dict[str, Any]]:

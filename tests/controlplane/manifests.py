@@ -60,35 +60,31 @@ def vertical_autoscaler(namespace: str, cpu: str, **spec: Any) -> Object:
     }
 
 
-VERTICAL_AUTOSCALERS: Object = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "verticalpodautoscalers.autoscaling.k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-    },
-    "spec": {
-        "group": "autoscaling.k8s.io",
-        "names": {
-            "kind": "VerticalPodAutoscaler",
-            "listKind": "VerticalPodAutoscalerList",
-            "plural": "verticalpodautoscalers",
-            "singular": "verticalpodautoscaler",
+def custom_kind(group: str, version: str, kind: str) -> Object:
+    """Defines a kind whose objects keep whatever is in them, their status too."""
+    singular = kind.lower()
+    plural = f"{singular}s"
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
         },
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
-"""Their kind; whatever is in the objects is kept, their status too."""
+        "spec": {
+            "group": group,
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": singular,
+            },
+            "scope": "Namespaced",
+            "versions": [{"name": version, **served}],
+        },
+    }
+
+
+VERTICAL_AUTOSCALERS = custom_kind("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler")

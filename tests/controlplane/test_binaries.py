@@ -8,6 +8,7 @@ from tests.controlplane.binaries import (
     NEWEST,
     OLDEST,
     PACKAGES,
+    RENDERERS,
     BinariesUnavailableError,
     cache_directory,
     find_or_build,
@@ -55,9 +56,9 @@ def test_the_assets_directory_comes_before_the_cache(
 def test_the_oldest_come_from_a_directory_of_their_own_and_never_from_the_assets(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    older = cache_directory(OLDEST)
-    assert older != cache
-    for directory, pinned in ((cache, NEWEST), (older, OLDEST)):
+    older, renderers = cache_directory(OLDEST), cache_directory(RENDERERS)
+    assert len({cache, older, renderers}) == 3
+    for directory, pinned in ((cache, NEWEST), (older, OLDEST), (renderers, RENDERERS)):
         for name in pinned.packages:
             put(directory / name)
     assets = put(tmp_path / "assets" / "kube-apiserver").parent
@@ -65,7 +66,9 @@ def test_the_oldest_come_from_a_directory_of_their_own_and_never_from_the_assets
 
     assert find_or_build(pinned=OLDEST) == {name: older / name for name in OLDEST.packages}
     assert main() == 0
-    assert set(capsys.readouterr().out.splitlines()) == set(map(str, (assets, cache, older)))
+    assert set(capsys.readouterr().out.splitlines()) == set(
+        map(str, (assets, cache, older, renderers))
+    )
 
 
 def test_only_what_is_asked_for_has_to_be_there(cache: Path) -> None:
