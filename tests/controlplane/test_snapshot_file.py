@@ -15,7 +15,7 @@ from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.policy.loading import parse_policy, read_policy
 from desched.policy.policy import Policy
-from desched.ports import ChooseNodes, ClusterReader, LoadReader, LookAt, all_nodes
+from desched.ports import ChoosePods, ClusterReader, LoadReader, LookAt, all_pods
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
 from desched.simulation.clock import VirtualClock
@@ -158,7 +158,7 @@ class Once:
         raise AssertionError(f"a snapshot looks at no single pod: {pods}")
 
     def read_load(
-        self, cluster: ClusterState, policy: Policy, choose: ChooseNodes = all_nodes
+        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
     ) -> ClusterLoad:
         self._found = self._found or self._load.read_load(cluster, policy, choose)
         return self._found

@@ -101,7 +101,12 @@ def test_names_cannot_move_the_cursor() -> None:
 def test_a_backtest_can_be_a_page() -> None:
     page = backtest_page(replayed())
     assert f"desched backtest: {at(12):%Y-%m-%d %H:%M}" in page
-    for text in ("what happened", "late.yaml", "minutes pending", CAVEATS["load_follows_pods"]):
+    for text in (
+        "what happened",
+        "late.yaml",
+        "replacements were pending",
+        CAVEATS["load_follows_pods"],
+    ):
         assert text in page
 
 

@@ -114,7 +114,7 @@ def test_a_simulation_can_be_a_page() -> None:
 
     assert "desched simulate: the lab" in page
     assert "no descheduler" in page
-    assert "replicas moved again within the hour" in page
+    assert "replacements that moved again within an hour" in page
     assert ASSUMPTIONS["load_stays"] in page
 
 
