@@ -163,8 +163,10 @@ class SimulatedCluster:
         self.adopt_node(node, host_usage)
 
     def adopt_surroundings(self, cluster: ClusterState) -> None:
-        """Take over everything but nodes, pods, workloads and budgets, such as volumes."""
-        self._around = replace(cluster, nodes=(), pods=(), workloads={}, budgets=(), claims={})
+        """Take over what has no method of its own, such as volumes."""
+        around = replace(cluster, nodes=(), pods=(), workloads={}, budgets=(), claims={})
+        # The simulated server has the simulation's clock.
+        self._around = replace(around, server_times=None)
         self.priority_classes.update(cluster.priority_classes)
         self._namespaces.update(cluster.namespaces)
         self.claims.update(cluster.claims)

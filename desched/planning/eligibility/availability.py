@@ -103,7 +103,7 @@ def availability(pod: Pod, context: EligibilityContext) -> Why | Refused:
     ready, desired = _ready(workload, context), workload.desired_replicas
     if ready < desired:
         return f"{workload} has {ready} of {desired} Ready"
-    if not spare:
+    if not spare and desired > 1:  # else the pod is refused as the single replica
         least = context.protections.min_replicas
         detail = f"{workload} would have {ready - 1} Ready, the policy requires {least}"
         return Finding(RefusalReason.TOO_FEW_REPLICAS, detail)

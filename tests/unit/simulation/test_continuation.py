@@ -91,6 +91,13 @@ def test_the_first_plan_is_that_of_the_snapshot(scenario) -> None:
     assert [(r.pod, r.reason) for r in there.refusals] == [(r.pod, r.reason) for r in then.refusals]
 
 
+def test_the_clock_of_the_api_server_goes_on() -> None:
+    simulation = begun(one_hot(server_times=(NOW, NOW)))
+    simulation.clock.advance(3600.0)
+
+    assert observe(simulation.world(acting=False), policy()).cluster_lead_seconds <= 0
+
+
 def test_load_follows_a_pod_and_the_rest_stays_with_its_node() -> None:
     simulation = begun(one_hot())
 
