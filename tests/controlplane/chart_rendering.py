@@ -26,6 +26,7 @@ from tests.repository import ROOT
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "chart"
+DASHBOARD = CHART / "dashboards" / "desched.json"
 NAMESPACE = "desched-system"
 """That of deploy/base."""
 
@@ -39,6 +40,7 @@ EVERYTHING: Values = {
     "flowControl": {"enabled": True},
     "serviceMonitor": {"enabled": True},
     "prometheusRule": {"enabled": True},
+    "dashboard": {"enabled": True},
 }
 
 MANIFESTS: Mapping[str, tuple[str, Values]] = {
@@ -76,10 +78,16 @@ def run(*command: str | Path, values: Values | None = None) -> str:
     """What Helm or kustomize writes; the values go to standard input.
 
     Raises:
-        subprocess.CalledProcessError: it fails; `stdout` and `stderr` have why.
+        subprocess.CalledProcessError: it fails; a note has why.
     """
     text = None if values is None else json.dumps(values)
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    try:
+        done.check_returncode()
+    except subprocess.CalledProcessError as error:
+        error.add_note(done.stdout + done.stderr)
+        raise
+    return done.stdout
 
 
 def template(helm: Path, values: Values, *flags: str, namespace: str = NAMESPACE) -> str:

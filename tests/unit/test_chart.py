@@ -17,6 +17,7 @@ from desched.settings import Settings, load_settings, variable_of
 from tests.chart_reference import PAGE, documented_values, with_table
 from tests.controlplane.chart_rendering import (
     CHART,
+    DASHBOARD,
     DEPLOY,
     EVERYTHING,
     Key,
@@ -301,6 +302,12 @@ def test_pods_run_where_and_how_the_values_say(helm: Path) -> None:
         assert pod["spec"]["nodeSelector"]["pool"] == "system"
         assert pod["spec"]["tolerations"] == [toleration]
         assert pod["metadata"]["annotations"]["team"] == "platform"
+
+
+def test_grafana_gets_the_dashboard_unchanged(helm: Path) -> None:
+    data = the("ConfigMap", rendered(helm, EVERYTHING), "desched-dashboard")["data"]
+
+    assert data == {"desched.json": DASHBOARD.read_text()}
 
 
 # Hooks

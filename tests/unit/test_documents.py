@@ -1,5 +1,6 @@
 """What the documents say is true of the code, where that can be checked."""
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -135,6 +136,16 @@ def test_the_alerts_are_about_exposed_metrics() -> None:
     for alert in alerts:
         assert set(re.findall(r"\bdesched_\w+", alert["expr"])) <= exposed_metrics()
         assert set(alert["annotations"]) == {"summary", "action"}
+
+
+def test_the_dashboard_is_about_exposed_metrics() -> None:
+    dashboard = json.loads((ROOT / "deploy/chart/dashboards/desched.json").read_text())
+    queries = [target["expr"] for p in dashboard["panels"] for target in p.get("targets", ())]
+    parts = {f"{name}_bucket" for name in exposed_metrics()}
+
+    assert len(queries) > 20
+    for query in queries:
+        assert set(re.findall(r"\bdesched_\w+", query)) <= exposed_metrics() | parts
 
 
 def test_every_result_of_a_move_is_documented_with_what_it_counts_as() -> None:
