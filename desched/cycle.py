@@ -34,13 +34,12 @@ from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.needed_usage import needed_pods
 from desched.planning.other_deschedulers import other_deschedulers
-from desched.planning.overload.classification import Pressure, classify
-from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.overload.classification import ClassifiedNodes, Pressure
 from desched.planning.planner import plan_moves
 from desched.policy.acting_window import why_closed
 from desched.policy.compatibility import Steering as SteeringMode
 from desched.policy.policy import Policy
-from desched.ports import ChoosePods, Clock, World, all_pods
+from desched.ports import Clock, World
 
 ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN})
 """After these verdicts the pod may be gone: the next cycle must count it as leaving."""
@@ -128,14 +127,14 @@ def run_cycle(
     lasting = timedelta(seconds=info.taints_last_seconds)
     steering = Steering(world.steerer, clock, world.may_act, lasting)
     steers = info.mode is Mode.EVICT and world.steerer is not None
-    snapshot = observe(world, policy, state)
+    classified = _observe_needed(world, policy, state)
     observed = clock.monotonic()
     # A dry run has no such right; it plans as a run that evicts would.
     may_steer = info.mode is Mode.DRY_RUN or _may_steer(world, policy)
     out_of_time = partial(_out_of_time, clock, observed)
-    decision = decide(snapshot, policy, state, out_of_time, may_steer=may_steer)
+    decision = _decided(classified, out_of_time, may_steer=may_steer)
     if decision.lacks_usage:
-        snapshot = _with_load(world, policy, snapshot, all_pods)
+        snapshot = _with_load(world, policy, classified.book.snapshot)
         decision = decide(snapshot, policy, state, out_of_time, may_steer=may_steer)
     times = _Times(started_at, began, observed, clock.monotonic())
     barred = _barred(_why_not(world), decision)
@@ -157,37 +156,56 @@ def _out_of_time(clock: Clock, began: float) -> bool:
     return clock.monotonic() - began > PLANNING_SECONDS
 
 
-def observe(world: World, policy: Policy, state: State | None = None) -> Snapshot:
-    """Read the cluster and its load, and compare the clocks.
-
-    With a state, only the usage of pods that a decision needs is read.
+def observe(world: World, policy: Policy) -> Snapshot:
+    """Read the cluster and its load with the usage of all pods, and compare the clocks.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
     """
+    return _with_load(world, policy, _without_load(world))
+
+
+def _observe_needed(world: World, policy: Policy, state: State) -> ClassifiedNodes:
+    """Read the cluster, its load, and the usage of only those pods that a decision needs.
+
+    What the choice of pods is made from is not computed again if it has all usage that it needs.
+    """
+    unread = _without_load(world)
+    began = world.clock.now()
+    latest: ClassifiedNodes | None = None
+
+    def choose(load: ClusterLoad) -> PodChoice:
+        nonlocal latest
+        snapshot = _loaded(unread, load, began, world.clock.now())
+        latest = ClassifiedNodes.of(snapshot, policy, state)
+        return needed_pods(latest)
+
+    with _without_garbage_collection():
+        load = world.load.read_load(unread.cluster, policy, choose)
+        if latest is not None and latest.book.snapshot.load is load:
+            return latest
+        snapshot = _loaded(unread, load, began, world.clock.now())
+        return ClassifiedNodes.of(snapshot, policy, state)
+
+
+def _without_load(world: World) -> Snapshot:
     now = world.clock.now
     began = now()
     cluster = world.cluster.read_cluster()
     between = now()
     lead = lead_seconds(cluster.server_times, began, between)
-
-    unread = Snapshot(cluster, ClusterLoad({}, {}), between, lead)
-    if state is None:
-        return _with_load(world, policy, unread, all_pods)
-
-    def choose(of_nodes: ClusterLoad) -> PodChoice:
-        return needed_pods(replace(unread, load=of_nodes, taken_at=now()), policy, state)
-
-    return _with_load(world, policy, unread, choose)
+    return Snapshot(cluster, ClusterLoad({}, {}), between, lead)
 
 
-def _with_load(world: World, policy: Policy, snapshot: Snapshot, choose: ChoosePods) -> Snapshot:
-    """The snapshot with the present load."""
-    now = world.clock.now
-    began = now()
+def _with_load(world: World, policy: Policy, snapshot: Snapshot) -> Snapshot:
+    """The snapshot with the present load of all nodes and pods."""
+    began = world.clock.now()
     with _without_garbage_collection():
-        load = world.load.read_load(snapshot.cluster, policy, choose)
-    ended = now()
+        load = world.load.read_load(snapshot.cluster, policy)
+    return _loaded(snapshot, load, began, world.clock.now())
+
+
+def _loaded(snapshot: Snapshot, load: ClusterLoad, began: datetime, ended: datetime) -> Snapshot:
     lead = lead_seconds(load.server_times, began, ended)
     return replace(snapshot, load=load, taken_at=ended, load_lead_seconds=lead)
 
@@ -228,16 +246,17 @@ def decide(
     may_steer: bool = True,
 ) -> Decision:
     """Judge earlier evictions and plan; usage and node classes are computed once for both."""
-    now = snapshot.taken_at
-    trusted = not clocks_differ(snapshot)
-    if trusted:
-        horizon = timedelta(seconds=policy.longest_window_seconds)
-        state = state.observed(snapshot.cluster.pods, now, horizon)
     with _without_garbage_collection():
-        context = EligibilityContext.of(UsageBook(snapshot, policy, now), state, out_of_time)
-        pressure = classify(context.book, state)
+        classified = ClassifiedNodes.of(snapshot, policy, state)
+        return _decided(classified, out_of_time, may_steer=may_steer)
+
+
+def _decided(classified: ClassifiedNodes, out_of_time: OutOfTime, *, may_steer: bool) -> Decision:
+    book, state, pressure = classified
+    with _without_garbage_collection():
+        context = EligibilityContext.of(book, state, out_of_time)
         settled: tuple[EvictionRecord, ...] = ()
-        if trusted:
+        if not clocks_differ(book.snapshot):
             state, settled = follow_up(context, pressure)
             context = context.with_state(state)
         plan = plan_moves(context, pressure, may_steer=may_steer)
@@ -352,7 +371,9 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
 
 def _asked(snapshot: Snapshot) -> Sequence[Pod]:
     pods, read = snapshot.cluster.pods, snapshot.load.pods_of
-    return pods if read is None else [pod for pod in pods if read.has(pod)]
+    if read is None:
+        return pods
+    return [pod for pod in pods if read.has(pod)] if read else ()
 
 
 def _recent_loads(snapshot: Snapshot) -> Iterator[RecentLoad]:

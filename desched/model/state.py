@@ -306,6 +306,8 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         removed once it has a result and its pod has been gone for the horizon, because then no
         window includes the pod any more.
         """
+        if not self.evictions:
+            return self
         awaited = {record.pod.uid for record in self.evictions}
         present = {pod.uid: pod for pod in pods if pod.uid in awaited and not pod.finished}
         looked = (

@@ -1,22 +1,17 @@
 """Of which pods the usage decides something; of other pods the sum on their node is enough."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 from desched.model.load import PodChoice
 from desched.model.plan import NodeClass
-from desched.model.snapshot import Snapshot
-from desched.model.state import State
 from desched.planning.clocks import SEEMS_EARLIER
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.overload.classification import classify
-from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.overload.classification import ClassifiedNodes
 from desched.policy.compatibility import Steering
-from desched.policy.policy import Policy
 
 
-def needed_pods(snapshot: Snapshot, policy: Policy, state: State) -> PodChoice:
-    """The pods to read, by a snapshot in which their usage is missing.
+def needed_pods(classified: ClassifiedNodes) -> PodChoice:
+    """The pods to read, by nodes that were classified without their usage.
 
     It is a first choice: with the usage of these pods it may name others. What the choice
     overlooks, the book of the decision records (see `UsageBook`).
@@ -24,18 +19,16 @@ def needed_pods(snapshot: Snapshot, policy: Policy, state: State) -> PodChoice:
     Raises:
         ConfigurationError: the policy names a PriorityClass that does not exist.
     """
-    book = UsageBook(snapshot, policy, snapshot.taken_at)
-    horizon = timedelta(seconds=policy.longest_window_seconds)
-    state = state.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
-    context = EligibilityContext.of(book, state)
-    overloaded = classify(book, state).of_class(NodeClass.OVERLOADED)
+    book, cluster = classified.book, classified.book.snapshot.cluster
+    context = EligibilityContext.of(book, classified.state)
+    overloaded = classified.pressure.of_class(NodeClass.OVERLOADED)
     nodes = {*book.required, *_awaiting(context), *_steered(context)}
     if overloaded:
         for resource in book.windows:
             for loaded in overloaded:
-                for pod in snapshot.cluster.pods_by_node[loaded.node.name]:
+                for pod in cluster.pods_by_node[loaded.node.name]:
                     book.demand(pod, resource)
-            for pod in snapshot.cluster.pods:
+            for pod in cluster.pods:
                 if not (pod.node or pod.finished or pod.deleting or pod.gated):
                     book.expected(pod, resource)
         nodes |= {loaded.node.name for loaded in overloaded}

@@ -16,6 +16,7 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.needed_usage import needed_pods
+from desched.planning.overload.classification import ClassifiedNodes
 from desched.policy.compatibility import Steering
 from desched.policy.policy import Policy, SteeringRules
 from tests.builders import NOW, policy, rule
@@ -110,7 +111,7 @@ def chosen(seen: Snapshot, by: Policy, state: State) -> Decision:
     pods = PodChoice()
     while True:
         found = replace(seen, load=known_of(seen.load, seen.cluster, pods))
-        wanted = needed_pods(found, by, state)
+        wanted = needed_pods(ClassifiedNodes.of(found, by, state))
         if not wanted - pods:
             return decide(found, by, state)
         pods |= wanted

@@ -15,6 +15,7 @@ from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
 from desched.model.snapshot import FreshLook, Snapshot
 from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, PauseScope, State
+from desched.planning.overload.classification import ClassifiedNodes
 from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.policy import Policy
@@ -510,6 +511,26 @@ def test_a_plan_that_lacked_nothing_is_made_once() -> None:
 
     assert load_reader.choices == [PodChoice(frozenset({"hot"}))]
     assert [eviction.pod.name for eviction in report.plan.evictions] == ["a", "b"]
+
+
+def test_nodes_are_classified_once_if_the_first_choice_needs_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = two_moves().seen
+    classified = []
+    once = ClassifiedNodes.of
+
+    def counted(seen: Snapshot, by: Policy, state: State) -> ClassifiedNodes:
+        classified.append(seen.load)
+        return once(seen, by, state)
+
+    monkeypatch.setattr(ClassifiedNodes, "of", counted)
+    load = known_on(seen.load, seen.cluster, "hot")
+
+    report = report_of(seen, ReadingsOf(load))
+
+    assert classified == [load]
+    assert report.plan.evictions
 
 
 def test_without_an_overloaded_node_a_pod_that_has_arrived_is_not_read() -> None:

@@ -13,7 +13,7 @@ from desched.adapters.prometheus.history import LoadTracks
 from desched.adapters.prometheus.measures import look
 from desched.adapters.prometheus.node_loads import NodeLoads
 from desched.adapters.prometheus.nodes import NodeIndex
-from desched.adapters.prometheus.pod_loads import PodLoads
+from desched.adapters.prometheus.pod_loads import PodLoads, PodReadings
 from desched.adapters.prometheus.queries import NODE_SOURCES, check_matchers, several_clusters
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
@@ -88,17 +88,23 @@ class PrometheusLoadReader:
             pods_of=PodChoice(),
             pod_sums={} if everything else pod_loads.sums(),
         )
-        load = _with_pods(of_nodes, pod_loads, all_pods if everything else choose)
-        if policy.sustained_seconds and load.pods_of != PodChoice():
-            load = replace(load, history=_by_node(tracks.history(policy.sustained_seconds)))
-        evaluated = queries.evaluated
-        load = replace(
-            load,
-            problems=tuple(_problems(queries, node_loads, policy.metrics)),
-            unresolved_series=len(node_loads.unresolved),
-            server_times=(min(evaluated), max(evaluated)) if evaluated else None,
-            seen=node_loads.seen,
-        )
+
+        def completed(load: ClusterLoad) -> ClusterLoad:
+            if policy.sustained_seconds and load.pods_of != PodChoice() and not load.history:
+                load = replace(load, history=_by_node(tracks.history(policy.sustained_seconds)))
+            evaluated = queries.evaluated
+            return replace(
+                load,
+                problems=tuple(_problems(queries, node_loads, policy.metrics)),
+                unresolved_series=len(node_loads.unresolved),
+                server_times=(min(evaluated), max(evaluated)) if evaluated else None,
+                seen=node_loads.seen,
+            )
+
+        if everything:
+            load = completed(_of_all_pods(of_nodes, pod_loads.read(None)))
+        else:
+            load = _with_pods(of_nodes, pod_loads, choose, completed)
         if self._last_hour:
             # It is read last and nothing depends on it, neither on a warning nor on an error.
             with suppress(ObservationError):
@@ -106,12 +112,19 @@ class PrometheusLoadReader:
         return load
 
 
-def _with_pods(load: ClusterLoad, pods: PodLoads, choose: ChoosePods) -> ClusterLoad:
+def _with_pods(
+    load: ClusterLoad,
+    pods: PodLoads,
+    choose: ChoosePods,
+    completed: Callable[[ClusterLoad], ClusterLoad],
+) -> ClusterLoad:
     """The load with the usage of the chosen pods.
 
-    What is read may show that further ones are needed.
+    What is read may show that further ones are needed. The last choice has exactly the load that
+    is returned, unless all pods are read.
     """
     for _ in range(MOST_ROUNDS):
+        load = completed(load)
         read = load.pods_of or PodChoice()
         chosen = choose(load)
         if chosen is None:
@@ -121,14 +134,17 @@ def _with_pods(load: ClusterLoad, pods: PodLoads, choose: ChoosePods) -> Cluster
             return load
         found = pods.read(missing)
         if found.pods is None:
-            return replace(load, pods=found.usage, throttled=found.throttled, pods_of=None)
+            return completed(_of_all_pods(load, found))
         load = replace(
             load,
             pods={**load.pods, **found.usage},
             throttled=load.throttled | found.throttled,
             pods_of=read | missing,
         )
-    found = pods.read(None)
+    return completed(_of_all_pods(load, pods.read(None)))
+
+
+def _of_all_pods(load: ClusterLoad, found: PodReadings) -> ClusterLoad:
     return replace(load, pods=found.usage, throttled=found.throttled, pods_of=None)
 
 

@@ -5,7 +5,8 @@ highest window, plus what has arrived. Both lead to fewer evictions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +22,9 @@ from desched.model.plan import (
     ResourcePressure,
 )
 from desched.model.resources import Resource
+from desched.model.snapshot import Snapshot
 from desched.model.state import PauseScope, State
+from desched.planning.clocks import clocks_differ
 from desched.planning.overload.measurement import DepartedLoad, measure
 from desched.planning.overload.node_load import (
     LoadedNode,
@@ -73,6 +76,23 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(
             self, known=known, verdicts=tuple(verdicts), waiting={**self.waiting, **refused}
         )
+
+
+class ClassifiedNodes(NamedTuple):
+    """The classes of all nodes of a snapshot, with the book and the state that they are from."""
+
+    book: UsageBook
+    state: State
+    pressure: Pressure
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, policy: Policy, state: State) -> "ClassifiedNodes":
+        """Update the state with the pods of the snapshot if its times can be trusted, classify."""
+        if not clocks_differ(snapshot):
+            horizon = timedelta(seconds=policy.longest_window_seconds)
+            state = state.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
+        book = UsageBook(snapshot, policy, snapshot.taken_at)
+        return cls(book, state, classify(book, state))
 
 
 def classify(book: UsageBook, state: State) -> Pressure:

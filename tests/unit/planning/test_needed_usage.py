@@ -13,7 +13,7 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from desched.planning.needed_usage import needed_pods
-from desched.planning.overload.classification import classify
+from desched.planning.overload.classification import ClassifiedNodes, classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.compatibility import Steering
 from desched.policy.policy import Policy, SteeringRules
@@ -45,7 +45,7 @@ def world(
 
 def needed(seen: Snapshot, by: Policy | None = None, state: State | None = None) -> set[str]:
     """The nodes, and the workloads as `Deployment/name`."""
-    chosen = needed_pods(seen, by or policy(), state or State())
+    chosen = needed_pods(ClassifiedNodes.of(seen, by or policy(), state or State()))
     return {
         *chosen.nodes,
         *(f"Deployment/{uid.removeprefix('uid-')}" for _, uid in chosen.controllers),
