@@ -1,6 +1,7 @@
 """The load of every node: collects the evidence, series by series, and assesses it."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -230,6 +231,12 @@ class NodeLoads:
             values = {series.labels.get(label, "") for series in found}
             if values - {""}:
                 self.cluster_values.setdefault(label, set()).update(values)
+
+    def own_values(self, label: str) -> list[str]:
+        """The values of a label in the series of known nodes, that of most nodes first."""
+        found = {(dict(key).get(label, ""), node) for key, (node, _) in self._resolved.items()}
+        counts = Counter(value for value, node in found if node is not None)
+        return sorted(counts, key=lambda value: (-counts[value], value))
 
     def _age_seconds(self, node: Node) -> float:
         evaluated_at = self._queries.evaluated_at

@@ -10,7 +10,7 @@ samples would count as load.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -295,14 +295,19 @@ def check_matchers(matchers: Matchers) -> None:
             )
 
 
-def several_clusters(label: str, values: Collection[str]) -> str:
-    """What to do about data of several clusters, by the values of a label; "" for none."""
+def several_clusters(label: str, values: Collection[str], own: Sequence[str] = ()) -> str:
+    """What to do about data of several clusters, by the values of a label; "" for none.
+
+    `own` are the values that may be those of this cluster.
+    """
     listed = sorted(values, key=lambda value: (not value, value))[:_LISTED_VALUES]
-    listed = [shortened(value, _LONGEST_VALUE) for value in listed]
-    names = ", ".join(value or "none" for value in listed)
+    names = ", ".join(shortened(value, _LONGEST_VALUE) or "none" for value in listed)
+    # As a matcher, "" selects series without the label.
+    ours = (shortened(value, _LONGEST_VALUE) or '""' for value in own[:_LISTED_VALUES])
+    matchers = " or ".join(f"{{{label}: {value}}}" for value in ours)
     return (
         f"Prometheus has data of {len(values)} clusters by the label {label} ({names}); add this "
-        f"one to metrics.matchers, such as {{{label}: {listed[0]}}}, and to your own queries"
+        f"one to metrics.matchers{matchers and f', as {matchers}'}, and to your own queries"
     )
 
 

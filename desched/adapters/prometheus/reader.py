@@ -172,4 +172,5 @@ def _problems(
         yield LoadProblem.PARTIAL_DATA, f"Prometheus warns: {warning}"
     for label, values in sorted(node_loads.cluster_values.items()):
         if len(values) > 1 and label not in metrics.matchers:
-            yield LoadProblem.SEVERAL_CLUSTERS, several_clusters(label, values)
+            sentence = several_clusters(label, values, node_loads.own_values(label))
+            yield LoadProblem.SEVERAL_CLUSTERS, sentence

@@ -232,8 +232,8 @@ def test_a_warning_of_prometheus_is_a_problem(fake: FakePrometheus) -> None:
     )
 
 
-def two_clusters() -> Answers:
-    here, there = {"node": "n-a", "cluster": "eu"}, {"node": "n-x", "cluster": "us"}
+def two_clusters(own: str = "eu", other: str = "us", *, node_there: str = "n-x") -> Answers:
+    here, there = {"node": "n-a", "cluster": own}, {"node": node_there, "cluster": other}
     return Answers(
         cpu=[(here, 0.5), (there, 0.5)],
         age=[(here, 9.0), (there, 9.0)],
@@ -246,7 +246,23 @@ def test_several_clusters_are_a_problem_that_names_the_matcher(fake: FakePrometh
 
     assert problem is LoadProblem.SEVERAL_CLUSTERS
     assert "2 clusters by the label cluster (eu, us)" in sentence
-    assert "{cluster: eu}" in sentence
+    assert "add this one to metrics.matchers, as {cluster: eu}, and" in sentence
+
+
+def test_the_matcher_is_that_of_the_known_nodes_not_the_first_one(fake: FakePrometheus) -> None:
+    ((_, sentence),) = read(fake, two_clusters("us", "eu")).problems
+    assert "as {cluster: us}, and" in sentence
+
+
+def test_all_clusters_with_nodes_of_these_names_are_named(fake: FakePrometheus) -> None:
+    ((_, sentence),) = read(fake, two_clusters(node_there="n-b")).problems
+    assert "as {cluster: eu} or {cluster: us}, and" in sentence
+
+
+def test_no_matcher_is_named_if_no_cluster_has_a_known_node(fake: FakePrometheus) -> None:
+    answers = two_clusters()
+    ((_, sentence),) = read(fake, answers, world=cluster(node("elsewhere"))).problems
+    assert "add this one to metrics.matchers, and" in sentence
 
 
 def test_a_matcher_for_the_label_settles_it(fake: FakePrometheus) -> None:
@@ -269,7 +285,7 @@ def test_series_without_the_label_of_a_cluster_are_not_those_of_a_cluster(
 
     assert problem is LoadProblem.SEVERAL_CLUSTERS
     assert "2 clusters by the label cluster (us, none)" in sentence
-    assert "{cluster: us}" in sentence
+    assert 'as {cluster: ""} or {cluster: us}, and' in sentence
 
 
 def test_one_cluster_is_no_problem(fake: FakePrometheus) -> None:
