@@ -1,7 +1,8 @@
 """An API server and a Prometheus for a synthetic cluster, in a process of its own.
 
-`python -m benchmarks.server NODES PODS_PER_NODE FITS` prints its address and serves until its
-standard input ends. In a separate process, it does not count in the measured memory.
+`python -m benchmarks.server NODES PODS_PER_NODE FITS [OVERLOADED_SHARE]` prints its address and
+serves until its standard input ends. In a separate process, it does not count in the measured
+memory.
 """
 
 import re
@@ -40,6 +41,9 @@ KINDS = {
 
 PART = re.compile(rf'label_replace\((.*?), "{PART_LABEL}", "(\w+)", "node", "\.\*"\)(?: or |$)')
 MATCHER = re.compile(r'(node|instance|pod)=~"([^"]*)"')
+LONG_AGO = 1000000000.125
+"""Stands for the time of an answer while it is kept."""
+
 Samples = Iterator[tuple[dict[str, str], float]]
 
 
@@ -106,7 +110,7 @@ class Answers:
         """An instant vector."""
         if promql not in self._cached:
             self._cached[promql] = self._vector(self._samples(promql))
-        return self._cached[promql]
+        return self._cached[promql].replace(repr(LONG_AGO).encode(), repr(time.time()).encode())
 
     def _samples(self, promql: str) -> Samples:
         """The samples of a query, or of all its parts."""
@@ -158,8 +162,7 @@ class Answers:
 
     @staticmethod
     def _vector(samples: Samples) -> bytes:
-        now = time.time()
-        result = [{"metric": labels, "value": [now, repr(value)]} for labels, value in samples]
+        result = [{"metric": labels, "value": [LONG_AGO, repr(value)]} for labels, value in samples]
         data = {"resultType": "vector", "result": result}
         return msgspec.json.encode({"status": "success", "data": data})
 
@@ -196,9 +199,10 @@ def serve(answers: Answers) -> ThreadingHTTPServer:
     return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 
 
-def main(node_count: str, pods_per_node: str, fits: str) -> None:
+def main(node_count: str, pods_per_node: str, fits: str, overloaded: str = "0.1") -> None:
     """Serve until standard input ends."""
-    cluster = SyntheticCluster(int(node_count), int(pods_per_node), fits=fits == "fits")
+    size = int(node_count), int(pods_per_node)
+    cluster = SyntheticCluster(*size, float(overloaded), fits=fits == "fits")
     server = serve(Answers(cluster))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"http://127.0.0.1:{server.server_port}", flush=True)
