@@ -46,8 +46,7 @@ def explain_file(settings: Settings, subject: Subject, file: SnapshotFile, stdou
     """
     content = file.content
     decision = decide(content.snapshot, file.policy, content.state, may_steer=content.may_steer)
-    target = target_of(content)
-    _write(explain(subject, decision, target, may_steer=content.may_steer), settings, stdout)
+    _write(explain(subject, decision, target_of(content)), settings, stdout)
 
 
 def _write(explanation: Explanation, settings: Settings, stdout: TextIO) -> None:

@@ -13,14 +13,14 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import rule_verdicts
 
 
-def explain_pod(pod: Pod, decision: Decision, *, may_steer: bool) -> PodExplanation:
+def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     """The explanation of a pod of the decision's cluster."""
     context, outcomes = decision.context, PodOutcomes(decision)
     rules = tuple(_rules(pod, context))
     refusals = [
         Finding(rule.reason, rule.detail) for rule in rules if rule.outcome is RuleOutcome.REFUSED
     ]
-    placement = placement_of(pod, decision, may_steer=may_steer)
+    placement = placement_of(pod, decision)
     workload = context.cluster.workload_of(pod)
     return PodExplanation(
         outcomes.summary(pod),
