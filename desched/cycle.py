@@ -71,7 +71,8 @@ class CycleInfo(NamedTuple):
 class Decision(NamedTuple):
     """A plan with its context, and the earlier evictions whose result became known.
 
-    `pressure` is the class of each node by its load; `may_steer` is whether it counts on soft taints.
+    `pressure` is the class of each node by its load. `may_steer` is whether it counts on soft
+    taints.
     """
 
     context: EligibilityContext
@@ -115,10 +116,11 @@ def run_cycle(
     info: CycleInfo,
     keep: Callable[[State], None] = lambda _: None,
 ) -> tuple[CycleReport, Decision]:
-    """Observe, plan, evict if the mode allows it, and report; the next cycle gets the report's state.
+    """Observe, plan, evict if the mode allows it, and report.
 
-    It changes only the cluster, and only with an evictor in evict mode. `keep` stores the state
-    before each eviction; if it raises StopActing, no further eviction begins.
+    The next cycle gets the state of the report. This one changes only the cluster, and only with an
+    evictor in evict mode. `keep` stores the state before each eviction; if it raises StopActing, no
+    further eviction begins.
 
     Raises:
         ObservationError: the cluster or its load could not be read.

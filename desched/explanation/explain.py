@@ -13,7 +13,6 @@ from desched.explanation.values import Explanation
 from desched.explanation.workload import explain_workload
 from desched.model.cluster import ClusterState, Node, Pod, Workload
 
-
 MOST_NAMES_COMPARED = 5_000
 
 
