@@ -70,13 +70,15 @@ class CycleInfo(NamedTuple):
 class Decision(NamedTuple):
     """A plan with its context, and the earlier evictions whose result became known.
 
-    `pressure` is the class of each node by its load.
+    `pressure` is the class of each node by its load. `may_steer` is whether it counts on soft
+    taints.
     """
 
     context: EligibilityContext
     plan: Plan
     settled: tuple[EvictionRecord, ...]
     pressure: Pressure
+    may_steer: bool = True
 
     @property
     def lacks_usage(self) -> bool:
@@ -112,11 +114,12 @@ def run_cycle(
     state: State,
     info: CycleInfo,
     keep: Callable[[State], None] = lambda _: None,
-) -> tuple[CycleReport, State]:
+) -> tuple[CycleReport, Decision]:
     """Observe, plan, evict if the mode allows it, and report.
 
-    It changes only the cluster, and only with an evictor in evict mode. `keep` stores the state
-    before each eviction; if it raises StopActing, no further eviction begins.
+    The next cycle gets the state of the report. This one changes only the cluster, and only with an
+    evictor in evict mode. `keep` stores the state before each eviction; if it raises StopActing, no
+    further eviction begins.
 
     Raises:
         ObservationError: the cluster or its load could not be read.
@@ -149,7 +152,7 @@ def run_cycle(
         acted = _act(world, decision, steering, keep)
     report = _report(info, times, decision, acted)
     report = replace(report, duration_seconds=clock.monotonic() - began, taints=steering.changes)
-    return report, report.state
+    return report, decision
 
 
 def _out_of_time(clock: Clock, began: float) -> bool:
@@ -261,7 +264,7 @@ def _decided(classified: ClassifiedNodes, out_of_time: OutOfTime, *, may_steer: 
             context = context.with_state(state)
         plan = plan_moves(context, pressure, may_steer=may_steer)
         context = context.with_state(replace(context.state, chains=plan.chains))
-        return Decision(context, plan, settled, pressure)
+        return Decision(context, plan, settled, pressure, may_steer)
 
 
 @contextmanager

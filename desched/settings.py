@@ -63,6 +63,19 @@ def _duration(value: str) -> timedelta:
     return timedelta(seconds=seconds)
 
 
+def service_url(value: str) -> str:
+    """The URL of a running service.
+
+    Raises:
+        ValueError: it is no http or https URL.
+    """
+    parts = urlsplit(value.strip())
+    usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    if not usable or set("@?#") & set(value):
+        raise ValueError("write the URL of a service like http://localhost:10258")
+    return value
+
+
 def _url(value: str) -> str:
     found = "" if set("@?#") & set(value) else f'"{value}" '  # it may contain a secret
     complaint = (
@@ -212,8 +225,8 @@ class Settings(BaseSettings):
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Option(OUTPUT)] = "info"
     """The lowest level that is logged."""
     listen_address: Annotated[str | None, Option(OUTPUT, "HOST:PORT")] = None
-    """The address of the page at /, of /metrics, /healthz, /readyz and /status of a service; by
-    default :10258 in a cluster and 127.0.0.1:10258 outside."""
+    """The address of the page at /, of /metrics, /healthz, /readyz, /status and /explain of a
+    service; by default :10258 in a cluster and 127.0.0.1:10258 outside."""
 
     @classmethod
     def settings_customise_sources(

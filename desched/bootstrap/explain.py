@@ -5,14 +5,18 @@ from typing import TextIO
 
 from rich.console import Console
 
+from desched.adapters.running_service import RunningService
 from desched.bootstrap.look import Look, with_look
 from desched.bootstrap.snapshot import SnapshotFile
 from desched.cycle import decide, observe
+from desched.errors import ConfigurationError
 from desched.explanation.explain import explain
 from desched.explanation.subject import Subject
 from desched.explanation.values import Explanation
+from desched.service.process.clock import SystemClock
 from desched.service.reports.explanation import print_explanation, render_explanation
-from desched.settings import Settings
+from desched.service.reports.formatting import plain, span
+from desched.settings import Settings, service_url
 from desched.snapshot_file.report import target_of
 
 
@@ -46,8 +50,27 @@ def explain_file(settings: Settings, subject: Subject, file: SnapshotFile, stdou
     """
     content = file.content
     decision = decide(content.snapshot, file.policy, content.state, may_steer=content.may_steer)
-    target = target_of(content)
-    _write(explain(subject, decision, target, may_steer=content.may_steer), settings, stdout)
+    _write(explain(subject, decision, target_of(content)), settings, stdout)
+
+
+def explain_from(
+    settings: Settings, subject: Subject, url: str, stdout: TextIO, stderr: TextIO
+) -> None:
+    """Explain the subject by the last cycle of the service at the URL.
+
+    Raises:
+        ConfigurationError: there is no such object, or no service of desched.
+        ObservationError: the service does not answer, or has decided nothing yet.
+    """
+    try:
+        service_url(url)
+    except ValueError as error:
+        raise ConfigurationError(f"--from: {error}.") from None
+    found, answered_at = RunningService(url, SystemClock().wait).explanation(subject)
+    if answered_at is not None:
+        age = span(answered_at - found.taken_at)
+        stderr.write(f"desched: By the last cycle of the service at {plain(url)}, {age} ago.\n")
+    _write(found, settings, stdout)
 
 
 def _write(explanation: Explanation, settings: Settings, stdout: TextIO) -> None:

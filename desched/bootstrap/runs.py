@@ -34,6 +34,7 @@ from desched.service.process.signals import stop_on_signals
 from desched.service.reports.cycle_table import WHOLE, TableView, print_report
 from desched.service.reports.rendering import render_report
 from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
+from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers
 from desched.service.telemetry.kubernetes_events import EventPublisher
 from desched.service.telemetry.metrics import ServiceMetrics
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
@@ -242,7 +243,10 @@ def _serve(runner: CycleRunner, process: Process) -> None:
 
         show(leading=False)
         leadership.on_change(lambda change: show(leading=change.leading))
-    with serve(address, health, metrics.exposition, status_answers(status)) as bound:
+    explanations = ExplainEndpoint(process.kubernetes.target)
+    runner.on_decision(explanations.decided)
+    answers = {**status_answers(status), **explain_answers(explanations)}
+    with serve(address, health, metrics.exposition, answers) as bound:
         notice = {"notice": process.intent.notice} if process.intent.notice else {}
         _log.info(
             "service.started", **notice, mode=mode.value, schedule=schedule.text, port=bound.port

@@ -8,16 +8,25 @@ import click
 from desched.cli.command import Command, Invocation, Usage, refuse_live_settings
 from desched.cli.exit_codes import CAUGHT_SIGNAL, ExitCode
 from desched.cli.setting_flags import CONNECTION, PROMETHEUS, own_flag
+from desched.errors import ConfigurationError
 
 
 def run(invocation: Invocation) -> int:
     """Explain the subject that the words name."""
-    from desched.bootstrap.explain import explain_file, explain_live
+    from desched.bootstrap.explain import explain_file, explain_from, explain_live
     from desched.bootstrap.snapshot import read
     from desched.explanation.subject import parse_subject
 
     flags, settings = invocation.flags, invocation.settings()
     subject = parse_subject(flags["kind"], flags.get("name", ""))
+    if "from_url" in flags:
+        if "snapshot" in flags:
+            raise ConfigurationError("--from and --snapshot contradict each other; keep one.")
+        if "policy" in invocation.texts:
+            raise ConfigurationError("--policy has no effect with --from; omit it.")
+        refuse_live_settings(invocation, "--from")
+        explain_from(settings, subject, flags["from_url"], sys.stdout, sys.stderr)
+        return ExitCode.DONE
     if "snapshot" in flags:
         refuse_live_settings(invocation, "--snapshot")
         policy = settings.policy if "policy" in invocation.texts else None
@@ -46,6 +55,13 @@ COMMAND = Command(
         parameters=(
             click.Argument(["kind"], metavar="node|pod|workload"),
             click.Argument(["name"], required=False, metavar="[NAMESPACE/]NAME"),
+            own_flag(
+                "--from",
+                "URL",
+                "Explain what the service at this URL decided in its last cycle, such as "
+                "http://localhost:10258.",
+                names=("from_url",),
+            ),
             own_flag(
                 "--snapshot",
                 "FILE",

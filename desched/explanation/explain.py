@@ -13,11 +13,11 @@ from desched.explanation.values import Explanation
 from desched.explanation.workload import explain_workload
 from desched.model.cluster import ClusterState, Node, Pod, Workload
 
+MOST_NAMES_COMPARED = 5_000
 
-def explain(
-    subject: Subject, decision: Decision, target: str, *, may_steer: bool = True
-) -> Explanation:
-    """The explanation of the subject; `target` is the cluster, `may_steer` as for the decision.
+
+def explain(subject: Subject, decision: Decision, target: str) -> Explanation:
+    """The explanation of the subject; `target` is the cluster.
 
     Raises:
         ConfigurationError: the cluster has no such object, or several.
@@ -36,7 +36,7 @@ def explain(
             return replace(answer, node=explain_node(node, decision))
         case SubjectKind.POD:
             pod = _pod(subject, cluster)
-            return replace(answer, pod=explain_pod(pod, decision, may_steer=may_steer))
+            return replace(answer, pod=explain_pod(pod, decision))
         case SubjectKind.WORKLOAD:
             workload = _workload(subject, cluster)
             return replace(answer, workload=explain_workload(workload, decision))
@@ -78,6 +78,6 @@ def _workload(subject: Subject, cluster: ClusterState) -> Workload:
 
 
 def _absent(subject: Subject, names: list[str], before: str) -> ConfigurationError:
-    near = get_close_matches(subject.name, names, n=1)
+    near = get_close_matches(subject.name, names[:MOST_NAMES_COMPARED], n=1)
     ending = f"; did you mean {before}{near[0]}?" if near else "."
     return ConfigurationError(f"There is no {subject}{ending}")

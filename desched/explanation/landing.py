@@ -26,13 +26,13 @@ _RESOURCES = {Resource.CPU: "CPU", Resource.MEMORY: "memory", Resource.PODS: "po
 _MILLICORES_PER_CORE, _GIB = 1000, 2**30
 
 
-def placement_of(pod: Pod, decision: Decision, *, may_steer: bool) -> Placement | None:
+def placement_of(pod: Pod, decision: Decision) -> Placement | None:
     """Where the pod could go before any move of the plan; None if no destination is known."""
     context, pressure = decision.context, decision.pressure
     placed = pod.node in context.cluster.node_by_name and not pod.finished
     if not (pressure.known and placed):
         return None
-    destinations = destinations_before(context, pressure, may_steer=may_steer)
+    destinations = destinations_before(context, pressure, may_steer=decision.may_steer)
     candidate = candidate_of(pod, context)
     if not all(candidate.usage.values()):
         return None

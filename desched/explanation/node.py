@@ -59,14 +59,23 @@ def _loads(
             load.measured,
             seen.get(resource, _NOT_SEEN).age_seconds,
             pods_ratio,
-            None if now is None or resource is Resource.PODS else max(0.0, now - pods_ratio),
+            _others(now, pods_ratio, resource),
             *_excess(pressure, (e for e in decision.plan.evictions if e.node == node.name)),
             tuple(_staying(resource, pods)) if pressure and pressure.overloaded else (),
         )
 
 
-def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float:
+def _others(now: float | None, pods_ratio: float | None, resource: Resource) -> float | None:
+    """What is not of the node's pods."""
+    if now is None or pods_ratio is None or resource is Resource.PODS:
+        return None
+    return max(0.0, now - pods_ratio)
+
+
+def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | None:
     """The usage of the node's measured pods in the shortest window, as a share of capacity."""
+    if resource is not Resource.PODS and not decision.context.book.has_read(node.name):
+        return None
     sizes = {
         Resource.CPU: node.capacity.cpu_millicores,
         Resource.MEMORY: node.capacity.memory_bytes,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from desched.cycle import Decision
 from desched.explanation.changes import changes_for_pod
 from desched.explanation.landing import placement_of
-from desched.explanation.pods import PodOutcomes
+from desched.explanation.pods import PodOutcomes, is_unread
 from desched.explanation.values import PodExplanation, RuleLine, RuleOutcome
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
@@ -13,14 +13,16 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import rule_verdicts
 
 
-def explain_pod(pod: Pod, decision: Decision, *, may_steer: bool) -> PodExplanation:
+def explain_pod(pod: Pod, decision: Decision) -> PodExplanation:
     """The explanation of a pod of the decision's cluster."""
     context, outcomes = decision.context, PodOutcomes(decision)
-    rules = tuple(_rules(pod, context))
+    rules = tuple(
+        rule for rule in _rules(pod, context) if not is_unread(rule.reason, pod, decision)
+    )
     refusals = [
         Finding(rule.reason, rule.detail) for rule in rules if rule.outcome is RuleOutcome.REFUSED
     ]
-    placement = placement_of(pod, decision, may_steer=may_steer)
+    placement = placement_of(pod, decision)
     workload = context.cluster.workload_of(pod)
     return PodExplanation(
         outcomes.summary(pod),

@@ -50,6 +50,7 @@ class PodOutcomes:
             finding.reason if finding else None,
             finding.detail if finding else "",
             eviction.expected_node if eviction else "",
+            context.book.has_read_of(pod),
         )
 
     def outcome(self, pod: Pod) -> tuple[PodOutcome, Finding[RefusalReason] | None]:
@@ -60,7 +61,15 @@ class PodOutcomes:
         if refusal is not None:
             return PodOutcome.STAYS, Finding(refusal.reason, refusal.detail)
         found = refuse(pod, self._decision.context)
+        if found is not None and is_unread(found.reason, pod, self._decision):
+            return PodOutcome.NOT_NEEDED, None  # it is the last rule
         return (PodOutcome.NOT_NEEDED if found is None else PodOutcome.STAYS), found
+
+
+def is_unread(reason: RefusalReason, pod: Pod, decision: Decision) -> bool:
+    """Whether a rule finds only that the usage of the pod was not read, as nothing needed it."""
+    unread = not decision.context.book.has_read_of(pod)
+    return reason is RefusalReason.USAGE_UNKNOWN and unread
 
 
 def largest_first(pods: Iterable[PodSummary]) -> tuple[PodSummary, ...]:

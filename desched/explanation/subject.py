@@ -1,5 +1,6 @@
 """What a question is about: a node, a pod or a workload."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -35,6 +36,15 @@ class Subject(NamedTuple):
     name: str
     namespace: str = ""
     workload_kind: str = ""
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """The kind and the name, of which `parse_subject` makes the subject again."""
+        kind = self.workload_kind.lower() or self.kind.value
+        return {
+            "kind": kind,
+            "name": f"{self.namespace}/{self.name}" if self.namespace else self.name,
+        }
 
     def __str__(self) -> str:
         path = f"{self.namespace}/{self.name}" if self.namespace else self.name

@@ -42,8 +42,9 @@ class PodSummary(msgspec.Struct, frozen=True):
     """A pod in one line.
 
     `cpu_millicores` and `memory_bytes` are its highest usage of the windows, None if it was not
-    measured; the ratios are that as shares of its node. `expected_node` is where the replacement of
-    an evicted pod is expected, else empty.
+    measured, or if `usage_read` is false: a service reads the usage of pods only where it decides.
+    The ratios are that as shares of its node. `expected_node` is where the replacement of an
+    evicted pod is expected, else empty.
     """
 
     pod: PodRef
@@ -57,6 +58,7 @@ class PodSummary(msgspec.Struct, frozen=True):
     reason: RefusalReason | None = None
     detail: str = ""
     expected_node: str = ""
+    usage_read: bool = True
 
 
 class StayingLoad(msgspec.Struct, frozen=True):
@@ -71,16 +73,16 @@ class LoadSummary(msgspec.Struct, frozen=True):
     """The load of one resource of a node beside its pods.
 
     `measured` has (window in seconds, ratio). `pods_ratio` is the usage of its measured pods as a
-    share of its capacity, in the shortest window; `other_ratio` is the rest of the load: the host,
-    and pods that are not measured. `excess_ratio` is what the load is above the stop line,
-    `relief_ratio` what the plan takes off it; both None if the resource is not overloaded. Then
-    `staying` has what stays of it and why, the largest first.
+    share of its capacity, in the shortest window, None if that was not read; `other_ratio` is the
+    rest of the load: the host, and pods that are not measured. `excess_ratio` is what the load is
+    above the stop line, `relief_ratio` what the plan takes off it; both None if the resource is not
+    overloaded. Then `staying` has what stays of it and why, the largest first.
     """
 
     resource: Resource
     measured: tuple[tuple[int, float], ...]
     age_seconds: float | None
-    pods_ratio: float
+    pods_ratio: float | None
     other_ratio: float | None
     excess_ratio: float | None = None
     relief_ratio: float | None = None
@@ -193,7 +195,8 @@ class Placement(msgspec.Struct, frozen=True):
 class PodExplanation(msgspec.Struct, frozen=True):
     """A pod with what each rule finds, and where it could go.
 
-    `placement` is None if the pod has no node, or if the load of no node is known. `changes` is
+    `placement` is None if the pod has no node, or if its usage or that of all nodes is not known.
+    `changes` is
     what would have to change for it to move.
     """
 

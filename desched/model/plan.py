@@ -1,8 +1,9 @@
 """A plan as a value: the evictions, and the reasons for everything else."""
 
+from abc import ABC
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
@@ -40,6 +41,26 @@ class NodeReason(StrEnum):
     ROOM_BEING_MADE = "room_being_made"
     COOLING_DOWN = "cooling_down"
     POOL_PAUSED = "pool_paused"
+
+
+if TYPE_CHECKING:
+    VerdictReason = NodeReason | UnknownReason
+else:  # msgspec decodes no union of enums, so `verdict_reason` decodes this
+
+    class VerdictReason(ABC):  # noqa: B024  (it only stands for the two)
+        """Why a node is out of scope, not relieved or unknown."""
+
+    VerdictReason.register(NodeReason)
+    VerdictReason.register(UnknownReason)
+
+
+def verdict_reason(code: str) -> VerdictReason:
+    """The reason with this code.
+
+    Raises:
+        ValueError: there is none.
+    """
+    return NodeReason(code) if code in set(NodeReason) else UnknownReason(code)
 
 
 class HoldReason(StrEnum):
@@ -186,7 +207,7 @@ class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
     node: str
     node_class: NodeClass
     pressures: tuple[ResourcePressure, ...] = ()
-    reason: NodeReason | UnknownReason | None = None
+    reason: VerdictReason | None = None
     detail: str = ""
     pool: str = ""
     unjudged: tuple[UnjudgedLoad, ...] = ()

@@ -175,7 +175,8 @@ class Descheduler:
         """Run the next cycle."""
         self._cycles += 1
         info = CycleInfo(self._cycles, Mode.EVICT, self._target)
-        report, self._state = run_cycle(world, self._policy, self._state, info)
+        report, _ = run_cycle(world, self._policy, self._state, info)
+        self._state = report.state
         return report
 
 

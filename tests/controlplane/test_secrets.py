@@ -275,7 +275,9 @@ def test_credentials_where_they_do_not_belong_are_refused_and_not_repeated(
         assert run({f"DESCHED_{name}": value}).code == 2
 
 
-def test_a_service_keeps_them_out_of_all_that_others_can_read(place: Place) -> None:
+def test_a_service_keeps_them_out_of_all_that_others_can_read(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     installation, plane = place.installation, place.plane
     policy = installation.policy("of-the-service")
     flags = ("--interval", "1s", "--listen-address", "127.0.0.1:0", "--log-format", "json")
@@ -300,9 +302,12 @@ def test_a_service_keeps_them_out_of_all_that_others_can_read(place: Place) -> N
         url = f"http://127.0.0.1:{port}"
         return "".join(
             http.request("GET", url + path).data.decode()
-            for path in ("/", "/metrics", "/status", "/healthz", "/readyz")
+            for path in ("/", "/metrics", "/status", "/explain?kind=node&name=te1", "/healthz")
         )
 
+    capsys.readouterr()
+    assert main(["explain", "node", "te1", "--from", f"http://127.0.0.1:{port}"]) == 0
+    assert "te1 is " in capsys.readouterr().out
     assert '"instance": "desched-0' in shown()
     assert place.leaks(shown()) == []
     assert place.leaks((Path("/proc") / str(service.pid) / "cmdline").read_text()) == []

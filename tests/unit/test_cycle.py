@@ -111,8 +111,8 @@ class ScriptedWorld:
         world = World(
             self, self, self, self, lambda: self.may_act, why_not=lambda: "there is no namespace"
         )
-        report, self.state = run_cycle(world, self.policy, state or State(), info, self.keep)
-        assert report.state == self.state
+        report, _ = run_cycle(world, self.policy, state or State(), info, self.keep)
+        self.state = report.state
         return report
 
     def keep(self, state: State) -> None:

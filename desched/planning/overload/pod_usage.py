@@ -60,6 +60,11 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         read = self.snapshot.load.pods_of
         return read is None or node in read.nodes
 
+    def has_read_of(self, pod: Pod) -> bool:
+        """Whether the usage of this pod has been read; it may be absent all the same."""
+        read = self.snapshot.load.pods_of
+        return read is None or read.has(pod)
+
     def require(self, node: str) -> None:
         """Record that the usage of the pods on this node decides something."""
         if not self.has_read(node):
@@ -81,8 +86,7 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
             return (1.0,)
         usage = self.snapshot.load.pods.get((pod.namespace, pod.name))
         if usage is None:
-            read = self.snapshot.load.pods_of
-            if pod.node and read is not None and not read.has(pod):
+            if pod.node and not self.has_read_of(pod):
                 self._missed_nodes.add(pod.node)
             return ()
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes

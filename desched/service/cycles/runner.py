@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from desched.cycle import CycleInfo, run_cycle
+from desched.cycle import CycleInfo, Decision, run_cycle
 from desched.errors import ConfigurationError
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport
@@ -12,6 +12,7 @@ from desched.service.inputs.policy_file import PolicyFile, PolicyReading
 from desched.service.inputs.state_keeper import StateKeeper
 
 ReportSink = Callable[[CycleReport], None]
+DecisionListener = Callable[[Decision], None]
 PolicyListener = Callable[[PolicyReading], None]
 
 
@@ -30,10 +31,15 @@ class CycleRunner:
         self._info = info._replace(number=0)
         self._sinks: tuple[ReportSink, ...] = ()
         self._listeners: tuple[PolicyListener, ...] = ()
+        self._deciding: tuple[DecisionListener, ...] = ()
 
     def on_report(self, *sinks: ReportSink) -> None:
         """Call these as well with each report."""
         self._sinks += sinks
+
+    def on_decision(self, *listeners: DecisionListener) -> None:
+        """Call these as well with the decision of each cycle that ends with a report."""
+        self._deciding += listeners
 
     def on_policy(self, *listeners: PolicyListener) -> None:
         """Call these as well with each reading of the policy file, news or not."""
@@ -64,7 +70,9 @@ class CycleRunner:
 
     def _run_with(self, policy: Policy) -> CycleReport:
         state = self._state.load(policy)
-        report, state = run_cycle(self._world, policy, state, self._info, self._state.write)
+        report, decision = run_cycle(self._world, policy, state, self._info, self._state.write)
         if report.plan.hold is not HoldReason.CLOCKS_DIFFER:  # pruning would use the wrong time
-            self._state.write_last(state)
+            self._state.write_last(report.state)
+        for listen in self._deciding:
+            listen(decision)
         return report

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
@@ -14,6 +16,7 @@ from desched.errors import ConfigurationError
 from desched.service.process.health import Health
 
 MOST_REQUESTS_AT_ONCE = 16
+MOST_PARAMETERS = 10
 SLOWEST_REQUEST_SECONDS = 10.0
 _STOP_POLL_SECONDS = 0.05
 _HIGHEST_PORT = 65_535
@@ -36,6 +39,13 @@ class Answer(NamedTuple):
     content_type: str
     body: bytes
     headers: Mapping[str, str] = {}
+
+
+Query = Mapping[str, str]
+"""The parameters after the question mark."""
+
+Answers = Mapping[str, Callable[[Query], Answer]]
+"""What answers each path."""
 
 
 def listen_address(text: str) -> ListenAddress:
@@ -64,7 +74,7 @@ def serve(
     address: ListenAddress,
     health: Health,
     exposition: Callable[[], bytes],
-    others: Mapping[str, Callable[[], Answer]] = {},
+    others: Answers = MappingProxyType({}),
 ) -> Iterator[ListenAddress]:
     """Serve the address during the context; yields it with the bound port.
 
@@ -93,11 +103,11 @@ def serve(
         server.server_close()
 
 
-def _answers(health: Health, exposition: Callable[[], bytes]) -> Mapping[str, Callable[[], Answer]]:
+def _answers(health: Health, exposition: Callable[[], bytes]) -> Answers:
     return {
-        "/healthz": lambda: _probe(health.why_not_alive()),
-        "/readyz": lambda: _probe(health.why_not_ready()),
-        "/metrics": lambda: Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, exposition()),
+        "/healthz": lambda _: _probe(health.why_not_alive()),
+        "/readyz": lambda _: _probe(health.why_not_ready()),
+        "/metrics": lambda _: Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, exposition()),
     }
 
 
@@ -111,7 +121,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = MOST_REQUESTS_AT_ONCE
     block_on_close = False  # a slow client must not delay the end
 
-    def __init__(self, address: ListenAddress, answers: Mapping[str, Callable[[], Answer]]) -> None:
+    def __init__(self, address: ListenAddress, answers: Answers) -> None:
         self._answers = answers
         self._slots = threading.BoundedSemaphore(MOST_REQUESTS_AT_ONCE)
         every_address = not address.host and socket.has_dualstack_ipv6()
@@ -120,10 +130,11 @@ class _Server(ThreadingHTTPServer):
         )
         super().__init__(("::" if every_address else address.host, address.port), _Handler)
 
-    def answer(self, path: str) -> Answer:
-        """The response for the path."""
+    def answer(self, target: str) -> Answer:
+        """The response for a path with its query."""
+        path, _, query = target.partition("?")
         if path in self._answers:
-            return self._answers[path]()
+            return self._answers[path](dict(parse_qsl(query)[:MOST_PARAMETERS]))
         text = f"there are {', '.join(self._answers)}\n"
         return Answer(HTTPStatus.NOT_FOUND, _TEXT, text.encode())
 
@@ -153,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        answer = self.server.answer(self.path.partition("?")[0])
+        answer = self.server.answer(self.path)
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))

@@ -33,6 +33,7 @@ from desched.service.reports.rendering import ReportFormat, rendered
 _GIB, _MIB = 2**30, 2**20
 _MILLICORES_PER_CORE = 1000
 MOST_REASONS = 4
+_NOT_READ = "its usage was not read, for no decision needed it"
 NARROW_COLUMNS = 70
 
 
@@ -115,7 +116,7 @@ def _print_loads(node: NodeExplanation, console: Console) -> None:
             "/".join(percent(ratio) for _, ratio in load.measured) or "?",
             _lines(pressure) if pressure else "",
             percent(after) if after is not None else "",
-            percent(load.pods_ratio),
+            percent(load.pods_ratio) if load.pods_ratio is not None else "",
             percent(load.other_ratio) if load.other_ratio is not None else "",
             f"{load.age_seconds:.0f} s old" if load.age_seconds is not None else "",
         )
@@ -129,7 +130,8 @@ def _in_words(load: LoadSummary, pressure: ResourcePressure | None) -> str:
         parts.append(f"target/stop/ceiling {_lines(pressure)}")
         if pressure.after_ratio is not None:
             parts.append(f"after {percent(pressure.after_ratio)}")
-    parts.append(f"of pods {percent(load.pods_ratio)}")
+    if load.pods_ratio is not None:
+        parts.append(f"of pods {percent(load.pods_ratio)}")
     if load.other_ratio is not None:
         parts.append(f"of others {percent(load.other_ratio)}")
     if load.age_seconds is not None:
@@ -190,7 +192,7 @@ def _print_pods(
 def _shares(pod: PodSummary) -> str:
     parts = (("CPU", pod.cpu_ratio), ("memory", pod.memory_ratio))
     known = [f"{percent(ratio)} % {name}" for name, ratio in parts if ratio is not None]
-    return ", ".join(known) or "not measured"
+    return ", ".join(known) or ("not measured" if pod.usage_read else _NOT_READ)
 
 
 def _verdict_of(pod: PodSummary) -> str:
@@ -224,7 +226,8 @@ def _about(pod: PodExplanation) -> str:
         if summary.workload
         else ("without a workload that desched understands")
     )
-    uses = " and ".join(_usage(summary)) or "what it uses is not measured"
+    unknown = "what it uses is not measured" if summary.usage_read else _NOT_READ
+    uses = " and ".join(_usage(summary)) or unknown
     scheduler = "" if pod.scheduler == "default-scheduler" else f", placed by {pod.scheduler}"
     return f"{of}, priority {pod.priority}{scheduler}; {uses}"
 

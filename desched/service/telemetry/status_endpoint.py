@@ -1,6 +1,6 @@
 """This replica's status: a page at / for people, and JSON at /status for programs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
@@ -9,7 +9,7 @@ from desched.model.report import CycleReport, Mode
 from desched.service.inputs.policy_file import PolicyReading
 from desched.service.pages.document import Html
 from desched.service.pages.status_page import Failure, PolicyNews, ServiceStatus, status_page
-from desched.service.process.http_endpoints import HTML, JSON, Answer
+from desched.service.process.http_endpoints import HTML, JSON, Answer, Answers, Query
 from desched.service.reports.rendering import json_text, plain_value
 from desched.service.telemetry.cycle_log import essentials
 
@@ -79,10 +79,10 @@ class StatusEndpoint:
         return json_text(document).encode()
 
 
-def status_answers(status: StatusEndpoint) -> Mapping[str, Callable[[], Answer]]:
+def status_answers(status: StatusEndpoint) -> Answers:
     """What the server answers at / and /status."""
 
-    def page() -> Answer:
+    def page(_: Query) -> Answer:
         html = status.page()
         headers = {
             "Content-Security-Policy": f"{html.security_policy}; frame-ancestors 'none'",
@@ -91,4 +91,4 @@ def status_answers(status: StatusEndpoint) -> Mapping[str, Callable[[], Answer]]
         }
         return Answer(HTTPStatus.OK, HTML, html.text.encode(), headers)
 
-    return {"/": page, "/status": lambda: Answer(HTTPStatus.OK, JSON, status.document())}
+    return {"/": page, "/status": lambda _: Answer(HTTPStatus.OK, JSON, status.document())}

@@ -328,7 +328,7 @@ def test_a_decision_without_the_right_to_steer_is_explained_without_taints() -> 
     by = policy(max_landing_risk=0.15, steering=SteeringRules(Steering.WHEN_NEEDED, 1))
     decision = decide(risky(), by, State(), may_steer=False)
 
-    found = explain(parse_subject("pod/apps/p1"), decision, "test", may_steer=False).pod
+    found = explain(parse_subject("pod/apps/p1"), decision, "test").pod
 
     assert found is not None
     assert found.summary.reason is RefusalReason.LANDING_RISK

@@ -74,7 +74,8 @@ def run(
     world = world._replace(load=load or world.load)
     policy, state, reports = demo.demo_policy(), State(), []
     for number in range(1, cycles + 1):
-        report, state = run_cycle(world, policy, state, CycleInfo(number, mode, "test"))
+        report, _ = run_cycle(world, policy, state, CycleInfo(number, mode, "test"))
+        state = report.state
         reports.append(report)
         simulation.clock.advance(INTERVAL_SECONDS)
     return reports

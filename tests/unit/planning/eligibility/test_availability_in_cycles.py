@@ -36,7 +36,8 @@ def run(simulation: Simulation, cycles: int, interval_seconds: float) -> list[Cy
     world, state, reports = simulation.world(acting=True), State(), []
     for number in range(1, cycles + 1):
         info = CycleInfo(number, Mode.EVICT, "test")
-        report, state = run_cycle(world, BY_CPU, state, info)
+        report, _ = run_cycle(world, BY_CPU, state, info)
+        state = report.state
         reports.append(report)
         assert ready_replicas(simulation) >= 1
         simulation.clock.advance(interval_seconds)

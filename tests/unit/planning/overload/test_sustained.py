@@ -167,7 +167,8 @@ def test_a_dry_run_a_restart_and_the_running_service_agree_when_a_node_has_been_
     context = CycleInfo(1, Mode.DRY_RUN, "test")
     planned_at: list[int] = []
     for minute in range(20):
-        report, memory = run_cycle(made.world(acting=False), by, memory, context)
+        report, _ = run_cycle(made.world(acting=False), by, memory, context)
+        memory = report.state
         fresh, _ = run_cycle(made.world(acting=False), by, State(), context)
         assert fresh.plan == report.plan
         if report.plan.evictions:

@@ -68,7 +68,7 @@ def test_metrics_are_served(port):
 def test_other_answers_are_served_with_their_headers(health):
     headers = {"Cache-Control": "no-store"}
     answer = Answer(HTTPStatus.OK, JSON, b'{"leading": true}', headers)
-    with serve(LOOPBACK, health, bytes, {"/status": lambda: answer}) as bound:
+    with serve(LOOPBACK, health, bytes, {"/status": lambda _: answer}) as bound:
         connection = http.client.HTTPConnection("127.0.0.1", bound.port, timeout=120)
         with contextlib.closing(connection):
             connection.request("GET", "/status")

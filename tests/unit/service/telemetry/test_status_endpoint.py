@@ -116,7 +116,7 @@ def test_the_page_is_safe_to_show_whatever_things_are_called():
 def test_the_answer_at_the_root_allows_only_what_the_page_brings_along():
     status = page()
     status.cycle_completed(FOLLOWED_UP)
-    answer = status_answers(status)["/"]()
+    answer = status_answers(status)["/"]({})
     found = Page(answer.body.decode())
 
     policy_text = answer.headers["Content-Security-Policy"]

@@ -1,0 +1,76 @@
+"""The explanation of one node, pod or workload by the last cycle, as JSON at /explain."""
+
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from threading import Lock
+
+from desched.cycle import Decision
+from desched.errors import ConfigurationError
+from desched.explanation.explain import explain
+from desched.explanation.subject import Subject, parse_subject
+from desched.service.process.http_endpoints import JSON, Answer, Answers, Query
+from desched.service.reports.rendering import json_text
+
+LONGEST_NAME = 600  # characters: more than a namespace and a name may have
+PATIENCE_SECONDS = 5.0
+"""How long a question waits for the one before it."""
+
+NOTHING_YET = (
+    "This replica has decided nothing yet: its first cycle has not ended, or another replica leads."
+)
+BUSY = "This replica answers another question; ask again."
+
+
+@dataclass(eq=False)
+class ExplainEndpoint:
+    """Keeps the decision of the last cycle; answers one question at a time, which bounds its cost.
+
+    `target` is the cluster.
+    """
+
+    target: str
+    _decision: Decision | None = field(default=None, init=False)
+    _one_at_a_time: Lock = field(default_factory=Lock, init=False)
+
+    def decided(self, decision: Decision) -> None:
+        """Answer by this decision from now on."""
+        self._decision = decision
+
+    def answer(self, query: Query) -> Answer:
+        """The explanation with all digits, or why there is none."""
+        kind, name = query.get("kind", ""), query.get("name", "")
+        if len(kind) + len(name) > LONGEST_NAME:
+            return _problem(HTTPStatus.BAD_REQUEST, "No object has so long a name.")
+        try:
+            subject = parse_subject(kind, name)
+        except ConfigurationError as error:
+            return _problem(HTTPStatus.BAD_REQUEST, str(error))
+        decision = self._decision
+        if decision is None:
+            return _problem(HTTPStatus.SERVICE_UNAVAILABLE, NOTHING_YET)
+        if not self._one_at_a_time.acquire(timeout=PATIENCE_SECONDS):
+            return _problem(HTTPStatus.SERVICE_UNAVAILABLE, BUSY)
+        try:
+            return self._explained(subject, decision)
+        finally:
+            self._one_at_a_time.release()
+
+    def _explained(self, subject: Subject, decision: Decision) -> Answer:
+        try:
+            found = explain(subject, decision, self.target)
+        except ConfigurationError as error:
+            return _problem(HTTPStatus.NOT_FOUND, str(error))
+        return _answer(HTTPStatus.OK, found)
+
+
+def explain_answers(endpoint: ExplainEndpoint) -> Answers:
+    """What the server answers at /explain."""
+    return {"/explain": endpoint.answer}
+
+
+def _problem(status: HTTPStatus, why: str) -> Answer:
+    return _answer(status, {"problem": why})
+
+
+def _answer(status: HTTPStatus, value: object) -> Answer:
+    return Answer(status, JSON, json_text(value).encode(), {"Cache-Control": "no-store"})
