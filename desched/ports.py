@@ -13,6 +13,7 @@ from desched.model.plan import PlannedEviction
 from desched.model.report import EvictionVerdict
 from desched.model.snapshot import FreshLook
 from desched.model.state import State
+from desched.model.stored_logbook import StoredLogbook
 from desched.model.stored_state import StoredState
 from desched.policy.policy import Policy
 
@@ -219,6 +220,24 @@ class StateStore(Protocol):
             StateConflict: somebody else wrote meanwhile; nothing is stored.
             StateRefused: nothing can be stored until a person grants or creates something.
             StopActing: it may not have been stored; the next load returns the truth.
+        """
+
+
+class LogbookStore(Protocol):
+    """Stores the logbook outside the process, apart from the state."""
+
+    def load(self) -> StoredLogbook:
+        """The stored logbook; none, with a problem, if it cannot be used.
+
+        Raises:
+            ObservationError: it could not be read in time, or there is no place for it.
+        """
+
+    def save(self, packed: bytes) -> None:
+        """Store it in place of the one that this store loaded or saved last.
+
+        Raises:
+            ObservationError: it may not have been stored.
         """
 
 

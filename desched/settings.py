@@ -214,6 +214,9 @@ class Settings(BaseSettings):
     state_namespace: Annotated[str | None, Option(REPLICAS, "NAME")] = None
     """The namespace of desched's Lease and state; by default that of its own pod, or else
     desched-system."""
+    logbook: Annotated[bool | None, Option(REPLICAS)] = None
+    """Keep what cycles did for `desched report` and `desched history`, in the ConfigMap
+    desched-logbook beside the state. By default on for a service in a cluster."""
 
     output: Annotated[Literal["table", "json", "yaml"] | None, Option(OUTPUT, aliases=("-o",))] = (
         None

@@ -10,10 +10,17 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from desched.adapters.kubernetes.client.access import FEATURES, Access, Feature, Where
+from desched.adapters.kubernetes.client.access import (
+    FEATURES,
+    LOGBOOK_ACCESS,
+    Access,
+    Feature,
+    Where,
+)
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.lease import KubernetesLease
+from desched.adapters.kubernetes.logbook_store import CONFIG_MAP as LOGBOOK
 from desched.adapters.kubernetes.permission import reviewed
 from desched.adapters.kubernetes.services import read_services
 from desched.adapters.kubernetes.state_store import CONFIG_MAP
@@ -56,7 +63,7 @@ MOST_ROUNDS = 3
 """A proposed policy changes what is asked, and the answers may change the policy again."""
 
 NAMES = {"configmaps": CONFIG_MAP, "leases": KubernetesLease.name}
-"""The only objects of a kind that desched needs, by its resource."""
+"""The objects of a kind that desched needs, by its resource; the logbook has its own."""
 
 
 class DoctorQuestions:
@@ -169,6 +176,7 @@ class DoctorQuestions:
 
     def _may(self, namespace: str, access: Access) -> bool | None:
         name = NAMES.get(access.resource, "") if namespace and access.verb != "create" else ""
+        name = LOGBOOK if access in LOGBOOK_ACCESS else name
         seconds = self._request_seconds
         return reviewed(self._kubernetes, access, namespace, name, deadline_seconds=seconds)
 

@@ -13,6 +13,7 @@ from desched.adapters.kubernetes.events import EventWriter
 from desched.bootstrap.cluster_watch import cluster_watch_of, watching
 from desched.bootstrap.election import contend, contender, wait_for_lease
 from desched.bootstrap.janitor import at_work, janitor_of, look_once
+from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.look import policy_path
 from desched.bootstrap.process import Intent, Process
 from desched.cycle import CycleInfo
@@ -234,6 +235,8 @@ def _serve(runner: CycleRunner, process: Process) -> None:
     )
     if process.janitor is not None:
         runner.on_report(process.janitor.cycle_completed)
+    if (keeper := logbook_keeper(process)) is not None:
+        runner.on_report(keeper.cycle_completed)  # last: nothing waits for it
     runner.on_policy(metrics.policy_read, status.policy_read, process.announce_refusal)
     if leadership is not None:
 

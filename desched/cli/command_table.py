@@ -17,6 +17,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "Operate desched": {
         "status": "Show the last cycle, pauses and evictions in flight.",
+        "report": "Show what a service saw and did over days, dry runs too.",
+        "history": "List the evictions of a service with what came of them.",
         "pause": "Stop evictions for a while, wherever desched runs.",
         "resume": "End pauses and cool-downs.",
         "steering clear": "Remove desched's soft taints from all nodes.",

@@ -30,6 +30,7 @@ class CheckName(StrEnum):
     RIGHTS_RECORD = "rights_record"
     RIGHTS_STEER = "rights_steer"
     RIGHTS_EVENTS = "rights_events"
+    RIGHTS_LOGBOOK = "rights_logbook"
     RIGHTS_OWN_EVENTS = "rights_own_events"
     CLUSTER = "cluster"
     PROMETHEUS = "prometheus"

@@ -33,6 +33,7 @@ _USES: Mapping[str, tuple[str, str]] = {
         "or set `steering: Off` in the policy",
     ),
     "events": ("write Events about moves", ""),
+    "logbook": ("keep the logbook", "or start desched with `--logbook=false`"),
     "own_events": ("write Events about its own pod", ""),
 }
 """What a feature is for, and what to do instead of granting its rights."""
@@ -101,7 +102,7 @@ def _not_used(feature: str, run: RunFacts, policy: Policy) -> str:
             return "" if run.elects else "This run takes no part in leader election."
         case "watch":
             return "" if run.watches else "This run lists instead."
-        case "own_events":
+        case "logbook" | "own_events":
             return "" if run.in_cluster else "This run has no pod of its own."
         case _:
             return ""
@@ -109,7 +110,7 @@ def _not_used(feature: str, run: RunFacts, policy: Policy) -> str:
 
 def _severity(feature: str, run: RunFacts) -> Judge:
     """How bad the lack of a feature is that the run uses."""
-    if feature in {"sizing", "steer", "events", "own_events"}:
+    if feature in {"sizing", "steer", "events", "logbook", "own_events"}:
         return warning
     if feature == "state" and not run.evicts:
         return warning

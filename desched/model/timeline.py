@@ -1,5 +1,6 @@
 """What happened to the nodes of a cluster over time; simulations, backtests and pages share it."""
 
+from collections import Counter
 from datetime import datetime
 from functools import cached_property
 
@@ -8,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desched.model.cluster import PodRef
-from desched.model.plan import HoldReason, NodeReason, RefusalReason
-from desched.model.report import NotActing
+from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
+from desched.model.report import CycleReport, NotActing
 from desched.model.resources import Resource
 from desched.model.state import MoveResult
 
@@ -79,6 +80,24 @@ class RefusalTotal(msgspec.Struct, frozen=True, gc=False):
 
 IdleReason = HoldReason | NotActing | NodeReason | RefusalReason
 """Why a cycle evicts nothing: the whole of it, all its nodes, or the pods on them."""
+
+
+def why_idle(report: CycleReport) -> IdleReason | None:
+    """Why the cycle evicted nothing; None if no node was overloaded."""
+    plan = report.plan
+    if plan.hold is not None:
+        return plan.hold
+    overloaded = [v for v in plan.nodes if v.node_class is NodeClass.OVERLOADED]
+    if not overloaded:
+        return None
+    if report.not_acting is not None:
+        return report.not_acting
+    nodes = Counter(v.reason for v in overloaded if isinstance(v.reason, NodeReason))
+    if nodes:
+        (why, _), *_ = nodes.most_common(1)
+        return why
+    refused = Counter(refusal.reason for refusal in plan.refusals)
+    return refused.most_common(1)[0][0] if refused else None
 
 
 class IdleTotal(msgspec.Struct, frozen=True, gc=False):

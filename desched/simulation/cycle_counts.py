@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from desched.model.cluster import Node, PodRef
-from desched.model.plan import NodeClass, NodeReason, NodeVerdict, RefusalReason
+from desched.model.plan import NodeVerdict, RefusalReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict
 from desched.model.resources import Resource
 from desched.model.state import MoveResult
-from desched.model.timeline import IdleReason, IdleTotal, Lines, RefusalTotal
+from desched.model.timeline import IdleReason, IdleTotal, Lines, RefusalTotal, why_idle
 from desched.planning.overload.node_load import pool_thresholds
 from desched.policy.policy import Policy
 
@@ -40,7 +40,7 @@ class CycleCounts:
         hour = self._hours.setdefault(_hour_of(report), Counter())
         if any(outcome.verdict is EvictionVerdict.EVICTED for outcome in report.outcomes):
             hour[CycleResult.EVICTED] += 1
-        elif (why := _why_idle(report)) is not None:
+        elif (why := why_idle(report)) is not None:
             hour[why] += 1
             self._idle[why] += 1
         for refusal in report.plan.refusals:
@@ -107,24 +107,6 @@ class CycleCounts:
             for p in verdict.pressures:
                 lines = Lines(p.target_ratio, p.stop_ratio, p.ceiling_ratio)
                 self._lines.setdefault((verdict.node, p.resource), []).append(lines)
-
-
-def _why_idle(report: CycleReport) -> IdleReason | None:
-    """Why the cycle evicted nothing; None if no node was overloaded."""
-    plan = report.plan
-    if plan.hold is not None:
-        return plan.hold
-    overloaded = [v for v in plan.nodes if v.node_class is NodeClass.OVERLOADED]
-    if not overloaded:
-        return None
-    if report.not_acting is not None:
-        return report.not_acting
-    nodes = Counter(v.reason for v in overloaded if isinstance(v.reason, NodeReason))
-    if nodes:
-        (why, _), *_ = nodes.most_common(1)
-        return why
-    refused = Counter(refusal.reason for refusal in plan.refusals)
-    return refused.most_common(1)[0][0] if refused else None
 
 
 def _hour_of(report: CycleReport) -> int:

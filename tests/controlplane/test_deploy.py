@@ -1,18 +1,22 @@
 """What deploy/ holds is accepted by a real API server, and its pod comes to run there."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from desched.adapters.kubernetes.client.access import (
     LEASE_ACCESS,
+    LOGBOOK_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     OWN_NAMESPACE_ACCESS,
+    PATCH_LOGBOOK,
     PATCH_NODE,
     REQUIRED_ACCESS,
     SIZING_ACCESS,
@@ -21,7 +25,12 @@ from desched.adapters.kubernetes.client.access import (
     Access,
 )
 from desched.adapters.kubernetes.client.connection import connect
-from desched.adapters.kubernetes.permission import has_right
+from desched.adapters.kubernetes.logbook_store import CONFIG_MAP, KubernetesLogbookStore
+from desched.adapters.kubernetes.permission import has_right, reviewed
+from desched.errors import ObservationError
+from desched.model.logbook import Logbook, LoggedLoad, LoggedStep
+from desched.model.resources import Resource
+from desched.model.stored_logbook import StoredLogbook, encode_logbook
 from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -31,7 +40,7 @@ DRY_RUN = "DESCHED_DRY_RUN"
 LEASES = "coordination.k8s.io"
 REPLICAS = 2
 NAMES = {"configmaps": "desched-state", "leases": "desched"}
-PLANNING_ALONE = (*LEASE_ACCESS, *STATE_READING_ACCESS, *OWN_EVENT_ACCESS)
+PLANNING_ALONE = (*LEASE_ACCESS, *STATE_READING_ACCESS, *LOGBOOK_ACCESS, *OWN_EVENT_ACCESS)
 """What the base grants in its own namespace."""
 
 Object = dict[str, Any]
@@ -76,6 +85,8 @@ def may(control_plane: ControlPlane, access: Access) -> bool:
         where["namespace"] = NAMESPACE
         if access.verb != "create" and access.resource in NAMES:
             where["name"] = NAMES[access.resource]
+        if access in LOGBOOK_ACCESS:
+            where["name"] = "desched-logbook"
     return is_allowed(control_plane, access.verb, access.group, access.resource, **where)
 
 
@@ -230,3 +241,43 @@ def test_the_overlay_only_adds_rights_and_switches_the_dry_run_off_and_replaces_
 
 def uids(pods: list[Object]) -> set[str]:
     return {pod["metadata"]["uid"] for pod in pods}
+
+
+def large_logbook() -> Logbook:
+    """Almost as large as it may be, because noise does not compress."""
+    nodes = tuple(f"node-{number}" for number in range(800))
+    cells = len(nodes) * 600
+    noise = np.random.default_rng(1).bytes(cells)
+    return Logbook(
+        target="in-cluster",
+        instance="desched-1",
+        newest_at=datetime(2026, 3, 4, 12, tzinfo=UTC),
+        step_seconds=300,
+        first_step=0,
+        nodes=nodes,
+        loads=(LoggedLoad(Resource.CPU, (None,) * len(nodes), noise),),
+        overloaded=bytes(cells),
+        steps=(LoggedStep(cycles=1),) * 600,
+    )
+
+
+def test_the_logbook_is_written_by_its_own_right_and_another_apply_leaves_it(
+    control_plane: ControlPlane,
+) -> None:
+    install(control_plane, "base")
+    account = connect(control_plane.kubeconfig_for(NAMESPACE, "desched"), None)
+    store, other = (KubernetesLogbookStore(account, NAMESPACE) for _ in range(2))
+    control_plane.wait_for(
+        "the right to write the logbook",
+        lambda: reviewed(account, PATCH_LOGBOOK, NAMESPACE, CONFIG_MAP),
+    )
+    assert store.load() == other.load() == StoredLogbook()
+    packed, book = encode_logbook(large_logbook())
+
+    store.save(packed)
+
+    with pytest.raises(ObservationError, match="somebody else changed it"):
+        other.save(packed)
+    install(control_plane, "base")
+    assert other.load() == StoredLogbook(book)
+    assert len(packed) > 400_000

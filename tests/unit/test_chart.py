@@ -185,7 +185,7 @@ def test_settings_are_refused_that_have_a_value_of_their_own_or_are_secret(helm:
 # What it starts
 
 
-def test_by_default_it_is_a_dry_run_without_a_right_to_change_anything(
+def test_by_default_it_is_a_dry_run_without_a_right_to_change_anything_but_its_own(
     helm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = objects(template(helm, {}, "--no-hooks"))
@@ -203,7 +203,10 @@ def test_by_default_it_is_a_dry_run_without_a_right_to_change_anything(
         ("create", "leases"),
         ("patch", "leases"),
         ("create", "events"),
+        ("patch", "configmaps"),  # of its logbook alone
     }
+    (logbook,) = the("Role", found, "desched-logbook")["rules"]
+    assert logbook["resourceNames"] == ["desched-logbook"]
 
 
 def test_values_become_the_settings_of_the_service(

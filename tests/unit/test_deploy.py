@@ -12,13 +12,14 @@ import pytest
 import yaml
 
 from desched import __version__
-from desched.adapters.kubernetes import events, state_store
+from desched.adapters.kubernetes import events, logbook_store, state_store
 from desched.adapters.kubernetes.client import connection
 from desched.adapters.kubernetes.client.access import (
     EVENT_ACCESS,
     EVICTING_ACCESS,
     FEATURES,
     LEASE_ACCESS,
+    LOGBOOK_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     SIZING_ACCESS,
@@ -46,6 +47,7 @@ BASE = ROOT / "deploy" / "base"
 EVICT = ROOT / "deploy" / "overlays" / "evict-without-steering"
 STEERING = ROOT / "deploy" / "overlays" / "evict"
 POLICY_KEY = "policy.yaml"
+LOGBOOK_VERBS = ["get", "patch"]
 EVENTS_PER_EVICTION = 2  # on the pod and on its node
 
 ROLES: dict[tuple[Path, str, str], tuple[Access, ...]] = {
@@ -53,6 +55,7 @@ ROLES: dict[tuple[Path, str, str], tuple[Access, ...]] = {
     (BASE, "ClusterRole", "desched-vertical-autoscalers"): SIZING_ACCESS,
     (BASE, "Role", "desched"): LEASE_ACCESS,
     (BASE, "Role", "desched-state"): STATE_READING_ACCESS,
+    (BASE, "Role", "desched-logbook"): LOGBOOK_ACCESS,
     (BASE, "Role", "desched-events"): OWN_EVENT_ACCESS,
     (EVICT, "ClusterRole", "desched-evict"): EVICTING_ACCESS,
     (EVICT, "Role", "desched-evict"): STATE_WRITING_ACCESS,
@@ -169,12 +172,22 @@ def test_of_configmaps_and_leases_its_own_alone_may_be_read_and_changed() -> Non
         if names.keys() & set(rule["resources"])
     ]
 
-    assert len(rules) == 5
+    assert len(rules) == 6
     for rule in rules:
         (resource,) = rule["resources"]
-        assert rule.get("resourceNames") == (
-            None if rule["verbs"] == ["create"] else names[resource]
-        )
+        expected = None if rule["verbs"] == ["create"] else names[resource]
+        if (resource, rule["verbs"]) == ("configmaps", LOGBOOK_VERBS):
+            expected = [logbook_store.CONFIG_MAP]
+        assert rule.get("resourceNames") == expected
+
+
+def test_the_logbook_exists_for_desched_may_not_create_it() -> None:
+    """A further apply leaves what is in it, because the manifest has no data."""
+    (book,) = (d for d in documents(BASE) if d["kind"] == "ConfigMap")
+
+    assert book["metadata"]["name"] == logbook_store.CONFIG_MAP
+    assert book.keys() == {"apiVersion", "kind", "metadata"}
+    assert named(BASE, "Role", "desched-logbook")["rules"][0]["verbs"] == LOGBOOK_VERBS
 
 
 @pytest.mark.parametrize(("folder", "kind", "name"), ROLES)
@@ -202,6 +215,7 @@ def test_nothing_else_than_these_kinds_is_installed() -> None:
     rights = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
 
     assert sorted({document["kind"] for document in documents(BASE)} - rights) == [
+        "ConfigMap",
         "Deployment",
         "Namespace",
         "NetworkPolicy",

@@ -19,6 +19,7 @@ EXAMPLES = {
     "evict": ("true", True),
     "once": ("true", True),
     "watch": ("true", True),
+    "logbook": ("true", True),
     "interval": ("90s", timedelta(seconds=90)),
     "cycle_deadline": ("1h", timedelta(hours=1)),
     "api_server_timeout": ("5s", timedelta(seconds=5)),

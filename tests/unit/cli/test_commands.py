@@ -42,11 +42,14 @@ def test_a_command_gets_its_flags_and_the_settings(command, words, name, flags):
         ("resume --because x", "--because has no effect for `desched resume`"),
         ("pause --output json", "--output has no effect for `desched pause`"),
         ("status --dry-run", "--dry-run has no effect for `desched status`"),
-        ("--workload shop/web", "--workload belongs to `desched pause` and `desched resume`"),
+        (
+            "--workload shop/web",
+            "--workload belongs to `desched history` and `desched pause` and `desched resume`",
+        ),
         ("pause shop/web", 'The argument "shop/web" is unknown'),
         ("pause --becuase x", "There is no flag --becuase; did you mean --because?"),
         ("puase", 'There is no command "puase"; did you mean "pause"?'),
-        ("teleport", "there are plan, doctor, explain, snapshot, "),
+        ("xyzzy", "there are plan, doctor, explain, snapshot, "),
     ],
 )
 def test_a_flag_without_effect_for_a_command_is_refused(command, run, capsys, words, said):

@@ -11,8 +11,10 @@ from desched.cli import main
 from desched.cli.command import flags_of, load_command
 from desched.cli.command_table import SUMMARIES
 from desched.doctor.checks import Diagnosis
+from desched.model.review import review
 from desched.settings import Settings, flag_of, option_of, variable_of
 from tests.repository import ROOT
+from tests.unit.example_logbook import dry_run, logbook
 
 FIELDS = [n for n, f in Settings.model_fields.items() if not option_of(f).environment_only]
 SECRETS = [n for n, f in Settings.model_fields.items() if option_of(f).environment_only]
@@ -61,8 +63,7 @@ def test_the_help_of_a_command_has_two_examples_and_exactly_its_flags(name, caps
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_the_examples_of_a_command_are_accepted(name, mocker, monkeypatch):
-    monkeypatch.chdir(ROOT)
+def test_the_examples_of_a_command_are_accepted(name, mocker, monkeypatch, tmp_path):
     mocker.patch("desched.bootstrap.commands.run_command", autospec=True)
     mocker.patch("desched.bootstrap.runs.run", autospec=True, return_value=Ending())
     safe = Diagnosis(())
@@ -77,6 +78,11 @@ def test_the_examples_of_a_command_are_accepted(name, mocker, monkeypatch):
     mocker.patch("desched.bootstrap.backtest.backtested", autospec=True)
     mocker.patch("desched.bootstrap.backtest.write_backtest", autospec=True)
     mocker.patch("desched.bootstrap.snapshot.plan", autospec=True, return_value=Ending())
+    monkeypatch.chdir(tmp_path if name == "report" else ROOT)  # it writes a page
+    book = logbook(dry_run(0))
+    found = mocker.patch("desched.bootstrap.review.read_review", autospec=True)
+    found.return_value = review(book, book.newest_at)
+    mocker.patch("desched.bootstrap.review.read_history", return_value=[*book.moves])
     for line in load_command(name).usage.examples:
         (words,) = re.findall(r"(?:^|\(|-- )desched ([^|>)]*)", line)
         assert main(shlex.split(words)) == 0

@@ -135,6 +135,13 @@ RIGHTS = [
     ),
     Case(Name.RIGHTS_STEER, lacking("steer", "patch nodes", policy=OFF), SKIPPED, "is Off"),
     Case(Name.RIGHTS_EVENTS, lacking("events", "create events"), WARNING, "create events"),
+    Case(
+        Name.RIGHTS_LOGBOOK,
+        lacking("logbook", "patch configmaps"),
+        WARNING,
+        "patch configmaps",
+        "--logbook=false",
+    ),
     Case(Name.RIGHTS_OWN_EVENTS, lacking("own_events", "get pods"), WARNING, "get pods"),
     Case(
         Name.RIGHTS_OWN_EVENTS,

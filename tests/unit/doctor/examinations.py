@@ -32,7 +32,7 @@ ADDRESS = "http://prometheus-server.monitoring.svc:80"
 CHART = FoundService("prometheus chart", "monitoring", "prometheus-server", ADDRESS, 9090)
 FEATURES = (
     *("plan", "watch", "sizing", "lease", "state"),
-    *("evict", "record", "steer", "events", "own_events"),
+    *("evict", "record", "steer", "events", "logbook", "own_events"),
 )
 NAMES = ("a", "b", "c")
 

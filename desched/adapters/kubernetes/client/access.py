@@ -33,6 +33,7 @@ class Access(NamedTuple):
 _REPLICAS = "replicas, opt-outs, rollouts under way"
 _NO_CYCLE = "no cycle runs: the cluster cannot be observed"
 _NOT_LEADING = "no replica acts (`not_leading`), unless `--leader-elect=false`"
+_NO_LOGBOOK = "`desched report` and `desched history` have nothing, and one warning is logged"
 _NOT_WRITTEN = "nothing is evicted (`not_begun`)"
 
 
@@ -169,10 +170,17 @@ STATE_WRITING_ACCESS: tuple[Access, ...] = (
 )
 """What evicting needs in addition, in the namespace of the state alone."""
 
+LOGBOOK_ACCESS: tuple[Access, ...] = (
+    GET_LOGBOOK := _right("get configmaps", "what a service has done, to continue it", _NO_LOGBOOK),
+    PATCH_LOGBOOK := _right("patch configmaps", "what each cycle did, dry runs too", _NO_LOGBOOK),
+)
+"""What the logbook needs, on one ConfigMap that exists; nothing else depends on it."""
+
 OWN_NAMESPACE_ACCESS: tuple[Access, ...] = (
     *LEASE_ACCESS,
     *STATE_READING_ACCESS,
     *STATE_WRITING_ACCESS,
+    *LOGBOOK_ACCESS,
 )
 """What is needed in the namespace of the state alone: Roles, not ClusterRoles."""
 
@@ -220,6 +228,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("record", STATE_WRITING_ACCESS, Where.OF_STATE, _EVICT),
     Feature("steer", STEERING_ACCESS, Where.EVERYWHERE, _STEER),
     Feature("events", EVENT_ACCESS, Where.EVERYWHERE, _EVICT),
+    Feature("logbook", LOGBOOK_ACCESS, Where.OF_STATE, _BASE),
     Feature("own_events", OWN_EVENT_ACCESS, Where.OF_OWN_POD, _BASE),
 )
 """All rights that `deploy/` grants, by what needs them, the most important first."""

@@ -1,0 +1,89 @@
+"""The logbook in a ConfigMap of its own, so that the state can neither be changed nor crowded."""
+
+import base64
+import binascii
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Literal
+
+import msgspec
+
+from desched.adapters.kubernetes.client.access import GET_LOGBOOK, PATCH_LOGBOOK, Access
+from desched.adapters.kubernetes.client.api_types.metadata import Strings, VersionedMetadata, Wire
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE, Answer
+from desched.adapters.kubernetes.client.paged_reads import why_refused
+from desched.errors import ObservationError, ObservationSource
+from desched.model.stored_logbook import StoredLogbook, decode_logbook
+
+CONFIG_MAP = "desched-logbook"
+KEY = "logbook"
+DEADLINE_SECONDS = 5.0
+"""For one request with all its retries: the next cycle tries again."""
+
+
+class _ConfigMap(Wire):
+    kind: Literal["ConfigMap"]
+    metadata: VersionedMetadata
+    binaryData: Strings = None  # noqa: N815  (the API's name)
+
+
+@dataclass
+class KubernetesLogbookStore:
+    """The LogbookStore on one ConfigMap that exists; desched may not create it."""
+
+    connection: KubernetesConnection
+    namespace: str
+    _version: str = field(default="", init=False)
+
+    @property
+    def place(self) -> str:
+        """The ConfigMap, for people."""
+        return f"ConfigMap {self.namespace}/{CONFIG_MAP}"
+
+    def load(self) -> StoredLogbook:
+        """The stored logbook; none, with a problem, if it cannot be used."""
+        answer = self.connection.get(self._path, deadline_seconds=DEADLINE_SECONDS)
+        found = self._read(answer, GET_LOGBOOK)
+        self._version = found.metadata.resource_version
+        text = (found.binaryData or {}).get(KEY)
+        if not text:
+            return StoredLogbook()
+        try:
+            packed = base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            return StoredLogbook(problem=f"it is damaged ({error})")
+        return decode_logbook(packed)
+
+    def save(self, packed: bytes) -> None:
+        """Replace what this store loaded or saved last."""
+        body = {
+            "metadata": {"resourceVersion": self._version},
+            "binaryData": {KEY: base64.b64encode(packed).decode()},
+        }
+        answer = self.connection.patch(self._path, body, deadline_seconds=DEADLINE_SECONDS)
+        self._version = self._read(answer, PATCH_LOGBOOK).metadata.resource_version
+
+    @property
+    def _path(self) -> str:
+        return GET_LOGBOOK.path(self.namespace, CONFIG_MAP)
+
+    def _read(self, answer: Answer, what: Access) -> _ConfigMap:
+        if answer.status == HTTPStatus.OK:
+            with suppress(*UNDECODABLE):
+                return msgspec.json.decode(answer.body, type=_ConfigMap)
+            why = "the answer is no ConfigMap"
+        elif answer.is_from_server(HTTPStatus.NOT_FOUND):
+            why = (
+                "it does not exist; `kubectl apply -k deploy/base` creates it, or `kubectl "
+                f"--namespace {self.namespace} create configmap {CONFIG_MAP}`"
+            )
+        elif answer.is_from_server(HTTPStatus.CONFLICT):
+            why = "somebody else changed it meanwhile"
+        else:
+            why = why_refused(answer, what, self.namespace)
+        done = "read" if what is GET_LOGBOOK else "written"
+        raise ObservationError(
+            ObservationSource.CLUSTER, f"The logbook in {self.place} was not {done}: {why}."
+        )
