@@ -49,6 +49,7 @@ MOST_NODES_SHARE = 0.5
 """The share of the nodes above which all pods are asked for."""
 
 _SUFFIX = "-[a-z0-9]+"
+_IS_SUFFIX = re.compile(_SUFFIX).fullmatch
 _NOT_LITERAL = re.compile(r"[^a-zA-Z0-9_:-]")
 
 
@@ -220,8 +221,8 @@ def _pod_matcher(controllers: Iterable[tuple[str, Sequence[str]]]) -> Scope:
     """A matcher of the names of these controllers' pods: the controller's name with a suffix."""
     beginnings, others = set[str](), set[str]()
     for controller, pods in controllers:
-        regular = re.compile(re.escape(controller) + _SUFFIX)
-        if all(map(regular.fullmatch, pods)):
+        length = len(controller)
+        if all(p.startswith(controller) and _IS_SUFFIX(p, length) for p in pods):
             beginnings.add(controller)
         else:
             others.update(pods)
