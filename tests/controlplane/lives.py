@@ -22,7 +22,9 @@ from tests.unit.test_deploy import BASE, ROLES
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 STEERING = {"steering": "WhenNeeded", "steeringMaxNodes": "50%"}
 STATE = "state"
-"""The namespace of Lease and memory from which rights are taken away."""
+"""The namespace of Lease and state from which rights are taken away."""
+LOGBOOK = "desched-logbook"
+"""The Role, and the ConfigMap that it is about."""
 
 
 class Right(NamedTuple):
@@ -69,6 +71,7 @@ class Lives(Sites):
         self.install_permissions("overlays/evict")
         self.plane.create_namespace(STATE)
         self.allow_state_in(STATE)
+        self.create_logbook(STATE)
         for namespace in (NAMESPACE, STATE):
             self.wait_for_rights(SHIPPED, namespace)
         acting = self.service("acting", "--evict", *QUICK_LEASE, **STEERING)
@@ -82,11 +85,17 @@ class Lives(Sites):
     def plan(self) -> None:
         """A dry run, and an edit of its policy that is refused."""
         self.wait_for_rights(OF_BASE)
+        self.create_logbook(NAMESPACE)
         planning = self.service("plain", "--dry-run", ALONE)
         planning.wait_for_cycles(1)
         replace(self.directory / "plain.yaml", "none\n")
         planning.wait_until("an Event on its own pod", lambda: self.told(NAMESPACE))
         planning.stop(grace=PATIENCE_SECONDS)
+
+    def create_logbook(self, namespace: str) -> None:
+        """An empty one, as `deploy/` has it."""
+        metadata = {"name": LOGBOOK, "namespace": namespace}
+        self.plane.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 
     def act(self, acting: Replica) -> None:
         """Evictions that are followed, with taints that come and go."""
@@ -103,7 +112,7 @@ class Lives(Sites):
         """Runs on one site until it is stopped."""
         command = self.arguments(
             *("--interval", "1s", "--log-format", "json", "--listen-address", "127.0.0.1:0"),
-            *flags,
+            *("--logbook", *flags),
             policy=self.policy(site, nodeSelector=f"{SITE}={site}", **load_aware),
         )
         return Replica(f"{site}-0", command, self.directory)
@@ -128,7 +137,9 @@ class Lives(Sites):
         where = {}
         if right.kind == "Role":
             where["namespace"] = namespace
-            if right.verb != "create" and right.resource in NAMES:
+            if right.role == LOGBOOK:
+                where["name"] = LOGBOOK
+            elif right.verb != "create" and right.resource in NAMES:
                 where["name"] = NAMES[right.resource]
         return is_allowed(self.plane, right.verb, right.group, right.resource, **where)
 

@@ -238,6 +238,17 @@ def not_leading(case: Case) -> None:
     assert case.run("plain").report["result"] == "planned"  # alone it does not ask for the Lease
 
 
+def without_logbook(case: Case) -> None:
+    (case.lives.directory / "plain-0.log").unlink(missing_ok=True)  # of an earlier service
+    service = case.lives.service("plain", "--dry-run", ALONE, "--state-namespace", STATE)
+    try:
+        service.wait_for_cycles(2)
+    finally:
+        service.stop()
+    (warning,) = service.events("logbook.not_written")
+    assert f"the account may not {SHIPPED[case.right]}" in warning["why"]
+
+
 def not_described(case: Case) -> None:
     plane, note = case.lives.plane, "seen only by who knows the uid"
     metadata = {"name": "desched-0", "namespace": STATE}
@@ -264,6 +275,9 @@ CHECKS: Mapping[str, Callable[[Case], None]] = {
     ),
     "no replica acts (`not_leading`), unless `--leader-elect=false`": not_leading,
     "no cycle that evicts runs; a dry run plans without it, and warns once": not_remembered,
+    "`desched report` and `desched history` have nothing, and one warning is logged": (
+        without_logbook
+    ),
     "`kubectl describe pod` does not show these Events": not_described,
     "these Events are missing, and one warning is logged": without_own_events,
     "nothing is evicted (`unreadable`)": not_read_again,
