@@ -223,6 +223,9 @@ class Settings(BaseSettings):
     )
     """The format of reports on standard output. By default a table; a service without a terminal
     prints none."""
+    audit_log: Annotated[str | None, Option(OUTPUT, "FILE")] = None
+    """The file to append a JSON line to for each eviction and for its result; - is standard
+    output."""
     log_format: Annotated[Literal["auto", "json", "console"], Option(OUTPUT)] = "auto"
     """The format of the log on standard error; auto is JSON unless on a terminal."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Option(OUTPUT)] = "info"

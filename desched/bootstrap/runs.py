@@ -10,6 +10,7 @@ from rich.console import Console
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.events import EventWriter
+from desched.bootstrap.audit import audit_log
 from desched.bootstrap.cluster_watch import cluster_watch_of, watching
 from desched.bootstrap.election import contend, contender, wait_for_lease
 from desched.bootstrap.janitor import at_work, janitor_of, look_once
@@ -117,9 +118,10 @@ def run(
             with suppress(RuntimeError):  # the signal interrupted another write
                 stderr.write(STOPPING)
 
-    with stop_on_signals(stop) as stop_request:
+    with stop_on_signals(stop) as stop_request, audit_log(settings, stdout) as audits:
         try:
-            return _run(settings, policy_file, clock, _Output(stdout, stderr, view, sinks))
+            output = _Output(stdout, stderr, view, (*audits, *sinks))
+            return _run(settings, policy_file, clock, output)
         except ObservationError:
             if stop_request.received is None:
                 raise

@@ -71,6 +71,11 @@ def json_text(value: object) -> str:
     return "".join(f"{_escaped(line)}\n" for line in text.split("\n"))
 
 
+def json_line(value: object) -> str:
+    """The value as JSON on one line, without its end; with the same escapes."""
+    return _escaped(msgspec.json.encode(value).decode())
+
+
 def _escaped(line: str) -> str:
     if line.isprintable():
         return line

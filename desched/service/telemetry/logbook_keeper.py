@@ -65,4 +65,6 @@ class LogbookKeeper:
                 _log.warning("logbook.not_written", why=str(error))
             self._trouble = str(error)
             return
+        except Exception:  # noqa: BLE001  (no cycle may fail by its logbook)
+            _log.exception("logbook.crashed", meaning="this is a bug in desched; please report it")
         self._waiting, self._trouble = [], ""

@@ -12,11 +12,13 @@ import yaml
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.kubernetes.events import EventWriter
+from desched.adapters.kubernetes.logbook_store import KubernetesLogbookStore
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.runs import Ending, intent_of, run, schedule_of, taints_last_seconds
 from desched.errors import ConfigurationError, ObservationError, ObservationSource, StopActing
 from desched.model.cluster import PodRef
 from desched.model.report import Mode
+from desched.model.stored_logbook import StoredLogbook, decode_logbook
 from desched.ports import StandingTaints, SteeringAnswer
 from desched.service.process.clock import SystemClock
 from desched.settings import load_settings
@@ -143,6 +145,32 @@ def test_once_outside_a_cluster_evicts_only_on_demand(policy):
     output, messages = started(policy, once="true", evict="true", output="json")
     assert json.loads(output)["result"] == "evicted"
     assert "Evicting pods in" in messages
+
+
+@pytest.mark.usefixtures("simulation")
+def test_each_eviction_of_a_run_is_in_the_audit_trail(policy, tmp_path):
+    path = tmp_path / "audit.jsonl"
+    output, _ = started(policy, once="true", evict="true", output="json", audit_log=str(path))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    outcomes = json.loads(output)["outcomes"]
+    assert outcomes
+    assert [(line["pod"], line["verdict"]) for line in lines] == [
+        (outcome["pod"], outcome["verdict"]) for outcome in outcomes
+    ]
+
+
+@pytest.mark.parametrize("flags", [{"logbook": "true"}, {}])
+def test_a_service_keeps_a_logbook_outside_a_cluster_only_on_demand(
+    simulation, policy, mocker, flags
+):
+    store = mocker.create_autospec(KubernetesLogbookStore, instance=True)
+    store.load.return_value = StoredLogbook()
+    mocker.patch("desched.bootstrap.logbook.KubernetesLogbookStore", return_value=store)
+    stop_after(simulation, mocker, looks=2)
+    started(policy, **SERVICE, **flags)
+    books = [decode_logbook(call.args[0]).book for call in store.save.call_args_list]
+    assert bool(books) == bool(flags)
+    assert all(book is not None and book.target == OUTSIDE for book in books)
 
 
 @pytest.mark.usefixtures("simulation")

@@ -140,3 +140,15 @@ def test_a_logbook_that_cannot_be_used_is_replaced_with_a_warning(store, clock):
 
     assert [line["event"] for line in logs] == ["logbook.unusable"]
     assert store.cycles == 1
+
+
+def test_a_bug_in_the_logbook_fails_no_cycle(store, clock, mocker):
+    kept = keeper(store, clock)
+    mocker.patch("desched.service.telemetry.logbook_keeper.updated", side_effect=IndexError)
+    with structlog.testing.capture_logs() as logs:
+        run(kept, clock, [0])
+    assert [line["event"] for line in logs] == ["logbook.crashed"]
+    mocker.stopall()
+    run(kept, clock, [1, 2])
+
+    assert store.cycles == 2
