@@ -1,7 +1,7 @@
 """The record of what ran where and when, from which mean usage over a window is computed."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -156,19 +156,36 @@ class _StayTable:
         """End a stay."""
         self._times[row, 1] = at
 
-    def between(self, begin: float, end: float) -> "_Used":
-        """What each stay that overlaps this time used in it."""
-        began, ended = self._times[: self._size, 0], self._times[: self._size, 1]
-        rows = np.flatnonzero((ended > begin) & (began < end))
-        times, places = self._times[rows], self._places[rows]
-        used, unknown = np.zeros((len(rows), 2)), np.zeros(len(rows), dtype=bool)
-        began, ended = (np.clip(moment, times[:, 0], times[:, 1]) for moment in (begin, end))
+    def until(self, moment: float) -> "_Until":
+        """What each stay used until a moment; what it used before it began is in all of them."""
+        times, places = self._times[: self._size], self._places[: self._size]
+        amounts, missing = np.zeros((self._size, 2)), np.zeros((self._size, 2), dtype=np.uint16)
+        moments = np.clip(moment, times[:, 0], times[:, 1])
         for bank, part in self.banks.parts(places[:, 2]):
             levels = _Levels(times[part, 2], times[part, 3], places[part, 3], places[part, 4])
-            used[part] = levels.until(ended[part], bank) - levels.until(began[part], bank)
+            amounts[part] = levels.until(moments[part], bank)
             if bank.missing is not None:
-                unknown[part] = levels.missing(began[part], ended[part], bank.missing)
-        return _Used(places[:, 0], places[:, 1], used, unknown)
+                missing[part] = levels.missing(moments[part], bank.missing)
+        return _Until(amounts, missing)
+
+    def between(self, begin: float, end: float, until: Callable[[float], "_Until"]) -> "_Used":
+        """What each stay that overlaps this time used in it; `until` is that of this table."""
+        began, ended = self._times[: self._size, 0], self._times[: self._size, 1]
+        rows = np.flatnonzero((ended > begin) & (began < end))
+        before, after = until(begin), until(end)
+        amounts = after.amounts[rows] - before.amounts[rows]
+        unknown: Mask = after.missing[rows, 1] != before.missing[rows, 0]
+        return _Used(self._places[rows, 0], self._places[rows, 1], amounts, unknown)
+
+
+class _Until(NamedTuple):
+    """The usage of all stays until a moment, in unit-seconds.
+
+    `missing` has the unknown levels before the level of this moment, and those until its end.
+    """
+
+    amounts: Floats
+    missing: NDArray[np.uint16]
 
 
 class _Used(NamedTuple):
@@ -197,12 +214,12 @@ class _Levels(NamedTuple):
         total: Floats = before + (after - before) * seconds[:, None]
         return total
 
-    def missing(self, begins: Floats, ends: Floats, missing: NDArray[np.uint16]) -> Mask:
-        """Whether a level between two moments is unknown, for each series."""
-        first = np.clip((begins - self.begins_at) // self.step_seconds, 0, self.last)
-        after = np.clip(np.ceil((ends - self.begins_at) / self.step_seconds), 1, self.last + 1)
-        rows = self.first + first.astype(int), self.first + after.astype(int)
-        found: Mask = missing[rows[1]] != missing[rows[0]]
+    def missing(self, moments: Floats, missing: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        """How many levels are unknown before each moment: without and with its own level."""
+        since = (moments - self.begins_at) / self.step_seconds
+        first = np.clip(np.floor(since), 0, self.last).astype(int)
+        after = np.clip(np.ceil(since), 1, self.last + 1).astype(int)
+        found: NDArray[np.uint16] = missing[self.first[:, None] + np.stack([first, after], axis=1)]
         return found
 
 
@@ -216,7 +233,10 @@ class LoadHistory:
     def __init__(self) -> None:
         self._by_user: dict[str, list[Stay]] = {}
         self._table = _StayTable()
-        self._used = lru_cache(MOST_CACHED)(self._table.between)
+        self._until = lru_cache(MOST_CACHED)(self._table.until)
+        self._used = lru_cache(MOST_CACHED)(
+            lambda begin, end: self._table.between(begin, end, self._until)
+        )
 
     def begin(self, user: str, node: str, usage: Usage | UsageSeries, at: float) -> None:
         """Start a user on a node; a stay elsewhere ends."""
@@ -231,6 +251,7 @@ class LoadHistory:
             if stay.ended > at:
                 stay.ended = at
                 self._table.end(stay.row, at)
+        self._until.cache_clear()
         self._used.cache_clear()
 
     def of_nodes(self, names: Sequence[str], begin: float, end: float) -> Floats:
@@ -244,10 +265,20 @@ class LoadHistory:
 
         Time before a user began counts as no usage.
         """
+        return self.of_numbers(self.numbers(names), begin, end)
+
+    def numbers(self, names: Iterable[str]) -> list[int]:
+        """The numbers of users, with which several questions about many users are faster."""
+        users = self._table.users
+        return [users[name] for name in names]
+
+    def of_numbers(self, numbers: Sequence[int], begin: float, end: float) -> Floats:
+        """The same as `of_users`."""
         used = self._used(begin, end)
         totals = _sums(used.users, used.amounts, len(self._table.users)) / (end - begin)
         totals[used.users[used.unknown]] = np.nan
-        return totals[[self._table.users[name] for name in names]]
+        found: Floats = totals[numbers]
+        return found
 
     def node_means(self, begin: float, end: float) -> Mapping[str, Usage]:
         """The mean usage of everything on each node."""

@@ -69,6 +69,7 @@ class SimulatedLoad:
         history, now = self._cluster.history, self._cluster.clock.monotonic()
         pods = [pod for pod in cluster.pods if pod.node]
         users = [pod.uid for pod in pods]
+        numbers = history.numbers(users)
         began = np.array([history.stays_of(user)[0].began for user in users])
         # A rate counts the time before the pod as no usage; a mean of samples omits it.
         age_seconds = np.maximum(now - began, math.ulp(1.0))
@@ -77,12 +78,14 @@ class SimulatedLoad:
             windows = policy.windows(resource)
             means = np.zeros((len(users), len(windows)))
             for position, window in enumerate(windows):
-                means[:, position] = history.of_users(users, now - window, now)[:, i]
+                means[:, position] = history.of_numbers(numbers, now - window, now)[:, i]
                 if resource is Resource.MEMORY:
                     means[:, position] *= np.maximum(1.0, window / age_seconds)
             measured = (began < now) & ~np.isnan(means).any(axis=1)
-            rows = zip(map(tuple, means.tolist()), measured.tolist(), strict=True)
-            columns.append([row if known else () for row, known in rows])
+            rows: list[tuple[float, ...]] = list(map(tuple, means.tolist()))
+            for position in np.flatnonzero(~measured).tolist():
+                rows[position] = ()
+            columns.append(rows)
         keys = ((pod.namespace, pod.name) for pod in pods)
         return dict(zip(keys, map(PodUsage, *columns), strict=True))
 

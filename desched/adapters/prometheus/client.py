@@ -305,7 +305,7 @@ class PrometheusClient:
     def _why_unreachable(self, error: OSError) -> str:
         if isinstance(error, requests.Timeout):
             return (
-                f"sent no complete answer within {self._connection.total_timeout_seconds:g} s; "
+                f"sent no complete answer within {self._session.total_timeout_seconds:g} s; "
                 "check that it is not overloaded, and the network between"
             )
         if isinstance(error, requests.exceptions.SSLError):

@@ -23,12 +23,12 @@ from desched.errors import ObservationError, ObservationSource
 class Patience(NamedTuple):
     """How long a request is repeated: the pauses before the second and each further attempt.
 
-    All attempts share `total_seconds`; None stands for the timeout of the connection. A server that
-    is too busy may ask for a longer pause, up to `longest_pause_seconds`.
+    All attempts share `total_seconds`, or the timeout of the connection if that is longer. A server
+    that is too busy may ask for a longer pause, up to `longest_pause_seconds`.
     """
 
     pauses_seconds: tuple[float, ...]
-    total_seconds: float | None = None
+    total_seconds: float = 0.0
     longest_pause_seconds: float = 0.0
 
 
@@ -99,7 +99,7 @@ class PrometheusSession(requests.Session):
         patience: Patience = OF_A_CYCLE,
     ) -> None:
         super().__init__()
-        self._total_timeout_seconds = patience.total_seconds or connection.total_timeout_seconds
+        self.total_timeout_seconds = max(patience.total_seconds, connection.total_timeout_seconds)
         self._longest_pause_seconds = patience.longest_pause_seconds
         self._bounds = HttpBounds(
             source=ObservationSource.PROMETHEUS,
@@ -132,7 +132,7 @@ class PrometheusSession(requests.Session):
         response = self._bounds.repeated(
             lambda deadline: self._attempt(args, kwargs, deadline),
             self._retry_after_seconds,
-            self._total_timeout_seconds,
+            self.total_timeout_seconds,
         )
         if isinstance(response, requests.RequestException):
             raise response

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from desched.model.cluster import Node, Pod
+from desched.model.cluster import Node
 from desched.model.groups import grouped
-from desched.model.load import Measured, Unknown, UnknownReason
+from desched.model.load import Measured, PodUsage, Unknown, UnknownReason
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
 from desched.planning.overload.node_load import Basis, NodeLoad
@@ -93,6 +93,7 @@ def measure(
     """The load of each watched resource in the order of relief, or the reason why it is unknown."""
     snapshot = book.snapshot
     pods = snapshot.cluster.pods_by_node.get(node.name, ())
+    usages = book.usages(pods) if book.has_read(node.name) else None
     loads = snapshot.load.nodes.get(node.name, {})
     found: list[NodeLoad] = []
     for rule in sorted(rules, key=lambda rule: RESOURCE_ORDER.index(rule.resource)):
@@ -107,7 +108,7 @@ def measure(
         load = loads.get(resource, Unknown(UnknownReason.ABSENT, f"no {resource.value} load"))
         if isinstance(load, Unknown):
             return load
-        bases = _bases(node, resource, load, pods, book)
+        bases = _bases(node, resource, load, usages, book)
         if isinstance(bases, Unknown):
             if bases.reason is UnknownReason.PODS_ABOVE_NODE:
                 book.require(node.name)  # a sum alone proves nothing: its pods may not exist
@@ -129,10 +130,15 @@ def measure(
 
 
 def _bases(
-    node: Node, resource: Resource, load: Measured, pods: tuple[Pod, ...], book: UsageBook
+    node: Node,
+    resource: Resource,
+    load: Measured,
+    usages: Sequence[PodUsage] | None,
+    book: UsageBook,
 ) -> tuple[Basis, ...] | Unknown:
+    """The bases of a resource; `usages` are those of the node's pods, None if they are not read."""
     ratios = tuple(level.ratio for level in load.levels)
-    sums = _sums(node, resource, pods, book) or [0.0] * len(ratios)
+    sums = _sums(node, resource, usages, book) or [0.0] * len(ratios)
     if resource is Resource.CPU:
         if node.capacity.cpu_millicores <= 0:
             return Unknown(UnknownReason.ABSENT, "the node states no CPU capacity")
@@ -151,14 +157,17 @@ def _bases(
 
 
 def _sums(
-    node: Node, resource: Resource, pods: tuple[Pod, ...], book: UsageBook
+    node: Node, resource: Resource, usages: Sequence[PodUsage] | None, book: UsageBook
 ) -> Sequence[float]:
     """What the pods use together in each window, empty if none was measured."""
-    if not book.has_read(node.name):
+    if usages is None:
         return book.snapshot.load.pod_sums.get(node.name, {}).get(resource, ())
-    usages = (book.measured(pod, resource) for pod in pods)
+    if resource is Resource.CPU:
+        known = [usage.cpu_millicores for usage in usages if usage.cpu_millicores]
+    else:
+        known = [usage.memory_bytes for usage in usages if usage.memory_bytes]
     # fsum, here and below: the result must not depend on the order of the pods.
-    return [math.fsum(by_window) for by_window in zip(*filter(None, usages), strict=True)]
+    return [math.fsum(by_window) for by_window in zip(*known, strict=True)]
 
 
 def _seen_memory(

@@ -1,7 +1,7 @@
 """Pod usage, measured and expected."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import msgspec
 from desched.model.cache import cached
 from desched.model.cluster import ControllerKey, Pod
 from desched.model.groups import grouped
-from desched.model.load import Measured, PodChoice
+from desched.model.load import Measured, PodChoice, PodUsage
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
@@ -90,6 +90,12 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
                 self._missed_nodes.add(pod.node)
             return ()
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
+
+    def usages(self, pods: Iterable[Pod]) -> list[PodUsage]:
+        """What is measured of these pods, faster than one by one; their nodes must be read."""
+        load = self.snapshot.load.pods
+        found = [load.get((pod.namespace, pod.name)) for pod in pods]
+        return [usage for usage in found if usage is not None]
 
     def demand(self, pod: Pod, resource: Resource) -> float:
         """The usage that a destination is charged: the highest over the windows.

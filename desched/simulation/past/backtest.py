@@ -1,7 +1,9 @@
 """Replays the past with policies, and compares each with what really happened."""
 
+import gc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import NamedTuple
 
@@ -27,6 +29,9 @@ from desched.simulation.history import Floats
 from desched.simulation.load import MEASURED
 from desched.simulation.past.replay import Replay
 from desched.simulation.policy_run import PolicyRun
+
+COLLECTED_CYCLES = 500
+"""The garbage of so many cycles is collected at once."""
 
 TARGET = "the past"
 HAPPENED = "what happened"
@@ -128,9 +133,12 @@ class _Run:
             nonlocal done
             self._run.counts.add(desched.cycle(world))
             done += 1
+            if done % COLLECTED_CYCLES == 0:
+                gc.collect()
             progress(done / self._cycles)
 
-        run_cycles(simulation, act, self._cycles, self._pace, evictor)
+        with _without_garbage_collection():
+            run_cycles(simulation, act, self._cycles, self._pace, evictor)
         nodes = self._run.nodes
         load = load_by_step(simulation, nodes, self._pace)
         after = evictor.result(nodes, load, self._run.targets, self._pace)
@@ -145,6 +153,23 @@ class _Run:
             if (ratios := self._past.node_ratios.get(resource)) is not None:
                 load[:, :, i] = ratios[:, steps]
         return LoopResult(load, like.targets, (), like.seconds, {}, like.step_seconds)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Collections would visit again and again what lasts as long as the run.
+
+    Cycles hardly create reference cycles; `COLLECTED_CYCLES` is enough.
+    """
+    was_enabled = gc.isenabled()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
 
 
 def _doubts(past: Past, policies: Sequence[Policy]) -> tuple[tuple[Doubt, ...], tuple[Doubt, ...]]:

@@ -16,6 +16,7 @@ from desched.model.past import NodeChange, Past, PastNode, PastPod
 from desched.simulation.controllers import Replica
 from desched.simulation.history import Floats, Mask, UsageBank, UsageSeries
 from desched.simulation.load import MEASURED, size_of
+from desched.simulation.scheduler.choice import NodeSample
 from desched.simulation.world import Simulation
 
 Action = Callable[[], None]
@@ -35,7 +36,8 @@ class Replay:
 
     def begin(self) -> Simulation:
         """A simulation at the start of the past; its clock brings what happened later."""
-        simulation = Simulation(start=self._past.started_at)
+        sample = NodeSample.of_cluster(len(self._past.nodes))
+        simulation = Simulation(sample, start=self._past.started_at)
         simulation.cluster.priority_classes |= self._past.priority_classes
         for seconds, action in self._actions(simulation):
             if seconds > 0:

@@ -45,19 +45,29 @@ class ClusterView:
         self.index = {node.name: i for i, node in enumerate(self.nodes)}
         self._domains: dict[str, Integers] = {}
         # Pods of one template share these objects, and identity is compared faster than equality.
-        kinds: dict[tuple[str, int, int], tuple[int, Pod]] = {}
-        rows = []
+        kinds: dict[tuple[str, int, int], int] = {}
+        self.kinds: list[Pod] = []
+        places, leaving = [], []
         for pod in cluster.pods:
-            if pod.node in self.index and not pod.finished:
-                key = (pod.namespace, id(pod.labels), id(pod.scheduling))
-                kind, _ = kinds.setdefault(key, (len(kinds), pod))
-                rows.append((kind, self.index[pod.node], not pod.deleting))
-        self.kinds = [pod for _, pod in kinds.values()]
-        self.placed = np.zeros((len(kinds), len(self.nodes)), dtype=np.int64)
-        self.staying = self.placed.copy()
-        kind_of, node_of, stays = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-        np.add.at(self.placed, (kind_of, node_of), 1)
-        np.add.at(self.staying, (kind_of, node_of), stays)
+            node = self.index.get(pod.node)
+            if node is None or pod.finished:
+                continue
+            key = (pod.namespace, id(pod.labels), id(pod.scheduling))
+            kind = kinds.get(key)
+            if kind is None:
+                kind = kinds[key] = len(kinds)
+                self.kinds.append(pod)
+            places.append(kind * len(self.nodes) + node)
+            if pod.deleting:
+                leaving.append(places[-1])
+        self.placed = self._counted(places)
+        self.staying = self.placed - self._counted(leaving)
+
+    def _counted(self, places: Sequence[int]) -> Integers:
+        """How often each place occurs, kind x node."""
+        shape = len(self.kinds), len(self.nodes)
+        found = np.bincount(np.array(places, dtype=np.int64), minlength=shape[0] * shape[1])
+        return found.astype(np.int64, copy=False).reshape(shape)
 
     def where(self, allows: Callable[[Node], bool]) -> Mask:
         """The nodes for which the predicate holds."""

@@ -1,6 +1,6 @@
 """The answer for one expression and one stretch of time, as one array."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,8 @@ from desched.adapters.prometheus.client import Samples
 Labels = Mapping[str, str]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+_NO_NUMBERS: Integers = np.zeros(0, dtype=np.int64)
 
 
 class Grid(NamedTuple):
@@ -86,36 +88,35 @@ class Block(NamedTuple):
             yield labels, first, self.values[begin:end]
 
 
-def block_of(grid: Grid, series: Iterable[Samples]) -> Block:
+def block_of(grid: Grid, series: Sequence[Samples]) -> Block:
     """The block of an answer; samples at other times than those of the grid are left out."""
-    labels: list[Labels] = []
-    firsts: list[int] = []
-    values: list[Floats] = [np.zeros(0)]
-    for each in series:
-        steps = (each.times - grid.begin) / grid.step_seconds
-        on_grid = (steps == np.floor(steps)) & (steps >= 0) & (steps < grid.steps)
-        if not on_grid.any():
-            continue
-        places = steps[on_grid].astype(np.int64)
-        first = int(places[0])
-        row = np.full(int(places.max()) - first + 1, np.nan)
-        row[places[places >= first] - first] = each.values[on_grid][places >= first]
-        labels.append(each.labels)
-        firsts.append(first)
-        values.append(row)
-    counts = np.array([len(row) for row in values[1:]], dtype=np.int64)
-    return Block(grid, labels, np.array(firsts, dtype=np.int64), counts, np.concatenate(values))
+    nothing = [np.zeros(0)]
+    steps = np.concatenate(nothing + [each.times for each in series])
+    steps = (steps - grid.begin) / grid.step_seconds
+    values = np.concatenate(nothing + [each.values for each in series])
+    row_of = np.repeat(np.arange(len(series)), [len(each.times) for each in series])
+    on_grid = (steps == np.floor(steps)) & (steps >= 0) & (steps < grid.steps)
+    places, values, row_of = steps[on_grid].astype(np.int64), values[on_grid], row_of[on_grid]
+    rows, starts = np.unique(row_of, return_index=True)
+    if not len(rows):
+        return Block(grid, [], _NO_NUMBERS, _NO_NUMBERS, np.zeros(0))
+    firsts, lasts = (each.reduceat(places, starts) for each in (np.minimum, np.maximum))
+    counts = lasts - firsts + 1
+    begins = np.cumsum(counts) - counts
+    found = np.full(int(counts.sum()), np.nan)
+    sizes = np.diff(starts, append=len(places))
+    found[places + np.repeat(begins - firsts, sizes)] = values
+    return Block(grid, [series[row].labels for row in rows.tolist()], firsts, counts, found)
 
 
 def joined(grid: Grid, blocks: Sequence[Block]) -> Block:
     """The blocks of the parts of a grid as one block of more rows."""
     shifts = [(each.grid.begin - grid.begin) // grid.step_seconds for each in blocks]
     firsts = [each.firsts + shift for each, shift in zip(blocks, shifts, strict=True)]
-    nothing = np.zeros(0, dtype=np.int64)
     return Block(
         grid,
         [labels for each in blocks for labels in each.labels],
-        np.concatenate([nothing, *firsts]),
-        np.concatenate([nothing, *(each.counts for each in blocks)]),
+        np.concatenate([_NO_NUMBERS, *firsts]),
+        np.concatenate([_NO_NUMBERS, *(each.counts for each in blocks)]),
         np.concatenate([np.zeros(0), *(each.values for each in blocks)]),
     )

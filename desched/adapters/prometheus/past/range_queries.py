@@ -14,8 +14,8 @@ from desched.adapters.prometheus.past.cache import BlockCache
 from desched.adapters.prometheus.queries import CLUSTER_LABELS
 from desched.errors import AnswerTooLarge
 
-MOST_SAMPLES = 500_000
-"""The maximum number of samples of an answer."""
+MOST_SAMPLES = 1_000_000
+"""The maximum number of samples of an answer, which has about 35 MB then."""
 
 LONGEST_CHUNK_SECONDS = 86_400
 """Thanos and Mimir split longer queries anyway."""

@@ -135,3 +135,9 @@ def test_pods_of_a_node_that_left_are_gone_and_those_that_had_moved_there_are_pl
     assert placed(simulation)["web-1.1"] == "b"
     simulation.clock.advance(4 * STEP_SECONDS)
     assert placed(simulation) == {"web-3": "c", "web-1.2": "a"}
+
+
+def test_the_scheduler_compares_some_nodes_of_a_large_cluster() -> None:
+    small, large = (a_past([], hosts=[f"n{i}" for i in range(nodes)]) for nodes in (100, 101))
+    assert Replay(small).begin().cluster.sample is None
+    assert Replay(large).begin().cluster.sample is not None

@@ -74,7 +74,7 @@ def test_an_answer_has_a_bounded_number_of_samples(
 def test_a_chunk_is_no_longer_than_a_day() -> None:
     assert chunk_steps(1, 300) == 256
     assert chunk_steps(1, 60) == 1024
-    assert chunk_steps(30_000, 300) == 16
+    assert chunk_steps(30_000, 300) == 32
     assert chunk_steps(10**9, 300) == 1
 
 
