@@ -35,6 +35,7 @@ from desched.model.cluster import (
 )
 from desched.model.load import ClusterLoad, Unknown
 from desched.model.plan import LandingChance
+from desched.model.pod_groups import GENERATED_PREFIX, NAME_KEYS
 from desched.model.selectors import Requirement, go_integer
 from desched.model.state import (
     CoolDown,
@@ -46,7 +47,6 @@ from desched.model.state import (
     PauseScope,
     RecentMove,
 )
-from desched.planning.eligibility.pod_groups import GENERATED_PREFIX, GROUP_MARKS, VOLCANO_GROUP
 from desched.planning.eligibility.rules import SYSTEM_NAMESPACES
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL
 from desched.policy.policy import Policy
@@ -235,9 +235,9 @@ def _annotations(names: Names, found: Mapping[str, str], _owner: object) -> dict
 
 
 def _annotation(names: Names, key: str, value: str) -> str:
-    if key == VOLCANO_GROUP and value.startswith(GENERATED_PREFIX):
-        return GENERATED_PREFIX
-    return _value(names, key, value) if key in {VOLCANO_GROUP, *GROUP_MARKS} else value
+    if value.startswith(GENERATED_PREFIX):
+        return GENERATED_PREFIX + _value(names, key, value.removeprefix(GENERATED_PREFIX))
+    return _value(names, key, value) if key in NAME_KEYS else value
 
 
 def _selected(names: Names, pairs: tuple[tuple[str, str], ...], _owner: object) -> object:
@@ -262,6 +262,7 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
         "labels": _labels,
         "annotations": _annotations,
         "node": _NODE,
+        "scheduling_group": _one(Named.VALUE),
     },
     Owner: {"name": _owner_name, "uid": _UID},
     PodVolume: {"claim": _one(Named.VOLUME)},
