@@ -14,6 +14,10 @@ from desched.model.cluster import Pod, Workload
 _NUMBER = re.compile(r" *[0-9]{1,9} *")
 
 
+GangKey = tuple[str, str, str]
+"""The system, the namespace and the name of a gang."""
+
+
 class PodGroup(msgspec.Struct, frozen=True, gc=False):
     """A group of pods of a namespace, of which at least `minimum` must run.
 
@@ -28,7 +32,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     placed_together: bool = False
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> GangKey:
         """The same for all members."""
         return self.system, self.namespace, self.name
 

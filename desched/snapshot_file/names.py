@@ -47,7 +47,7 @@ from desched.model.state import (
     PauseScope,
     RecentMove,
 )
-from desched.planning.eligibility.rules import SYSTEM_NAMESPACES
+from desched.planning.eligibility.rules import COOLDOWN_TIME, SYSTEM_NAMESPACES
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL
 from desched.policy.policy import Policy
 from desched.snapshot_file.content import SnapshotContent
@@ -67,8 +67,8 @@ class Named(StrEnum):
     VALUE = "value"
 
 
-PLAIN_LABELS = NODE_LABELS - {HOSTNAME_LABEL}
-"""Labels whose values are no names: architectures, zones and regions."""
+PLAIN_LABELS = NODE_LABELS - {HOSTNAME_LABEL} | {COOLDOWN_TIME}
+"""Labels whose values are no names: architectures, zones and regions, and durations."""
 
 PLAIN_VALUES = frozenset({"true", "false", "t", "f"})
 """Values of labels that are no names; whole numbers are none either, and may be compared."""
@@ -222,6 +222,8 @@ def _paused(names: Names, subject: str, pause: Pause) -> str:
 
 
 def _value(names: Names, key: str, value: str) -> str:
+    if key in NAME_KEYS and value.startswith(GENERATED_PREFIX):
+        return GENERATED_PREFIX + _value(names, key, value.removeprefix(GENERATED_PREFIX))
     plain = not value or value in PLAIN_VALUES or go_integer(value) is not None
     return value if plain or key in PLAIN_LABELS else names.of(Named.VALUE, value)
 
@@ -235,8 +237,6 @@ def _annotations(names: Names, found: Mapping[str, str], _owner: object) -> dict
 
 
 def _annotation(names: Names, key: str, value: str) -> str:
-    if value.startswith(GENERATED_PREFIX):
-        return GENERATED_PREFIX + _value(names, key, value.removeprefix(GENERATED_PREFIX))
     return _value(names, key, value) if key in NAME_KEYS else value
 
 

@@ -1,7 +1,7 @@
 """The context in which eligibility rules judge a pod, and the types of their answers."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
@@ -10,7 +10,7 @@ import msgspec
 
 from desched.model.cluster import ClusterState, ControllerKey, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
-from desched.model.pod_groups import groups_of
+from desched.model.pod_groups import GangKey, PodGroup, groups_of
 from desched.model.snapshot import FreshLook
 from desched.model.state import HOUR, CoolDown, State
 from desched.planning.deadline import Deadline, OutOfTime
@@ -129,15 +129,30 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def available_members(self) -> Counter[tuple[str, str, str]]:
+    def available_members(self) -> Counter[GangKey]:
         """The number of available pods of each gang, without those in flight."""
         leaving = {record.pod for record in self.state.in_flight}
         return Counter(
             group.key
-            for pod in self.cluster.pods
+            for pod, group in self._members
             if pod.ready and pod.phase == "Running" and not pod.deleting and pod.ref not in leaving
-            for group in groups_of(pod, self.cluster.workload_of(pod))
         )
+
+    @cached_property
+    def minima(self) -> Mapping[GangKey, int]:
+        """The largest minimum of each gang that any of its pods has."""
+        found = Counter[GangKey]()
+        for _, group in self._members:
+            found[group.key] = max(found[group.key], group.minimum)
+        return found
+
+    @cached_property
+    def _members(self) -> Sequence[tuple[Pod, PodGroup]]:
+        return [
+            (pod, group)
+            for pod in self.cluster.pods
+            for group in groups_of(pod, self.cluster.workload_of(pod))
+        ]
 
     @cached_property
     def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:

@@ -1,9 +1,10 @@
 """Pods of a gang stay as long as it needs them; what runs above its minimum may move."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from desched.model.cluster import Pod
-from desched.model.pod_groups import PodGroup, groups_of
+from desched.model.pod_groups import GangKey, groups_of
 from desched.planning.eligibility.context import EligibilityContext, Why
 
 
@@ -12,18 +13,28 @@ def needed(pod: Pod, context: EligibilityContext) -> Why:
     for group in groups_of(pod, context.cluster.workload_of(pod)):
         if group.stays:
             return f"{group}: {group.stays}"
-        available = context.available_members[group.key]
-        if available < group.minimum:
-            return f"{group}: {group.minimum} needed, {available} available"
-        if available == group.minimum:
-            return f"{group}: {group.minimum} of {available} needed"
+        minimum, available = context.minima[group.key], context.available_members[group.key]
+        if available < minimum:
+            return f"{group}: {minimum} needed, {available} available"
+        if available == minimum:
+            return f"{group}: {minimum} of {available} needed"
     return None
 
 
-def surpluses(pod: Pod, context: EligibilityContext) -> Iterator[tuple[PodGroup, int]]:
-    """The gangs of a pod that may move, with how many of their pods they can spare."""
+class Surplus(NamedTuple):
+    """How many pods of a gang may go, and why no more."""
+
+    key: GangKey
+    most: int
+    detail: str
+
+
+def surpluses(pod: Pod, context: EligibilityContext) -> Iterator[Surplus]:
+    """What each gang of a pod that may move can spare."""
     for group in groups_of(pod, context.cluster.workload_of(pod)):
-        yield group, max(0, context.available_members[group.key] - group.minimum)
+        minimum, available = context.minima[group.key], context.available_members[group.key]
+        most = max(0, available - minimum)
+        yield Surplus(group.key, most, f"{group}: {minimum} needed, and this plan takes {most}")
 
 
 def placed_together(pod: Pod, context: EligibilityContext) -> bool:

@@ -8,8 +8,8 @@ import msgspec
 
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.pod_groups import PodGroup
 from desched.model.state import State
+from desched.planning.eligibility.pod_groups import Surplus
 from desched.planning.selection.slow_start import most_evictions
 from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share, count_of
@@ -70,7 +70,7 @@ class EvictionQuota:
         replicas_to_spare: Callable[[Pod], int | None] = lambda _: None,
         state: State = _NO_STATE,
         moved: Mapping[str, int] = _NOTHING_MOVED,
-        surpluses: Callable[[Pod], Iterable[tuple[PodGroup, int]]] = lambda _: (),
+        surpluses: Callable[[Pod], Iterable[Surplus]] = lambda _: (),
     ) -> None:
         self._limits = limits
         self._replicas_to_spare = replicas_to_spare
@@ -176,10 +176,8 @@ class EvictionQuota:
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"
             yield LimitUse(("replicas", owner), spare, RefusalReason.LIMIT_WORKLOAD, detail)
-        for group, surplus in self._surpluses(pod):
-            key = ("gang", str(group))
-            detail = f"{group}: {group.minimum} needed, this plan takes {surplus}"
-            yield LimitUse(key, surplus, RefusalReason.POD_GROUP, detail)
+        for gang, most, detail in self._surpluses(pod):
+            yield LimitUse(("gang", "/".join(gang)), most, RefusalReason.POD_GROUP, detail)
         for budget in self._cluster.budgets_of(pod):
             yield LimitUse(
                 ("budget", str(budget)),

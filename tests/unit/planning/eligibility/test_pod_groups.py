@@ -60,6 +60,13 @@ def test_only_available_members_of_the_same_gang_count(change: dict[str, Any]) -
     assert one.reason == "pod_group"
 
 
+def test_the_largest_minimum_that_any_member_has_counts() -> None:
+    """R2.2: a pod cannot lower the minimum of its gang."""
+    one = gang(4, 4)
+    one.pod["annotations"] = marks(2)
+    assert one.detail == "gang apps/llama (Koordinator): 4 of 4 needed"
+
+
 def test_a_member_in_flight_does_not_count() -> None:
     """R2.2: minima hold over evictions of earlier cycles."""
     one = gang(3, 2)
