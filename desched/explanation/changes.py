@@ -56,7 +56,7 @@ FOR_PODS: Mapping[str, str] = {
     "local_storage": f"Set evictLocalStoragePods, or {_ANNOTATE}.",
     "host_path": f"If it can lose that directory, {_ANNOTATE}.",
     "resource_claims": "Nothing makes it movable; desched does not evaluate free devices.",
-    "pod_group": "Nothing makes it movable while it belongs to that group.",
+    "pod_group": "Let more pods of its gang run than it needs, if that is known; else nothing.",
     "without_budget": (
         "Cover it with a PodDisruptionBudget, or remove PodsWithoutPDB from podProtections."
     ),

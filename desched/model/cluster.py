@@ -205,7 +205,8 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod; `annotations` has only those that desched reads.
 
-    `unschedulable` is true if its scheduler has found no node for it.
+    `scheduling_group` is the group that its specification names. `unschedulable` is true if its
+    scheduler has found no node for it.
     """
 
     namespace: str
@@ -226,7 +227,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scheduler: str = DEFAULT_SCHEDULER
     volumes: tuple[PodVolume, ...] = ()
     has_resource_claims: bool = False
-    has_scheduling_group: bool = False
+    scheduling_group: str = ""
     gated: bool = False
     unschedulable: bool = False
     grace_period_seconds: Count = 30

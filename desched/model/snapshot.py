@@ -42,7 +42,8 @@ class FreshLook(msgspec.Struct, frozen=True):
     `node` is None if the pod has none, or if it is gone. `workload` is None if there is none, or if
     its kind is not understood; then `controller_owner` may name the owner of the pod's controller
     (see `ClusterState`). `budgets` are all budgets of the namespace. `room` is another node that
-    was asked for, None if it is gone.
+    was asked for, None if it is gone. `siblings` are the pods of the namespace if the pod is in a
+    gang that may spare it, else empty.
     """
 
     pod: Pod
@@ -51,6 +52,7 @@ class FreshLook(msgspec.Struct, frozen=True):
     controller_owner: Owner | None
     budgets: tuple[PodDisruptionBudget, ...]
     room: Room | None = None
+    siblings: tuple[Pod, ...] = ()
 
     @property
     def charged(self) -> tuple[PodDisruptionBudget, ...]:

@@ -22,6 +22,7 @@ from desched.model.text import shortened
 from desched.planning.deadline import PlanningTooSlowError
 from desched.planning.eligibility.availability import replicas_to_spare
 from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.eligibility.pod_groups import surpluses
 from desched.planning.eligibility.rules import refuse, waits_for_moves
 from desched.planning.holds import hold_of
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
@@ -207,6 +208,7 @@ def _select(
         partial(replicas_to_spare, context=context),
         context.state,
         context.moved_within_hour,
+        partial(surpluses, context=context),
     )
     openings: Openings | NoOpenings
     if policy.chains:

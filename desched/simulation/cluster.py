@@ -18,6 +18,7 @@ from desched.model.cluster import (
     Taint,
     Workload,
 )
+from desched.model.pod_groups import groups_of
 from desched.model.resources import Amounts, basic
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import FreshLook, Room
@@ -96,15 +97,17 @@ class SimulatedCluster:
         budgets = (budget for budget in self._budgets if budget.namespace == pod.namespace)
         node = self._nodes.get(room_on)
         workloads = self._controllers.workloads(self._pods)
+        workload = workloads.get(pod.controller) if pod.controller else None
         return FreshLook(
             pod=pod,
             node=self._nodes.get(pod.node),
-            workload=workloads.get(pod.controller) if pod.controller else None,
+            workload=workload,
             controller_owner=self._around.controller_owners.get(pod.controller)
             if pod.controller
             else None,
             budgets=tuple(map(self._as_seen, budgets)),
             room=Room(node, tuple(self._pods.on_node(room_on))) if node else None,
+            siblings=self._pods.all if any(groups_of(pod, workload)) else (),
         )
 
     def pod(self, ref: PodRef) -> Pod | None:

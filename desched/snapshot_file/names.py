@@ -35,6 +35,7 @@ from desched.model.cluster import (
 )
 from desched.model.load import ClusterLoad, Unknown
 from desched.model.plan import LandingChance
+from desched.model.pod_groups import GENERATED_PREFIX, NAME_KEYS
 from desched.model.selectors import Requirement, go_integer
 from desched.model.state import (
     CoolDown,
@@ -46,8 +47,7 @@ from desched.model.state import (
     PauseScope,
     RecentMove,
 )
-from desched.planning.eligibility.pod_groups import GENERATED_PREFIX, GROUP_MARKS, VOLCANO_GROUP
-from desched.planning.eligibility.rules import SYSTEM_NAMESPACES
+from desched.planning.eligibility.rules import COOLDOWN_TIME, SYSTEM_NAMESPACES
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL
 from desched.policy.policy import Policy
 from desched.snapshot_file.content import SnapshotContent
@@ -67,8 +67,8 @@ class Named(StrEnum):
     VALUE = "value"
 
 
-PLAIN_LABELS = NODE_LABELS - {HOSTNAME_LABEL}
-"""Labels whose values are no names: architectures, zones and regions."""
+PLAIN_LABELS = NODE_LABELS - {HOSTNAME_LABEL} | {COOLDOWN_TIME}
+"""Labels whose values are no names: architectures, zones and regions, and durations."""
 
 PLAIN_VALUES = frozenset({"true", "false", "t", "f"})
 """Values of labels that are no names; whole numbers are none either, and may be compared."""
@@ -222,6 +222,8 @@ def _paused(names: Names, subject: str, pause: Pause) -> str:
 
 
 def _value(names: Names, key: str, value: str) -> str:
+    if key in NAME_KEYS and value.startswith(GENERATED_PREFIX):
+        return GENERATED_PREFIX + _value(names, key, value.removeprefix(GENERATED_PREFIX))
     plain = not value or value in PLAIN_VALUES or go_integer(value) is not None
     return value if plain or key in PLAIN_LABELS else names.of(Named.VALUE, value)
 
@@ -235,9 +237,7 @@ def _annotations(names: Names, found: Mapping[str, str], _owner: object) -> dict
 
 
 def _annotation(names: Names, key: str, value: str) -> str:
-    if key == VOLCANO_GROUP and value.startswith(GENERATED_PREFIX):
-        return GENERATED_PREFIX
-    return _value(names, key, value) if key in {VOLCANO_GROUP, *GROUP_MARKS} else value
+    return _value(names, key, value) if key in NAME_KEYS else value
 
 
 def _selected(names: Names, pairs: tuple[tuple[str, str], ...], _owner: object) -> object:
@@ -262,6 +262,7 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
         "labels": _labels,
         "annotations": _annotations,
         "node": _NODE,
+        "scheduling_group": _one(Named.VALUE),
     },
     Owner: {"name": _owner_name, "uid": _UID},
     PodVolume: {"claim": _one(Named.VOLUME)},

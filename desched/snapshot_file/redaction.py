@@ -17,11 +17,11 @@ from desched.model.cluster import (
     SchedulingClass,
     Workload,
 )
+from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
 from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS, PREEMPTABLE
-from desched.planning.eligibility.pod_groups import GROUP_MARKS, LEAST_MEMBERS, VOLCANO_GROUP
-from desched.planning.eligibility.rules import MIRROR_ANNOTATION, SOURCE_ANNOTATION
+from desched.planning.eligibility.rules import COOLDOWN_TIME, MIRROR_ANNOTATION, SOURCE_ANNOTATION
 from desched.planning.kube_scheduler.filters.volumes import ZONE_LABELS
 from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL, ZONE_LABEL
@@ -40,18 +40,17 @@ NODE_LABELS = frozenset(
         *(key for key, _ in VIRTUAL_LABELS),
     }
 )
-POD_LABELS = frozenset({PREEMPTABLE, *GROUP_MARKS})
+POD_LABELS = frozenset({PREEMPTABLE, COOLDOWN_TIME, *GROUP_KEYS})
 """Labels that desched reads whatever the policy and the objects are."""
 
 ANNOTATIONS = frozenset(
     {
         *EVICTION_ANNOTATIONS,
-        *GROUP_MARKS,
+        *GROUP_KEYS,
+        COOLDOWN_TIME,
         DELETION_COST_ANNOTATION,
-        LEAST_MEMBERS,
         MIRROR_ANNOTATION,
         SOURCE_ANNOTATION,
-        VOLCANO_GROUP,
     }
 )
 
@@ -103,6 +102,7 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
     }
     pods = {
         *POD_LABELS,
+        *(key for pod in cluster.pods for key in pod.labels if key.startswith(GROUP_PREFIXES)),
         *by_policy.pods,
         *_keys(budget.selector for budget in cluster.budgets),
         *_keys(cluster.controller_selectors.values()),

@@ -203,6 +203,7 @@ def test_every_decision_has_a_number_a_date_and_a_status(record: Path) -> None:
 LOOKED_UP = {ROOT / "CHANGELOG.md", ROOT / "deploy" / "chart" / "README.md"} | {
     ROOT / "docs" / name
     for name in (
+        "ai-clusters.md",
         "benchmarks-method.md",
         "commands.md",
         "policy-reference.md",

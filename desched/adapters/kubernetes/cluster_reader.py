@@ -42,6 +42,7 @@ from desched.adapters.kubernetes.objects.workloads import (
 )
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState, Owner, PodRef
+from desched.model.pod_groups import groups_of
 from desched.model.snapshot import FreshLook, Room
 from desched.ports import LookAt, Looked
 
@@ -141,9 +142,10 @@ class KubernetesReader:
         """One pod; None if there is none.
 
         Five or six requests within one deadline, and two more for a node with room. Other pods are
-        not read, and no right is needed beyond those of `read_cluster` and `get pods`. Budgets are
-        read last, so that what protects the pod is the newest. VerticalPodAutoscalers are not read
-        again: what they recommend changes over hours.
+        read only for a gang that may spare one; then all of the namespace are. No right is needed
+        beyond those of `read_cluster` and `get pods`. Budgets are read last, so that what protects
+        the pod is the newest. VerticalPodAutoscalers are not read again: what they recommend
+        changes over hours.
         """
         read = self._reading(self.deadline_seconds)
         pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
@@ -158,8 +160,10 @@ class KubernetesReader:
             workload = workloads_by_controller(controllers, scaling, {}).get(pod.controller)
             controller_owner = owners_by_controller(controllers).get(pod.controller)
         room = _room(read, room_on) if room_on else None
+        gang = any(not group.stays for group in groups_of(pod, workload))
+        siblings = read.all(pods_kind(), pod.namespace) if gang else ()
         budgets = read.all(BUDGETS, pod.namespace)
-        return FreshLook(pod, node, workload, controller_owner, budgets, room)
+        return FreshLook(pod, node, workload, controller_owner, budgets, room, siblings)
 
     def _reading(self, seconds: float) -> Reading:
         deadline = Deadline(seconds)

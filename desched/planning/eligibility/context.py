@@ -1,7 +1,7 @@
 """The context in which eligibility rules judge a pod, and the types of their answers."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
@@ -10,6 +10,7 @@ import msgspec
 
 from desched.model.cluster import ClusterState, ControllerKey, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
+from desched.model.pod_groups import GangKey, PodGroup, groups_of
 from desched.model.snapshot import FreshLook
 from desched.model.state import HOUR, CoolDown, State
 from desched.planning.deadline import Deadline, OutOfTime
@@ -63,8 +64,9 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     def with_fresh(self, look: FreshLook, now: datetime) -> "EligibilityContext":
         """The same context for this pod, with its related objects as read just now.
 
-        Of the other pods only desched's own remain; the number of Ready replicas comes from the
-        workload's status. Fresh budgets include earlier evictions of the plan.
+        Of the other pods only the siblings in the look and desched's own remain; the number of
+        Ready replicas comes from the workload's status. Fresh budgets include earlier evictions of
+        the plan.
         """
         seen, controller = self.cluster, look.pod.controller
         workloads, owners = dict(seen.workloads), dict(seen.controller_owners)
@@ -76,7 +78,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         cluster = msgspec.structs.replace(
             seen,
             nodes=tuple(node if node and n.name == node.name else n for n in seen.nodes),
-            pods=(look.pod, *(pod for pod in seen.own_pods if pod.uid != look.pod.uid)),
+            pods=_distinct(look.pod, *look.siblings, *seen.own_pods),
             workloads=workloads,
             controller_owners=owners,
             budgets=look.budgets,
@@ -127,6 +129,32 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
+    def available_members(self) -> Counter[GangKey]:
+        """The number of available pods of each gang, without those in flight."""
+        leaving = {record.pod for record in self.state.in_flight}
+        return Counter(
+            group.key
+            for pod, group in self._members
+            if pod.ready and pod.phase == "Running" and not pod.deleting and pod.ref not in leaving
+        )
+
+    @cached_property
+    def minima(self) -> Mapping[GangKey, int]:
+        """The largest minimum of each gang that any of its pods has."""
+        found = Counter[GangKey]()
+        for _, group in self._members:
+            found[group.key] = max(found[group.key], group.minimum)
+        return found
+
+    @cached_property
+    def _members(self) -> Sequence[tuple[Pod, PodGroup]]:
+        return [
+            (pod, group)
+            for pod in self.cluster.pods
+            for group in groups_of(pod, self.cluster.workload_of(pod))
+        ]
+
+    @cached_property
     def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:
         """The pods with each claim on each node, by the node, the namespace and the claim."""
         found: dict[tuple[str, str, str], list[Pod]] = {}
@@ -140,6 +168,11 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     def nodes_by_label(self) -> Mapping[tuple[str, str], int]:
         """The number of nodes with each label and value."""
         return Counter(label for node in self.cluster.nodes for label in node.labels.items())
+
+
+def _distinct(*pods: Pod) -> tuple[Pod, ...]:
+    """The pods, of each the first that has its uid."""
+    return tuple({pod.uid: pod for pod in reversed(pods)}.values())[::-1]
 
 
 def _put(values: dict[ControllerKey, T], key: ControllerKey, value: T | None) -> None:

@@ -13,9 +13,13 @@ from desched.planning.eligibility import availability, pod_groups, recent_moves,
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.eligibility.context import EligibilityContext, Refused, Why
 from desched.planning.eligibility.controllers import kind_of, top_owner
+from desched.policy.durations import duration_seconds
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SOURCE_ANNOTATION = "kubernetes.io/config.source"
+
+COOLDOWN_TIME = "volcano.sh/cooldown-time"
+"""For how long Volcano leaves a pod alone after its start; a label or an annotation."""
 
 SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease", "desched-system"})
 """The namespaces of the cluster itself and of desched; a policy must include them by name."""
@@ -168,13 +172,19 @@ def _preference(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def _min_age(pod: Pod, context: EligibilityContext) -> Why:
-    least_seconds = context.protections.min_pod_age_seconds
+    least_seconds, key = context.protections.min_pod_age_seconds, "minPodAge"
+    text = pod.annotations.get(COOLDOWN_TIME, pod.labels.get(COOLDOWN_TIME))
+    if text is not None:
+        try:
+            least_seconds, key = max((least_seconds, key), (duration_seconds(text), COOLDOWN_TIME))
+        except ValueError:
+            return f"{COOLDOWN_TIME}: {text} is no duration"
     if not least_seconds:
         return None
     if pod.started_at is None:
         return "its start time is not known"
     age_seconds = (context.now - pod.started_at).total_seconds()
-    return age_seconds < least_seconds and f"{age_seconds:.0f} s old, minPodAge {least_seconds} s"
+    return age_seconds < least_seconds and f"{age_seconds:.0f} s old, {key} {least_seconds} s"
 
 
 def _grace_period(pod: Pod, context: EligibilityContext) -> Why:
@@ -208,6 +218,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.DESCHED_ITSELF, lambda pod, context: context.cluster.runs_desched(pod)),
     Rule(RefusalReason.NOT_READY, _phase),
     Rule(RefusalReason.OPTED_OUT, _opted_out),
+    Rule(RefusalReason.POD_GROUP, pod_groups.needed),
     Rule(RefusalReason.BARE_POD, _owner),
     Rule(RefusalReason.SYSTEM_CRITICAL, _critical),
     Rule(RefusalReason.PRIORITY_THRESHOLD, _priority, lifted=True),
@@ -220,7 +231,6 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.HOST_PATH, volumes.host_paths, lifted=True),
     # The planner does not evaluate whether another node has a free device.
     Rule(RefusalReason.RESOURCE_CLAIMS, lambda pod, _: pod.has_resource_claims),
-    Rule(RefusalReason.POD_GROUP, pod_groups.grouped),
     Rule(RefusalReason.TOO_FEW_REPLICAS, workload=availability.min_replicas, lifted=True),
     Rule(RefusalReason.TOO_YOUNG, _min_age),
     Rule(RefusalReason.LONG_GRACE_PERIOD, _grace_period),

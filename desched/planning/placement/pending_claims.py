@@ -15,7 +15,7 @@ from desched.model.plan import Unreserved, UnreservedReason
 from desched.model.resources import Resource, basic
 from desched.planning.arrays import Ints
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.eligibility.pod_groups import grouped as is_grouped
+from desched.planning.eligibility.pod_groups import placed_together
 
 LONG_PENDING = timedelta(minutes=10)
 """A pod for which its scheduler has found no node for so long reserves nothing."""
@@ -57,7 +57,7 @@ class Claims:
                 return UnreservedReason.UNKNOWN_SCHEDULER
         if pod.has_resource_claims:
             return UnreservedReason.RESOURCE_CLAIMS
-        if is_grouped(pod, self._context):
+        if placed_together(pod, self._context):
             return UnreservedReason.POD_GROUP
         if pod.unschedulable and self._context.now - pod.created_at > LONG_PENDING:
             return UnreservedReason.LONG_PENDING

@@ -2,13 +2,14 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.model.state import State
+from desched.planning.eligibility.pod_groups import Surplus
 from desched.planning.selection.slow_start import most_evictions
 from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share, count_of
@@ -22,6 +23,7 @@ OF_QUOTA = frozenset(
         RefusalReason.LIMIT_IN_FLIGHT,
         RefusalReason.LIMIT_HOURLY,
         RefusalReason.BUDGET_EXHAUSTED,
+        RefusalReason.POD_GROUP,
     }
 )
 """Reasons that refuse an eviction for this plan only."""
@@ -56,7 +58,8 @@ class EvictionQuota:
     """Counts the evictions of a plan, so that no prefix of it exceeds a limit or a budget.
 
     `replicas_to_spare` returns how many replicas the workload of a pod can spare, None if nothing
-    limits them. `moved` counts the evictions of each workload within the hour, see
+    limits them; `surpluses` the gangs of a pod with how many of their pods they can spare. `moved`
+    counts the evictions of each workload within the hour, see
     `EligibilityContext.moved_within_hour`.
     """
 
@@ -67,9 +70,11 @@ class EvictionQuota:
         replicas_to_spare: Callable[[Pod], int | None] = lambda _: None,
         state: State = _NO_STATE,
         moved: Mapping[str, int] = _NOTHING_MOVED,
+        surpluses: Callable[[Pod], Iterable[Surplus]] = lambda _: (),
     ) -> None:
         self._limits = limits
         self._replicas_to_spare = replicas_to_spare
+        self._surpluses = surpluses
         nodes = len(cluster.nodes)
         self._total = most_evictions(limits, state, nodes)
         self._in_flight_total = count_of(limits.in_flight_total, nodes)
@@ -171,6 +176,8 @@ class EvictionQuota:
         if spare is not None:
             detail = f"at most {spare} of its replicas may be away at a time"
             yield LimitUse(("replicas", owner), spare, RefusalReason.LIMIT_WORKLOAD, detail)
+        for gang, most, detail in self._surpluses(pod):
+            yield LimitUse(("gang", "/".join(gang)), most, RefusalReason.POD_GROUP, detail)
         for budget in self._cluster.budgets_of(pod):
             yield LimitUse(
                 ("budget", str(budget)),

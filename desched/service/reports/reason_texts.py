@@ -46,7 +46,7 @@ REFUSALS: Mapping[str, str] = {
     "local_storage": "It keeps data on the node's disk (emptyDir).",
     "host_path": "It uses a directory of its node (hostPath); an annotation allows eviction.",
     "resource_claims": "It uses a device through a ResourceClaim.",
-    "pod_group": "It belongs to a group of pods that need each other.",
+    "pod_group": "Its gang needs it, or may need it.",
     "without_budget": "It has no PodDisruptionBudget; the policy or its kind requires one.",
     "single_replica": (
         "It is the only replica of its workload; the annotation desched.io/evict or the policy's "

@@ -62,10 +62,13 @@ class Second:
         self.budgets: tuple[PodDisruptionBudget, ...] = seen.cluster.budgets
         self.later_seconds = 1.0
         self.room: Room | None = None
+        self.siblings: tuple[Pod, ...] = ()
 
     def finding(self) -> Refused:
         owner = self.controller_owner
-        look = FreshLook(self.pod, self.node, self.workload, owner, self.budgets, self.room)
+        look = FreshLook(
+            *(self.pod, self.node, self.workload, owner, self.budgets, self.room), self.siblings
+        )
         now = NOW + timedelta(seconds=self.later_seconds)
         return reconsider(self.eviction, look, self.context, now)
 
@@ -314,3 +317,19 @@ def test_descheds_own_workload_is_known_by_its_pods_of_the_plan() -> None:
     cluster = replace(second.context.cluster, own_pod=PodRef("apps", "b"))
     second.context = replace(second.context, cluster=cluster)
     assert second.reason() is RefusalReason.DESCHED_ITSELF
+
+
+def test_a_gang_is_counted_again() -> None:
+    """R2.2: what another one took since the plan is not taken again."""
+    gang = {
+        "gang.scheduling.koordinator.sh/name": "llama",
+        "gang.scheduling.koordinator.sh/min-available": "2",
+    }
+    second = Second()
+    second.pod = pod("a", on="hot", annotations=gang)
+    b, c = (pod(name, on="cool", annotations=gang) for name in "bc")
+    second.siblings = (second.pod, b, c)
+    assert second.finding() is None
+    for siblings in ((second.pod, b, replace(c, deleting=True)), (second.pod, b), ()):
+        second.siblings = siblings
+        assert second.reason() is RefusalReason.POD_GROUP

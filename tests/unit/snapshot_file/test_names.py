@@ -8,8 +8,11 @@ import msgspec
 
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
+from desched.model.pod_groups import groups_of
 from desched.model.state import State
-from desched.snapshot_file.names import FIELDS
+from desched.snapshot_file.content import SnapshotContent
+from desched.snapshot_file.names import FIELDS, with_new_names
+from tests.builders import load, pod, policy, snapshot
 
 NO_NAMES = {
     "Taint": {"key", "effect", "value"},
@@ -98,3 +101,28 @@ def test_no_field_is_listed_that_is_not_there() -> None:
         assert set(renames) <= set(kind.__struct_fields__)
     for name, fields in {**NO_NAMES, **RENAMED_BY_KEY}.items():
         assert fields <= set(kinds[name].__struct_fields__)
+
+
+def test_gangs_stay_apart_and_keep_their_minima() -> None:
+    """Else a plan of a snapshot with new names would move other pods."""
+    volcano, least = "scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-min-member"
+    native = "gang.scheduling.koordinator.sh/name"
+    marks = [
+        {volcano: "podgroup-one", least: "6"},
+        {volcano: "podgroup-two", least: "6"},
+        {volcano: "three"},
+        {native: "podgroup-one", "gang.scheduling.koordinator.sh/min-available": "2"},
+    ]
+    pods = [pod(f"a{i}", annotations=each, of=None) for i, each in enumerate(marks)]
+    pods += [pod(f"l{i}", labels=each, of=None) for i, each in enumerate(marks)]
+    pods.append(pod("n", of=None, scheduling_group="four"))
+    seen = snapshot([], pods, load({}))
+    content = SnapshotContent(seen, State(), "")
+    renamed = with_new_names(content, policy()).snapshot.cluster.pods
+
+    before, after = ([g for p in each for g in groups_of(p, None)] for each in (pods, renamed))
+    assert [(g.minimum, g.stays) for g in after] == [(g.minimum, g.stays) for g in before]
+    keys = [g.key for g in before]
+    new_keys = [g.key for g in after]
+    assert len(set(zip(keys, new_keys, strict=True))) == len(set(keys)) == len(set(new_keys))
+    assert not {"one", "two", "three", "four"} & {part for key in new_keys for part in key}

@@ -10,7 +10,7 @@ import msgspec
 from desched.adapters.kubernetes.client.access import LIST_PODS
 from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.client.api_types.metadata import Condition, OwnerReference
-from desched.adapters.kubernetes.client.decoding import RawDecoder, Shared
+from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder, Shared
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.bounded_constraints import (
     LARGEST_CONSTRAINTS_BYTES,
@@ -38,6 +38,12 @@ from desched.model.cluster import Pod, PodVolume, SchedulingClass, VolumeKind
 
 _STRINGS = RawDecoder(dict[str, str])
 _OWNERS = RawDecoder(list[OwnerReference])
+_GROUP = RawDecoder(pods.SchedulingGroup)
+
+LONGEST_NAME = 253
+
+UNNAMED = "unnamed"
+"""The name of a group whose name is not understood."""
 
 _DISK_DIR = PodVolume(VolumeKind.EMPTY_DIR)
 _MEMORY_DIR = PodVolume(VolumeKind.EMPTY_DIR, in_memory=True)
@@ -96,7 +102,7 @@ class PodBuilder:
             scheduler=intern(spec.scheduler_name or "default-scheduler"),
             volumes=_volumes(metadata.name, spec.volumes[:MOST_VOLUMES]) if spec.volumes else (),
             has_resource_claims=has_entries(spec.resource_claims),
-            has_scheduling_group=_is_there(spec.scheduling_group) or _is_there(spec.workload_ref),
+            scheduling_group=_group(spec.scheduling_group) or _group(spec.workload_ref),
             gated=has_entries(spec.scheduling_gates),
             unschedulable=unschedulable,
             grace_period_seconds=_grace_period(spec),
@@ -181,8 +187,16 @@ def _conditions(conditions: Iterable[Condition]) -> tuple[bool, bool, bool]:
     return ready, resizing, unschedulable
 
 
-def _is_there(raw: msgspec.Raw) -> bool:
-    return bytes(raw) not in {b"", b"null"}
+def _group(raw: msgspec.Raw) -> str:
+    """The name of the group, which is there even if its form is not known; empty without any."""
+    if bytes(raw) in {b"", b"null"}:
+        return ""
+    try:
+        found = _GROUP(raw)
+    except UNDECODABLE:
+        found = None
+    name = (found.pod_group_name or found.name) if found is not None else None
+    return intern(name or UNNAMED)[:LONGEST_NAME]
 
 
 def _grace_period(spec: pods.PodSpec) -> int:

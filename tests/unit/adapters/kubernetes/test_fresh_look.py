@@ -121,6 +121,22 @@ def test_what_protects_the_pod_is_read_last_and_nothing_is_asked_of_the_whole_cl
     assert shop.asked() == [POD, NODE, REPLICA_SET, DEPLOYMENT, AUTOSCALERS, BUDGETS]
 
 
+@pytest.mark.parametrize(("least", "count"), [("2", 2), ("1", 0), ("two", 0)])
+def test_a_pod_that_its_gang_may_spare_comes_with_the_pods_of_its_namespace(
+    shop: Shop, least: str, count: int
+) -> None:
+    """R2.2: the gang is counted again; one that nobody may leave need not be."""
+    annotations = {
+        "gang.scheduling.koordinator.sh/name": "llama",
+        "gang.scheduling.koordinator.sh/min-available": least,
+    }
+    shop.objects[POD]["metadata"]["annotations"] = annotations
+    shop.server.lists[PODS_OF_SHOP] = [manifests.pod(), manifests.pod("web-2")]
+
+    assert [pod.name for pod in shop.seen().siblings] == ["web-1", "web-2"][:count]
+    assert shop.asked()[-1] == BUDGETS
+
+
 def test_a_node_with_room_comes_with_the_pods_on_it_alone(shop: Shop) -> None:
     look = shop.look(room_on="te1")
 

@@ -1,54 +1,109 @@
-"""Pods that need each other stay, whoever placed them together."""
+"""Pods that a gang needs stay; what runs above its minimum may move."""
 
-import re
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from desched.planning.eligibility.pod_groups import GROUP_MARKS, LEAST_MEMBERS, VOLCANO_GROUP
-from tests.repository import ROOT
+from desched.model.state import EvictionRecord
+from tests.builders import NOW, pod
 from tests.unit.planning.eligibility.candidate import Candidate
 
-DOCUMENT = ROOT / "docs" / "eligibility.md"
+NAME = "gang.scheduling.koordinator.sh/name"
+LEAST = "gang.scheduling.koordinator.sh/min-available"
 
 
-@pytest.mark.parametrize("mark", GROUP_MARKS)
-def test_a_member_of_a_group_stays_and_the_report_says_by_what(mark: str) -> None:
-    by_label = Candidate(labels={"app": "web", mark: "training"})
-    by_annotation = Candidate().annotate(mark, "training")
-    for one in (by_label, by_annotation):
-        assert one.finding() == ("pod_group", f"{mark}: training")
+def marks(least: int) -> dict[str, str]:
+    return {NAME: "llama", LEAST: str(least)}
 
 
-def test_no_annotation_of_the_pod_lifts_that() -> None:
-    one = Candidate(has_scheduling_group=True).annotate("desched.io/evict", "true")
-    assert one.reason == "pod_group"
+def gang(running: int, least: int) -> Candidate:
+    """One of so many running members of a gang."""
+    one = Candidate(annotations=marks(least))
+    one.others = tuple(
+        pod(f"other-{i}", on="n2", annotations=marks(least)) for i in range(running - 1)
+    )
+    return one
 
 
 @pytest.mark.parametrize(
-    ("group", "least", "expected"),
+    ("running", "least", "detail"),
     [
-        ("podgroup-2f1c", None, None),
-        ("podgroup-2f1c", "1", None),
-        ("podgroup-2f1c", "2", "pod_group"),
-        ("podgroup-2f1c", "two", "pod_group"),
-        ("training", None, "pod_group"),
-        (None, "2", "pod_group"),
+        (8, 8, "gang apps/llama (Koordinator): 8 of 8 needed"),
+        (7, 8, "gang apps/llama (Koordinator): 8 needed, 7 available"),
+        (10, 6, None),
+        (9, 8, None),
     ],
 )
-def test_a_group_that_volcano_made_itself_needs_one_pod_unless_the_workload_says_otherwise(
-    group: str | None, least: str | None, expected: str | None
+def test_a_member_moves_only_above_the_minimum(
+    running: int, least: int, detail: str | None
 ) -> None:
-    one = Candidate(scheduler="volcano")
-    if group is not None:
-        one.annotate(VOLCANO_GROUP, group)
-    if least is not None:
-        one.workload["annotations"] = {LEAST_MEMBERS: least}
-    assert one.reason == expected
+    """R2.2: evictions from a gang are at most what runs above its minimum."""
+    assert gang(running, least).finding() == (("pod_group", detail) if detail else None)
 
 
-def test_the_documented_marks_are_those_of_the_rule() -> None:
-    (section,) = re.findall(
-        r"^## Groups\n(.*?)^## ", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE
-    )
-    named = set(re.findall(r"`([a-z0-9.-]+/[a-z-]+)`", section))
-    assert named == {*GROUP_MARKS, VOLCANO_GROUP, LEAST_MEMBERS}
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ready": False},
+        {"deleting": True},
+        {"phase": "Pending"},
+        {"phase": "Succeeded"},
+        {"namespace": "other"},
+        {"annotations": {NAME: "another", LEAST: "2"}},
+    ],
+)
+def test_only_available_members_of_the_same_gang_count(change: dict[str, Any]) -> None:
+    """R2.2, R2.5: a gang that is being assembled has no surplus."""
+    one = gang(2, 2)
+    one.others += (pod("other-9", on="n2", **({"annotations": marks(2)} | change)),)
+    assert one.reason == "pod_group"
+
+
+def test_the_largest_minimum_that_any_member_has_counts() -> None:
+    """R2.2: a pod cannot lower the minimum of its gang."""
+    one = gang(4, 4)
+    one.pod["annotations"] = marks(2)
+    assert one.detail == "gang apps/llama (Koordinator): 4 of 4 needed"
+
+
+def test_a_member_in_flight_does_not_count() -> None:
+    """R2.2: minima hold over evictions of earlier cycles."""
+    one = gang(3, 2)
+    assert one.reason is None
+    leaving = EvictionRecord(one.others[0].ref, "n2", "uid-other", NOW, "n1")
+    one.remember(evictions=(leaving,))
+    assert one.detail == "gang apps/llama (Koordinator): 2 of 2 needed"
+
+
+def test_no_annotation_of_the_pod_lifts_that() -> None:
+    assert gang(8, 8).annotate("desched.io/evict", "true").reason == "pod_group"
+
+
+def test_a_gang_that_no_pod_may_leave_refuses_beside_one_with_a_surplus() -> None:
+    one = gang(10, 2).annotate("volcano.sh/job-name", "llama")
+    assert one.detail == "gang apps/llama (Volcano Job): one eviction may restart the whole job"
+
+
+def test_a_bare_pod_of_a_gang_is_refused_by_its_name() -> None:
+    """R0.4: bare pods of SkyPilot are never evicted."""
+    one = Candidate(owner=None, labels={"parent": "skypilot", "skypilot-cluster-name": "llama"})
+    assert one.detail == "gang apps/llama (SkyPilot): nothing creates its pods again"
+
+
+@pytest.mark.parametrize(
+    ("value", "age_seconds", "detail"),
+    [
+        ("600s", 599, "599 s old, volcano.sh/cooldown-time 600 s"),
+        ("600s", 600, None),
+        ("soon", 86_400, "volcano.sh/cooldown-time: soon is no duration"),
+    ],
+)
+def test_a_pod_younger_than_its_cool_down_stays(
+    value: str, age_seconds: int, detail: str | None
+) -> None:
+    """R2.5: a cool-down that has not passed, or that is not understood."""
+    started = NOW - timedelta(seconds=age_seconds)
+    for where in ("labels", "annotations"):
+        one = Candidate(started_at=started, **{where: {"volcano.sh/cooldown-time": value}})
+        assert one.finding() == (("too_young", detail) if detail else None)

@@ -39,7 +39,7 @@ def test_a_pending_pod_reserves_its_room() -> None:
     [
         ({"scheduler": "nobody"}, "unknown_scheduler"),
         ({"has_resource_claims": True}, "resource_claims"),
-        ({"has_scheduling_group": True}, "pod_group"),
+        ({"scheduling_group": "training"}, "pod_group"),
         ({"labels": {"scheduling.x-k8s.io/pod-group": "g"}}, "pod_group"),
         ({"unschedulable": True, "created_at": NOW - 11 * MINUTE}, "long_pending"),
     ],

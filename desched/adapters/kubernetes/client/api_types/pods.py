@@ -57,6 +57,13 @@ class Volume(Wire):
     host_path: HostPathSource | None = None
 
 
+class SchedulingGroup(Wire):
+    """The `schedulingGroup` of Kubernetes 1.36, or the `workloadRef` of 1.35."""
+
+    pod_group_name: str | None = None
+    name: str | None = None
+
+
 class PodSpec(Wire):
     containers: list[Container]
     init_containers: list[Container] | None = None

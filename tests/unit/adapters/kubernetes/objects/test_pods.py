@@ -9,7 +9,7 @@ import pytest
 from desched.adapters.kubernetes.client.api_types import pods
 from desched.adapters.kubernetes.objects import pods as objects
 from desched.adapters.kubernetes.objects.metadata import PREFIXES
-from desched.adapters.kubernetes.objects.pods import PodBuilder
+from desched.adapters.kubernetes.objects.pods import UNNAMED, PodBuilder
 from desched.model.cluster import (
     HostPort,
     Owner,
@@ -383,16 +383,18 @@ def test_gates_and_claims_are_flagged_on_the_pod_too() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("schedulingGroup", {"podGroupName": "training"}, True),
-        ("workloadRef", {"name": "training", "podGroup": "workers"}, True),
-        ("schedulingGroup", None, False),
+        ("schedulingGroup", {"podGroupName": "training"}, "training"),
+        ("workloadRef", {"name": "training", "podGroup": "workers"}, "training"),
+        ("schedulingGroup", {"form": "of tomorrow"}, UNNAMED),
+        ("schedulingGroup", ["training"], UNNAMED),
+        ("schedulingGroup", None, ""),
     ],
 )
-def test_a_pod_of_a_scheduling_group_is_marked(
-    field: str, value: object, *, expected: bool
+def test_a_pod_names_its_scheduling_group_whatever_its_form(
+    field: str, value: object, expected: str
 ) -> None:
-    assert built(manifests.pod(**{field: value})).has_scheduling_group is expected
-    assert not built(manifests.pod()).has_scheduling_group
+    assert built(manifests.pod(**{field: value})).scheduling_group == expected
+    assert not built(manifests.pod()).scheduling_group
 
 
 def test_pods_of_a_workload_share_what_they_have_in_common() -> None:

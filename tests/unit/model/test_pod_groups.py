@@ -1,0 +1,175 @@
+"""R2.1: each row of the table of systems, and what makes a pod of it no gang."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pytest
+
+from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, SYSTEMS, groups_of
+from tests.builders import pod, workload
+from tests.repository import ROOT
+
+DOCUMENT = ROOT / "docs" / "ai-clusters.md"
+
+VOLCANO = "scheduling.k8s.io/group-name"
+LEAST = "scheduling.volcano.sh/group-min-member"
+BUDGET = "volcano.sh/jdb-min-available"
+NETWORK = "volcano.sh/network-topology-mode"
+GANG = "gang.scheduling.koordinator.sh/"
+KUEUE = "kueue.x-k8s.io/"
+WORKERS = "leaderworkerset.sigs.k8s.io/"
+UNKNOWN = "how many pods it needs is not known"
+
+
+class Row(NamedTuple):
+    """Labels or annotations of a pod, the gang in reports, and why its pods stay or how many do."""
+
+    marks: Mapping[str, str]
+    gang: str
+    needed: str | int
+
+
+ROWS = [
+    Row({VOLCANO: "llama-2f1c"}, "llama-2f1c (Volcano)", UNKNOWN),
+    Row({VOLCANO: "llama-2f1c", LEAST: "1"}, "llama-2f1c (Volcano)", UNKNOWN),
+    Row({VOLCANO: "podgroup-2f1c", LEAST: "6"}, "podgroup-2f1c (Volcano)", 6),
+    Row({VOLCANO: "podgroup-2f1c", LEAST: "6", BUDGET: "8"}, "podgroup-2f1c (Volcano)", 8),
+    Row({VOLCANO: "podgroup-2f1c", BUDGET: "2"}, "podgroup-2f1c (Volcano)", 2),
+    Row(
+        {VOLCANO: "podgroup-2f1c", BUDGET: "50%"},
+        "podgroup-2f1c (Volcano)",
+        f"{BUDGET}: 50% is no number",
+    ),
+    Row(
+        {VOLCANO: "podgroup-2f1c", "volcano.sh/jdb-max-unavailable": "1"},
+        "podgroup-2f1c (Volcano)",
+        "volcano.sh/jdb-max-unavailable: 1",
+    ),
+    Row({VOLCANO: "podgroup-2f1c", NETWORK: "soft"}, "podgroup-2f1c (Volcano)", f"{NETWORK}: soft"),
+    Row({"scheduling.volcano.sh/group-name": "llama"}, "llama (Volcano)", UNKNOWN),
+    Row({LEAST: "2"}, "web-1 (Volcano)", 2),
+    Row({LEAST: "two"}, "web-1 (Volcano)", f"{LEAST}: two is no number"),
+    Row(
+        {"volcano.sh/job-name": "llama"},
+        "llama (Volcano Job)",
+        "one eviction may restart the whole job",
+    ),
+    Row({"scheduling.x-k8s.io/pod-group": "llama"}, "llama (coscheduling)", UNKNOWN),
+    Row({f"{GANG}name": "llama"}, "llama (Koordinator)", UNKNOWN),
+    Row({f"{GANG}name": "llama", f"{GANG}min-available": "6"}, "llama (Koordinator)", 6),
+    Row({f"{KUEUE}pod-group-name": "llama"}, "llama (Kueue)", UNKNOWN),
+    Row(
+        {f"{KUEUE}pod-group-name": "llama", f"{KUEUE}pod-group-total-count": "8"},
+        "llama (Kueue)",
+        "8 of 8 needed",
+    ),
+    Row({"pod-group-name": "llama"}, "llama (KAI)", UNKNOWN),
+    Row({"gpu-fraction": "0.5"}, "web-1 (KAI)", "fractions of a GPU are not evaluated"),
+    Row(
+        {f"{WORKERS}name": "llama", f"{WORKERS}group-index": "1", f"{WORKERS}size": "8"},
+        "llama-1 (LeaderWorkerSet)",
+        "8 of 8 needed",
+    ),
+    Row(
+        {f"{WORKERS}name": "llama"},
+        "llama (LeaderWorkerSet)",
+        "one eviction may recreate the whole group",
+    ),
+    Row(
+        {"jobset.sigs.k8s.io/jobset-name": "llama"},
+        "llama (JobSet)",
+        "one eviction may restart all its jobs",
+    ),
+    Row(
+        {"ray.io/cluster": "llama"}, "llama (KubeRay)", "which of its pods it can lose is not known"
+    ),
+    Row(
+        {"training.kubeflow.org/job-name": "llama"},
+        "llama (Kubeflow)",
+        "one eviction may restart all its replicas",
+    ),
+    Row(
+        {"parent": "skypilot", "skypilot-cluster-name": "llama"},
+        "llama (SkyPilot)",
+        "nothing creates its pods again",
+    ),
+    Row({"k8s.dstack.ai/project": "llama"}, "llama (dstack)", "nothing creates its pods again"),
+    Row({"runtime.gpustack.ai/name": "x"}, "web-1 (GPUStack)", "nothing creates its pods again"),
+    *(
+        Row(
+            {f"{KUEUE}{kind}-topology": "rack", f"{KUEUE}workload": "llama"},
+            "llama (Kueue)",
+            "only Kueue can assign another node to its pods",
+        )
+        for kind in ("podset-required", "podset-preferred", "podset-slice-required")
+    ),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{i}-{row.gang}" for i, row in enumerate(ROWS)])
+def test_each_system_is_known_by_labels_and_by_annotations(row: Row) -> None:
+    """R2.1: every carrier of gangs."""
+    for one in (pod("a", labels=row.marks), pod("a", annotations=row.marks)):
+        (group,) = groups_of(one, None)
+        assert str(group) == f"gang apps/{row.gang}"
+        assert (group.stays or group.minimum) == row.needed
+
+
+def test_every_system_has_a_row_here() -> None:
+    named = {re.findall(r"\((.+)\)", row.gang)[0] for row in ROWS}
+    assert named | {"Kubernetes"} == {row.system for row in SYSTEMS}
+
+
+def test_a_group_of_the_specification_is_a_gang() -> None:
+    """R2.1: `schedulingGroup` of Kubernetes itself."""
+    (group,) = groups_of(pod("a", scheduling_group="llama"), None)
+    assert (str(group), group.stays) == ("gang apps/llama (Kubernetes)", UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {},
+        {"app": "web", "volcano.sh/queue-name": "default"},
+        {VOLCANO: "podgroup-2f1c"},
+        {VOLCANO: "podgroup-2f1c", LEAST: "1"},
+        {VOLCANO: "podgroup-2f1c", LEAST: " 0 "},
+        {f"{GANG}name": "llama", f"{GANG}min-available": "1"},
+        {f"{KUEUE}pod-group-name": "llama", f"{KUEUE}pod-group-total-count": "1"},
+        {f"{WORKERS}name": "llama", f"{WORKERS}size": "1"},
+    ],
+)
+def test_a_group_that_needs_one_pod_is_no_gang(marks: Mapping[str, str]) -> None:
+    """R2.1: a minimum of 1 is no gang."""
+    assert not list(groups_of(pod("a", labels=marks), None))
+
+
+def test_volcano_also_reads_the_minimum_of_the_workload() -> None:
+    """R2.2: the largest of what pod and workload say."""
+    owner = workload("web", annotations={LEAST: "3", f"{GANG}name": "not of pods"})
+    for marks, least in (({}, 3), ({VOLCANO: "podgroup-1", LEAST: "2"}, 3), ({LEAST: "4"}, 4)):
+        (group,) = groups_of(pod("a", annotations=marks), owner)
+        assert group.minimum == least
+
+
+def test_a_pod_may_be_in_several_gangs() -> None:
+    found = groups_of(
+        pod("a", labels={f"{WORKERS}name": "llama"}, annotations={VOLCANO: "llama-0"}), None
+    )
+    assert [group.system for group in found] == ["Volcano", "LeaderWorkerSet"]
+
+
+def test_the_documented_keys_are_those_of_the_table() -> None:
+    documented = set(
+        re.findall(r"`([a-z0-9.-]+/[a-z-]*|[a-z]+(?:-[a-z]+)+)`", DOCUMENT.read_text())
+    )
+    assert documented - {"volcano.sh/cooldown-time", "volcano.sh/preemptable"} == {
+        *GROUP_KEYS,
+        *GROUP_PREFIXES,
+    }
+
+
+def test_the_documented_systems_are_those_of_the_table_in_its_order() -> None:
+    systems = re.findall(r"^\| \*\*(.+?)\*\*", DOCUMENT.read_text(), re.MULTILINE)
+    assert systems == [*dict.fromkeys(row.system for row in SYSTEMS), "Job"]
