@@ -125,7 +125,7 @@ NODES: Mapping[str, str] = {
 
 UNKNOWN_LOADS: Mapping[str, str] = {
     "absent": "Nothing measures it; check that its exporter or kubelet is scraped.",
-    "stale": "Its newest data is too old; check that its exporter or kubelet is up.",
+    "stale": "Its newest data is too old; check what measures it.",
     "window_not_covered": "Data covers too little of the window; wait, or set wider windows.",
     "not_finite": "Its data is not a number; check the query.",
     "implausible": "Its data is outside the possible range; check the query, or its clock.",
