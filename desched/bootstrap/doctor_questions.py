@@ -46,7 +46,7 @@ from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
 from desched.policy.loading import parse_policy
-from desched.policy.policy import Policy
+from desched.policy.policy import MetricsType, Policy
 from desched.service.process.clock import SystemClock
 from desched.settings import Settings
 
@@ -182,6 +182,8 @@ class DoctorQuestions:
 
     def _with_load(self, examination: Examination) -> Examination:
         """The examination with the load by its policy, from the first source that has some."""
+        if examination.policy.policy.metrics.type is MetricsType.METRICS_SERVER:
+            return self._with_metrics_server(examination)
         self._tell("Asking Prometheus")
         first: Examination | None = None
         for facts in self._sources(examination):
@@ -190,6 +192,16 @@ class DoctorQuestions:
             if _has_nodes(looked):
                 return looked
         return first or examination
+
+    def _with_metrics_server(self, examination: Examination) -> Examination:
+        self._tell("Asking metrics-server")
+        metrics = Unanswered("The policy reads load from metrics-server.")
+        cluster = examination.cluster
+        if isinstance(cluster, Unanswered):
+            return replace(examination, metrics=metrics, load=cluster)
+        policy = examination.policy.policy
+        load = _answered(lambda: self._source.read_load(cluster, policy))
+        return replace(examination, at=self._clock.now(), metrics=metrics, load=load)
 
     def _sources(self, examination: Examination) -> Sequence[PrometheusFacts]:
         """Where Prometheus may be: where the settings or the policy name it, or what was found."""

@@ -1,4 +1,4 @@
-"""The Prometheus that the settings or the policy name, and how to reach it."""
+"""The source of load that the policy names: metrics-server, or a Prometheus and how to reach it."""
 
 import socket
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.metrics_server.reader import MetricsServerReader
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.past.objects import Stretch
 from desched.adapters.prometheus.past.reader import HowToRead, PastReader
@@ -24,18 +25,24 @@ from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.measures import MetricsFacts
 from desched.model.past import Past
-from desched.policy.policy import Policy
+from desched.policy.policy import MetricsType, Policy
 from desched.ports import ChoosePods, Clock, all_pods
 from desched.settings import Settings, origin_of, parse_headers, trusted_origins
 
 T = TypeVar("T")
 
+_NO_HISTORY = (
+    "The policy reads load from metrics-server, which has no history; set metrics.type to "
+    "prometheus."
+)
+
 
 class LoadSource:
-    """The LoadReader for the Prometheus that the settings or else the policy name.
+    """The LoadReader for what the policy names, and for the Prometheus that the settings name.
 
-    The address may change with the policy while desched runs. Outside a cluster, an address that
-    resolves only inside it is reached through the API server's service proxy of `kubernetes`.
+    The type and the address may change with the policy while desched runs. Outside a cluster, an
+    address that resolves only inside it is reached through the API server's service proxy of
+    `kubernetes`.
     """
 
     def __init__(
@@ -47,6 +54,7 @@ class LoadSource:
         self._url = ""
         self._service: InClusterService | None = None  # if it is reached through the API server
         self._reader: PrometheusLoadReader | None = None
+        self._metrics_server: MetricsServerReader | None = None
 
     def read_load(
         self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
@@ -54,9 +62,14 @@ class LoadSource:
         """The load of nodes and pods over the policy's windows, ending now.
 
         Raises:
-            ObservationError: Prometheus did not answer, or answered with an error.
+            ObservationError: the source did not answer, or answered with an error.
             ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
         """
+        if policy.metrics.type is MetricsType.METRICS_SERVER:
+            return self._sampled().read_load(cluster, policy, choose)
+        if self._metrics_server is not None:
+            self._metrics_server.close()
+            self._metrics_server = None
         return self._asked(policy, lambda reader: reader.read_load(cluster, policy, choose))
 
     def read_metrics(self, cluster: ClusterState, policy: Policy) -> MetricsFacts:
@@ -75,6 +88,8 @@ class LoadSource:
             ObservationError: Prometheus did not answer, or its data does not suffice.
             ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
         """
+        if policies[0].metrics.type is MetricsType.METRICS_SERVER:
+            raise ConfigurationError(_NO_HISTORY)
         self._url = prometheus_url(self._settings, policies[0])
         connection, self._service = self._way_to(self._url)
         reader = PastReader(connection, self._clock.wait, how)
@@ -82,6 +97,24 @@ class LoadSource:
             return self._explained(policies[0], lambda: reader.read(policies, stretch))
         finally:
             reader.close()
+
+    def _sampled(self) -> MetricsServerReader:
+        """The reader with the samples so far."""
+        if self._settings.prometheus_url:
+            raise ConfigurationError(
+                "--prometheus-url (DESCHED_PROMETHEUS_URL) is set, but the policy reads load from "
+                "metrics-server; remove the setting, or set metrics.type to prometheus."
+            )
+        if self._kubernetes is None:
+            raise ConfigurationError(_NO_HISTORY)
+        if self._metrics_server is None:
+            self._metrics_server = MetricsServerReader(
+                self._kubernetes,
+                self._clock.wait,
+                deadline_seconds=self._settings.api_server_timeout.total_seconds(),
+                keeps_sampling=self._settings.loops,
+            )
+        return self._metrics_server
 
     def _asked(self, policy: Policy, ask: Callable[[PrometheusLoadReader], T]) -> T:
         reader = self._reader_for(prometheus_url(self._settings, policy))

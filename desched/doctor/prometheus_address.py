@@ -15,6 +15,7 @@ from desched.doctor.checks import (
 from desched.doctor.examination import Examination, Origin, PrometheusFacts, Unanswered
 from desched.doctor.prometheus_services import FoundService, service_behind
 from desched.model.measures import LabelGroup, MetricsFacts
+from desched.policy.policy import MetricsType
 from desched.service.reports.formatting import first_names
 
 NETWORK_POLICY_PORTS = frozenset({443, 6443, 9090})
@@ -27,6 +28,8 @@ _NAME_ONE = "Set `metrics.address` in the policy or pass `--prometheus-url`"
 def check_prometheus(examination: Examination) -> Check:
     """Whether an address is set or found, and whether it answers."""
     name, facts = CheckName.PROMETHEUS, examination.prometheus
+    if examination.policy.policy.metrics.type is MetricsType.METRICS_SERVER:
+        return _metrics_server(examination)
     if not facts.address:
         if examination.policy.problem:
             return skipped(name, "The policy, which may name its address, is invalid.")
@@ -39,6 +42,19 @@ def check_prometheus(examination: Examination) -> Check:
     if facts.problem:
         return problem(name, facts.problem, _reach(examination), _others(facts))
     return _answering(examination)
+
+
+def _metrics_server(examination: Examination) -> Check:
+    """The check of a policy that needs no Prometheus."""
+    name, load = CheckName.PROMETHEUS, examination.load
+    if isinstance(load, Unanswered):
+        fix = "Correct what the sentence names, or set `metrics.type: prometheus` in the policy."
+        return problem(name, load.why, fix)
+    return ok(
+        name,
+        "The policy reads load from metrics-server, which answers. It has no history and no "
+        "throttling, so only a service, which collects samples, can decide.",
+    )
 
 
 def _answering(examination: Examination) -> Check:

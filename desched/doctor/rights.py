@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from desched.doctor.checks import Check, CheckName, ok, problem, skipped, unknown, warning
 from desched.doctor.examination import Examination, FeatureRights, RunFacts, Unanswered
 from desched.policy.compatibility import Steering
-from desched.policy.policy import Policy
+from desched.policy.policy import MetricsType, Policy
 from desched.service.reports.formatting import first_names
 
 Judge = Callable[[CheckName, str, str], Check]
@@ -18,6 +18,7 @@ _USES: Mapping[str, tuple[str, str]] = {
     "plan": ("read all that planning needs", ""),
     "watch": ("watch the cluster", "or start desched with `--watch=false`"),
     "sizing": ("read what VerticalPodAutoscalers recommend", ""),
+    "metrics_server": ("read the load that metrics-server measures", ""),
     "lease": (
         "take part in leader election",
         "or start a single replica with `--leader-elect=false`",
@@ -92,20 +93,18 @@ def _place(rights: FeatureRights) -> str:
 def _not_used(feature: str, run: RunFacts, policy: Policy) -> str:
     """Why the run needs no right for a feature, empty if it needs them."""
     dry = "A dry run does not need it." if not run.evicts else ""
-    match feature:
-        case "evict" | "record" | "events":
-            return dry
-        case "steer":
-            off = policy.steering.mode is Steering.OFF
-            return dry or ("The policy's steering is Off." if off else "")
-        case "lease":
-            return "" if run.elects else "This run takes no part in leader election."
-        case "watch":
-            return "" if run.watches else "This run lists instead."
-        case "logbook" | "own_events":
-            return "" if run.in_cluster else "This run has no pod of its own."
-        case _:
-            return ""
+    off = "The policy's steering is Off." if policy.steering.mode is Steering.OFF else ""
+    by_prometheus = policy.metrics.type is MetricsType.PROMETHEUS
+    own = "" if run.in_cluster else "This run has no pod of its own."
+    why_not = {
+        **dict.fromkeys(("evict", "record", "events"), dry),
+        "steer": dry or off,
+        "lease": "" if run.elects else "This run takes no part in leader election.",
+        "watch": "" if run.watches else "This run lists instead.",
+        "metrics_server": "The policy reads load from Prometheus." if by_prometheus else "",
+        **dict.fromkeys(("logbook", "own_events"), own),
+    }
+    return why_not.get(feature, "")
 
 
 def _severity(feature: str, run: RunFacts) -> Judge:

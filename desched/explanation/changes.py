@@ -139,17 +139,17 @@ FOR_NODES: Mapping[str, str] = {
 }
 
 FOR_UNKNOWN_LOADS: Mapping[str, str] = {
-    "absent": "Let Prometheus scrape the exporter of the node.",
-    "stale": "Repair the exporter of the node, or the connection to it.",
+    "absent": "Let Prometheus scrape its exporter, or metrics-server its kubelet.",
+    "stale": "Repair its exporter or kubelet, or the connection to it.",
     "window_not_covered": "Wait until samples cover the windows, or set wider ones.",
     "not_finite": "Correct the query in metrics.queries.",
-    "implausible": "Correct the query, or the clock of the exporter.",
+    "implausible": "Correct the query, or the clock of its exporter or kubelet.",
     "contradictory": "Remove duplicate exporters of the node.",
     "pods_above_node": "Let metrics.sources accept only your own exporters.",
 }
 
 FOR_HOLDS: Mapping[str, str] = {
-    "too_many_unknown_nodes": "Let Prometheus measure the unknown nodes.",
+    "too_many_unknown_nodes": "Let the unknown nodes be measured.",
     "partial_data": "Repair the stores behind Prometheus.",
     "several_clusters": "Select this cluster with metrics.matchers.",
     "cluster_saturated": "Add nodes, or reduce the load.",

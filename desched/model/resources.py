@@ -61,7 +61,12 @@ _QUANTITY = re.compile(
 """The API's grammar, with a limit for exponents: to expand a longer one would take minutes."""
 
 
-def _parse(text: str) -> Decimal:
+def exact_quantity(text: str) -> Decimal:
+    """The value of a Kubernetes quantity, not rounded.
+
+    Raises:
+        ValueError: the text is not a quantity.
+    """
     if len(text) > _LONGEST_QUANTITY:
         raise ValueError(f"quantity of {len(text)} characters")
     parts = _QUANTITY.fullmatch(text)
@@ -83,7 +88,7 @@ def quantity(text: str, *, per_unit: int = 1, round_up: bool = True) -> int:
     Raises:
         ValueError: the text is not a quantity.
     """
-    scaled = _parse(text) * per_unit
+    scaled = exact_quantity(text) * per_unit
     whole = int(scaled.to_integral_value(ROUND_CEILING if round_up else ROUND_FLOOR))
     return max(-LARGEST_AMOUNT, min(whole, LARGEST_AMOUNT))
 

@@ -136,6 +136,7 @@ def _protections(found: Protections) -> _Rows:
 
 
 def _metrics(metrics: MetricsSource) -> _Rows:
+    yield ("metrics", "type"), metrics.type.value
     yield ("metrics", "address"), metrics.address or NONE
     for label, value in metrics.matchers.items():
         yield ("metrics", "matchers", label), value

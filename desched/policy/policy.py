@@ -62,8 +62,15 @@ class NodePool(msgspec.Struct, frozen=True):
     rules: tuple[ResourceRule, ...]
 
 
+class MetricsType(StrEnum):
+    """What is asked for load."""
+
+    PROMETHEUS = "prometheus"
+    METRICS_SERVER = "metrics-server"
+
+
 class MetricsSource(msgspec.Struct, frozen=True):
-    """Where load comes from.
+    """Where load comes from; only Prometheus has an address and what follows it.
 
     `matchers` are label matchers put into every built-in query. `queries` replace built-in ones;
     keys: node_cpu, node_memory, pod_cpu, pod_memory, node_cpu_destination,
@@ -75,6 +82,7 @@ class MetricsSource(msgspec.Struct, frozen=True):
     matchers: Mapping[str, str] = {}
     queries: Mapping[str, str] = {}
     sources: Mapping[str, str] = {}
+    type: MetricsType = MetricsType.PROMETHEUS
 
 
 class PriorityThreshold(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ import yaml
 from desched.adapters.kubernetes.client.access import (
     LEASE_ACCESS,
     LOGBOOK_ACCESS,
+    METRICS_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     OWN_NAMESPACE_ACCESS,
@@ -166,10 +167,18 @@ def wait_for_rights(control_plane: ControlPlane, *some: Access) -> None:
 
 def test_its_account_may_do_what_it_needs_and_no_more(control_plane: ControlPlane) -> None:
     install(control_plane, "base")
-    wait_for_rights(control_plane, OBSERVING_ACCESS[0], *SIZING_ACCESS, *PLANNING_ALONE)
+    wait_for_rights(
+        control_plane, OBSERVING_ACCESS[0], *SIZING_ACCESS, *METRICS_ACCESS, *PLANNING_ALONE
+    )
     everything = (*REQUIRED_ACCESS, *OWN_NAMESPACE_ACCESS, *OWN_EVENT_ACCESS)
     granted = [access for access in everything if may(control_plane, access)]
-    of_base = (*OBSERVING_ACCESS, *WATCHING_ACCESS, *SIZING_ACCESS, *PLANNING_ALONE)
+    of_base = (
+        *OBSERVING_ACCESS,
+        *WATCHING_ACCESS,
+        *SIZING_ACCESS,
+        *METRICS_ACCESS,
+        *PLANNING_ALONE,
+    )
     assert granted == [access for access in everything if access in of_base]
 
     install(control_plane, "overlays/evict-without-steering")

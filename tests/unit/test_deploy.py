@@ -20,6 +20,7 @@ from desched.adapters.kubernetes.client.access import (
     FEATURES,
     LEASE_ACCESS,
     LOGBOOK_ACCESS,
+    METRICS_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     SIZING_ACCESS,
@@ -53,6 +54,7 @@ EVENTS_PER_EVICTION = 2  # on the pod and on its node
 ROLES: dict[tuple[Path, str, str], tuple[Access, ...]] = {
     (BASE, "ClusterRole", "desched"): (*OBSERVING_ACCESS, *WATCHING_ACCESS),
     (BASE, "ClusterRole", "desched-vertical-autoscalers"): SIZING_ACCESS,
+    (BASE, "ClusterRole", "desched-metrics-server"): METRICS_ACCESS,
     (BASE, "Role", "desched"): LEASE_ACCESS,
     (BASE, "Role", "desched-state"): STATE_READING_ACCESS,
     (BASE, "Role", "desched-logbook"): LOGBOOK_ACCESS,

@@ -31,8 +31,8 @@ PROGRAMS = """
     facts file flags formatting gauge health http index inputs json loading log loop map model
     names notes original page paged picture placeholders plugins ports process program proxy
     queries raw reader reading reads reference rendering rights root rows rules runner sampling
-    sarif scenarios schedule search sections server session set signals simulation store stored
-    stream syntax table telemetry template text types values view watch world yaml
+    samples sarif scenarios schedule search sections server session set signals simulation store
+    stored stream syntax table telemetry template text types values view watch world yaml
     block range
     comparison difference
 """

@@ -23,6 +23,7 @@ from desched.policy.conversion.original import OriginalSection
 from desched.policy.conversion.selectors import both, label_selector, selector_text
 from desched.policy.conversion.thresholds import bounds, set_bounds
 from desched.policy.document.load_aware import LoadAwareArgs
+from desched.policy.document.metrics import METRICS_SERVER_SPELLINGS
 from desched.policy.document.sections import keys
 from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE
 from desched.policy.durations import duration_seconds, duration_text
@@ -116,6 +117,11 @@ def _convert_priority(args: OriginalSection, draft: Draft) -> None:
 def _convert_metrics(metrics: OriginalSection, draft: Draft) -> None:
     source, address = metrics.text("type"), metrics.text("address")
     at = here("metrics")
+    if source is not None and source.lower() in METRICS_SERVER_SPELLINGS:
+        draft.load_aware["metrics"]["type"] = "metrics-server"
+        metrics.dropped("address", "metrics-server needs none.")
+        unknown_args(metrics)
+        return
     if source is None or source.lower() not in {"prometheus", "prometheus_adaptor"}:
         metrics.held("type", "without a type that it knows, LoadAware did nothing there.")
     elif source.lower() != "prometheus":

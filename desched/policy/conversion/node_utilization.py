@@ -25,10 +25,11 @@ PLUGIN = "LowNodeUtilization"
 KEYS = ("thresholds", "targetThresholds")
 _USUAL = Bounds({"cpu": 30, "memory": 30}, {"cpu": 80, "memory": 85})
 _OF_ANY_QUERY = "MetricResource"
+_METRICS_SERVER = "KubernetesMetrics"
 _DROPPED = {
     "gracePeriodSeconds": "desched always leaves a pod its own grace period.",
     "evictionFailureEventNotification": "desched reports every refused eviction anyway.",
-    "metricsCollector": "desched reads Prometheus.",
+    "metricsCollector": "metrics.type is where load comes from.",
 }
 
 
@@ -51,7 +52,7 @@ def convert_node_utilization(root: OriginalSection, profile: OriginalSection, dr
         convert_default_evictor(evictor, draft)
     convert_scope(args, draft)
     _convert_usage(args, draft)
-    _convert_provider(root, draft)
+    _convert_providers(root, args.section("metricsUtilization"), draft)
     set_namespaces(draft, args, [namespaces(args.section("evictableNamespaces"))])
     limits = args.section("evictionLimits")
     if (limit := limits.count("node")) is not None:
@@ -63,12 +64,11 @@ def convert_node_utilization(root: OriginalSection, profile: OriginalSection, dr
 def _convert_usage(args: OriginalSection, draft: Draft) -> None:
     usage = args.section("metricsUtilization")
     source = usage.text("source")
-    measured = usage.flag("metricsServer") or source == "KubernetesMetrics"
-    if measured:
+    if _is_metrics_server(usage):
         deviation = convert_deviation(args, draft)
         found = bounds(args, KEYS, here(), deviation=deviation)
         set_bounds(draft.load_aware, args, found, KEYS)
-        text = "metrics-server, smoothed over minutes, there; the mean of 5 minutes here."
+        text = "smoothed samples of metrics-server there; means of 5 minutes of them here."
         args.changed("metricsUtilization", text, here("metrics"))
         usage.value("prometheus")
     elif source == "Prometheus":
@@ -81,6 +81,10 @@ def _convert_usage(args: OriginalSection, draft: Draft) -> None:
     else:
         set_usual(args, draft, "of what pods request")
     unknown_args(usage)
+
+
+def _is_metrics_server(usage: OriginalSection) -> bool:
+    return bool(usage.flag("metricsServer")) or usage.text("source") == _METRICS_SERVER
 
 
 def set_usual(args: OriginalSection, draft: Draft, share: str) -> None:
@@ -121,16 +125,24 @@ def _add_usual(found: Bounds, name: str, args: OriginalSection, *, distances: bo
             args.section(key).dropped(name, "desched watches memory, cpu and pods only.")
 
 
-def _convert_provider(root: OriginalSection, draft: Draft) -> None:
+def _convert_providers(root: OriginalSection, usage: OriginalSection, draft: Draft) -> None:
+    """The source of load: what the plugin names, else the only provider."""
     address = None
-    for provider in root.sections("metricsProviders"):
+    providers = root.sections("metricsProviders")
+    only = {provider.text("source") for provider in providers} == {_METRICS_SERVER}
+    by_metrics_server = _is_metrics_server(usage) or (only and not usage.text("source"))
+    if by_metrics_server:
+        draft.load_aware["metrics"]["type"] = "metrics-server"
+    for provider in providers:
         prometheus = provider.section("prometheus")
-        if "url" in prometheus:
+        if by_metrics_server:
+            prometheus.dropped("url", "load comes from metrics-server.")
+        elif "url" in prometheus:
             address = prometheus.text("url")
             set_address(prometheus, "url", address, draft)
         prometheus.dropped("authToken", "a setting; see --prometheus-bearer-token-file.")
         provider.value("source")
-    if address is None:
+    if address is None and not by_metrics_server:
         root.added(
             "set the address of Prometheus here or with --prometheus-url.",
             here("metrics"),

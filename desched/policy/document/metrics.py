@@ -5,24 +5,30 @@ from typing import Annotated
 from pydantic import Field
 
 from desched.policy.document.values import Form, Section, optional, refusal
+from desched.policy.policy import MetricsType
 from desched.policy.wording import quoted
+
+METRICS_SERVER_SPELLINGS = frozenset({"metrics-server", "metrics_server", "kubernetesmetrics"})
+"""Also as Volcano and kubernetes-sigs spell it."""
 
 
 def _metrics_type(value: object) -> str:
     if value is None:
         raise refusal(
-            "is null, so there is no load to act on; "
-            'write "prometheus", and the URL of your Prometheus as metrics.address'
+            'is null, so there is no load to act on; write "prometheus", and the URL of your '
+            'Prometheus as metrics.address, or "metrics-server"'
         )
     text = value.lower() if isinstance(value, str) else ""
     if text == "prometheus":
-        return "prometheus"
+        return MetricsType.PROMETHEUS
+    if text in METRICS_SERVER_SPELLINGS:
+        return MetricsType.METRICS_SERVER
     if text == "prometheus_adaptor":
         raise refusal(
             f"found {quoted(value)}, which reads the custom metrics API; desched does not: write "
             '"type: prometheus" and as metrics.address the URL of the Prometheus behind the adapter'
         )
-    raise refusal(f'found {quoted(value)}, allowed is "prometheus"')
+    raise refusal(f'found {quoted(value)}, allowed are "prometheus" and "metrics-server"')
 
 
 Query = Annotated[str, Field(min_length=1)]
@@ -88,9 +94,24 @@ class Metrics(Section):
     """Where load comes from."""
 
     type: Annotated[
-        str, Form(_metrics_type, {"type": "string", "enum": ["prometheus", "Prometheus"]})
+        str,
+        Form(
+            _metrics_type,
+            {
+                "type": "string",
+                "enum": [
+                    "prometheus",
+                    "Prometheus",
+                    "metrics-server",
+                    "metrics_server",
+                    "KubernetesMetrics",
+                ],
+            },
+        ),
     ]
-    """`prometheus`; upper and lower case are the same."""
+    """`prometheus` or `metrics-server`; upper and lower case are the same. `metrics_server` and
+    `KubernetesMetrics` mean `metrics-server`, which has no history: a service collects its own
+    samples, and evicts nothing before they cover the windows and `sustainedFor`."""
     address: str | None = optional(
         example="http://prometheus-server.kube-system.svc.cluster.local:80"
     )

@@ -51,9 +51,9 @@ def no_such_plugin(found: object) -> str:
     )
 
 
-_FROM_PROMETHEUS = (
-    f"is a key of {_SIGS}; desched reads load from Prometheus, so remove the key and set metrics "
-    "in the args of LoadAware"
+_OF_LOAD = (
+    f"is a key of {_SIGS}; remove it, and set metrics in the args of LoadAware to Prometheus or "
+    "metrics-server"
 )
 UPSTREAM_KEYS: Mapping[str, str] = {
     "gracePeriodSeconds": (
@@ -62,8 +62,8 @@ UPSTREAM_KEYS: Mapping[str, str] = {
     "evictionFailureEventNotification": (
         f"is a key of {_SIGS}; desched reports every refused eviction anyway, so remove the key"
     ),
-    "metricsCollector": _FROM_PROMETHEUS,
-    "metricsProviders": _FROM_PROMETHEUS,
+    "metricsCollector": _OF_LOAD,
+    "metricsProviders": _OF_LOAD,
     "metricsUtilization": (
         f"is a key of LowNodeUtilization of {_SIGS}; set metrics in the args of LoadAware"
     ),

@@ -5,10 +5,15 @@ from urllib.parse import urlsplit
 
 from desched.policy.document.metrics import Metrics, Queries, Sources
 from desched.policy.document.sections import names
-from desched.policy.policy import MetricsSource
+from desched.policy.document.values import written
+from desched.policy.durations import duration_text
+from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.policy.reading.problems import Notes
 
 WINDOW_PLACEHOLDER = "{window}"
+KEPT_WINDOW_SECONDS = (120, 3600)
+"""The shortest and the longest window with metrics-server: samples come every half minute, and are
+kept in memory."""
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NOT_NAMES = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\{[^{}]*\}|\[[^\[\]]*\]')
 _RECORDED = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*:[a-zA-Z0-9_:]+")
@@ -19,6 +24,10 @@ _MATCHERS = re.compile(rf"{_MATCHER}(?:,{_MATCHER})*")
 
 def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
     """The source as the adapter needs it; what is wrong with it is noted."""
+    if metrics.type == MetricsType.METRICS_SERVER:
+        for key in written(**dict(metrics)).keys() - {"type"}:
+            notes.warn("has no effect with metrics-server.", key)
+        return MetricsSource("", type=MetricsType.METRICS_SERVER)
     if problem := _address_problem(metrics.address or ""):
         notes.refuse(problem, "address")
     matchers = dict(sorted((metrics.matchers or {}).items()))
@@ -32,6 +41,31 @@ def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
         queries=_queries(metrics.queries, notes.below("queries")),
         sources=_sources(metrics.sources, notes.below("sources")),
     )
+
+
+def check_kept_windows(policy: Policy, notes: Notes) -> None:
+    """Refuse windows that desched's own samples, its only history, cannot cover."""
+    if policy.metrics.type is not MetricsType.METRICS_SERVER:
+        return
+    windows = {seconds for rule in policy.rules for seconds in rule.windows_seconds}
+    further = {w.window_seconds for rule in policy.rules for w in rule.destination_windows}
+    shortest, longest = (duration_text(each) for each in KEPT_WINDOW_SECONDS)
+    least, most = KEPT_WINDOW_SECONDS
+    for seconds in sorted(windows | further):
+        if not least <= seconds <= most:
+            notes.refuse(
+                f'has a window of "{duration_text(seconds)}", but metrics-server has no history, '
+                f'and desched keeps samples for windows from "{shortest}" to "{longest}" only; '
+                'change it, or write "type: prometheus".',
+                "metrics",
+                "type",
+            )
+    if policy.sustained_seconds > most:
+        notes.refuse(
+            f'found "{duration_text(policy.sustained_seconds)}", but metrics-server has no '
+            f'history, and desched keeps samples for "{longest}" only.',
+            "sustainedFor",
+        )
 
 
 def _address_problem(address: str) -> str:

@@ -16,7 +16,7 @@ from desched.policy.policy import (
 )
 from desched.policy.reading.problems import Notes
 from desched.policy.resolution.limits import eviction_limits, follow_up_rules
-from desched.policy.resolution.metrics_source import metrics_source
+from desched.policy.resolution.metrics_source import check_kept_windows, metrics_source
 from desched.policy.resolution.plugins import ChosenProfile, choose_profiles
 from desched.policy.resolution.pools import as_pools, node_pools
 from desched.policy.resolution.protections import resolve_protections
@@ -72,6 +72,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         else args.chained_moves,
     )
     _check_sustained(policy.sustained_seconds, at)
+    check_kept_windows(policy, at)
     _warn_of_other_meanings(profile)
     return None if notes.refused else policy
 

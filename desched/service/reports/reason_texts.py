@@ -124,11 +124,11 @@ NODES: Mapping[str, str] = {
 }
 
 UNKNOWN_LOADS: Mapping[str, str] = {
-    "absent": "Prometheus has no data; check that its exporter is scraped.",
-    "stale": "Its newest data is too old; check that its exporter is up.",
+    "absent": "Nothing measures it; check that its exporter or kubelet is scraped.",
+    "stale": "Its newest data is too old; check what measures it.",
     "window_not_covered": "Data covers too little of the window; wait, or set wider windows.",
     "not_finite": "Its data is not a number; check the query.",
-    "implausible": "Its data is outside the possible range; check the query.",
+    "implausible": "Its data is outside the possible range; check the query, or its clock.",
     "contradictory": "Several series disagree; check for duplicate exporters.",
     "pods_above_node": (
         "Its pods would use more than the node itself; check whose series metrics.sources accepts."
@@ -236,7 +236,7 @@ OTHER_DESCHEDULERS = (
 GRANT_STEERING = "kubectl apply -k deploy/overlays/evict"
 SOME_NOT_JUDGED = "None of the {judged} with known load is overloaded; {not_judged} not judged."
 NOTHING_JUDGED = (
-    " Prometheus has data for none of them; check that it is the right one and that "
+    " The source of load has data for none of them; check that it is the right one and that "
     "metrics.matchers, if the policy sets it, select this cluster."
 )
 

@@ -5,12 +5,16 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.prometheus.past.objects import Stretch
+from desched.adapters.prometheus.past.reader import HowToRead
 from desched.bootstrap.load_source import LoadSource, prometheus_connection, through_proxy
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
+from desched.policy.policy import MetricsSource, MetricsType
 from desched.settings import load_settings
 from desched.simulation.clock import VirtualClock
 from desched.simulation.demo import demo_policy
+from tests.builders import NOW
 from tests.unit.adapters.kubernetes.fake_api_server import account
 
 IN_CLUSTER = "http://prometheus-server.monitoring.svc:80/prom"
@@ -274,3 +278,49 @@ def test_a_headers_file_that_is_none_is_refused_without_repeating_it(tmp_path):
     with pytest.raises(ConfigurationError, match="must be like") as caught:
         prometheus_connection(settings, EXTERNAL)
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.fixture
+def sampler(mocker):
+    return mocker.patch("desched.bootstrap.load_source.MetricsServerReader", autospec=True)
+
+
+BY_METRICS_SERVER = msgspec.structs.replace(
+    demo_policy(), metrics=MetricsSource("", type=MetricsType.METRICS_SERVER)
+)
+
+
+def test_the_policy_chooses_metrics_server(kubernetes, reader, sampler):
+    loads = source(kubernetes)
+    found = [loads.read_load(CLUSTER, BY_METRICS_SERVER) for _ in range(2)]
+    assert found == [sampler.return_value.read_load.return_value] * 2
+    assert sampler.call_count == 1  # its samples are kept
+    assert sampler.call_args.kwargs["keeps_sampling"] is True
+    assert not reader.called
+
+
+def test_a_single_run_takes_no_further_samples(kubernetes, sampler):
+    source(kubernetes, once="true").read_load(CLUSTER, BY_METRICS_SERVER)
+    assert sampler.call_args.kwargs["keeps_sampling"] is False
+
+
+def test_samples_end_when_the_policy_changes_to_prometheus(kubernetes, reader, sampler):
+    loads = source(kubernetes)
+    loads.read_load(CLUSTER, BY_METRICS_SERVER)
+    loads.read_load(CLUSTER, policy_with(EXTERNAL))
+    sampler.return_value.close.assert_called_once_with()
+    assert addresses(reader) == [EXTERNAL]
+    loads.read_load(CLUSTER, BY_METRICS_SERVER)
+    assert sampler.call_count == 2
+
+
+def test_a_setting_for_prometheus_contradicts_metrics_server(kubernetes, sampler):
+    loads = source(kubernetes, prometheus_url="http://127.0.0.1:9090")
+    with pytest.raises(ConfigurationError, match="remove the setting"):
+        loads.read_load(CLUSTER, BY_METRICS_SERVER)
+    assert not sampler.called
+
+
+def test_metrics_server_has_no_past(kubernetes):
+    with pytest.raises(ConfigurationError, match="no history"):
+        source(kubernetes).read_past([BY_METRICS_SERVER], Stretch(0, 1, 1), HowToRead(NOW))

@@ -19,6 +19,7 @@ from desched.policy.compatibility import Steering
 from desched.policy.policy import (
     DestinationWindow,
     MetricsSource,
+    MetricsType,
     PriorityThreshold,
     Protections,
     SteeringRules,
@@ -70,6 +71,7 @@ API_SERVER = [
 ]
 
 DRY_RUN = run_facts(evicts=False)
+BY_METRICS_SERVER = by(metrics=MetricsSource("", type=MetricsType.METRICS_SERVER))
 OFF = by(steering=SteeringRules(Steering.OFF))
 
 
@@ -130,6 +132,19 @@ RIGHTS = [
     ),
     Case(Name.RIGHTS_RECORD, lacking("record", "patch configmaps"), PROBLEM, "", "--dry-run"),
     Case(Name.RIGHTS_SIZING, lacking("sizing", "list them"), WARNING, "may not list them"),
+    Case(
+        Name.RIGHTS_METRICS_SERVER,
+        lacking("metrics_server", "list nodes", policy=BY_METRICS_SERVER),
+        PROBLEM,
+        "list nodes",
+        "deploy/base",
+    ),
+    Case(
+        Name.RIGHTS_METRICS_SERVER,
+        lacking("metrics_server", "list nodes"),
+        SKIPPED,
+        "reads load from Prometheus",
+    ),
     Case(
         Name.RIGHTS_STEER, lacking("steer", "patch nodes"), WARNING, "Without it", "steering: Off"
     ),
@@ -209,6 +224,19 @@ def at(facts: Any, **fields: Any) -> Any:
 
 
 PROMETHEUS = [
+    Case(
+        Name.PROMETHEUS,
+        examination(policy=BY_METRICS_SERVER),
+        OK,
+        "from metrics-server, which answers. It has no history",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        examination(policy=BY_METRICS_SERVER, load=FORBIDDEN),
+        PROBLEM,
+        "may not list nodes",
+        "metrics.type",
+    ),
     Case(Name.PROMETHEUS, examination(), OK, f"{ADDRESS} answers (from metrics.address, prom"),
     Case(
         Name.PROMETHEUS,

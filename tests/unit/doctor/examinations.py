@@ -31,7 +31,7 @@ CPU, MEMORY = Resource.CPU, Resource.MEMORY
 ADDRESS = "http://prometheus-server.monitoring.svc:80"
 CHART = FoundService("prometheus chart", "monitoring", "prometheus-server", ADDRESS, 9090)
 FEATURES = (
-    *("plan", "watch", "sizing", "lease", "state"),
+    *("plan", "watch", "sizing", "metrics_server", "lease", "state"),
     *("evict", "record", "steer", "events", "logbook", "own_events"),
 )
 NAMES = ("a", "b", "c")

@@ -192,7 +192,7 @@ def test_a_cycle_that_is_held_says_what_holds_it() -> None:
 
     assert found.hold is HoldReason.TOO_MANY_UNKNOWN_NODES
     assert found.node is not None
-    assert found.node.changes[0] == "Let Prometheus measure the unknown nodes."
+    assert found.node.changes[0] == "Let the unknown nodes be measured."
 
 
 # --- pods -------------------------------------------------------------------------------------

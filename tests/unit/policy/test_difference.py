@@ -46,6 +46,7 @@ OTHERS: dict[str, Any] = {
     "name": "another",
     "namespace": Share(0.1),
     "mode": "Off",
+    "type": "metrics-server",
     "strategy": "MostAllocated",
 }
 
@@ -54,7 +55,7 @@ def changed(value: Any, name: str) -> Any:
     """Another value of the same kind."""
     if name in OTHERS:
         found = OTHERS[name]
-        return type(value)(found) if name in {"mode", "strategy"} else found
+        return type(value)(found) if name in {"mode", "strategy", "type"} else found
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

@@ -84,6 +84,8 @@ _TEMPLATE_COUNTS = (
     "replacements are expected to request what their templates say, and one warning is logged"
 )
 
+_NO_METRICS_SERVER = "no cycle runs with `metrics.type: metrics-server`"
+
 SIZING_ACCESS: tuple[Access, ...] = (
     LIST_VERTICAL_AUTOSCALERS := _right(
         "list autoscaling.k8s.io verticalpodautoscalers",
@@ -93,6 +95,22 @@ SIZING_ACCESS: tuple[Access, ...] = (
     _right("watch autoscaling.k8s.io verticalpodautoscalers", _KEPT_UP_TO_DATE, _TEMPLATE_COUNTS),
 )
 """What VerticalPodAutoscalers need; nothing else depends on it."""
+
+METRICS_ACCESS: tuple[Access, ...] = (
+    LIST_NODE_METRICS := _right(
+        "list metrics.k8s.io nodes",
+        "load of nodes with `metrics.type: metrics-server`",
+        _NO_METRICS_SERVER,
+        version="v1beta1",
+    ),
+    LIST_POD_METRICS := _right(
+        "list metrics.k8s.io pods",
+        "usage of pods with `metrics.type: metrics-server`",
+        _NO_METRICS_SERVER,
+        version="v1beta1",
+    ),
+)
+"""What metrics-server needs as the source of load; nothing else depends on it."""
 
 EVICTING_ACCESS: tuple[Access, ...] = (
     GET_POD := _right(
@@ -119,6 +137,7 @@ REQUIRED_ACCESS: tuple[Access, ...] = (
     *OBSERVING_ACCESS,
     *WATCHING_ACCESS,
     *SIZING_ACCESS,
+    *METRICS_ACCESS,
     *EVICTING_ACCESS,
     *EVENT_ACCESS,
 )
@@ -222,6 +241,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("plan", OBSERVING_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("watch", WATCHING_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("sizing", SIZING_ACCESS, Where.EVERYWHERE, _BASE),
+    Feature("metrics_server", METRICS_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("lease", LEASE_ACCESS, Where.OF_STATE, _BASE),
     Feature("state", STATE_READING_ACCESS, Where.OF_STATE, _BASE),
     Feature("evict", EVICTING_ACCESS, Where.EVERYWHERE, _EVICT),

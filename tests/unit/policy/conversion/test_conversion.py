@@ -11,7 +11,7 @@ from desched.model.selectors import LabelSelector
 from desched.policy.conversion.conversion import Conversion, Dialect, convert_policy
 from desched.policy.conversion.notes import Effect
 from desched.policy.loading import parse_policy
-from desched.policy.policy import Policy, PriorityThreshold
+from desched.policy.policy import MetricsType, Policy, PriorityThreshold
 from desched.policy.reading.findings import InvalidPolicy
 from desched.policy.share import Share
 
@@ -227,3 +227,56 @@ def test_the_dialect_that_is_asked_for_is_taken() -> None:
     assert convert_policy(text, "f", Dialect.VOLCANO).dialect is Dialect.VOLCANO
     with pytest.raises(InvalidPolicy, match="none has the plugin LowNodeLoad"):
         convert_policy(text, "f", Dialect.KOORDINATOR)
+
+
+def by_provider(usage: dict[str, object], *providers: str) -> Conversion:
+    document = {
+        "apiVersion": "descheduler/v1alpha2",
+        "kind": "DeschedulerPolicy",
+        "metricsProviders": [{"source": source} for source in providers],
+        "profiles": [
+            {
+                "name": "default",
+                "pluginConfig": [
+                    {
+                        "name": "LowNodeUtilization",
+                        "args": {
+                            "thresholds": {"cpu": 20},
+                            "targetThresholds": {"cpu": 70},
+                            "metricsUtilization": usage,
+                        },
+                    }
+                ],
+                "plugins": {"balance": {"enabled": ["LowNodeUtilization"]}},
+            }
+        ],
+    }
+    return convert_policy(json.dumps(document), "policy.json")
+
+
+@pytest.mark.parametrize(
+    ("usage", "providers", "source"),
+    [
+        ({"source": "KubernetesMetrics"}, ["KubernetesMetrics"], MetricsType.METRICS_SERVER),
+        ({"metricsServer": True}, [], MetricsType.METRICS_SERVER),
+        ({}, ["KubernetesMetrics"], MetricsType.METRICS_SERVER),
+        ({"source": "KubernetesMetrics"}, ["Prometheus"], MetricsType.METRICS_SERVER),
+        ({"source": "Prometheus"}, ["KubernetesMetrics", "Prometheus"], MetricsType.PROMETHEUS),
+        ({}, [], MetricsType.PROMETHEUS),
+    ],
+)
+def test_the_source_of_load_is_kept(
+    usage: dict[str, object], providers: list[str], source: MetricsType
+) -> None:
+    found = by_provider(usage, *providers)
+    assert parse_policy(found.text, "converted").policy.metrics.type is source
+    asks = "set the address of Prometheus" in found.text
+    assert asks == (source is MetricsType.PROMETHEUS)
+
+
+def test_volcanos_spelling_of_metrics_server_is_kept() -> None:
+    text = (ORIGINALS / "volcano-as-shipped.yaml").read_text()
+    found = convert_policy(text.replace("type: null", "type: metrics_server"), "policy.yaml")
+    policy = parse_policy(found.text, "converted").policy
+    assert policy.metrics.type is MetricsType.METRICS_SERVER
+    assert policy.limits.total != 0

@@ -35,7 +35,7 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
     ),
     "another type": (
         {"metrics": {"type": "datadog"}},
-        f'{ARGS}.metrics.type: found "datadog", allowed is "prometheus".',
+        f'{ARGS}.metrics.type: found "datadog", allowed are "prometheus" and "metrics-server".',
     ),
     "a threshold above its target": (
         {"thresholds": {"cpu": 90, "memory": 30}},

@@ -1,0 +1,186 @@
+"""Reads the load of the whole cluster from metrics-server, and keeps the samples."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+from threading import Event, Lock, Thread
+from typing import TypeVar
+
+import structlog
+
+from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.metrics_server.lists import Look, MetricsLists
+from desched.adapters.metrics_server.node_loads import (
+    COVERED_SHARE,
+    STALE_AFTER_SECONDS,
+    NodeSamples,
+)
+from desched.adapters.metrics_server.pod_usages import pod_usage
+from desched.adapters.metrics_server.samples import Track
+from desched.errors import ObservationError
+from desched.model.cluster import ClusterState
+from desched.model.load import ClusterLoad, LoadHistory, Measured, PodUsage, SeenLoad, Unknown
+from desched.model.resources import Resource
+from desched.policy.policy import Policy
+from desched.ports import ChoosePods, all_pods
+
+K = TypeVar("K")
+
+SAMPLE_SECONDS = 15.0
+"""Between two samples of nodes, as often as metrics-server measures by its own manifests.
+
+Pods, of which there are many more, are sampled half as often.
+"""
+
+MEASURED = (Resource.CPU, Resource.MEMORY)
+
+_log = structlog.get_logger(__name__)
+
+
+class MetricsServerReader:
+    """The LoadReader for metrics-server.
+
+    Each read takes a sample. In a service (`keeps_sampling`) a thread takes further ones from the
+    first read on, until `wait` returns true. What cannot be known: `throttled` pods, and any time
+    before the first sample.
+    """
+
+    def __init__(
+        self,
+        connection: KubernetesConnection,
+        wait: Callable[[float], bool],
+        *,
+        deadline_seconds: float,
+        keeps_sampling: bool = False,
+    ) -> None:
+        self._lists = MetricsLists(connection, deadline_seconds)
+        self._wait = wait
+        self._keeps_sampling = keeps_sampling
+        self._nodes: dict[str, Track] = {}
+        self._pods: dict[tuple[str, str], Track] = {}
+        self._kept_seconds = 0.0
+        self._changing = Lock()
+        self._closed = Event()
+        self._thread: Thread | None = None
+        self._trouble = ""
+
+    def close(self) -> None:
+        """Take no further samples."""
+        self._closed.set()
+
+    def read_load(
+        self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
+    ) -> ClusterLoad:
+        """The load of nodes and pods over the policy's windows, ending with the newest sample.
+
+        All pods are known at once, so `choose` is not asked.
+
+        Raises:
+            ObservationError: metrics-server did not answer.
+        """
+        del choose
+        self._kept_seconds = kept_seconds(policy)
+        nodes, pods = self._sample_nodes(), self._sample_pods()
+        if self._keeps_sampling and self._thread is None:
+            self._thread = Thread(target=self._keep_sampling, name="metrics-server", daemon=True)
+            self._thread.start()
+        with self._changing:
+            now = nodes.at.timestamp()
+            samples = [NodeSamples(n, self._nodes.get(n.name), now) for n in cluster.nodes]
+            load = _nodes_load(samples, policy)
+            usages = self._pod_usages(cluster, policy, pods.at.timestamp())
+        times = sorted((nodes.at, pods.at))
+        return ClusterLoad(
+            load.nodes,
+            usages,
+            history=load.history,
+            destination_ratios=load.destination_ratios,
+            server_times=(times[0], times[1]),
+            seen=load.seen,
+        )
+
+    def _pod_usages(
+        self, cluster: ClusterState, policy: Policy, now: float
+    ) -> dict[tuple[str, str], PodUsage]:
+        windows = _windows(policy)
+        return {
+            key: pod_usage(pod, track, windows, now)
+            for pod in cluster.pods
+            if (track := self._pods.get(key := (pod.namespace, pod.name))) is not None
+        }
+
+    def _keep_sampling(self) -> None:
+        for pods_too in cycle((False, True)):
+            if self._wait(SAMPLE_SECONDS) or self._closed.is_set():
+                return
+            try:
+                self._sample_nodes()
+                if pods_too:
+                    self._sample_pods()
+                trouble = ""
+            except ObservationError as error:
+                trouble = str(error)
+            if trouble and trouble != self._trouble:
+                _log.warning("load.not_sampled", why=trouble)
+            self._trouble = trouble
+
+    def _sample_nodes(self) -> Look[str]:
+        look = self._lists.nodes()
+        self._keep(self._nodes, look)
+        return look
+
+    def _sample_pods(self) -> Look[tuple[str, str]]:
+        look = self._lists.pods()
+        self._keep(self._pods, look)
+        return look
+
+    def _keep(self, tracks: dict[K, Track], look: Look[K]) -> None:
+        """Add the samples, and forget those that no window needs any more."""
+        now = look.at.timestamp()
+        with self._changing:
+            for key, sample in look.samples.items():
+                tracks.setdefault(key, Track()).add(sample)
+            for key in list(tracks):
+                tracks[key].forget_before(now - self._kept_seconds)
+                if tracks[key].newest_at is None:
+                    del tracks[key]
+
+
+def kept_seconds(policy: Policy) -> float:
+    """For how long a sample matters."""
+    further = (w.window_seconds for r in policy.rules for w in r.destination_windows)
+    sustained = policy.sustained_seconds + policy.shortest_window_seconds
+    longest = max((policy.longest_window_seconds, sustained, *further))
+    return longest + 2 * STALE_AFTER_SECONDS
+
+
+def _windows(policy: Policy) -> Mapping[Resource, Sequence[int]]:
+    return {r: windows for r in MEASURED if (windows := policy.windows(r))}
+
+
+def _nodes_load(samples: Sequence[NodeSamples], policy: Policy) -> ClusterLoad:
+    """The load of nodes alone."""
+    loads: dict[str, dict[Resource, Measured | Unknown]] = {}
+    seen: dict[str, dict[Resource, SeenLoad]] = {}
+    history: dict[str, dict[Resource, LoadHistory]] = {}
+    destinations: dict[str, dict[Resource, tuple[float | None, ...]]] = {}
+    windows = _windows(policy)
+    for each in samples:
+        name = each.node.name
+        loads[name], seen[name] = {}, {}
+        for resource, its in windows.items():
+            loads[name][resource], seen[name][resource] = each.load(resource, its)
+            if policy.sustained_seconds:
+                past = each.history(resource, its[0], policy.sustained_seconds)
+                if past is not None:
+                    history.setdefault(name, {})[resource] = past
+            if further := policy.destination_windows(resource):
+                destinations.setdefault(name, {})[resource] = tuple(
+                    _known(each.steps(resource, window.window_seconds, its[0]), window.of)
+                    for window in further
+                )
+    return ClusterLoad(loads, {}, history=history, destination_ratios=destinations, seen=seen)
+
+
+def _known(points: Sequence[float | None], of: Callable[[Sequence[float]], float]) -> float | None:
+    known = [point for point in points if point is not None]
+    return of(known) if len(known) >= COVERED_SHARE * len(points) else None
