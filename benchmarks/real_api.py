@@ -33,7 +33,7 @@ from tests.controlplane.binaries import HERE, PinnedSet, find_or_build
 STEADY_CYCLES = 5
 ACTING_CYCLES = 3
 CYCLES_A_DAY = 288
-SAMPLES_A_SECOND = 100
+PROFILE = ("--function", "--gil", "--rate", "100")  # threads that wait count as idle
 FLAME_GRAPH_TITLE = "What a service that watches spends its time on, by function"
 INFORMERS = Path(__file__).parent / "informers"
 
@@ -96,16 +96,10 @@ def sampled(pid: int, flame_graph: Path | None) -> Iterator[None]:
     if flame_graph is None:
         yield
         return
-    profiler_file = Path(sys.executable).with_name("py-spy")
-    command: list[str | Path] = [
-        profiler_file,
-        "record",
-        "--function",
-        "--rate",
-        str(SAMPLES_A_SECOND),
-    ]
+    command = [Path(sys.executable).with_name("py-spy"), "record", *PROFILE]
+    options = ["--output", flame_graph, "--pid", str(pid)]
     with subprocess.Popen(  # noqa: S603 (of the bench group)
-        [*command, "--output", flame_graph, "--pid", str(pid)], stdout=subprocess.DEVNULL
+        [*map(str, command), *map(str, options)], stdout=subprocess.DEVNULL
     ) as profiler:
         yield
         profiler.send_signal(signal.SIGINT)
@@ -216,9 +210,11 @@ def main(flags: argparse.Namespace) -> None:
         print(f"filled in {time.monotonic() - began:.0f} s")
         names = [f"{name} s" for name in ("read", "load", "plan", "act", "CPU", "all CPU", "API")]
         print(row("", [*names, "requests", "KiB", "queries", "KiB", "peak MiB"]))
-        informers(scene, informers_file)
+        if flags.flame_graph is None:
+            informers(scene, informers_file)
         cycles(scene, "watching", flags.flame_graph)
-        cycles(scene, "listing", None)
+        if flags.flame_graph is None:
+            cycles(scene, "listing", None)
 
 
 def parsed() -> argparse.Namespace:
