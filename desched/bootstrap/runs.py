@@ -99,7 +99,8 @@ def run(
         ObservationError: the only cycle could not read the cluster or its load.
     """
     quiet = not settings.loops and not settings.given("log_level")
-    configure_logs(settings.log_format, "warning" if quiet else settings.log_level, stderr)
+    level = "warning" if quiet else settings.log_level
+    configure_logs(settings.log_format, level, stderr, service=settings.loops)
     # Invalid settings fail before anything is requested.
     schedule_of(settings)
     if settings.listen_address is not None:
@@ -298,6 +299,9 @@ def report_printer(settings: Settings, stdout: TextIO, view: TableView) -> Repor
 def _policy_file(settings: Settings) -> PolicyFile:
     """The policy file, read once so that an invalid one is refused before anything runs."""
     path = policy_path(settings)
+    if path.is_fifo():  # such as /dev/stdin: it can be read only once
+        loaded = load_policy(path)
+        return PolicyFile(lambda: loaded)
     policy_file = PolicyFile(lambda: load_policy(path))
     policy_file.read()
     return policy_file

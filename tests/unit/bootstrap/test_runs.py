@@ -152,6 +152,17 @@ def test_a_single_run_prints_a_table_by_default(policy):
     assert not output.startswith("{")
 
 
+@pytest.mark.usefixtures("simulation")
+def test_a_policy_from_a_pipe_is_read_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text(GOOD))
+    writer.start()
+    output, _ = started(pipe, dry_run="true", output="json")
+    writer.join()
+    assert json.loads(output)["policy"] == str(pipe)
+
+
 def test_a_bad_policy_is_refused_before_any_request(kubernetes, policy):
     policy.write_text(BAD)
     with pytest.raises(ConfigurationError, match="targetTresholds"):
@@ -210,6 +221,10 @@ def test_a_single_cycle_with_an_eviction_of_unknown_outcome_is_inconclusive(
     [
         ({"cron": "* *"}, "--cron (DESCHED_CRON)"),
         ({"cron": "@hourly", "timezone": "Mars"}, "--timezone (DESCHED_TIMEZONE)"),
+        (
+            {"state_namespace": "Bad_NS"},
+            '--state-namespace (DESCHED_STATE_NAMESPACE): "Bad_NS" is no',
+        ),
         ({"listen_address": "99999"}, "--listen-address (DESCHED_LISTEN_ADDRESS)"),
     ],
 )
