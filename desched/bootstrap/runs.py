@@ -16,6 +16,7 @@ from desched.bootstrap.janitor import at_work, janitor_of, look_once
 from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.look import policy_path
 from desched.bootstrap.process import Intent, Process
+from desched.bootstrap.state import refuse_absent_namespace
 from desched.cycle import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
@@ -135,6 +136,8 @@ def _run(
     if not kubernetes.in_cluster and _prints_notice(settings, intent, output.stderr):
         output.stderr.write(f"desched: {intent.notice}\n")
         intent = intent._replace(notice="")
+    if intent.mode is Mode.EVICT and not kubernetes.in_cluster:
+        refuse_absent_namespace(settings, kubernetes)  # in a pod it is the pod's own
     name, namespace = settings.pod_name, settings.pod_namespace or kubernetes.namespace
     own_pod = PodRef(namespace, name) if name is not None else None
     identity = own_identity(name)

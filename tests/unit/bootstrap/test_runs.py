@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.runs import Ending, intent_of, run, schedule_of, taints_last_seconds
@@ -72,6 +73,7 @@ def test_the_schedule_is_every_five_minutes_by_default():
 def kubernetes(mocker):
     connection = mocker.create_autospec(KubernetesConnection, instance=True)
     connection.in_cluster, connection.target, connection.namespace = False, OUTSIDE, "desched"
+    connection.get.return_value = Answer(403, b"{}")
     mocker.patch("desched.bootstrap.runs.connect", return_value=connection)
     mocker.patch("desched.bootstrap.janitor.connect", return_value=connection)
     mocker.patch("desched.bootstrap.cluster_watch.connect", return_value=connection)
@@ -150,6 +152,14 @@ def test_a_single_run_prints_a_table_by_default(policy):
     output, _ = started(policy, dry_run="true")
     assert "te3" in output
     assert not output.startswith("{")
+
+
+@pytest.mark.usefixtures("simulation")
+@pytest.mark.parametrize("flags", [{"once": "true"}, {}])
+def test_evicting_where_the_lease_has_no_namespace_ends_at_once(kubernetes, policy, flags):
+    kubernetes.get.return_value = Answer(200, b'{"kind": "NamespaceList", "items": []}')
+    with pytest.raises(ConfigurationError, match="kubectl create namespace desched-system"):
+        started(policy, evict="true", **flags)
 
 
 @pytest.mark.usefixtures("simulation")
