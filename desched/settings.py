@@ -26,6 +26,7 @@ from desched.errors import ConfigurationError
 from desched.policy.durations import duration_seconds, duration_text
 
 ENV_PREFIX = "DESCHED_"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,15 @@ def _url(value: str) -> str:
         )
     if not usable:
         raise ValueError(complaint)
+    return value
+
+
+def _namespace(value: str) -> str:
+    if not _NAMESPACE.fullmatch(value):
+        raise ValueError(
+            "is no name of a namespace; write up to 63 lower-case letters, digits and hyphens, "
+            "such as desched-system"
+        )
     return value
 
 
@@ -211,7 +221,7 @@ class Settings(BaseSettings):
     """The time after its last renewal at which the holder of the Lease stops acting."""
     retry_period: Annotated[Duration, Option(REPLICAS, "DURATION")] = timedelta(seconds=2)
     """The time from one attempt to take or renew the Lease to the next."""
-    state_namespace: Annotated[str | None, Option(REPLICAS, "NAME")] = None
+    state_namespace: Annotated[str | None, _of_text(_namespace), Option(REPLICAS, "NAME")] = None
     """The namespace of desched's Lease and state; by default that of its own pod, or else
     desched-system."""
     logbook: Annotated[bool | None, Option(REPLICAS)] = None
@@ -227,7 +237,7 @@ class Settings(BaseSettings):
     """The file to append a JSON line to for each eviction and for its result; - is standard
     output."""
     log_format: Annotated[Literal["auto", "json", "console"], Option(OUTPUT)] = "auto"
-    """The format of the log on standard error; auto is JSON unless on a terminal."""
+    """The format of the log on standard error; auto is JSON for a service that has no terminal."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Option(OUTPUT)] = "info"
     """The lowest level that is logged."""
     listen_address: Annotated[str | None, Option(OUTPUT, "HOST:PORT")] = None

@@ -8,6 +8,7 @@ from typing import TextIO
 from rich.console import Console
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
+from desched.adapters.kubernetes.existence import is_absent_namespace, is_absent_workload
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.bootstrap.pause_commands import OperatorContext, apply, pausing, resuming
@@ -49,6 +50,8 @@ def run_command(
     if change is not None:
         person = _person(kubernetes, settings)
         apply(change, OperatorContext(store, now, clock.wait, person, stdout, stderr))
+        if name == "pause" and (absent := absent_subject(flags, kubernetes)):
+            stderr.write(f"desched: {absent}\n")
         return
     stored = store.load()
     lease, lease_problem = None, ""
@@ -63,6 +66,25 @@ def run_command(
         print_status(status, Console(file=stdout))
     else:
         stdout.write(render_status(status, settings.output or "table"))
+
+
+def absent_subject(flags: Mapping[str, str], kubernetes: KubernetesConnection) -> str:
+    """A sentence if there is nothing of the name that was paused; else empty.
+
+    The pause stands: what has the name may come to exist, and it is better to pause too much.
+    """
+    check = "check the name; a pause of another name protects nothing."
+    if "namespace" in flags and is_absent_namespace(kubernetes, flags["namespace"].strip()):
+        return f"There is no namespace {flags['namespace'].strip()} now; {check}"
+    if "workload" in flags:
+        path = flags["workload"].split()[-1]
+        namespace, _, name = path.partition("/")
+        if is_absent_workload(kubernetes, namespace, name):
+            return f"There is no Deployment, StatefulSet, ReplicaSet or Job {path} now; {check}"
+    if "pool" in flags:
+        pool = plain(flags["pool"].strip())
+        return f"This command does not read the policy: check that its nodePools name {pool}."
+    return ""
 
 
 def clear(steerer: KubernetesSteerer, stdout: TextIO) -> None:

@@ -17,6 +17,7 @@ from desched.bootstrap.janitor import at_work, janitor_of, look_once
 from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.look import policy_path
 from desched.bootstrap.process import Intent, Process
+from desched.bootstrap.state import refuse_absent_namespace
 from desched.cycle import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
@@ -100,7 +101,8 @@ def run(
         ObservationError: the only cycle could not read the cluster or its load.
     """
     quiet = not settings.loops and not settings.given("log_level")
-    configure_logs(settings.log_format, "warning" if quiet else settings.log_level, stderr)
+    level = "warning" if quiet else settings.log_level
+    configure_logs(settings.log_format, level, stderr, service=settings.loops)
     # Invalid settings fail before anything is requested.
     schedule_of(settings)
     if settings.listen_address is not None:
@@ -136,6 +138,8 @@ def _run(
     if not kubernetes.in_cluster and _prints_notice(settings, intent, output.stderr):
         output.stderr.write(f"desched: {intent.notice}\n")
         intent = intent._replace(notice="")
+    if intent.mode is Mode.EVICT and not kubernetes.in_cluster:
+        refuse_absent_namespace(settings, kubernetes)  # in a pod it is the pod's own
     name, namespace = settings.pod_name, settings.pod_namespace or kubernetes.namespace
     own_pod = PodRef(namespace, name) if name is not None else None
     identity = own_identity(name)
@@ -300,6 +304,9 @@ def report_printer(settings: Settings, stdout: TextIO, view: TableView) -> Repor
 def _policy_file(settings: Settings) -> PolicyFile:
     """The policy file, read once so that an invalid one is refused before anything runs."""
     path = policy_path(settings)
+    if path.is_fifo():  # such as /dev/stdin: it can be read only once
+        loaded = load_policy(path)
+        return PolicyFile(lambda: loaded)
     policy_file = PolicyFile(lambda: load_policy(path))
     policy_file.read()
     return policy_file

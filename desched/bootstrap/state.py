@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.existence import is_absent_namespace
 from desched.adapters.kubernetes.state_store import DEADLINE_SECONDS, KubernetesStateStore
+from desched.errors import ConfigurationError
 from desched.settings import Settings
 
 DEFAULT_NAMESPACE = "desched-system"
@@ -14,6 +16,21 @@ def state_namespace(settings: Settings, kubernetes: KubernetesConnection) -> str
     """The namespace from the settings, else that of desched's own pod, else desched-system."""
     own = kubernetes.namespace if kubernetes.in_cluster else None
     return settings.state_namespace or settings.pod_namespace or own or DEFAULT_NAMESPACE
+
+
+def refuse_absent_namespace(settings: Settings, kubernetes: KubernetesConnection) -> None:
+    """Refuse to act where the Lease and the state can have no place.
+
+    Raises:
+        ConfigurationError: the cluster does not have their namespace.
+    """
+    namespace = state_namespace(settings, kubernetes)
+    if is_absent_namespace(kubernetes, namespace):
+        raise ConfigurationError(
+            f"There is no namespace {namespace} in {kubernetes.target}, where desched keeps its "
+            f"Lease and its state; run `kubectl create namespace {namespace}`, or name another one "
+            "with --state-namespace (DESCHED_STATE_NAMESPACE)."
+        )
 
 
 def state_store(

@@ -1,6 +1,7 @@
 """The program `desched`: its first help page, a run without a command, and errors as exit codes."""
 
 import errno
+import io
 import os
 import re
 import signal
@@ -24,6 +25,8 @@ from desched.model.text import on_one_line
 
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """Errors of an output: desched writes only to its standard streams."""
+
+_STUMBLING = frozenset({"strict", "surrogateescape"})
 
 DESCRIPTION = """\
 desched moves pods away from overloaded Kubernetes nodes. It reads the load of nodes and pods from
@@ -108,6 +111,7 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run desched and return its exit code; errors are printed to standard error."""
+    _accept_all_characters()
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except ConfigurationError as error:
@@ -126,6 +130,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 ExitCode.FAILED,
             )
         return _report_bug(error)
+
+
+def _accept_all_characters() -> None:
+    """Write ? for what the encoding of an output lacks, such as with PYTHONIOENCODING=ascii."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in _STUMBLING:
+            stream.reconfigure(errors="replace")
 
 
 def _run(arguments: Sequence[str]) -> int:

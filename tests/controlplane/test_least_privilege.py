@@ -126,6 +126,7 @@ class Case(NamedTuple):
     def run(self, site: str, *flags: str, **load_aware: Any) -> Ran:
         """One cycle on a site."""
         once = ("--once", ALONE, "--state-namespace", STATE, "--output", "json")
+        flags = (*flags, "--log-format", "json")
         load_aware["nodeSelector"] = f"{SITE}={site}"
         arguments = self.lives.arguments(*once, *flags, **load_aware)
         self.capsys.readouterr()

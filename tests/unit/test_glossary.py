@@ -42,7 +42,8 @@ ENGLISH = """
     above absent acting all as at availability averaged awaited aware back bare begun being
     blocked bound by came changes cheaper checks choice clocks compatibility competitor context
     contradictory counts covered critical current data departed deschedulers differ do earlier
-    else elsewhere evaluated everything excluded exhausted failed feedback few finished finite
+    else elsewhere evaluated everything excluded exhausted existence failed feedback
+    few finished finite
     first fits forbidden forward free gaps gone grace grouped guessed help history hourly
     implausible in just keeper late lines list long look made many maximum measured measurement
     measures moved needed never new no not nothing of old on once one orders other outside over

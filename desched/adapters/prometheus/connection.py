@@ -104,6 +104,11 @@ class PrometheusConnection:
             raise ConfigurationError(
                 f"Several credentials are set for Prometheus: {' and '.join(given)}; keep one."
             )
+        if self.username is not None and self.password is None:
+            raise ConfigurationError(
+                "--prometheus-username is set without a password; set DESCHED_PROMETHEUS_PASSWORD "
+                "or --prometheus-password-file."
+            )
         if self.password is not None and self.username is None:
             raise ConfigurationError(
                 "A Prometheus password is set without a user name; add --prometheus-username "

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import structlog
 
 from desched.errors import ConfigurationError
+from desched.policy.difference import policy_differences
 from desched.policy.loading import LoadedPolicy
 from desched.policy.policy import Policy
 
@@ -16,13 +17,15 @@ class PolicyReading(NamedTuple):
     """The result of reading the file.
 
     `problem` is why the file's content is not in force, empty if it is. `news` is true if the
-    policy or the problem differs from the last reading.
+    policy or the problem differs from the last reading; `changes` is then in what the policy in
+    force differs from the one before, as lines.
     """
 
     policy: Policy
     warnings: tuple[str, ...] = ()
     problem: str = ""
     news: bool = True
+    changes: tuple[str, ...] = ()
 
 
 class PolicyFile:
@@ -36,6 +39,7 @@ class PolicyFile:
         self._last_good: Policy | None = None  # a cycle ran with it
         self._last_read: Policy | None = None
         self._last_published: tuple[str, str] | None = None
+        self._last_in_force: Policy | None = None
 
     def read(self) -> PolicyReading:
         """The policy to use now.
@@ -65,11 +69,13 @@ class PolicyFile:
         self._last_good = reading.policy
 
     def mark_news(self, reading: PolicyReading) -> PolicyReading:
-        """The reading with `news` set, compared with the reading that was marked last."""
+        """The reading with `news` and `changes` set, compared with the one that was marked last."""
         content = (reading.policy.digest, reading.problem)
         news = content != self._last_published
         self._last_published = content
-        return reading._replace(news=news)
+        before, self._last_in_force = self._last_in_force, reading.policy
+        changes = policy_differences(before, reading.policy) if before is not None and news else ()
+        return reading._replace(news=news, changes=tuple(change.line for change in changes))
 
 
 def _instead(policy: Policy | None, error: ConfigurationError) -> PolicyReading:
@@ -90,6 +96,9 @@ def log_policy(reading: PolicyReading) -> None:
             meaning="the last good policy stays in force until the file is fixed",
         )
         return
-    _log.info("policy.loaded", source=reading.policy.source, digest=reading.policy.digest)
+    changed = {"changes": list(reading.changes)} if reading.changes else {}
+    _log.info(
+        "policy.loaded", source=reading.policy.source, digest=reading.policy.digest, **changed
+    )
     for warning in reading.warnings:
         _log.warning("policy.warned", warning=warning)

@@ -33,11 +33,16 @@ class Failure(NamedTuple):
 
 
 class PolicyNews(NamedTuple):
-    """The policy file in force, and what is wrong with it."""
+    """The policy file in force, what is wrong with it, and what the last edit changed.
+
+    `changed_at` is None if this process has seen no edit.
+    """
 
     source: str
     warnings: Sequence[str]
     problem: str
+    changed_at: datetime | None = None
+    changes: Sequence[str] = ()
 
 
 class ServiceStatus(NamedTuple):

@@ -12,15 +12,16 @@ NOISY_LIBRARIES = ("apscheduler", "kubernetes", "urllib3", "requests")
 """Libraries that log each request or tick; only their errors are logged."""
 
 
-def configure_logs(form: LogFormat, level: str, stream: TextIO) -> None:
+def configure_logs(form: LogFormat, level: str, stream: TextIO, *, service: bool = False) -> None:
     """Send the log of desched and of its libraries to the stream.
 
     Args:
-        form: `auto` is JSON unless the stream is a terminal.
+        form: `auto` is JSON for a service unless the stream is a terminal, else columns.
         level: debug, info, warning or error.
         stream: the target; standard output is for reports.
+        service: whether programs collect the log; that of a command is for a person.
     """
-    console = form == "console" or (form == "auto" and stream.isatty())
+    console = form == "console" or (form == "auto" and (stream.isatty() or not service))
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

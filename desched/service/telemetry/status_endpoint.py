@@ -42,7 +42,13 @@ class StatusEndpoint:
 
     def policy_read(self, reading: PolicyReading) -> None:
         """Show the policy that is in force, and what is wrong with its file."""
-        self._policy = PolicyNews(reading.policy.source, reading.warnings, reading.problem)
+        before = self._policy
+        changed_at, changes = (before.changed_at, before.changes) if before else (None, ())
+        if reading.changes:
+            changed_at, changes = self.now(), reading.changes
+        self._policy = PolicyNews(
+            reading.policy.source, reading.warnings, reading.problem, changed_at, changes
+        )
 
     def leadership_changed(self, *, leading: bool) -> None:
         """Show whether this replica may act."""
@@ -63,7 +69,7 @@ class StatusEndpoint:
         )
 
     def document(self) -> bytes:
-        """The document; `last_cycle` and `state` are null before the first cycle.
+        """The document; `last_cycle`, `policy` and `state` are null before the first cycle.
 
         `last_cycle` has the start of the cycle and the fields of the log's `cycle.completed`.
         """
@@ -74,6 +80,7 @@ class StatusEndpoint:
             "mode": self.mode.value,
             "leading": self._leading,
             "last_cycle": report and {"started_at": report.started_at, **essentials(report)},
+            "policy": self._policy and self._policy._asdict(),
             "state": report and plain_value(report.state),
         }
         return json_text(document).encode()

@@ -161,3 +161,39 @@ def test_a_state_that_must_not_be_read_is_an_error(server, settings):
     server.answer = lambda _: status(403, "no")
     with pytest.raises(ObservationError, match="may not get configmaps"):
         run("status", settings)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"workload": "default/nosuch"}, "There is no Deployment, StatefulSet, ReplicaSet or Job"),
+        ({"workload": "Deployment default/nosuch"}, "or Job default/nosuch now; check the name"),
+        ({"namespace": "nosuch"}, "There is no namespace nosuch now; check the name"),
+        ({"pool": "gpu"}, "check that its nodePools name gpu"),
+    ],
+)
+def test_a_pause_of_what_is_not_there_is_made_and_noted(server, settings, flags, said):
+    def answer(request):
+        if request.method == "POST":
+            return STORED
+        namespaces = request.path == "/api/v1/namespaces"
+        return Reply(200, {"items": []}) if namespaces else status(404, "none")
+
+    server.answer = answer
+    stdout, stderr = io.StringIO(), io.StringIO()
+    run_command("pause", settings, flags, stdout, stderr)
+    assert stdout.getvalue().startswith("Paused")
+    assert said in stderr.getvalue()
+
+
+@pytest.mark.parametrize("flags", [{}, {"workload": "shop/web"}, {"namespace": "shop"}])
+def test_a_pause_of_what_may_be_there_is_not_noted(server, settings, flags):
+    def answer(request):
+        if request.method == "POST":
+            return STORED
+        return status(404 if "configmaps" in request.path else 403, "none")
+
+    server.answer = answer
+    stdout, stderr = io.StringIO(), io.StringIO()
+    run_command("pause", settings, flags, stdout, stderr)
+    assert stderr.getvalue() == ""

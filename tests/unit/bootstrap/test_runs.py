@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.logbook_store import KubernetesLogbookStore
 from desched.adapters.kubernetes.taints import KubernetesSteerer
@@ -74,6 +75,7 @@ def test_the_schedule_is_every_five_minutes_by_default():
 def kubernetes(mocker):
     connection = mocker.create_autospec(KubernetesConnection, instance=True)
     connection.in_cluster, connection.target, connection.namespace = False, OUTSIDE, "desched"
+    connection.get.return_value = Answer(403, b"{}")
     mocker.patch("desched.bootstrap.runs.connect", return_value=connection)
     mocker.patch("desched.bootstrap.janitor.connect", return_value=connection)
     mocker.patch("desched.bootstrap.cluster_watch.connect", return_value=connection)
@@ -180,6 +182,25 @@ def test_a_single_run_prints_a_table_by_default(policy):
     assert not output.startswith("{")
 
 
+@pytest.mark.usefixtures("simulation")
+@pytest.mark.parametrize("flags", [{"once": "true"}, {}])
+def test_evicting_where_the_lease_has_no_namespace_ends_at_once(kubernetes, policy, flags):
+    kubernetes.get.return_value = Answer(200, b'{"kind": "NamespaceList", "items": []}')
+    with pytest.raises(ConfigurationError, match="kubectl create namespace desched-system"):
+        started(policy, evict="true", **flags)
+
+
+@pytest.mark.usefixtures("simulation")
+def test_a_policy_from_a_pipe_is_read_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text(GOOD))
+    writer.start()
+    output, _ = started(pipe, dry_run="true", output="json")
+    writer.join()
+    assert json.loads(output)["policy"] == str(pipe)
+
+
 def test_a_bad_policy_is_refused_before_any_request(kubernetes, policy):
     policy.write_text(BAD)
     with pytest.raises(ConfigurationError, match="targetTresholds"):
@@ -238,6 +259,10 @@ def test_a_single_cycle_with_an_eviction_of_unknown_outcome_is_inconclusive(
     [
         ({"cron": "* *"}, "--cron (DESCHED_CRON)"),
         ({"cron": "@hourly", "timezone": "Mars"}, "--timezone (DESCHED_TIMEZONE)"),
+        (
+            {"state_namespace": "Bad_NS"},
+            '--state-namespace (DESCHED_STATE_NAMESPACE): "Bad_NS" is no',
+        ),
         ({"listen_address": "99999"}, "--listen-address (DESCHED_LISTEN_ADDRESS)"),
     ],
 )

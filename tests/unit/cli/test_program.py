@@ -1,3 +1,4 @@
+import io
 import signal
 import subprocess
 import sys
@@ -193,3 +194,11 @@ def test_the_demo_is_a_command(mocker):
     demo = mocker.patch("desched.simulation.demo.run_demo", autospec=True, return_value=0)
     assert cli.main(["demo"]) == 0
     demo.assert_called_once()
+
+
+def test_an_output_without_letters_gets_question_marks(run, monkeypatch):
+    output = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", output)
+    run.side_effect = lambda *_: output.write("shop · é") and Ending()
+    assert main(["--dry-run", "--policy", "policy.yaml"]) == 0
+    assert output.buffer.getvalue() == b"shop ? ?"

@@ -1,10 +1,13 @@
 """The cluster that is meant, and the account to use there."""
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import structlog
+import urllib3
 import yaml
 from kubernetes import config
 from kubernetes.client import Configuration
@@ -12,6 +15,8 @@ from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConf
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 
 from desched.errors import ConfigurationError
+
+_log = structlog.get_logger(__name__)
 
 MOST_KEPT_CONNECTIONS = 32
 """More than there are watches; a connection beyond would be closed with a warning."""
@@ -47,7 +52,22 @@ def find_account(kubeconfig: Path | None, context: str | None) -> ClusterAccount
         if own is not None:
             return own
     location = str(kubeconfig) if kubeconfig is not None else KUBE_CONFIG_DEFAULT_LOCATION
-    return _kubeconfig_account(location, context)
+    account = _kubeconfig_account(location, context)
+    if not account.configuration.verify_ssl:
+        _note_unverified(account.target)
+    return account
+
+
+@cache
+def _note_unverified(target: str) -> None:
+    """Log once what the library would warn of at each request."""
+    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    _log.warning(
+        "certificate.unverified",
+        target=target,
+        meaning="the kubeconfig has insecure-skip-tls-verify: anybody on the way to the API server "
+        "can read the credentials, and answer in its place",
+    )
 
 
 def _pod_account() -> ClusterAccount | None:

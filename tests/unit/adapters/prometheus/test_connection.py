@@ -57,6 +57,10 @@ def test_a_tenant_header_is_no_credential() -> None:
         ({"url": "http://prometheus:99999"}, "not an http or https URL"),
         ({"url": "https://"}, "not an http or https URL"),
         (
+            {"username": "me"},
+            "--prometheus-username is set without a password; set DESCHED_PROMETHEUS_PASSWORD",
+        ),
+        (
             {"bearer_token": TOKEN, "username": "me"},
             "DESCHED_PROMETHEUS_BEARER_TOKEN and --prometheus-username; keep one",
         ),

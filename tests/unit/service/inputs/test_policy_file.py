@@ -42,7 +42,20 @@ def test_an_edit_is_in_force_at_the_next_look_and_is_news_once(path, policy_file
     path.write_text(OTHER)
     reading = look(policy_file)
     assert reading.news
+    assert reading.changes == ("targetThresholds.cpu: 80 % → 70 %",)
+    with capture_logs() as logs:
+        log_policy(reading)
+    assert logs[0]["changes"] == ["targetThresholds.cpu: 80 % → 70 %"]
     assert trigger(reading) == pytest.approx(0.7)
+    assert look(policy_file).changes == ()
+
+
+def test_a_bad_edit_and_its_repair_change_nothing(path, policy_file):
+    look(policy_file)
+    path.write_text(BAD)
+    assert look(policy_file).changes == ()
+    path.write_text(f"# mended\n{GOOD}")
+    assert look(policy_file).changes == ()
 
 
 def test_a_bad_edit_keeps_the_last_good_policy_and_is_news_once(path, policy_file):

@@ -18,8 +18,16 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_pipe_gets_one_json_object_a_line(stream):
-    configure_logs("auto", "info", stream)
+def test_a_person_gets_text_although_he_keeps_it_in_a_file(stream):
+    configure_logs("auto", "warning", stream)
+    structlog.get_logger("any").warning("policy.warned", warning="numberOfNodes is 0")
+    assert "policy.warned" in stream.getvalue()
+    assert not stream.getvalue().startswith("{")
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_pipe_of_a_service_gets_one_json_object_a_line(stream):
+    configure_logs("auto", "info", stream, service=True)
     structlog.get_logger("any").info("cycle.completed", refusals={"bare_pod": 1})
     structlog.get_logger("any").warning("tick.skipped")
     first, second = map(json.loads, stream.getvalue().splitlines())
@@ -32,7 +40,7 @@ def test_a_pipe_gets_one_json_object_a_line(stream):
 
 def test_a_terminal_gets_text_for_people():
     stream = Terminal()
-    configure_logs("auto", "info", stream)
+    configure_logs("auto", "info", stream, service=True)
     structlog.get_logger("any").info("cycle.completed", cycle=3)
     assert "cycle.completed" in stream.getvalue()
     assert not stream.getvalue().startswith("{")

@@ -26,6 +26,7 @@ def test_before_the_first_cycle_it_names_the_replica():
         "mode": "evict",
         "leading": None,
         "last_cycle": None,
+        "policy": None,
         "state": None,
     }
 
@@ -101,11 +102,22 @@ def test_the_page_shows_the_policy_with_what_is_wrong_with_it():
     assert "policy.yaml:7: an unknown key" in shown(status).text
 
 
+def test_the_last_edit_of_the_policy_is_shown_with_its_time_until_the_next():
+    status = page()
+    in_force, line = policy(source="policy.yaml"), "targetThresholds.cpu: 80 % → 70 %"
+    status.policy_read(PolicyReading(in_force, changes=(line,)))
+    status.policy_read(PolicyReading(in_force, news=False))
+    assert f"Edit in force since 2026-03-04 12:00:00 UTC:{line}" in shown(status).text
+    found = json.loads(status.document())["policy"]
+    assert (found["changed_at"], found["changes"]) == ("2026-03-04T12:00:00Z", [line])
+
+
 def test_the_page_is_safe_to_show_whatever_things_are_called():
     status = page()
     status.cycle_completed(poisoned(with_all(FOLLOWED_UP)))
     status.cycle_failed(HOSTILE)
-    status.policy_read(PolicyReading(policy(source=HOSTILE), (HOSTILE,), HOSTILE))
+    hostile = PolicyReading(policy(source=HOSTILE), (HOSTILE,), HOSTILE, changes=(HOSTILE,))
+    status.policy_read(hostile)
     found = shown(status)
 
     loads_nothing(found)

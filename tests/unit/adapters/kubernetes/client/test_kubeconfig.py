@@ -1,12 +1,15 @@
 """Which account is meant, and what is wrong where there is none."""
 
 import socket
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog.testing
 import yaml
 from kubernetes.config import incluster_config
+from urllib3.exceptions import InsecureRequestWarning
 
 from desched.adapters.kubernetes.client import kubeconfig as kubeconfig_module
 from desched.adapters.kubernetes.client.kubeconfig import find_account
@@ -185,3 +188,16 @@ def test_in_a_pod_its_own_account_is_used() -> None:
 @pytest.mark.usefixtures("in_a_pod")
 def test_a_kubeconfig_that_is_asked_for_wins_over_the_pods_account(tmp_path: Path) -> None:
     assert not find_account(kubeconfig(tmp_path / "config"), None).in_cluster
+
+
+def test_a_server_that_is_not_verified_is_noted_once(tmp_path: Path) -> None:
+    cluster = {"server": "https://unsafe.example", "insecure-skip-tls-verify": True}
+    path = kubeconfig(tmp_path / "config", clusters=[{"name": "c", "cluster": cluster}])
+    with structlog.testing.capture_logs() as logs:
+        find_account(path, None)
+        find_account(path, None)
+    assert [line["event"] for line in logs] == ["certificate.unverified"]
+    assert "https://unsafe.example" in logs[0]["target"]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.warn("each request", InsecureRequestWarning, stacklevel=1)
+    assert told == []
