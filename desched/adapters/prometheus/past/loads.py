@@ -116,8 +116,10 @@ class PodUsages:
     def total(self) -> PastUsage:
         """The usage until each step; nothing can be added after that."""
         levels = self._levels
-        unknown = np.isnan(levels[:, self._measured]).any(axis=1)
-        np.nan_to_num(levels, copy=False, nan=0.0)
+        unknown = np.zeros(len(levels), dtype=bool)
+        for column in self._measured:  # one by one: a copy of all levels may take a gigabyte
+            unknown |= np.isnan(levels[:, column])
+        np.copyto(levels, 0.0, where=np.isnan(levels))
         levels *= self._steps.step_seconds
         missing = np.zeros(len(levels), dtype=np.uint16)
         for pod in self._pods:
