@@ -190,25 +190,21 @@ def groups_of(pod: Pod, workload: Workload | None) -> Iterator[PodGroup]:
         found.append({key: on_workload[key] for key in _INHERITED if key in on_workload})
     if pod.scheduling_group:
         found.append({SCHEDULING_GROUP: pod.scheduling_group})
-    elif all(map(_unmarked, found)):
+    marks = {mark for values in found if values for mark in _marks_in(values)}
+    if not marks:
         return  # nearly all pods
     for row in SYSTEMS:
-        if any(_has(mark, values) for mark in row.marks for values in found):
+        if not marks.isdisjoint(row.marks):
             group = _group(row, pod, found)
             if group.is_gang:
                 yield group
 
 
-def _unmarked(values: Mapping[str, str]) -> bool:
-    if not values:
-        return True
-    return _MARKS.isdisjoint(values) and not any(key.startswith(GROUP_PREFIXES) for key in values)
-
-
-def _has(mark: str, values: Mapping[str, str]) -> bool:
-    if mark.endswith("/"):
-        return any(key.startswith(mark) for key in values)
-    return mark in values
+def _marks_in(values: Mapping[str, str]) -> Iterator[str]:
+    yield from _MARKS.intersection(values)
+    for prefix in GROUP_PREFIXES:
+        if any(key.startswith(prefix) for key in values):
+            yield prefix
 
 
 def _group(row: GroupSystem, pod: Pod, found: Sequence[Mapping[str, str]]) -> PodGroup:
