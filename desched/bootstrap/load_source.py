@@ -20,6 +20,7 @@ from desched.adapters.prometheus.port_forward import (
     port_forward_hint,
 )
 from desched.adapters.prometheus.reader import PrometheusLoadReader
+from desched.bootstrap.load_samples import LoadSamples
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
@@ -46,8 +47,13 @@ class LoadSource:
     """
 
     def __init__(
-        self, settings: Settings, kubernetes: KubernetesConnection | None, clock: Clock
+        self,
+        settings: Settings,
+        kubernetes: KubernetesConnection | None,
+        clock: Clock,
+        samples: LoadSamples | None = None,
     ) -> None:
+        self._samples = samples
         self._settings = settings
         self._kubernetes = kubernetes
         self._clock = clock
@@ -114,6 +120,8 @@ class LoadSource:
                 deadline_seconds=self._settings.api_server_timeout.total_seconds(),
                 keeps_sampling=self._settings.loops,
             )
+            if self._samples is not None:
+                self._samples.recall(self._metrics_server)
         return self._metrics_server
 
     def _asked(self, policy: Policy, ask: Callable[[PrometheusLoadReader], T]) -> T:

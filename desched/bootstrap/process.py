@@ -12,6 +12,7 @@ from desched.adapters.kubernetes.permission import has_right
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from desched.adapters.kubernetes.watch.cluster import ClusterWatch
 from desched.adapters.kubernetes.watch.reader import WatchingReader
+from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.state import state_store
 from desched.model.cluster import PodRef
@@ -39,7 +40,7 @@ class Process(NamedTuple):
     """The parts of a run.
 
     `leadership` is None without leader election, `own_pod` outside a pod, `janitor` in a run that
-    must not write, `watch` in a run that lists.
+    must not write, `watch` in a run that lists, `samples` in a single cycle.
     """
 
     settings: Settings
@@ -53,12 +54,13 @@ class Process(NamedTuple):
     metrics: ServiceMetrics
     janitor: Janitor | None = None
     watch: ClusterWatch | None = None
+    samples: LoadSamples | None = None
 
     def world(self) -> World:
         """The real world, with the means to change it only if that is intended."""
         request_seconds = self.settings.api_server_timeout.total_seconds()
         reader = self._reader(request_seconds)
-        load = LoadSource(self.settings, self.kubernetes, self.clock)
+        load = LoadSource(self.settings, self.kubernetes, self.clock, self.samples)
         if self.intent.mode is Mode.DRY_RUN:
             return World(reader, load, self.clock, None, self.may_act)
         permission = SteeringPermission(

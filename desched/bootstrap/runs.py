@@ -8,16 +8,18 @@ from typing import NamedTuple, TextIO
 import structlog
 from rich.console import Console
 
-from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.client.connection import KubernetesConnection, connect
 from desched.adapters.kubernetes.events import EventWriter
+from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
 from desched.bootstrap.audit import audit_log
 from desched.bootstrap.cluster_watch import cluster_watch_of, watching
 from desched.bootstrap.election import contend, contender, wait_for_lease
 from desched.bootstrap.janitor import at_work, janitor_of, look_once
+from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.look import policy_path
 from desched.bootstrap.process import Intent, Process
-from desched.bootstrap.state import refuse_absent_namespace
+from desched.bootstrap.state import refuse_absent_namespace, state_namespace
 from desched.cycle import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
@@ -27,7 +29,7 @@ from desched.policy.loading import load_policy
 from desched.service.cycles.loop import ServiceLoop
 from desched.service.cycles.runner import CycleRunner, ReportSink
 from desched.service.cycles.schedule import Schedule, cron, every, time_zone
-from desched.service.election.leadership import own_identity
+from desched.service.election.leadership import Leadership, own_identity
 from desched.service.inputs.policy_file import PolicyFile, log_policy
 from desched.service.process.clock import SystemClock
 from desched.service.process.health import Health
@@ -157,6 +159,7 @@ def _run(
         metrics,
         janitor_of(settings, metrics, lambda: leadership is None or leadership.may_act()),
         cluster_watch_of(settings),
+        _samples(settings, kubernetes, intent.mode, leadership),
     )
     runner = CycleRunner(
         process.world(),
@@ -175,6 +178,23 @@ def _run(
             wait_for_lease(process.leadership, settings, clock)
         report = runner.run()
     return Ending(inconclusive=is_inconclusive(report))
+
+
+def _samples(
+    settings: Settings,
+    kubernetes: KubernetesConnection,
+    mode: Mode,
+    leadership: Leadership | None,
+) -> LoadSamples | None:
+    """What a service leaves to the next; a dry run reads it and must not write."""
+    if not settings.loops:
+        return None
+    store = KubernetesSampleStore(kubernetes, state_namespace(settings, kubernetes))
+
+    def may_act() -> bool:
+        return leadership is None or leadership.may_act()
+
+    return LoadSamples(store, may_act if mode is Mode.EVICT else None)
 
 
 def is_inconclusive(report: CycleReport) -> bool:
@@ -265,6 +285,8 @@ def _serve(runner: CycleRunner, process: Process) -> None:
         )
         with contend(leadership):
             loop.run()
+            if process.samples is not None:
+                process.samples.keep()
             if process.janitor is not None:
                 process.janitor.clear()
     _log.info("service.stopped")

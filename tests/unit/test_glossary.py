@@ -56,7 +56,7 @@ ENGLISH = """
     requested room selected several share shared simulated single size slow somebody stale
     started stayed steps still stopped taken throttled throttling times to today too total under
     understood unreadable wanted way without yet young
-    balancing figures part progress stay stays strategies valid
+    kept balancing figures part progress stay stays strategies valid
 """
 """They need no explanation."""
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 import structlog
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.metrics_server.kept_samples import decode_samples, encode_samples
 from desched.adapters.metrics_server.lists import Look, MetricsLists
 from desched.adapters.metrics_server.node_loads import (
     COVERED_SHARE,
@@ -66,6 +67,21 @@ class MetricsServerReader:
     def close(self) -> None:
         """Take no further samples."""
         self._closed.set()
+
+    def recall(self, text: str) -> None:
+        """Continue with the samples of an earlier process; its own samples follow them."""
+        kept = decode_samples(text) if text else None
+        if kept is None:
+            return
+        with self._changing:
+            self._nodes |= kept.nodes
+            self._pods |= kept.pods
+
+    def kept(self) -> str:
+        """The samples for the next process, those of pods with the highest CPU usage first."""
+        with self._changing:
+            pods = sorted(self._pods.items(), key=lambda pod: pod[1].newest_cpu, reverse=True)
+            return encode_samples(self._nodes, pods)
 
     def read_load(
         self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods

@@ -49,6 +49,12 @@ class Track:
         ends = self._columns[0]
         return ends[-1] if ends else None
 
+    @property
+    def newest_cpu(self) -> float:
+        """The CPU usage of the newest sample in millicores, 0 without any."""
+        usage = self._columns[2]
+        return usage[-1] if usage else 0.0
+
     def add(self, sample: Sample) -> None:
         """Add a sample; one that is known already changes nothing."""
         newest = self.newest_at

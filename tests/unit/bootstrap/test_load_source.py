@@ -7,6 +7,7 @@ import pytest
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
 from desched.adapters.prometheus.past.objects import Stretch
 from desched.adapters.prometheus.past.reader import HowToRead
+from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.load_source import LoadSource, prometheus_connection, through_proxy
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
@@ -324,3 +325,10 @@ def test_a_setting_for_prometheus_contradicts_metrics_server(kubernetes, sampler
 def test_metrics_server_has_no_past(kubernetes):
     with pytest.raises(ConfigurationError, match="no history"):
         source(kubernetes).read_past([BY_METRICS_SERVER], Stretch(0, 1, 1), HowToRead(NOW))
+
+
+def test_a_service_continues_with_kept_samples(mocker, kubernetes, sampler):
+    samples = mocker.create_autospec(LoadSamples, instance=True)
+    loads = LoadSource(load_settings({}), kubernetes, VirtualClock(), samples)
+    loads.read_load(CLUSTER, BY_METRICS_SERVER)
+    samples.recall.assert_called_once_with(sampler.return_value)

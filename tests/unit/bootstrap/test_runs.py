@@ -15,6 +15,7 @@ from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.logbook_store import KubernetesLogbookStore
 from desched.adapters.kubernetes.taints import KubernetesSteerer
+from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.runs import Ending, intent_of, run, schedule_of, taints_last_seconds
 from desched.errors import ConfigurationError, ObservationError, ObservationSource, StopActing
 from desched.model.cluster import PodRef
@@ -329,6 +330,13 @@ def test_a_service_logs_each_cycle_and_ends_with_sigterm(simulation, policy, moc
     assert lines[0]["mode"] == "dry_run"
     assert "--evict was not given" in lines[0]["notice"]
     assert len(lines) == len(messages.splitlines())
+
+
+def test_a_service_keeps_its_samples_when_it_stops(simulation, policy, mocker):
+    keep = mocker.patch.object(LoadSamples, "keep", autospec=True)
+    stop_after(simulation, mocker, looks=1)
+    started(policy, **SERVICE)
+    keep.assert_called_once()
 
 
 @pytest.fixture

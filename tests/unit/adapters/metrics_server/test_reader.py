@@ -281,3 +281,19 @@ def test_a_service_logs_once_that_it_cannot_sample(server):
 def test_a_policy_without_memory_asks_for_none(times):
     load = times.read(NOW, by=msgspec.structs.replace(POLICY, rules=(rule(),)))
     assert loads_of(load).keys() == {CPU}
+
+
+def test_the_next_process_continues_with_the_samples_that_were_kept(server, times):
+    times.read_for(300, until=NOW - timedelta(seconds=30))
+    after = Times(server)
+    after.reader.recall(times.reader.kept())
+    load = after.read(NOW)
+    assert loads_of(load)[CPU].levels[0].ratio == pytest.approx(0.5)
+    assert load.pods["apps", "web-1"].cpu_millicores == pytest.approx((500.0,))
+
+
+@pytest.mark.parametrize("text", ["", "damaged"])
+def test_without_kept_samples_windows_fill_again(server, text):
+    after = Times(server)
+    after.reader.recall(text)
+    assert loads_of(after.read(NOW))[CPU].reason is UnknownReason.WINDOW_NOT_COVERED

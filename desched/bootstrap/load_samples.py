@@ -1,0 +1,41 @@
+"""Hands the samples of metrics-server from one process to the next."""
+
+from dataclasses import dataclass, field
+
+import structlog
+
+from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
+from desched.adapters.metrics_server.reader import MetricsServerReader
+from desched.errors import ObservationError
+from desched.ports import Fence
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(eq=False)
+class LoadSamples:
+    """The kept samples; `may_write` is None in a run that must not write.
+
+    Without them windows fill again, so a failure is logged and nothing else.
+    """
+
+    store: KubernetesSampleStore
+    may_write: Fence | None
+    _reader: MetricsServerReader | None = field(default=None, init=False)
+
+    def recall(self, reader: MetricsServerReader) -> None:
+        """Let a new reader continue with the kept samples."""
+        self._reader = reader
+        try:
+            reader.recall(self.store.read())
+        except ObservationError as error:
+            _log.warning("samples.not_read", why=str(error))
+
+    def keep(self) -> None:
+        """Keep the samples of this process at a clean stop, if it has any."""
+        if self._reader is None or self.may_write is None or not self.may_write():
+            return
+        try:
+            self.store.write(self._reader.kept())
+        except ObservationError as error:
+            _log.warning("samples.not_kept", why=str(error))
