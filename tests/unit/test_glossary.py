@@ -39,24 +39,18 @@ PROGRAMS = """
 """They mean what they mean in any program."""
 
 ENGLISH = """
-    above absent acting all as at availability averaged awaited aware back bare begun being
-    blocked bound by came changes cheaper checks choice clocks compatibility competitor context
-    contradictory counts covered critical current data departed deschedulers differ do earlier
-    else elsewhere evaluated everything excluded exhausted existence failed feedback
-    few finished finite
-    first fits forbidden forward free gaps gone grace grouped guessed help history hourly
-    implausible in just keeper late lines list long look made many maximum measured measurement
-    measures moved needed never new no not nothing of old on once one orders other outside over
-    part partial period prefers present problems proposed quality questions reason recent
-    recently removed replaced requested room selected several share shared simulated single size
-    slow somebody stale started stayed steps still stopped taken throttled throttling times to
-    today too total under understood unreadable valid wanted way without yet young
-    moved needed never new no not nothing of old on once one orders other outside over partial
-    period prefers present problems quality questions reason recent recently removed replaced
-    requested room selected several share shared simulated single size slow somebody stale
-    started stayed steps still stopped taken throttled throttling times to today too total under
-    understood unreadable wanted way without yet young
-    kept balancing figures part progress stay stays strategies valid
+    above absent acting all as at availability averaged awaited aware back balancing bare begun
+    being blocked bound by came changes cheaper checks choice clocks compatibility competitor
+    context contradictory counts covered critical current data departed deschedulers differ do
+    earlier else elsewhere evaluated everything excluded exhausted existence failed feedback few
+    figures finished finite first fits forbidden forward free gaps gone grace grouped guessed help
+    history hourly implausible in just keeper kept late lines list long look made many maximum
+    measured measurement measures moved needed never new no not nothing of old on once one orders
+    other outside over part partial period prefers present problems progress proposed quality
+    questions reason recent recently removed replaced requested room selected several share shared
+    simulated single size slow somebody stale started stay stayed stays steps still stopped
+    strategies taken throttled throttling times to today too total under understood unreadable
+    valid wanted way without yet young
 """
 """They need no explanation."""
 
