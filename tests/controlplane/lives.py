@@ -12,7 +12,7 @@ from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.taints import KubernetesSteerer
 from tests.controlplane.files import replace
 from tests.controlplane.installation import ALONE, QUICK_LEASE
-from tests.controlplane.manifests import Object
+from tests.controlplane.manifests import METRICS, Object
 from tests.controlplane.replicas import Replica
 from tests.controlplane.sites import SITE, Sites
 from tests.controlplane.test_deploy import NAMES, NAMESPACE, is_allowed
@@ -20,6 +20,10 @@ from tests.controlplane.waiting import PATIENCE_SECONDS
 from tests.unit.test_deploy import BASE, ROLES
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+BY_METRICS_SERVER = {
+    "metrics": {"type": "metrics-server"},
+    "windows": {"cpu": ["5m"], "memory": ["5m"]},
+}
 STEERING = {"steering": "WhenNeeded", "steeringMaxNodes": "50%"}
 STATE = "state"
 """The namespace of Lease and state from which rights are taken away."""
@@ -91,6 +95,9 @@ class Lives(Sites):
         replace(self.directory / "plain.yaml", "none\n")
         planning.wait_until("an Event on its own pod", lambda: self.told(NAMESPACE))
         planning.stop(grace=PATIENCE_SECONDS)
+        for kind in METRICS:
+            self.plane.serve(kind)
+        self.run("--once", ALONE, **BY_METRICS_SERVER)  # which has no samples
 
     def create_logbook(self, namespace: str) -> None:
         """An empty one, as `deploy/` has it."""

@@ -42,11 +42,12 @@ def with_samples(name: str, change: Callable[[Samples], Samples], part: str = ""
 def with_values(
     name: str, change: Callable[[float, str], tuple[float, str]], part: str = ""
 ) -> Fault:
-    """The time and the value of every sample, changed."""
+    """The time and the value of every sample, changed; of a range, of all its samples."""
 
     def changed(sample: Any) -> Any:
-        at, value = change(*sample["value"])
-        return {**sample, "value": [at, value]}
+        if "values" in sample:
+            return {**sample, "values": [list(change(*each)) for each in sample["values"]]}
+        return {**sample, "value": list(change(*sample["value"]))}
 
     return with_samples(name, lambda samples: [changed(sample) for sample in samples], part)
 

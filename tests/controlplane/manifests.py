@@ -88,3 +88,19 @@ def custom_kind(group: str, version: str, kind: str) -> Object:
 
 
 VERTICAL_AUTOSCALERS = custom_kind("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler")
+
+
+def _metrics_kind(kind: str, plural: str, scope: str) -> Object:
+    """A kind of metrics.k8s.io, with the names that metrics-server gives it."""
+    defined = custom_kind("metrics.k8s.io", "v1beta1", kind)
+    defined["metadata"]["name"] = f"{plural}.metrics.k8s.io"
+    defined["spec"]["names"]["plural"] = plural
+    defined["spec"]["scope"] = scope
+    return defined
+
+
+METRICS = (
+    _metrics_kind("NodeMetrics", "nodes", "Cluster"),
+    _metrics_kind("PodMetrics", "pods", "Namespaced"),
+)
+"""They stand for metrics-server, and have no samples."""

@@ -21,7 +21,7 @@ from desched.service.election.leadership import Leadership, LeaseTiming
 from desched.service.process.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import ALONE
-from tests.controlplane.lives import SHIPPED, STATE, STEERING, Lives, Right
+from tests.controlplane.lives import BY_METRICS_SERVER, SHIPPED, STATE, STEERING, Lives, Right
 from tests.controlplane.manifests import Object, pod_spec
 from tests.controlplane.sites import SITE, Site
 
@@ -154,6 +154,13 @@ def no_cycle(case: Case) -> None:
     assert f"the account may not {SHIPPED[case.right]} (403); grant it" in ran.log
 
 
+def no_cycle_of_metrics_server(case: Case) -> None:
+    ran = case.run("plain", **BY_METRICS_SERVER)
+    assert ran.code == 3
+    assert f"the account may not {SHIPPED[case.right]} (403)" in ran.log
+    assert case.run("plain").report["result"] == "planned"
+
+
 def not_watched(case: Case) -> None:
     (case.lives.directory / "plain-0.log").unlink(missing_ok=True)  # of an earlier service
     service = case.lives.service("plain", "--dry-run", ALONE, "--state-namespace", STATE)
@@ -270,6 +277,7 @@ def without_own_events(case: Case) -> None:
 
 CHECKS: Mapping[str, Callable[[Case], None]] = {
     "no cycle runs: the cluster cannot be observed": no_cycle,
+    "no cycle runs with `metrics.type: metrics-server`": no_cycle_of_metrics_server,
     "no cycle of a service runs, unless `--watch=false`": not_watched,
     "replacements are expected to request what their templates say, and one warning is logged": (
         not_sized

@@ -154,14 +154,17 @@ def test_a_person_pauses_looks_and_resumes(lab: RealLab, mocker: MockerFixture) 
         }
     )
 
-    def says(name: str, **flags: str) -> str:
+    def says(name: str, warning: str = "", **flags: str) -> str:
         stdout, stderr = io.StringIO(), io.StringIO()
         run_command(name, settings, flags, stdout, stderr)
-        assert stderr.getvalue() == ""
+        assert warning in stderr.getvalue()
+        assert bool(warning) == bool(stderr.getvalue())
         return " ".join(stdout.getvalue().split())
 
     assert "There is none yet" in says("status")
-    assert "Paused workload shop/web" in says("pause", workload="shop/web", **{"for": "2h"})
+    absent = "There is no Deployment, StatefulSet, ReplicaSet or Job shop/web now"
+    paused = says("pause", absent, workload="shop/web", **{"for": "2h"})
+    assert "Paused workload shop/web" in paused
     assert "Paused everything until" in says("pause", because="a storage upgrade")
     shown = says("status")
     assert "everything until it is resumed" in shown

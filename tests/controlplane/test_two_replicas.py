@@ -13,7 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-from desched.adapters.kubernetes.client.access import GET_LEASE, LIST_NODES, WATCHING_ACCESS
+from desched.adapters.kubernetes.client.access import (
+    GET_LEASE,
+    LIST_NAMESPACES,
+    LIST_NODES,
+    WATCHING_ACCESS,
+)
 from tests.controlplane.cable import Cable
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.fault_proxy import FaultProxy
@@ -252,6 +257,7 @@ def quiet(sites: Sites) -> None:
         assert queried.requests
         assert queried_meanwhile.requests == []
         paths = {seen.path.split("?")[0] for seen in asked_meanwhile.requests}
-        assert paths == {lease, LIST_NODES.path()}  # whose metadata its janitor reads
+        # Its janitor reads the metadata of nodes, and at its start it looks for its own namespace.
+        assert paths == {lease, LIST_NODES.path(), LIST_NAMESPACES.path()}
         watches = [seen.path.split("?")[0] for seen in asked.requests if "watch=true" in seen.path]
         assert set(watches) == {access.path() for access in WATCHING_ACCESS}
