@@ -142,7 +142,8 @@ class Settings(BaseSettings):
 
     policy: Annotated[Path | None, Option(POLICY, "FILE", ("--policy-config-file",))] = None
     """The DeschedulerPolicy, bare or in a ConfigMap manifest; read again in every cycle. Examples
-    are in policies/."""
+    are in policies/. For a single cycle also configmap/NAME or NAMESPACE/configmap/NAME, which
+    reads the cluster's, such as configmap/desched-policy."""
 
     kubeconfig: Annotated[
         Path | None, Option(CLUSTER, "FILE", ("--client-connection-kubeconfig",))
