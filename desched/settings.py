@@ -142,9 +142,12 @@ class Settings(BaseSettings):
 
     policy: Annotated[Path | None, Option(POLICY, "FILE", ("--policy-config-file",))] = None
     """The DeschedulerPolicy, bare or in a ConfigMap manifest; read again in every cycle. Examples
-    are in policies/."""
+    are in policies/. For a single cycle also configmap/NAME or NAMESPACE/configmap/NAME, which
+    reads the cluster's, such as configmap/desched-policy."""
 
-    kubeconfig: Annotated[Path | None, Option(CLUSTER, "FILE")] = None
+    kubeconfig: Annotated[
+        Path | None, Option(CLUSTER, "FILE", ("--client-connection-kubeconfig",))
+    ] = None
     """The kubeconfig. By default the account of desched's pod, or else the default kubeconfig."""
     context: Annotated[str | None, Option(CLUSTER, "NAME")] = None
     """The context of the kubeconfig; by default its current context."""
@@ -215,11 +218,17 @@ class Settings(BaseSettings):
     leader_elect: Annotated[bool | None, Option(REPLICAS)] = None
     """Evict only while holding a Lease, so that one of several replicas acts. By default on if
     desched evicts or runs as a service in a cluster, otherwise off."""
-    lease_duration: Annotated[Duration, Option(REPLICAS, "DURATION")] = timedelta(seconds=15)
+    lease_duration: Annotated[
+        Duration, Option(REPLICAS, "DURATION", ("--leader-elect-lease-duration",))
+    ] = timedelta(seconds=15)
     """The time without renewal after which another replica takes the Lease."""
-    renew_deadline: Annotated[Duration, Option(REPLICAS, "DURATION")] = timedelta(seconds=10)
+    renew_deadline: Annotated[
+        Duration, Option(REPLICAS, "DURATION", ("--leader-elect-renew-deadline",))
+    ] = timedelta(seconds=10)
     """The time after its last renewal at which the holder of the Lease stops acting."""
-    retry_period: Annotated[Duration, Option(REPLICAS, "DURATION")] = timedelta(seconds=2)
+    retry_period: Annotated[
+        Duration, Option(REPLICAS, "DURATION", ("--leader-elect-retry-period",))
+    ] = timedelta(seconds=2)
     """The time from one attempt to take or renew the Lease to the next."""
     state_namespace: Annotated[str | None, _of_text(_namespace), Option(REPLICAS, "NAME")] = None
     """The namespace of desched's Lease and state; by default that of its own pod, or else

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.bootstrap.doctor_questions import PROPOSED, DoctorQuestions, Tell, first_line
+from desched.bootstrap.policy_source import named_policy
 from desched.bootstrap.runs import schedule_of
 from desched.doctor.checks import Diagnosis
 from desched.doctor.diagnosis import diagnose
@@ -17,7 +18,7 @@ from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.doctor.table import DoctorReport, print_diagnosis, render_diagnosis
 from desched.errors import ConfigurationError
 from desched.model.report import Mode
-from desched.policy.loading import load_policy, parse_policy
+from desched.policy.loading import parse_policy
 from desched.service.process.clock import SystemClock
 from desched.service.process.logs import configure_logs
 from desched.settings import Settings
@@ -41,7 +42,7 @@ def run_doctor(settings: Settings, output: Output, stdout: TextIO, stderr: TextI
     refuse_to_replace(output)
     clock = SystemClock()
     kubernetes = connect(settings.kubeconfig, settings.context, clock.wait)
-    facts = policy_facts(settings.policy)
+    facts = policy_facts(settings, clock)
     with _progress(stderr) as tell:
         questions = DoctorQuestions(settings, kubernetes, clock, tell)
         examination, proposal = questions.examine(facts), None
@@ -72,13 +73,14 @@ def _progress(stderr: TextIO) -> Iterator[Tell]:
         yield lambda text: status.update(f"{text} …")
 
 
-def policy_facts(path: Path | None) -> PolicyFacts:
-    """The policy in the file; one to start from if there is none, or if it is invalid."""
+def policy_facts(settings: Settings, clock: SystemClock) -> PolicyFacts:
+    """The policy that the settings name; one to start from if there is none or it is invalid."""
     start = parse_policy(STARTING_POLICY, PROPOSED).policy
+    path = settings.policy
     if path is None:
         return PolicyFacts(start)
     try:
-        loaded = load_policy(path)
+        loaded = parse_policy(*named_policy(settings, clock.wait))
     except ConfigurationError as error:
         return PolicyFacts(start, str(path), problem=first_line(error))
     return PolicyFacts(loaded.policy, str(path), loaded.warnings)

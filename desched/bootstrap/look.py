@@ -1,18 +1,18 @@
 """What a command reads that only looks at a live cluster: the same as a dry run."""
 
 from collections.abc import Callable
-from pathlib import Path
 from signal import Signals
 from typing import NamedTuple, TextIO, TypeVar
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.bootstrap.load_source import LoadSource
+from desched.bootstrap.policy_source import named_policy
 from desched.bootstrap.state import state_store
-from desched.errors import ConfigurationError, ObservationError
+from desched.errors import ObservationError
 from desched.model.cluster import PodRef
 from desched.model.state import State
-from desched.policy.loading import LoadedPolicy, PolicyText, parse_policy, read_policy
+from desched.policy.loading import LoadedPolicy, PolicyText, parse_policy
 from desched.ports import World
 from desched.service.inputs.state_keeper import StateKeeper
 from desched.service.process.clock import SystemClock
@@ -41,9 +41,9 @@ def with_look(settings: Settings, do: Callable[[Look], T], stderr: TextIO) -> T 
         ObservationError: the cluster or its load could not be read.
     """
     configure_logs(settings.log_format, settings.log_level, stderr)
-    policy_text = read_policy(policy_path(settings))
-    policy = parse_policy(*policy_text)
     clock = SystemClock()
+    policy_text = named_policy(settings, clock.wait)
+    policy = parse_policy(*policy_text)
     with stop_on_signals(clock.stop) as stop_request:
         try:
             return do(_look(settings, policy, policy_text, clock))
@@ -64,17 +64,3 @@ def _look(
     world = World(reader, LoadSource(settings, kubernetes, clock), clock, None)
     keeper = StateKeeper(state_store(settings, kubernetes), clock, State(), None)
     return Look(world, policy, policy_text, keeper.load(policy.policy), kubernetes.target)
-
-
-def policy_path(settings: Settings) -> Path:
-    """The policy that the settings name.
-
-    Raises:
-        ConfigurationError: they name none.
-    """
-    if settings.policy is None:
-        raise ConfigurationError(
-            "No policy is given; name one with --policy FILE (DESCHED_POLICY). "
-            "Examples to start from: policies/cautious.yaml and policies/volcano-published.yaml."
-        )
-    return settings.policy

@@ -17,7 +17,7 @@ from desched.bootstrap.election import contend, contender, wait_for_lease
 from desched.bootstrap.janitor import at_work, janitor_of, look_once
 from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.logbook import logbook_keeper
-from desched.bootstrap.look import policy_path
+from desched.bootstrap.policy_source import config_map_of, named_policy
 from desched.bootstrap.process import Intent, Process
 from desched.bootstrap.state import refuse_absent_namespace, state_namespace
 from desched.cycle import CycleInfo
@@ -25,7 +25,7 @@ from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, Mode
-from desched.policy.loading import load_policy
+from desched.policy.loading import load_policy, parse_policy
 from desched.service.cycles.loop import ServiceLoop
 from desched.service.cycles.runner import CycleRunner, ReportSink
 from desched.service.cycles.schedule import Schedule, cron, every, time_zone
@@ -325,9 +325,14 @@ def report_printer(settings: Settings, stdout: TextIO, view: TableView) -> Repor
 
 def _policy_file(settings: Settings) -> PolicyFile:
     """The policy file, read once so that an invalid one is refused before anything runs."""
-    path = policy_path(settings)
-    if path.is_fifo():  # such as /dev/stdin: it can be read only once
-        loaded = load_policy(path)
+    path, config_map = settings.policy, config_map_of(settings)
+    if config_map is not None and settings.loops:
+        raise ConfigurationError(
+            f"--policy {path} is read only once, but this runs cycle after cycle; mount the "
+            "ConfigMap and name its file, or run one cycle with --once."
+        )
+    if path is None or config_map is not None or path.is_fifo():  # such as /dev/stdin
+        loaded = parse_policy(*named_policy(settings, SystemClock().wait))
         return PolicyFile(lambda: loaded)
     policy_file = PolicyFile(lambda: load_policy(path))
     policy_file.read()

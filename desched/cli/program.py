@@ -19,7 +19,7 @@ from desched.cli.completion import VARIABLE
 from desched.cli.exit_codes import CAUGHT_SIGNAL, ExitCode
 from desched.cli.runs import run_cycles
 from desched.cli.setting_flags import SETTING_FLAGS, setting_options
-from desched.cli.usage_errors import sentence_of
+from desched.cli.usage_errors import sentences_of
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.text import on_one_line
 
@@ -153,7 +153,7 @@ def _run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _fail("Ended by SIGINT.", CAUGHT_SIGNAL + signal.SIGINT)
     except click.UsageError as error:
-        raise ConfigurationError(sentence_of(error)) from None
+        raise ConfigurationError(sentences_of(error, arguments)) from None
     sys.stdout.flush()
     return code
 

@@ -6,10 +6,12 @@ that evicts.
 
 import difflib
 import re
+from collections.abc import Iterable
 
 import click
 
 from desched.cli.command import Command, flags_of, options_by_flag
+from desched.cli.other_deschedulers import SUBSTITUTES
 from desched.cli.setting_flags import SETTING_FLAGS, SETTING_OF_FLAG, Flag
 
 NEVER_SUGGESTED = frozenset({"--evict", "--once"})
@@ -19,8 +21,24 @@ _VERBOSITY = re.compile("--?v+|--verbos.*|--debug")
 """The verbosity of other deschedulers."""
 
 
-def sentence_of(error: click.UsageError) -> str:
-    """The sentences for the user about wrong flags or arguments."""
+def sentences_of(error: click.UsageError, arguments: Iterable[str]) -> str:
+    """What the user reads about wrong flags or arguments, on one line for each flag.
+
+    All flags of another descheduler are named at once, so that nobody removes them one by one.
+    """
+    if not (isinstance(error, click.NoSuchOption) and _is_foreign(error.option_name)):
+        return _sentence_of(error)
+    path = error.ctx.command_path if error.ctx else "desched"
+    given = dict.fromkeys(word.partition("=")[0] for word in arguments)
+    flags = [flag for flag in given if flag.startswith("-") and _is_foreign(flag)]
+    return "\n".join(_no_such_flag(flag, None, path) for flag in flags or [error.option_name])
+
+
+def _is_foreign(flag: str) -> bool:
+    return flag in SUBSTITUTES or bool(_VERBOSITY.fullmatch(flag))
+
+
+def _sentence_of(error: click.UsageError) -> str:
     path = error.ctx.command_path if error.ctx else "desched"
     see = f"See `{path} --help`."
     if isinstance(error, click.NoSuchOption):
@@ -58,6 +76,8 @@ def _no_such_flag(flag: str, command: click.Command | None, path: str) -> str:
     if owners:
         takers = " and ".join(f"`desched {name}`" for name in owners)
         return f"{flag} belongs to {takers}. {see}"
+    if flag in SUBSTITUTES:
+        return f"{flag}: {SUBSTITUTES[flag]} {see}"
     return f"There is no flag {flag}{_suggestion(flag, command)} {see}"
 
 

@@ -50,6 +50,10 @@ def test_a_flag_that_is_not_given_leaves_the_value_of_the_environment(monkeypatc
     ("alias", "flag", "value"),
     [
         ("--policy-config-file", "--policy", "policy.yaml"),
+        ("--client-connection-kubeconfig", "--kubeconfig", "config"),
+        ("--leader-elect-lease-duration", "--lease-duration", "137s"),
+        ("--leader-elect-renew-deadline", "--renew-deadline", "107s"),
+        ("--leader-elect-retry-period", "--retry-period", "26s"),
         ("--descheduling-interval", "--interval", "5m"),
         ("--descheduling-interval-cron-expression", "--cron", "*/10 * * * *"),
     ],

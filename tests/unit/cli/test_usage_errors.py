@@ -3,6 +3,7 @@ import re
 import pytest
 
 from desched.cli import main
+from desched.cli.other_deschedulers import SUBSTITUTES
 from desched.settings import Settings, flag_of, option_of
 from tests.unit.test_settings import example
 
@@ -47,3 +48,38 @@ def test_a_flag_is_no_value_of_another_flag(name, run, capsys):
 def test_the_value_of_a_flag_is_not_taken_for_the_command(command, words, started):
     assert main(words.split()) == 0
     assert command.call_args.args[0] == started
+
+
+VOLCANO = (
+    "--descheduling-interval-cron-expression=@hourly --descheduling-interval=10m "
+    "--policy-config-file=/policy-dir/policy.yaml --leader-elect=false "
+    "--leader-elect-resource-namespace=volcano-system --v=3"
+)
+
+
+def test_all_flags_of_another_descheduler_are_named_at_once(run, capsys):
+    assert main(VOLCANO.split()) == 2
+
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("desched: --leader-elect-resource-namespace: --state-namespace takes")
+    assert "; --log-level debug takes its place." in second
+    run.assert_not_called()
+
+
+def test_what_is_left_of_it_runs_but_for_two_timings(run, capsys):
+    words = VOLCANO.split()
+
+    assert main(words[:4]) == 2
+    assert "contradict each other; keep one." in capsys.readouterr().err
+    assert main(words[1:4]) == 0
+    assert run.call_count == 1
+
+
+@pytest.mark.parametrize("flag", SUBSTITUTES)
+@pytest.mark.parametrize("command", [[], ["plan"], ["status"]])
+def test_a_flag_of_another_descheduler_has_a_sentence_without_its_value(flag, command, run, capsys):
+    assert main([*command, f"{flag}=s3cr3t"]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"desched: {flag}: {SUBSTITUTES[flag]} See ")
+    run.assert_not_called()
