@@ -281,7 +281,14 @@ def _serve(runner: CycleRunner, process: Process) -> None:
             "service.started", **notice, mode=mode.value, schedule=schedule.text, port=bound.port
         )
         loop = ServiceLoop(
-            runner.run, schedule, clock, health, metrics, leadership, status.cycle_failed
+            runner.run,
+            schedule,
+            clock,
+            health,
+            metrics,
+            leadership,
+            status.cycle_failed,
+            runner.read_edit,
         )
         with contend(leadership):
             loop.run()

@@ -19,6 +19,8 @@ from desched.service.process.health import Health
 from desched.service.telemetry.metrics import FailedCycle, ServiceMetrics, SkippedTick
 
 HEARTBEAT_SECONDS = 5
+EDIT_SECONDS = 20
+"""How often the policy file is read between cycles, so that the answer to an edit comes soon."""
 LATE_TICK_SECONDS = 30
 """A tick that is later than this, for example after a suspend, is skipped."""
 
@@ -40,7 +42,8 @@ class ServiceLoop:
     If a cycle cannot observe or fails by a bug, the loop logs and counts it and continues. An
     invalid configuration ends the loop unless a cycle has succeeded before. With `leadership`, only
     the replica that may act runs cycles, the first as soon as it may. `on_failure` gets the reason
-    of each cycle that ends without a report.
+    of each cycle that ends without a report. `read_edit` looks for an edit of the policy.
+    A replica that waits does so too, and knows the last good policy when it takes over.
     """
 
     run_cycle: Callable[[], object]
@@ -50,6 +53,7 @@ class ServiceLoop:
     metrics: ServiceMetrics
     leadership: Leadership | None = None
     on_failure: Callable[[str], None] = lambda _: None
+    read_edit: Callable[[], None] = lambda: None
     _refused: ConfigurationError | None = field(default=None, init=False)
     _cycles: int = field(default=0, init=False)
 
@@ -61,7 +65,7 @@ class ServiceLoop:
         """
         scheduler = BackgroundScheduler(
             timezone="UTC",
-            executors={"default": ThreadPoolExecutor(max_workers=2)},  # a cycle and the heartbeat
+            executors={"default": ThreadPoolExecutor(max_workers=3)},  # one for each job
             job_defaults={
                 "max_instances": 1,
                 "coalesce": True,
@@ -72,6 +76,7 @@ class ServiceLoop:
         scheduler.start()
         heartbeat = IntervalTrigger(seconds=HEARTBEAT_SECONDS, timezone="UTC")
         scheduler.add_job(self._heartbeat, heartbeat)
+        scheduler.add_job(self.read_edit, IntervalTrigger(seconds=EDIT_SECONDS, timezone="UTC"))
         if self.leadership is not None:
             self.leadership.on_change(lambda change: self._start_at_once(scheduler, change))
         first = self.clock.now()

@@ -1,5 +1,6 @@
 """Runs one cycle with the current policy and state, and passes the report on."""
 
+import threading
 from collections.abc import Callable
 
 from desched.cycle import CycleInfo, Decision, run_cycle
@@ -32,6 +33,7 @@ class CycleRunner:
         self._sinks: tuple[ReportSink, ...] = ()
         self._listeners: tuple[PolicyListener, ...] = ()
         self._deciding: tuple[DecisionListener, ...] = ()
+        self._at_work = threading.Lock()
 
     def on_report(self, *sinks: ReportSink) -> None:
         """Call these as well with each report."""
@@ -42,7 +44,7 @@ class CycleRunner:
         self._deciding += listeners
 
     def on_policy(self, *listeners: PolicyListener) -> None:
-        """Call these as well with each reading of the policy file, news or not."""
+        """Call these as well with the policy of each cycle, news or not, and with each edit."""
         self._listeners += listeners
 
     def run(self) -> CycleReport:
@@ -52,6 +54,24 @@ class CycleRunner:
             ObservationError: the cluster or its load could not be read.
             ConfigurationError: there is no valid policy.
         """
+        with self._at_work:
+            return self._run()
+
+    def read_edit(self) -> None:
+        """Between cycles, pass on an edit of the policy file that the next cycle will use.
+
+        While a cycle runs, nothing is read: its own policy is in force until it ends.
+        """
+        if not self._at_work.acquire(blocking=False):
+            return
+        try:
+            reading = self._policy_file.read_edit()
+            if reading is not None:
+                self._publish(reading)
+        finally:
+            self._at_work.release()
+
+    def _run(self) -> CycleReport:
         self._info = self._info._replace(number=self._info.number + 1)
         reading = self._policy_file.read()
         try:
@@ -60,13 +80,16 @@ class CycleRunner:
             reading = self._policy_file.refuse(reading.policy, error)
             report = self._run_with(reading.policy)
         finally:
-            reading = self._policy_file.mark_news(reading)
-            for listen in self._listeners:
-                listen(reading)
+            self._publish(reading)
         self._policy_file.accept(reading)
         for sink in self._sinks:
             sink(report)
         return report
+
+    def _publish(self, reading: PolicyReading) -> None:
+        reading = self._policy_file.mark_news(reading)
+        for listen in self._listeners:
+            listen(reading)
 
     def _run_with(self, policy: Policy) -> CycleReport:
         state = self._state.load(policy)

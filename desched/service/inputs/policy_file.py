@@ -1,4 +1,4 @@
-"""The policy in force: read again in every cycle; an invalid edit keeps the last good policy."""
+"""The policy in force, from a file that people edit; an invalid edit keeps the last good one."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -37,7 +37,8 @@ class PolicyFile:
     def __init__(self, load: Callable[[], LoadedPolicy]) -> None:
         self._load = load
         self._last_good: Policy | None = None  # a cycle ran with it
-        self._last_read: Policy | None = None
+        self._last_valid: Policy | None = None  # and no cycle has refused it since
+        self._last_content = ""  # the digest of what the file held, or what was wrong with it
         self._last_published: tuple[str, str] | None = None
         self._last_in_force: Policy | None = None
 
@@ -50,9 +51,26 @@ class PolicyFile:
         try:
             loaded = self._load()
         except ConfigurationError as error:
-            return _instead(self._last_good or self._last_read, error)
-        self._last_read = loaded.policy
+            self._last_content = str(error)
+            return _instead(self._last_valid, error)
+        if self._last_content != loaded.policy.digest:
+            self._last_content = loaded.policy.digest
+            self._last_valid = loaded.policy
+        if self._last_in_force is None:
+            self._last_in_force = loaded.policy
         return PolicyReading(loaded.policy, loaded.warnings)
+
+    def read_edit(self) -> PolicyReading | None:
+        """The policy to use now if the file changed since it was read last; None if it did not.
+
+        A policy that a cycle refused is no edit: the file still holds it.
+
+        Raises:
+            ConfigurationError: the file is invalid, and no good policy was read before.
+        """
+        before = self._last_content
+        reading = self.read()
+        return reading if self._last_content != before else None
 
     def refuse(self, policy: Policy, error: ConfigurationError) -> PolicyReading:
         """The policy to use instead of one that does not fit this cluster.
@@ -62,11 +80,13 @@ class PolicyFile:
         """
         if self._last_good is not None and self._last_good.digest == policy.digest:
             raise error
-        return _instead(self._last_good, error)
+        reading = _instead(self._last_good, error)
+        self._last_valid = reading.policy
+        return reading
 
     def accept(self, reading: PolicyReading) -> None:
         """Keep the policy of a completed cycle as the last good one."""
-        self._last_good = reading.policy
+        self._last_good = self._last_valid = reading.policy
 
     def mark_news(self, reading: PolicyReading) -> PolicyReading:
         """The reading with `news` and `changes` set, compared with the one that was marked last."""

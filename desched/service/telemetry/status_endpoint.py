@@ -69,9 +69,10 @@ class StatusEndpoint:
         )
 
     def document(self) -> bytes:
-        """The document; `last_cycle`, `policy` and `state` are null before the first cycle.
+        """The document; `last_cycle` and `state` are null before the first cycle.
 
-        `last_cycle` has the start of the cycle and the fields of the log's `cycle.completed`.
+        `policy` is null as well, unless an edit was found before. `last_cycle` has
+        the start of the cycle and the fields of the log's `cycle.completed`.
         """
         report = self._report
         document = {

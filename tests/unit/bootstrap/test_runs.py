@@ -434,3 +434,23 @@ def test_a_bad_edit_leaves_an_event_on_the_pod_once_and_the_service_goes_on(
     names = [line["event"] for line in log_lines(messages)]
     assert names.count("policy.refused") == 1
     assert names.count("cycle.completed") == 3
+
+
+def test_a_bad_edit_is_refused_long_before_the_next_cycle(simulation, policy, events, mocker):
+    read, main = simulation.cluster.read_cluster, threading.main_thread().ident
+
+    def edit_and_look():
+        policy.write_text(BAD)
+        return read()
+
+    mocker.patch("desched.service.cycles.loop.EDIT_SECONDS", 0.02)
+    mocker.patch.object(simulation.cluster, "read_cluster", side_effect=edit_and_look)
+    stop = events.return_value.warn_on_self
+    stop.side_effect = lambda *_: signal.pthread_kill(main, signal.SIGTERM)
+    _, messages = started(policy, **SERVICE | {"interval": "1h"})
+    names = [line["event"] for line in log_lines(messages)]
+    assert [each for each in names if each in {"cycle.completed", "policy.refused"}] == [
+        "cycle.completed",
+        "policy.refused",
+    ]
+    stop.assert_called_once()

@@ -8,8 +8,10 @@ from structlog.testing import capture_logs
 
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.report import Mode
+from desched.service.cycles import loop as loop_module
 from desched.service.cycles.loop import LATE_TICK_SECONDS, ServiceLoop
 from desched.service.cycles.schedule import Schedule, every
+from desched.service.election.leadership import Leadership
 from desched.service.process.clock import SystemClock
 from desched.service.process.health import Health
 from desched.service.telemetry.metrics import ServiceMetrics, SkippedTick
@@ -86,6 +88,17 @@ def test_a_tick_that_meets_a_running_cycle_is_skipped_and_counted(clock):
     ServiceLoop(cycle, QUICK, clock, Health(clock.monotonic, 600), watched).run()
     assert max(most_at_once) == 1
     assert counted(watched, 'desched_ticks_skipped_total{reason="cycle_running"}') >= 1
+
+
+def test_edits_of_the_policy_are_looked_for_between_cycles_and_in_a_waiting_replica(
+    loop_of, clock, mocker
+):
+    mocker.patch.object(loop_module, "EDIT_SECONDS", 0.02)
+    waiting = mocker.create_autospec(Leadership, instance=True)
+    waiting.may_act.return_value = False
+    cycle = mocker.Mock()
+    loop_of(cycle, HOURLY, leadership=waiting, read_edit=clock.stop).run()
+    cycle.assert_not_called()
 
 
 class Behind(SystemClock):

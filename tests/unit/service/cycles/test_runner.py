@@ -96,6 +96,55 @@ def test_a_later_one_gives_way_to_the_last_good_policy(simulation, editor):
     assert told[1].policy == POLICY
 
 
+def test_an_edit_between_cycles_is_told_once_and_the_next_cycle_uses_it(simulation, editor):
+    told: list[Any] = []
+    runner = runner_for(simulation, editor, Mode.DRY_RUN)
+    runner.on_policy(told.append)
+    runner.run()
+    runner.read_edit()
+    assert len(told) == 1
+    editor.policy = edited = msgspec.structs.replace(POLICY, digest="edited")
+    runner.read_edit()
+    runner.read_edit()
+    runner.run()
+    assert [(reading.policy, reading.news) for reading in told] == [
+        (POLICY, True),
+        (edited, True),
+        (edited, False),
+    ]
+
+
+def test_between_cycles_a_policy_that_the_last_cycle_refused_is_not_told_again(simulation, editor):
+    told: list[Any] = []
+    runner = runner_for(simulation, editor, Mode.DRY_RUN)
+    runner.run()
+    editor.policy = with_unknown_class(POLICY)
+    runner.run()
+    runner.on_policy(told.append)
+    runner.read_edit()
+    assert told == []
+    editor.policy = POLICY
+    runner.read_edit()
+    assert [(reading.problem, reading.news) for reading in told] == [("", True)]
+
+
+def test_an_edit_during_a_cycle_is_told_after_the_cycle(simulation, editor):
+    told: list[Any] = []
+    runner = runner_for(simulation, editor, Mode.DRY_RUN)
+    edited = msgspec.structs.replace(POLICY, digest="edited")
+
+    def edit(_):
+        editor.policy = edited
+        runner.read_edit()
+
+    runner.on_decision(edit)
+    runner.on_policy(told.append)
+    runner.run()
+    assert [reading.policy for reading in told] == [POLICY]
+    runner.read_edit()
+    assert [reading.policy for reading in told] == [POLICY, edited]
+
+
 class Blind:
     def read_cluster(self):
         raise ObservationError(ObservationSource.CLUSTER, "The API server is away.")

@@ -88,6 +88,35 @@ def test_a_file_that_vanishes_is_a_bad_edit(path, policy_file):
     assert trigger(reading) == pytest.approx(0.8)
 
 
+def test_between_cycles_only_a_changed_file_counts_as_an_edit(path, policy_file):
+    look(policy_file)
+    assert policy_file.read_edit() is None
+    path.write_text(f"# a comment\n{GOOD}")
+    assert policy_file.read_edit() is None
+    path.write_text(OTHER)
+    assert trigger(policy_file.read_edit()) == pytest.approx(0.7)
+    assert policy_file.read_edit() is None
+    path.write_text(BAD)
+    assert "targetTresholds" in policy_file.read_edit().problem
+    assert policy_file.read_edit() is None
+
+
+def test_an_edit_that_no_cycle_ran_with_yet_stays_in_force_after_a_bad_one(path, policy_file):
+    look(policy_file)
+    path.write_text(OTHER)
+    policy_file.read_edit()
+    path.write_text(BAD)
+    assert trigger(policy_file.read_edit()) == pytest.approx(0.7)
+    assert trigger(look(policy_file)) == pytest.approx(0.7)
+
+
+def test_the_first_edit_shows_what_changed_though_no_cycle_ran(path, policy_file):
+    policy_file.read()
+    path.write_text(OTHER)
+    edit = policy_file.mark_news(policy_file.read_edit())
+    assert edit.changes == ("targetThresholds.cpu: 80 % → 70 %",)
+
+
 def test_a_first_policy_that_is_bad_is_refused(path, policy_file):
     path.write_text(BAD)
     with pytest.raises(ConfigurationError, match="targetTresholds"):
@@ -116,6 +145,9 @@ def test_a_policy_that_does_not_suit_the_cluster_gives_way_to_the_last_good_one(
     reading = policy_file.refuse(edited.policy, ConfigurationError("No such PriorityClass."))
     assert reading.problem == "No such PriorityClass."
     assert trigger(reading) == pytest.approx(0.8)
+    assert policy_file.read_edit() is None
+    path.write_text(BAD)
+    assert trigger(policy_file.read_edit()) == pytest.approx(0.8)
 
 
 def test_without_another_policy_the_error_stands(policy_file):
