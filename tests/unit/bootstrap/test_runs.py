@@ -437,7 +437,7 @@ def test_a_bad_edit_leaves_an_event_on_the_pod_once_and_the_service_goes_on(
 
 
 def test_a_bad_edit_is_refused_long_before_the_next_cycle(simulation, policy, events, mocker):
-    read, main = simulation.cluster.read_cluster, threading.main_thread().ident
+    read, main = simulation.cluster.read_cluster, threading.get_ident()
 
     def edit_and_look():
         policy.write_text(BAD)
