@@ -103,9 +103,14 @@ def sampled(pid: int, flame_graph: Path | None) -> Iterator[None]:
     ) as profiler:
         yield
         profiler.send_signal(signal.SIGINT)
-    drawing = flame_graph.read_text()
+    flame_graph.write_text(still(flame_graph.read_text()))
+
+
+def still(drawing: str) -> str:
+    """The drawing with its title, without its script and what needs it; names are tooltips."""
     titled = re.sub(r'(<text id="title"[^>]*>)[^<]*', rf"\1{FLAME_GRAPH_TITLE}", drawing)
-    flame_graph.write_text(titled)
+    parts = r'<script.*?</script>| onload="[^"]*"|<!--.*?-->|<text id="(?!title)[^>]*>[^<]*</text>'
+    return re.sub(parts, "", titled, flags=re.DOTALL)
 
 
 def informers(scene: Scene, binary: Path) -> None:
