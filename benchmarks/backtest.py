@@ -13,6 +13,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 
+from benchmarks.cycle import POLICY
 from benchmarks.past_server import BEGIN, STEP_SECONDS
 from desched import __version__
 from desched.adapters.prometheus.connection import PrometheusConnection
@@ -22,20 +23,6 @@ from desched.policy.loading import parse_policy
 from desched.simulation.past.backtest import Span, backtest, lead_seconds
 
 CASES = ((100, 16, 7), (1_000, 30, 7))
-
-POLICY = """
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: benchmark
-  pluginConfig:
-  - name: LoadAware
-    args:
-      metrics: {type: Prometheus}
-      targetThresholds: {cpu: 80, memory: 85}
-      thresholds: {cpu: 30, memory: 30}
-  plugins: {balance: {enabled: [LoadAware]}}
-"""
 
 
 def measure(nodes: int, pods_per_node: int, days: int) -> None:

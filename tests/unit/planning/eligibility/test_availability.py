@@ -9,7 +9,7 @@ import pytest
 from desched.model.cluster import Autoscaler, ClusterState, Owner, PodDisruptionBudget, Workload
 from desched.model.selectors import LabelSelector
 from desched.planning.eligibility.annotations import EVICT_ANNOTATION
-from desched.planning.eligibility.availability import replicas_to_spare
+from desched.planning.eligibility.availability import availability, replicas_to_spare
 from desched.planning.eligibility.controllers import kind_of, with_declared_workloads
 from tests.builders import (
     NOW,
@@ -104,6 +104,12 @@ def test_replicas_that_the_policy_would_miss_during_the_move_keep_the_pod() -> N
     )
     one.budgets = (ROOMY,)
     assert one.reason is None
+
+
+def test_a_single_replica_stays_for_one_reason() -> None:
+    one = of(replicas=1)
+    assert one.reason == "single_replica"
+    assert availability(one.context().cluster.pods[0], one.context()) is None
 
 
 def test_where_the_controller_does_not_tell_the_ready_pods_are_counted() -> None:
