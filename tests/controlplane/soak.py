@@ -160,10 +160,12 @@ class Soak:
     def _check_need(self) -> None:
         accepted = self._witness.accepted
         for eviction in accepted[self._checked :]:
-            node = self._witness.sources.get(eviction.name, "")
+            node = self._witness.sources.get(eviction.name)
+            if node is None:  # the log does not have yet what was written before it
+                break
+            self._checked += 1
             if not self._heat.was_hot(node, eviction.began):
                 self._needless.append(f"needless: {eviction.name} left {node}, which was not hot")
-        self._checked = len(accepted)
 
     def _quiet(self) -> list[str]:
         """Let what is under way come to its end, and return what has not."""

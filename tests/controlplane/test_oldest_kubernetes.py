@@ -8,7 +8,6 @@ import pytest
 
 from tests.controlplane.binaries import HERE, OLDEST
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.installation import RENEW_DEADLINE_SECONDS
 from tests.controlplane.manifests import Object
 from tests.controlplane.replicas import Replicas, check_that_one_acted
 from tests.controlplane.sites import Site, Sites, verdict
@@ -107,7 +106,7 @@ def test_a_service_moves_the_pod_for_good_and_leaves_no_taint(
     refused = {r.what for r in requests if not r.done and r.code < 500}
     # It makes the first two itself; the last is of an add-on.
     assert refused <= {"get leases", "get configmaps", "list verticalpodautoscalers"}
-    check_that_one_acted(requests, RENEW_DEADLINE_SECONDS)
+    check_that_one_acted(requests)
     (eviction,) = replicas.evictions()
     assert before[eviction.name] == HOT
     stored = sites.plane.get(f"/api/v1/namespaces/{SITE}/configmaps/desched-state")

@@ -166,8 +166,12 @@ def test_a_replica_that_was_moved_stays_even_if_its_node_becomes_overloaded(site
     assert evicted(report) == []
     assert refused(report) == {"web": {"moved_recently"}}
     assert moved in sites.where("again", "web")
-    after_its_rest = sites.look("again", **RESTS_BRIEFLY)
-    assert "moved_recently" not in refused(after_its_rest).get("web", set())
+
+    def may_move_again() -> bool:
+        after_its_rest = sites.look("again", **RESTS_BRIEFLY)
+        return "moved_recently" not in refused(after_its_rest).get("web", set())
+
+    sites.plane.wait_for("the end of its rest", may_move_again)
 
 
 def test_a_node_is_relieved_by_one_deployment_in_three_cycles_without_moves_of_dear_pods(

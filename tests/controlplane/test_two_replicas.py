@@ -91,7 +91,7 @@ def told(sites: Sites) -> Iterator[Told]:
 @contextmanager
 def contend(sites: Sites, name: str, **load_aware: object) -> Iterator[Replicas]:
     """Replicas of a site, which end with the context."""
-    rules = {"evictionLimits": LIMITS, "followUp": {"patience": "20s"}, **load_aware}
+    rules = {"evictionLimits": LIMITS, "followUp": {"patience": "2m"}, **load_aware}
     replicas = Replicas(sites, name, **rules)
     try:
         yield replicas
