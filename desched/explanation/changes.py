@@ -50,12 +50,14 @@ FOR_PODS: Mapping[str, str] = {
         "Give its namespace the labels of namespaceLabelSelector, or change that selector."
     ),
     "labels_not_selected": "Give it the labels of labelSelector, or change that selector.",
+    "gpu_pod": f"Set gpuPods: Allow, or {_ANNOTATE}.",
     "pvc_pod": f"Remove PodsWithPVC from podProtections (ignorePvcPods: false), or {_ANNOTATE}.",
     "node_bound_volume": "Give it a volume that other nodes can reach.",
     "shared_claim": "Give the claim the access mode ReadWriteMany, or each pod its own claim.",
     "local_storage": f"Set evictLocalStoragePods, or {_ANNOTATE}.",
     "host_path": f"If it can lose that directory, {_ANNOTATE}.",
     "resource_claims": "Nothing makes it movable; desched does not evaluate free devices.",
+    "networks_unknown": "Correct its annotation networking.gke.io/interfaces.",
     "pod_group": "Let more pods of its gang run than it needs, if that is known; else nothing.",
     "without_budget": (
         "Cover it with a PodDisruptionBudget, or remove PodsWithoutPDB from podProtections."

@@ -7,6 +7,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from desched.model.cluster import Pod
+from desched.model.devices import amounts_of_networks, networks_of
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -171,14 +172,17 @@ def candidate_of(pod: Pod, context: EligibilityContext) -> Candidate:
 def _replaced(pod: Pod, context: EligibilityContext) -> Pod:
     """The pod with requests that its replacement does not exceed.
 
-    The replacement requests what the template and a VerticalPodAutoscaler say. A pod may request
-    more than that, by a LimitRange or an older recommendation; then its own requests count.
+    The replacement requests what the template and a VerticalPodAutoscaler say, and the networks
+    that its annotation names. A pod may request more than that, by a LimitRange or an older
+    recommendation; then its own requests count.
     """
-    workload = context.cluster.workload_of(pod)
-    if workload is None or workload.template_requests is None:
-        return pod
-    scheduling = pod.scheduling
-    requests = scheduling.requests.raised_to(workload.template_requests)
+    workload, scheduling = context.cluster.workload_of(pod), pod.scheduling
+    networks = networks_of(pod.annotations)
+    requests = scheduling.requests
+    if networks:
+        requests = requests.raised_to(amounts_of_networks(networks))
+    if workload is not None and workload.template_requests is not None:
+        requests = requests.raised_to(workload.template_requests)
     if requests is scheduling.requests:
         return pod
     larger = replace(

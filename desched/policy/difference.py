@@ -8,6 +8,7 @@ import msgspec
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import on_one_line
 from desched.policy.acting_window import ActingWindow
+from desched.policy.compatibility import GpuPods
 from desched.policy.cron import CronField
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.load_aware import LoadAwareArgs
@@ -124,6 +125,7 @@ def _protections(found: Protections) -> _Rows:
     yield ("evictableNamespaces", "include"), ", ".join(found.included_namespaces) or "all"
     yield ("evictableNamespaces", "exclude"), ", ".join(found.excluded_namespaces) or NONE
     yield ("evictSingleReplica",), _flag(not found.single_replicas)
+    yield ("gpuPods",), (GpuPods.PROTECT if found.gpu_pods else GpuPods.ALLOW).value
     yield ("maxGracePeriod",), _unbounded(found.max_grace_period_seconds)
     yield ("understoodOwnerKinds",), ", ".join(found.understood_owner_kinds) or NONE
     of = DEFAULT_EVICTOR

@@ -9,7 +9,7 @@ import msgspec
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import EXTENDED, Steering
+from desched.policy.compatibility import EXTENDED, GpuPods, Steering
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.share import Share
 
@@ -134,6 +134,7 @@ class Protections(msgspec.Struct, frozen=True):
     protected_storage_classes: tuple[str, ...] = ()
     pods_without_budget: bool = False
     single_replicas: bool = EXTENDED.single_replicas
+    gpu_pods: bool = EXTENDED.gpu_pods is GpuPods.PROTECT
     prefer_no_eviction_is_mandatory: bool = False
     labels: LabelSelector = LabelSelector()
     namespace_labels: LabelSelector = LabelSelector()

@@ -33,6 +33,7 @@ from desched.model.cluster import (
     Service,
     Workload,
 )
+from desched.model.devices import INTERFACES, interfaces_text, networks_of
 from desched.model.load import ClusterLoad, Unknown
 from desched.model.plan import LandingChance
 from desched.model.pod_groups import GENERATED_PREFIX, NAME_KEYS
@@ -237,6 +238,8 @@ def _annotations(names: Names, found: Mapping[str, str], _owner: object) -> dict
 
 
 def _annotation(names: Names, key: str, value: str) -> str:
+    if key == INTERFACES:
+        return interfaces_text(networks_of({key: value}))
     return _value(names, key, value) if key in NAME_KEYS else value
 
 

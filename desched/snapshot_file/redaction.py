@@ -17,6 +17,7 @@ from desched.model.cluster import (
     SchedulingClass,
     Workload,
 )
+from desched.model.devices import INTERFACES
 from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
@@ -48,6 +49,7 @@ ANNOTATIONS = frozenset(
         *EVICTION_ANNOTATIONS,
         *GROUP_KEYS,
         COOLDOWN_TIME,
+        INTERFACES,
         DELETION_COST_ANNOTATION,
         MIRROR_ANNOTATION,
         SOURCE_ANNOTATION,

@@ -15,11 +15,11 @@ CODE = ROOT / "desched"
 
 KUBERNETES = """
     affinity annotations api autoscaler claims cluster constraint controllers cpu cron daemonset
-    desched ephemeral events filters group host itself job kube kubeconfig kubernetes label
-    lease linux local memory metadata metrics mirror namespace node objects owner path pending
+    desched device ephemeral events filters gpu group host itself job kube kubeconfig kubernetes
+    label lease linux local memory metadata metrics mirror namespace node objects owner path pending
     pod port priorities priority prometheus pvc ready replica requests resize resource rollout
-    running scaling scheduler scheduling scores selectors service spread static status storage
-    system taint terminating tolerations topology upstream vertical virtual volume
+    network running scaling scheduler scheduling scores selectors service spread static status
+    storage system taint terminating tolerations topology upstream vertical virtual volume
     koordinator migration utilization
 """
 """They mean what they mean to Kubernetes and its neighbours."""

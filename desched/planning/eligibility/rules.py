@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 from desched.model.cluster import SYSTEM_CRITICAL_PRIORITY, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
-from desched.planning.eligibility import availability, pod_groups, recent_moves, volumes
+from desched.planning.eligibility import (
+    availability,
+    devices,
+    pod_groups,
+    recent_moves,
+    volumes,
+)
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.eligibility.context import EligibilityContext, Refused, Why
 from desched.planning.eligibility.controllers import kind_of, top_owner
@@ -224,6 +230,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.PRIORITY_THRESHOLD, _priority, lifted=True),
     Rule(RefusalReason.NAMESPACE_EXCLUDED, _namespace),
     Rule(RefusalReason.LABELS_NOT_SELECTED, _labels),
+    Rule(RefusalReason.GPU_POD, devices.gpus, lifted=True),
     Rule(RefusalReason.PVC_POD, volumes.claims, lifted=True),
     Rule(RefusalReason.NODE_BOUND_VOLUME, volumes.node_bound_volumes),
     Rule(RefusalReason.SHARED_CLAIM, volumes.shared_claims),
@@ -231,6 +238,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.HOST_PATH, volumes.host_paths, lifted=True),
     # The planner does not evaluate whether another node has a free device.
     Rule(RefusalReason.RESOURCE_CLAIMS, lambda pod, _: pod.has_resource_claims),
+    Rule(RefusalReason.NETWORKS_UNKNOWN, devices.unknown_networks),
     Rule(RefusalReason.TOO_FEW_REPLICAS, workload=availability.min_replicas, lifted=True),
     Rule(RefusalReason.TOO_YOUNG, _min_age),
     Rule(RefusalReason.LONG_GRACE_PERIOD, _grace_period),

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from desched.policy.compatibility import EXTENDED, Compatibility
+from desched.policy.compatibility import EXTENDED, Compatibility, GpuPods
 from desched.policy.document.limits import (
     ActingWindowSection,
     CountOrShare,
@@ -88,6 +88,9 @@ class LoadAwareArgs(PluginArgs):
     evict_single_replica: bool | None = optional(not EXTENDED.single_replicas, example=True)
     """Whether the only replica of a workload may move. The workload is then unavailable until the
     replacement is Ready."""
+    gpu_pods: GpuPods | None = optional(EXTENDED.gpu_pods.value, example="Allow")
+    """`Protect`: pods that request a GPU stay, and pods without one leave their nodes instead.
+    `Allow`: they move as others do."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )

@@ -58,6 +58,7 @@ class ChosenProfile(msgspec.Struct, frozen=True):
             max_landing_risk=args.max_landing_risk,
             max_grace_period_seconds=args.max_grace_period,
             steering=args.steering and Steering(args.steering),
+            gpu_pods=args.gpu_pods,
             single_replicas=None if evicts is None else not evicts,
         )
         return msgspec.structs.replace(defaults_of(args.compatibility), **given)

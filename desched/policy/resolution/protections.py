@@ -5,6 +5,7 @@ If both have a key for the same pods, the more protective value applies.
 
 from pydantic.alias_generators import to_camel
 
+from desched.policy.compatibility import GpuPods
 from desched.policy.document.default_evictor import (
     DefaultEvictorArgs,
     DefaultProtection,
@@ -74,6 +75,7 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
             bool(evictor.ignore_pods_without_pdb) or ExtraProtection.WITHOUT_BUDGET in extra
         ),
         single_replicas=profile.defaults.single_replicas,
+        gpu_pods=profile.defaults.gpu_pods is GpuPods.PROTECT,
         prefer_no_eviction_is_mandatory=evictor.no_eviction_policy is NoEvictionPolicy.MANDATORY,
         labels=all_of(args.label_selector, evictor.label_selector),
         namespace_labels=all_of(evictor.namespace_label_selector),

@@ -40,12 +40,17 @@ REFUSALS: Mapping[str, str] = {
     "namespace_excluded": "The policy excludes its namespace.",
     "namespace_not_selected": "The policy does not select its namespace.",
     "labels_not_selected": "The policy does not select its labels.",
+    "gpu_pod": (
+        "It uses a GPU; the annotation desched.io/evict or the policy's gpuPods: Allow allows "
+        "eviction."
+    ),
     "pvc_pod": "It uses a PersistentVolumeClaim, and the policy protects such pods.",
     "node_bound_volume": "One of its volumes is available only on this node, or is unknown.",
     "shared_claim": "Another pod on its node uses one of its claims, which allow only one node.",
     "local_storage": "It keeps data on the node's disk (emptyDir).",
     "host_path": "It uses a directory of its node (hostPath); an annotation allows eviction.",
     "resource_claims": "It uses a device through a ResourceClaim.",
+    "networks_unknown": "The annotation that names its networks cannot be read.",
     "pod_group": "Its gang needs it, or may need it.",
     "without_budget": "It has no PodDisruptionBudget; the policy or its kind requires one.",
     "single_replica": (

@@ -63,6 +63,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
     assert differing(plain.limits, found.limits) == limits
     assert differing(plain.protections, found.protections) == {
         "single_replicas",
+        "gpu_pods",
         "max_grace_period_seconds",
     }
     for before, after in zip(plain.rules, found.rules, strict=True):
@@ -79,6 +80,7 @@ def test_what_is_turned_off_is_off():
     assert policy.limits.workload_hourly is None
     assert (policy.limits.node, policy.limits.namespace, policy.limits.workload) == (None,) * 3
     assert not policy.protections.single_replicas
+    assert not policy.protections.gpu_pods
     assert policy.protections.max_grace_period_seconds > 365 * 24 * 3600
 
 
@@ -90,6 +92,7 @@ WRITTEN = {
     "maxGracePeriod": "10m",
     "steering": "WhenNeeded",
     "evictSingleReplica": False,
+    "gpuPods": "Protect",
     "evictionLimits": {
         "total": 3,
         "slowStart": False,

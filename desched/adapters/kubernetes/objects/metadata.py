@@ -17,13 +17,14 @@ PREFIXES = (
     "karpenter.sh/",
     "kueue.x-k8s.io/",
     "leaderworkerset.sigs.k8s.io/",
+    "networking.gke.io/interfaces",
     "pod-group-name",
     "scheduling.k8s.io/",
     "scheduling.koordinator.sh/",
     "scheduling.volcano.sh/",
     "volcano.sh/",
 )
-LONGEST_ANNOTATION = 1024
+LONGEST_ANNOTATION = 2048
 """Characters of an annotation's value that are kept."""
 
 _ENCODED_PREFIXES = tuple(f'"{prefix}'.encode() for prefix in PREFIXES)

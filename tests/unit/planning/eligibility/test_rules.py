@@ -28,7 +28,7 @@ from desched.planning.eligibility.annotations import (
 )
 from desched.planning.eligibility.rules import SYSTEM_NAMESPACES
 from desched.policy.policy import PriorityThreshold
-from tests.builders import NOW, WINDOW_SECONDS, budget, pod, selector
+from tests.builders import NOW, WINDOW_SECONDS, amounts, budget, pod, selector
 from tests.repository import ROOT
 from tests.unit.planning.eligibility.candidate import Candidate
 
@@ -121,12 +121,14 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("system_namespace", of_pod(namespace="kube-system")),
     ("namespace_not_selected", by_policy(namespace_labels=selector(team="a"))),
     ("labels_not_selected", by_policy(labels=selector(app="other"))),
+    ("gpu_pod", of_pod(request=amounts(0.1, 0.1, **{"nvidia.com/gpu": 1}))),
     ("pvc_pod", claim_of_a_protected_kind),
     ("node_bound_volume", holding(PodVolume(VolumeKind.CLAIM, "lost"))),
     ("shared_claim", sharing_a_claim),
     ("local_storage", holding(PodVolume(VolumeKind.EMPTY_DIR))),
     ("host_path", holding(PodVolume(VolumeKind.HOST_PATH, path="/var/lib/models"))),
     ("resource_claims", of_pod(has_resource_claims=True)),
+    ("networks_unknown", annotated("networking.gke.io/interfaces", "[")),
     ("too_few_replicas", by_policy(min_replicas=10)),
     ("too_young", by_policy(min_pod_age_seconds=172_800)),
     ("long_grace_period", of_pod(grace_period_seconds=601)),
@@ -167,6 +169,7 @@ SPOILED: list[tuple[str, Spoil]] = [
 
 LIFTED = {
     "priority_threshold",
+    "gpu_pod",
     "pvc_pod",
     "local_storage",
     "host_path",

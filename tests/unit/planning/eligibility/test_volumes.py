@@ -161,6 +161,7 @@ def test_paths_of_every_node_and_drivers_of_a_requested_device_do_not_keep_a_pod
     one = Candidate(
         volumes=(PodVolume(VolumeKind.HOST_PATH, path=path),), request=amounts(0.1, 0.1, **devices)
     )
+    one.protections["gpu_pods"] = False
     assert one.reason == reason
 
 
@@ -170,6 +171,7 @@ def test_one_path_that_others_lack_among_several_keeps_a_pod() -> None:
         request=amounts(0.1, 0.1, **{"nvidia.com/gpu": 1}),
         volumes=tuple(PodVolume(VolumeKind.HOST_PATH, path=path) for path in paths),
     )
+    one.protections["gpu_pods"] = False
     assert one.finding() == ("host_path", "/cache")
 
 

@@ -136,6 +136,7 @@ def test_namespaces_replicas_age_and_the_no_eviction_policy_are_handed_on():
 def test_by_default_single_replicas_and_pods_with_long_grace_periods_stay():
     found = protections()
     assert found.single_replicas
+    assert found.gpu_pods
     assert found.max_grace_period_seconds == 600
     assert found.understood_owner_kinds == ()
 
@@ -144,11 +145,13 @@ def test_single_replicas_grace_periods_and_owner_kinds_are_handed_on():
     found = protections(
         load_aware={
             "evictSingleReplica": True,
+            "gpuPods": "Allow",
             "maxGracePeriod": "0s",
             "understoodOwnerKinds": ["argoproj.io/Rollout", "ReplicationController"],
         }
     )
     assert not found.single_replicas
+    assert not found.gpu_pods
     assert found.max_grace_period_seconds == 0
     assert found.understood_owner_kinds == ("argoproj.io/Rollout", "ReplicationController")
 

@@ -10,6 +10,7 @@ from desched.adapters.kubernetes.client.decoding import Decoder
 from desched.adapters.kubernetes.objects import bounded_constraints
 from desched.adapters.kubernetes.objects import pods as pod_objects
 from desched.adapters.kubernetes.objects.bounded_constraints import MOST_TERMS, WHOLE_CLUSTER
+from desched.adapters.kubernetes.objects.metadata import LONGEST_ANNOTATION
 from desched.adapters.kubernetes.objects.pods import PodBuilder
 from desched.model.cluster import Pod, PodAffinityTerm
 from desched.model.selectors import LabelSelector
@@ -120,4 +121,4 @@ def test_hundreds_of_large_pods_take_little_memory() -> None:
 def test_a_long_annotation_is_cut() -> None:
     document = manifests.pod()
     document["metadata"]["annotations"] = {"desched.io/evict": "x" * 200_000}
-    assert len(built(document).annotations["desched.io/evict"]) == 1024
+    assert len(built(document).annotations["desched.io/evict"]) == LONGEST_ANNOTATION

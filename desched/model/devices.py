@@ -1,0 +1,78 @@
+"""What pods and nodes say about GPUs and the networks beside the one of all pods."""
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+import msgspec
+
+from desched.model.resources import Amounts
+
+GPU_RESOURCES = (
+    "*/gpu*",
+    "*/vgpu*",
+    "amd.com/*",
+    "aws.amazon.com/neuron*",
+    "cambricon.com/*",
+    "google.com/tpu",
+    "gpu.intel.com/*",
+    "habana.ai/*",
+    "huawei.com/Ascend*",
+    "nvidia.com/*",
+)
+"""Patterns of extended resources that are GPUs, parts of them, or other accelerators."""
+
+INTERFACES = "networking.gke.io/interfaces"
+"""An annotation of a pod: its interfaces and their networks, as a JSON list."""
+
+DEFAULT_NETWORK = "default"
+"""The network of all pods, which every node has."""
+
+NETWORK_RESOURCES = "networking.gke.io.networks/"
+"""A node has a resource with this prefix for each further network."""
+
+
+class _Interface(msgspec.Struct, rename="camel"):
+    network: str
+
+
+_INTERFACES = msgspec.json.Decoder(list[_Interface])
+
+
+@lru_cache(maxsize=1000)
+def is_gpu(resource: str) -> bool:
+    """Whether the extended resource of this name is a GPU or the like."""
+    return any(fnmatchcase(resource, pattern) for pattern in GPU_RESOURCES)
+
+
+def gpus_of(requests: Amounts) -> str:
+    """The first GPU resource among the requests, as `NAME: COUNT`; empty without any."""
+    found = (f"{name}: {count}" for name, count in requests.extended if count and is_gpu(name))
+    return next(found, "")
+
+
+def networks_of(annotations: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The networks of the pod beside the one of all pods; None if its annotation is unreadable."""
+    text = annotations.get(INTERFACES)
+    if text is None:
+        return ()
+    try:
+        interfaces = _INTERFACES.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return tuple(sorted({each.network for each in interfaces} - {DEFAULT_NETWORK}))
+
+
+def interfaces_text(networks: Iterable[str] | None) -> str:
+    """The shortest value of the annotation for these networks; for None an unreadable one."""
+    if networks is None:
+        return ""
+    return msgspec.json.encode([_Interface(name) for name in networks]).decode()
+
+
+def amounts_of_networks(networks: Iterable[str]) -> Amounts:
+    """What a node must have for a pod with these networks.
+
+    A webhook adds the same to the requests of each new pod.
+    """
+    return Amounts(extended=tuple((f"{NETWORK_RESOURCES}{name}", 1) for name in networks))
