@@ -61,7 +61,11 @@ class Cable:
             if self._is_cut:
                 client.close()
                 return
-            server = socket.create_connection(self._server)
+            try:
+                server = socket.create_connection(self._server)
+            except OSError:  # the server takes no more: the client sees the same
+                client.close()
+                return
             self._open |= {client, server}
         for source, sink in ((client, server), (server, client)):
             threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -525,8 +525,26 @@ class ControlPlane:
         """Returns when the scheduler has seen which nodes are open to pods and which are not.
 
         It learns of nodes later than the API server does. A pod that is too large for any node
-        makes it report how many are open, and takes no room meanwhile.
+        makes it report how many are open, and takes no room meanwhile. If it looked too early,
+        another pod asks again: it may not look at the same one again for minutes.
         """
+        self.wait_for("the scheduler sees the nodes", self._has_seen_nodes)
+
+    def _has_seen_nodes(self) -> bool:
+        """Whether the scheduler's words on a pod too large name as many nodes as there are."""
+        with self._too_large() as path:
+            message: str = self.wait_for(
+                "the scheduler looks at a pod", lambda: self._refusal_of(path)
+            )
+            nodes = self.items("/api/v1/nodes")
+        found = re.search(r"(\d+) Insufficient cpu", message)
+        return message.startswith(f"0/{len(nodes)} nodes are available: ") and int(
+            found[1] if found else 0
+        ) == sum(map(_is_open, nodes))
+
+    @contextmanager
+    def _too_large(self) -> Iterator[str]:
+        """The path of a pod that fits nowhere, and that is there meanwhile."""
         pods = "/api/v1/namespaces/default/pods"
         name = f"too-large-{secrets.token_hex(4)}"
         requests = {"cpu": "1000000"}
@@ -535,23 +553,15 @@ class ControlPlane:
         status, answer = self.request("POST", pods, body)
         if status != 201:
             raise UnexpectedAnswerError(f"pod {name}: {answer}")
-        path = f"{pods}/{name}"
         try:
-            self.wait_for("the scheduler sees the nodes", lambda: self._has_seen_nodes(path))
+            yield f"{pods}/{name}"
         finally:
-            self.request("DELETE", path, {"gracePeriodSeconds": 0})
+            self.request("DELETE", f"{pods}/{name}", {"gracePeriodSeconds": 0})
 
-    def _has_seen_nodes(self, path: str) -> bool:
-        """Whether the scheduler's words on a pod too large name as many nodes as there are."""
-        nodes = self.items("/api/v1/nodes")
-        too_small = sum(map(_is_open, nodes))
+    def _refusal_of(self, path: str) -> str:
+        """What the scheduler says of a pod that it has not placed, empty before that."""
         conditions = self.get(path)["status"].get("conditions") or []
-        message = next((c["message"] for c in conditions if c["type"] == "PodScheduled"), "")
-        found = re.search(r"(\d+) Insufficient cpu", message)
-        return (
-            message.startswith(f"0/{len(nodes)} nodes are available: ")
-            and int(found[1] if found else 0) == too_small
-        )
+        return next((c["message"] for c in conditions if c["type"] == "PodScheduled"), "")
 
     def create_namespace(
         self, name: str | None = None, labels: Mapping[str, str] | None = None

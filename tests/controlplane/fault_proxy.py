@@ -347,7 +347,7 @@ class FaultProxy:
             with self._lock:
                 self.connections += 1
                 self._open.add(connection)
-                self.most_open = max(self.most_open, len(self._open))
+                self.most_open = max(self.most_open, sum(map(_is_held, self._open)))
                 if self._listener is None:
                     _shut(connection)
             try:
@@ -403,6 +403,17 @@ def _bound(port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     bound.bind(("127.0.0.1", port))
     return bound
+
+
+def _is_held(connection: socket.socket) -> bool:
+    """Whether its client has not closed it; the server's answer may come long after that."""
+    try:
+        seen = socket.socket.recv(connection, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return bool(seen)
 
 
 def _shut(connection: socket.socket) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from tests.controlplane.fault_proxy import REFUSED, Answer, Exchange, Fault, FaultProxy
@@ -95,8 +96,13 @@ def redirect(location: str) -> Fault:
 
 
 def changed(name: str, change: Callable[[Answer], Answer]) -> Fault:
-    """The server's answer, changed on its way."""
-    return Fault(name, lambda exchange: exchange.reply(change(exchange.forwarded())))
+    """The server's answer, changed on its way; a refusal passes as it is."""
+
+    def act(exchange: Exchange) -> None:
+        given = exchange.forwarded()
+        exchange.reply(change(given) if given.status == HTTPStatus.OK else given)
+
+    return Fault(name, act)
 
 
 def edited(name: str, edit: Callable[[Any], Any]) -> Fault:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from desched.cli import ExitCode
+from desched.model.load import UnknownReason
 from tests.controlplane import forks
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.files import replace
@@ -58,6 +59,12 @@ def measured(run: Callable[[], CompletedProcess[str]]) -> CompletedProcess[str]:
     ended = wait_for("a run with enough measurements", conclusive)
     assert ended is not None
     return ended
+
+
+def lacks_samples(report: Object) -> bool:
+    """Whether the load of a node is unknown for the lack of the newest samples."""
+    reasons = {verdict["reason"] for verdict in report["plan"]["nodes"]}
+    return not reasons.isdisjoint({UnknownReason.STALE, UnknownReason.WINDOW_NOT_COVERED})
 
 
 class Installation:
@@ -132,10 +139,26 @@ class Installation:
         return done
 
     def report(self, *flags: str, exit_code: int = ExitCode.DONE, **load_aware: Any) -> Object:
-        """The JSON report of one cycle that ended with this exit code."""
+        """The JSON report of one cycle that ended with this exit code.
+
+        One that changed nothing, and for which a scrape came too late, is made again. What became
+        of earlier evictions is in the report that is returned.
+        """
         arguments = self.arguments(*flags, "--output", "json", **load_aware)[len(COMMAND) :]
-        done = measured(lambda: forks.run(arguments)) if exit_code == 0 else forks.run(arguments)
-        assert done.returncode == exit_code, done.stderr
-        assert "not_written" not in done.stderr, done.stderr
-        report: Object = json.loads(done.stdout)
-        return report
+        settled: list[Object] = []
+
+        def conclusive() -> Object | None:
+            done = forks.run(arguments)
+            assert done.returncode in {exit_code, ExitCode.OBSERVATION}, done.stderr
+            assert "not_written" not in done.stderr, done.stderr
+            report: Object = json.loads(done.stdout or "{}")
+            settled.extend(report.get("settled", ()))
+            if exit_code == done.returncode == ExitCode.OBSERVATION:
+                return report
+            if done.returncode != exit_code or (lacks_samples(report) and not report["outcomes"]):
+                return None
+            return {**report, "settled": settled}
+
+        found = wait_for("a report of nodes that are measured", conclusive)
+        assert found is not None
+        return found

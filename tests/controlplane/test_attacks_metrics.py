@@ -105,9 +105,7 @@ def working_sets(sites: Sites, **labels: str) -> list[tuple[str, dict[str, str],
 
 
 def wait_until_seen(sites: Sites, selector: str) -> None:
-    sites.prometheus.wait_until_has(
-        f"{selector} and {selector} offset {WINDOW_SECONDS}s", timeout=30
-    )
+    sites.prometheus.wait_until_has(f"{selector} and {selector} offset {WINDOW_SECONDS}s")
 
 
 def test_fake_usage_evicts_nothing_and_fake_clusters_hold_nothing(

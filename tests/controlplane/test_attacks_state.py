@@ -62,12 +62,13 @@ def test_a_deleted_state_comes_back_and_the_same_load_is_not_evicted_twice(
 ) -> None:
     sites.command("pause", "--workload", PAUSED, "--state-namespace", SITE)
     service = replicas.start("", ALONE)
-    (first,) = service.wait_until("an eviction", replicas.evictions, 60)
+    (first,) = service.wait_until("an eviction", replicas.evictions)
 
     sites.plane.request("DELETE", PATH)
 
     settled = first.ended + timedelta(seconds=WINDOW_SECONDS + 3)
-    service.wait_until("the windows show it", lambda: cycles_since(service, settled), 60)
+    service.wait_until("the windows show it", lambda: cycles_since(service, settled))
+    service.wait_until("what became of it", lambda: (replicas.state() or {}).get("moves"))
     assert [eviction.name for eviction in replicas.evictions()] == [first.name]
     (gone,) = service.events("state.gone")
     assert "deleted" in gone["why"]

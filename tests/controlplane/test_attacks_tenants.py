@@ -9,7 +9,7 @@ import pytest
 from desched import cycle
 from tests.controlplane import forks
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.installation import ALONE, COMMAND
+from tests.controlplane.installation import ALONE, COMMAND, lacks_samples
 from tests.controlplane.manifests import Object, deployment, pod_spec, usage
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.sites import SITE, Site, Sites, app_of, evicted
@@ -181,11 +181,21 @@ def out_of_time() -> None:
     cycle.PLANNING_SECONDS = 0.0
 
 
+def measured_in(text: str) -> Object | None:
+    """The report, None if scrapes came too late."""
+    report: Object = json.loads(text)
+    return None if lacks_samples(report) else report
+
+
 def test_a_cycle_that_plans_for_too_long_names_the_pod_and_evicts_nothing(sites: Sites) -> None:
     selector = f"{SITE}=overdue"
     flags = ("--once", ALONE, "--evict", "--state-namespace", "overdue", "--output", "json")
     arguments = sites.arguments(*flags, nodeSelector=selector, name="overdue")
-    report = json.loads(forks.run(arguments[len(COMMAND) :], out_of_time).stdout)
+    report = sites.plane.wait_for(
+        "a report of nodes that are measured",
+        lambda: measured_in(forks.run(arguments[len(COMMAND) :], out_of_time).stdout),
+    )
+    assert report is not None
     assert (report["plan"]["hold"], report["outcomes"]) == ("planning_too_slow", [])
     assert f"it ended at the constraints of pod {EVIL}/nobody-" in report["plan"]["hold_detail"]
     assert evicted(sites.look("overdue", "--evict")) == ["web"]

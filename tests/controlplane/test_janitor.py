@@ -24,6 +24,7 @@ from tests.controlplane.installation import ALONE, COMMAND, QUICK_LEASE
 from tests.controlplane.process import free_ports
 from tests.controlplane.replicas import Replica
 from tests.controlplane.sites import SITE, Sites, lone
+from tests.controlplane.waiting import PATIENCE_SECONDS
 
 HERE = "lone"
 SOON = timedelta(seconds=4)
@@ -71,12 +72,12 @@ def service(
     try:
         yield replica
     finally:
-        replica.stop(grace=20)
+        replica.stop(grace=PATIENCE_SECONDS)
 
 
 def wait_until_gone(sites: Sites) -> None:
     """The taint has its time, and no more."""
-    sites.plane.wait_for("no taint is left", lambda: not sites.steered(), 30)
+    sites.plane.wait_for("no taint is left", lambda: not sites.steered())
 
 
 QUICK = ("--interval", "1s", ALONE)
@@ -123,7 +124,7 @@ def test_taints_go_although_a_policy_ends_each_process_at_once(sites: Sites, wha
         assert done.returncode == 2, done.stderr
         return not sites.steered()
 
-    sites.plane.wait_for("no taint is left", restarted, 60)
+    sites.plane.wait_for("no taint is left", restarted)
 
 
 @pytest.mark.parametrize("path", ["/api/v1/pods", f"/api/v1/namespaces/{HERE}/configmaps"])
@@ -189,7 +190,7 @@ def test_taints_go_although_the_next_process_is_a_dry_run_in_the_cluster(sites: 
     try:
         dry_run.wait_until("no taint is left", lambda: not sites.steered())
     finally:
-        dry_run.stop(grace=20)
+        dry_run.stop(grace=PATIENCE_SECONDS)
     assert '"mode": "dry_run"' in dry_run.log.read_text()
 
 
@@ -202,8 +203,9 @@ def test_a_dry_run_outside_leaves_them(sites: Sites) -> None:
 
 
 def test_a_clean_stop_removes_its_own_taints(sites: Sites) -> None:
-    with service(sites, "--interval", "2s", ALONE, nodeSelector=f"{SITE}={HERE}") as replica:
-        replica.wait_until("a taint", sites.steered, 60)
+    # Long before the next cycle, which removes what has served its purpose.
+    with service(sites, "--interval", "60s", ALONE, nodeSelector=f"{SITE}={HERE}") as replica:
+        replica.wait_until("a taint", sites.steered)
         until = datetime.now(UTC) + timedelta(hours=1)
         others = KubernetesSteerer(connect(sites.plane.admin_kubeconfig, None))
         assert others.taint("left", until).done

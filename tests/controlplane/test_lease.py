@@ -223,22 +223,22 @@ def test_a_holder_that_dies_is_followed_once_its_lease_has_expired(replica: Star
 
 
 def test_a_holder_whose_calls_are_refused_stops_before_the_other_starts(replica: Start) -> None:
-    a, b = replica("a"), replica("b")
-    with a.leadership.contend():
-        wait_for("a leads", a.leadership.may_act)
-        with b.leadership.contend():
-            wait_for("b follows", lambda: b.leadership.holder == "a")
-            a.cable.cut.set()
+    replicas = [replica("a"), replica("b")]
+    one, other = replicas
+    with one.leadership.contend(), other.leadership.contend():
+        (leader,) = wait_for("one leads", lambda: acting(*replicas))
+        holder, follower = sorted(replicas, key=lambda each: each.leadership.identity != leader)
+        holder.cable.cut.set()
 
-            def changed_hands() -> bool:
-                b_acts = b.leadership.may_act()  # before a is asked: else a might stop in between
-                assert not (b_acts and a.leadership.may_act())
-                return b_acts
+        def changed_hands() -> bool:
+            acts = follower.leadership.may_act()  # asked first: else the holder might stop between
+            assert not (acts and holder.leadership.may_act())
+            return acts
 
-            wait_for("b leads", changed_hands)
-            a.cable.cut.clear()
-            wait_for("a follows", lambda: a.leadership.holder == "b")
-            assert not a.leadership.may_act()
+        wait_for("the follower leads", changed_hands)
+        holder.cable.cut.clear()
+        name = follower.leadership.identity
+        wait_for("the holder follows", lambda: holder.leadership.holder == name)
 
 
 def test_an_api_server_that_answers_again_has_a_holder_again(replica: Start) -> None:

@@ -20,7 +20,7 @@ from desched.model.cluster import PodRef
 from desched.service.election.leadership import Leadership, LeaseTiming
 from desched.service.process.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.installation import ALONE
+from tests.controlplane.installation import ALONE, lacks_samples
 from tests.controlplane.lives import BY_METRICS_SERVER, SHIPPED, STATE, STEERING, Lives, Right
 from tests.controlplane.manifests import Object, pod_spec
 from tests.controlplane.sites import SITE, Site
@@ -129,10 +129,19 @@ class Case(NamedTuple):
         flags = (*flags, "--log-format", "json")
         load_aware["nodeSelector"] = f"{SITE}={site}"
         arguments = self.lives.arguments(*once, *flags, **load_aware)
+        words = arguments[3:]  # without the interpreter and its module
+        ran = self.lives.plane.wait_for("a cycle in time", lambda: self._in_time(words))
+        assert ran is not None
+        return ran
+
+    def _in_time(self, arguments: list[str]) -> Ran | None:
+        """A run, None if a scrape came too late for it."""
         self.capsys.readouterr()
-        code = main(arguments[3:])  # without the interpreter and its module
+        code = main(arguments)
         out, err = self.capsys.readouterr()
-        return Ran(code, json.loads(out) if out else {}, err)
+        report: Object = json.loads(out) if out else {}
+        late = report and not report["outcomes"] and lacks_samples(report)
+        return None if late else Ran(code, report, err)
 
     def set_state(self, *, exists: bool) -> None:
         """An empty one, or none."""

@@ -38,7 +38,7 @@ class Watched:
 
     def _follow(self) -> None:
         while not self._stopping.is_set():
-            with suppress(urllib3.exceptions.HTTPError, _InterruptedError):
+            with suppress(urllib3.exceptions.HTTPError, ValueError, _InterruptedError):
                 self._watch()
             self._stopping.wait(AGAIN_SECONDS)
 
