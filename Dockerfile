@@ -1,5 +1,5 @@
 # Any image of Debian's kind with Python 3.11 or later and its venv module will do.
-ARG PYTHON_IMAGE=python:3.13-slim
+ARG PYTHON_IMAGE=python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${PYTHON_IMAGE} AS builder
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -14,6 +14,7 @@ RUN python3 -m venv --without-pip /opt/desched \
     --require-hashes --requirement requirements/runtime.txt
 
 COPY pyproject.toml README.md LICENSE ./
+COPY docs/man/ docs/man/
 COPY desched/ desched/
 RUN /build/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /wheels . \
  && /build/bin/pip --python /opt/desched/bin/python3 install --no-compile \

@@ -12,6 +12,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
 
+IMAGE ?= desched:latest
+IMAGE_BUILD ?= docker build
+PLUGIN_PYTHONS ?= $(BIN)/python
+
 # Whole files side by side, in their order: tests of a file share what is expensive.
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --tb=short
 # Each of these processes has a control plane of its own; those mostly wait.
@@ -66,11 +70,35 @@ soak: controlplane-binaries ## churn and faults for an hour; writes docs/soak
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
 	@$(BIN)/python -m tests.controlplane.soak --report docs/soak
 
+wheel: $(RUNTIME) ## build the wheel into dist/
+	@rm -f dist/desched-*.whl
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--no-index --wheel-dir dist .
+
+# Any tool that builds from a Dockerfile will do; the pipeline of a release builds for all architectures.
+image: ## build the image of this machine's architecture
+	$(IMAGE_BUILD) --tag $(IMAGE) .
+
+# One file with all dependencies, by the hashes of the lock, for krew. It needs a Python of PLUGIN_PYTHONS.
+kubectl-plugin: wheel ## build the archive of the kubectl plug-in for this platform into dist/
+	@$(PIP) --require-hashes -r requirements/release.txt
+	@rm -rf build/kubectl-plugin && mkdir -p build/kubectl-plugin
+	@for wheel in dist/desched-*.whl; do \
+		echo "$$PWD/$$wheel --hash=sha256:$$($(BIN)/python -m pip hash $$wheel | tail -n 1 | cut -d: -f2)"; \
+		done > build/kubectl-plugin.txt
+	@$(BIN)/pex --requirement requirements/runtime.txt --requirement build/kubectl-plugin.txt \
+		$(PLUGIN_PYTHONS:%=--python %) --python-shebang '/usr/bin/env python3' \
+		--console-script kubectl-desched --no-compile --output-file build/kubectl-plugin/kubectl-desched
+	@cp LICENSE build/kubectl-plugin
+	@tar --create --gzip --directory build/kubectl-plugin --file "dist/$$($(BIN)/python -m \
+		tests.krew_manifest)" kubectl-desched LICENSE
+
 generated: $(INSTALLED) ## write what is generated: references, schema, flags, manifests
 	$(BIN)/python -m tests.policy_reference > docs/policy-reference.md
 	$(BIN)/python -m tests.policy_reference --schema > policies/desched-policy.schema.json
 	$(BIN)/python -m tests.setting_flags > desched/cli/setting_flags.json
 	$(BIN)/python -m tests.command_reference
+	$(BIN)/python -m tests.man_page
 	$(BIN)/python -m tests.chart_reference
 	$(BIN)/python -m tests.controlplane.chart_rendering
 
@@ -85,6 +113,8 @@ lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 		--no-emit-index-url --no-header -c requirements/dev.txt --group build -o requirements/build.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --group bench -o requirements/bench.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+		--no-emit-index-url --no-header -c requirements/dev.txt --group release -o requirements/release.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --group browser -o requirements/browser.txt
 
@@ -107,4 +137,4 @@ $(INSTALLED): $(RUNTIME) requirements/dev.txt
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help demo test check format unit properties mutation controlplane-binaries browser pictures soak generated lock clean
+.PHONY: help demo test check format unit properties mutation controlplane-binaries browser pictures soak wheel image kubectl-plugin generated lock clean

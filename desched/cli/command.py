@@ -1,5 +1,6 @@
 """What all commands share: how they are declared, run and explained."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -153,8 +154,9 @@ class Command(InContext):
         """What it does, examples, and the flags that it accepts."""
         self.format_usage(ctx, formatter)
         formatter.write_paragraph()
-        formatter.write_text(" ".join(filter(None, (self.help, self.usage.details))))
-        write_examples(formatter, self.usage.examples)
+        text = " ".join(filter(None, (self.help, self.usage.details)))
+        formatter.write_text(as_called(text, ctx))
+        write_examples(formatter, self.usage.examples, ctx)
         write_flags(formatter, "Flags", [*flags_of(self)], ctx)
         names = [SETTING_FLAGS[name] for name in self.usage.settings]
         variables = [(row.variable, row.help) for row in names if row.environment_only]
@@ -163,12 +165,19 @@ class Command(InContext):
                 formatter.write_dl(variables)
 
 
-def write_examples(formatter: click.HelpFormatter, examples: Mapping[str, str]) -> None:
+def as_called(text: str, context: click.Context) -> str:
+    """The text with command lines as the user types them, such as `kubectl desched plan`."""
+    return re.sub("(^|`)desched ", rf"\1{context.find_root().info_name} ", text)
+
+
+def write_examples(
+    formatter: click.HelpFormatter, examples: Mapping[str, str], context: click.Context
+) -> None:
     """Command lines as they are typed, each under what it does."""
     with formatter.section("Examples"):
         for line, meaning in examples.items():
-            formatter.write(f"{'':>{formatter.current_indent}}# {meaning}\n")
-            formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+            formatter.write(f"{'':>{formatter.current_indent}}# {as_called(meaning, context)}\n")
+            formatter.write(f"{'':>{formatter.current_indent}}{as_called(line, context)}\n")
 
 
 def write_flags(

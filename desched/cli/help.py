@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import CompletionItem
 
-from desched.cli.command import Command, Invocation, Usage, write_flags
+from desched.cli.command import Command, Invocation, Usage, as_called, write_flags
 from desched.cli.command_table import COMMANDS
 from desched.cli.setting_flags import SETTING_FLAGS, setting_options
 from desched.errors import ConfigurationError
@@ -28,8 +28,9 @@ def _page(context: click.Context, words: tuple[str, ...]) -> str:
         group = context.command
         command = group.get_command(context, word) if isinstance(group, click.Group) else None
         if command is None:
+            program = context.find_root().info_name
             raise ConfigurationError(
-                f'There is no command "{" ".join(words)}". See `desched --help`.'
+                f'There is no command "{" ".join(words)}". See `{program} --help`.'
             )
         context = command.context_class(command, parent=context, info_name=word)
     return context.get_help()
@@ -38,7 +39,7 @@ def _page(context: click.Context, words: tuple[str, ...]) -> str:
 def settings_page(context: click.Context) -> str:
     """All settings, with their flags and variables."""
     formatter = context.make_formatter()
-    formatter.write_text(_PRECEDENCE)
+    formatter.write_text(as_called(_PRECEDENCE, context))
     for group in dict.fromkeys(row.group for row in SETTING_FLAGS.values()):
         names = [name for name, row in SETTING_FLAGS.items() if row.group == group]
         write_flags(formatter, group, [*setting_options(names)], context)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 from desched import __version__
-from desched.cli.command import invocation_of, write_examples
+from desched.cli.command import as_called, invocation_of, write_examples
 from desched.cli.command_group import CommandGroup
 from desched.cli.command_table import COMMANDS
 from desched.cli.completion import VARIABLE
@@ -83,10 +83,10 @@ class Program(CommandGroup):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What desched is for, its commands, and the flags that most people need."""
-        formatter.write_usage("desched", "[COMMAND] [FLAGS]")
+        formatter.write_usage(ctx.command_path, "[COMMAND] [FLAGS]")
         formatter.write_paragraph()
         formatter.write_text(DESCRIPTION)
-        write_examples(formatter, EXAMPLES)
+        write_examples(formatter, EXAMPLES, ctx)
         width = max(len(name) for commands in COMMANDS.values() for name in commands)
         for title, commands in COMMANDS.items():
             with formatter.section(title):
@@ -94,7 +94,7 @@ class Program(CommandGroup):
         with formatter.section("Flags without a command"):
             formatter.write_dl([_in_brief(name, ctx) for name in MOST_USED])
         formatter.write_paragraph()
-        formatter.write_text(EPILOGUE)
+        formatter.write_text(as_called(EPILOGUE, ctx))
 
 
 def _in_brief(name: str, context: click.Context) -> tuple[str, str]:
@@ -109,11 +109,14 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
         context.exit()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run desched and return its exit code; errors are printed to standard error."""
+def main(arguments: Sequence[str] | None = None, name: str = "desched") -> int:
+    """Run desched and return its exit code; errors are printed to standard error.
+
+    `name` is how the user calls it, which help and messages repeat.
+    """
     _accept_all_characters()
     try:
-        return _run(sys.argv[1:] if arguments is None else arguments)
+        return _run(sys.argv[1:] if arguments is None else arguments, name)
     except ConfigurationError as error:
         return _fail(str(error), ExitCode.CONFIGURATION)
     except ObservationError as error:
@@ -139,14 +142,14 @@ def _accept_all_characters() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], name: str) -> int:
     program = Program()
     if instruction := os.environ.get(VARIABLE):  # noqa: TID251  (the shell's, not a setting)
         from click.shell_completion import shell_complete
 
         return shell_complete(program, {}, "desched", VARIABLE, instruction)
     try:
-        with program.make_context("desched", list(arguments)) as context:
+        with program.make_context(name, list(arguments)) as context:
             code: int = program.invoke(context)
     except click.exceptions.Exit as end:  # a help page or the version
         code = end.exit_code

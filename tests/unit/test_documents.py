@@ -212,6 +212,7 @@ LOOKED_UP = {ROOT / "CHANGELOG.md", ROOT / "deploy" / "chart" / "README.md"} | {
         "from-kubernetes-sigs.md",
         "from-volcano.md",
         "policy-reference.md",
+        "releases.md",
         "report.md",
         "operations-reference.md",
         "glossary.md",

@@ -18,9 +18,9 @@ KUBERNETES = """
     desched device ephemeral events filters gpu group host itself job kube kubeconfig kubernetes
     label lease linux local memory metadata metrics mirror namespace node objects owner path pending
     pod port priorities priority prometheus pvc ready replica requests resize resource rollout
-    network running scaling scheduler scheduling scores selectors service spread static status
-    storage system taint terminating tolerations topology upstream vertical virtual volume
-    koordinator migration utilization
+    koordinator kubectl migration network running scaling scheduler scheduling scores selectors
+    service spread static status storage system taint terminating tolerations topology upstream
+    utilization vertical virtual volume
 """
 """They mean what they mean to Kubernetes and its neighbours."""
 
@@ -34,7 +34,7 @@ PROGRAMS = """
     samples sarif scenarios schedule search sections server session set signals simulation store
     stored stream syntax table telemetry template text types values view watch world yaml
     block range
-    comparison difference
+    comparison difference plugin
 """
 """They mean what they mean in any program."""
 

@@ -34,3 +34,11 @@ def test_the_image_gets_everything_that_the_dockerfile_copies() -> None:
     kept = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
 
     assert {path.rstrip("/") for line in copied for path in line.split()} == set(kept)
+
+
+def test_the_base_image_is_pinned_by_its_digest() -> None:
+    assert re.search(
+        r"^ARG PYTHON_IMAGE=python:\d\.\d+-slim@sha256:[0-9a-f]{64}$",
+        (ROOT / "Dockerfile").read_text(),
+        re.MULTILINE,
+    )
