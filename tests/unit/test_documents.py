@@ -208,6 +208,7 @@ LOOKED_UP = {ROOT / "CHANGELOG.md", ROOT / "deploy" / "chart" / "README.md"} | {
         "ai-clusters.md",
         "benchmarks-method.md",
         "commands.md",
+        "comparison.md",
         "from-koordinator.md",
         "from-kubernetes-sigs.md",
         "from-volcano.md",
