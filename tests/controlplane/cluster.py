@@ -638,7 +638,7 @@ class ControlPlane:
             self._asked_to_delete = frozenset()  # ask again next time
             return False
         self._asked_to_delete = left
-        return self._delete_leftovers()
+        return self._delete_leftovers(left)
 
     def _keys(self) -> frozenset[str]:
         """What etcd holds."""
@@ -650,9 +650,13 @@ class ControlPlane:
         )
         return frozenset(base64.b64decode(kv["key"]).decode() for kv in answer.json()["kvs"])
 
-    def _delete_leftovers(self) -> bool:
-        """Makes one round, and reports whether there was nothing to delete."""
-        leftovers = self._objects() - self._initial
+    def _delete_leftovers(self, keys: frozenset[str]) -> bool:
+        """Makes one round, and reports whether there was nothing to delete.
+
+        It looks at the kinds of these keys; at all if there is nothing of those.
+        """
+        of_kinds = self._objects(_kinds_of(keys)) - self._initial
+        leftovers = of_kinds or self._objects() - self._initial
         options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         namespaces = {name for collection, _, name in leftovers if collection == NAMESPACES}
         paths = {_deletion_path(key, namespaces) for key in leftovers}
@@ -666,11 +670,12 @@ class ControlPlane:
             body = {"metadata": {"name": name}, "spec": {"finalizers": []}}
             self.request("PUT", f"{NAMESPACES}/{name}/finalize", body)
 
-    def _objects(self) -> set[ObjectKey]:
-        """Names every object of every kind by collection, namespace and name."""
+    def _objects(self, kinds: Container[str] | None = None) -> set[ObjectKey]:
+        """Names every object, or those of these kinds, by collection, namespace and name."""
         return {
             (collection, item["metadata"].get("namespace", ""), item["metadata"]["name"])
             for collection in self._collections()
+            if kinds is None or collection.rpartition("/")[2] in kinds
             for item in self._names_in(collection)
         }
 
@@ -727,6 +732,15 @@ def _ec_private_key() -> str:
     body = base64.b64encode(der).decode()
     lines = (body[start : start + 64] for start in range(0, len(body), 64))
     return "\n".join(["-----BEGIN EC PRIVATE KEY-----", *lines, "-----END EC PRIVATE KEY-----\n"])
+
+
+def _kinds_of(keys: Iterable[str]) -> set[str]:
+    """The plurals that etcd's keys may have, as in /registry/pods/… or /registry/GROUP/PLURAL/….
+
+    Nodes have a name of their own there.
+    """
+    parts = {part for key in keys for part in key.split("/")[2:4]}
+    return parts | {"nodes"} if "minions" in parts else parts
 
 
 def _has_condition(item: Mapping[str, Any], kind: str) -> bool:

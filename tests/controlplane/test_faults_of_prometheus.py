@@ -33,7 +33,7 @@ from tests.controlplane.load_drill import (
 from tests.controlplane.load_faults import CASES, STRANGERS
 from tests.controlplane.manifests import Object
 from tests.controlplane.sites import Site, Sites
-from tests.controlplane.waiting import wait_for
+from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
 
 SERVICES = ("first", "second", "third", "fourth", "fifth")
 SINGLE = "single"
@@ -42,7 +42,6 @@ GOOD_CYCLES = 3
 LEAST_QUERIES, MOST_QUERIES = 2, 4
 """Of a cycle."""
 
-PROCESS_SECONDS = 150.0
 MOST_MEMORY_MIB = 512
 """Half of what the Deployment in deploy/ may use."""
 
@@ -172,7 +171,7 @@ class Single:
 
     def _run_as_process(self) -> Ran:
         done = subprocess.run(
-            self._command, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=False
+            self._command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 

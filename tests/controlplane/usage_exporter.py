@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from http import HTTPStatus
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any, Literal
@@ -370,5 +371,10 @@ class _Handler(StreamRequestHandler):
 
 def _line(sample: Sample) -> str:
     name, labels, value = sample
-    rendered = ",".join(f"{key}={json.dumps(text)}" for key, text in labels.items())
-    return f"{name}{{{rendered}}} {value!r}\n"
+    return f"{name}{{{_rendered(tuple(labels.items()))}}} {value!r}\n"
+
+
+@lru_cache(maxsize=2**16)
+def _rendered(labels: tuple[tuple[str, str], ...]) -> str:
+    """Each series has the same labels in every scrape."""
+    return ",".join(f"{key}={json.dumps(text)}" for key, text in labels)

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.02, 0.2
+SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.02, 0.5
 PATIENCE_SECONDS = 240.0
 """Long after whatever is waited for, even on a machine that is busy with much else."""
 
