@@ -19,6 +19,7 @@ from desched.doctor.table import DoctorReport, print_diagnosis, render_diagnosis
 from desched.errors import ConfigurationError
 from desched.model.report import Mode
 from desched.policy.loading import parse_policy
+from desched.policy.policy import MetricsType
 from desched.service.process.clock import SystemClock
 from desched.service.process.logs import configure_logs
 from desched.settings import Settings
@@ -108,12 +109,17 @@ def write_policy(text: str | None, output: Output, stderr: TextIO) -> None:
         return
     if text is None:
         raise ConfigurationError(
-            f"{path} is not written, because no Prometheus was found; name one with "
-            "--prometheus-url (DESCHED_PROMETHEUS_URL)."
+            f"{path} is not written, because no Prometheus was found and metrics-server does not "
+            "answer; name a Prometheus with --prometheus-url (DESCHED_PROMETHEUS_URL)."
         )
     refuse_to_replace(output)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}.") from error
-    stderr.write(f"desched: Wrote {path}. Try it with `desched --dry-run --policy {path}`.\n")
+    wait = " --wait 3m" * (_type_in(text) is MetricsType.METRICS_SERVER)
+    stderr.write(f"desched: Wrote {path}. Try it with `desched plan --policy {path}{wait}`.\n")
+
+
+def _type_in(policy: str) -> MetricsType:
+    return parse_policy(policy, PROPOSED).policy.metrics.type

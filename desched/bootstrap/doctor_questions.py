@@ -40,13 +40,14 @@ from desched.doctor.examination import (
 )
 from desched.doctor.prometheus_services import FoundService, find_prometheus
 from desched.doctor.proposed_policy import proposed_policy
+from desched.doctor.thresholds import judged_policy
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import ClusterState, PodRef
 from desched.model.report import Mode
 from desched.model.resources import Resource
 from desched.planning.clocks import lead_seconds
 from desched.policy.loading import parse_policy
-from desched.policy.policy import MetricsType, Policy
+from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.service.process.clock import SystemClock
 from desched.settings import Settings
 
@@ -125,8 +126,11 @@ class DoctorQuestions:
         )
 
     def propose(self, first: Examination) -> tuple[Examination, str | None]:
-        """A policy that fits, with the examination by it; None if there is no Prometheus."""
+        """A policy that fits, with the examination by it; None if there is no source of load."""
         base = first.policy.policy if first.policy.source and not first.policy.problem else None
+        if base is None and not first.prometheus.address:
+            first = self._by_metrics_server(first)
+            base = first.policy.policy
         examination, text = first, proposed_policy(first, base)
         for _ in range(MOST_ROUNDS):
             if text is None:
@@ -140,6 +144,18 @@ class DoctorQuestions:
             examination = self._with_load(examination)
             text = proposed_policy(examination, base)
         return examination, text
+
+    def _by_metrics_server(self, examination: Examination) -> Examination:
+        """The examination with load from metrics-server; the same one if that knows no node."""
+        policy = examination.policy.policy
+        source = MetricsSource("", type=MetricsType.METRICS_SERVER)
+        policy = replace(policy, metrics=source)
+        found = self._with_metrics_server(replace(examination, policy=PolicyFacts(policy)))
+        load = found.load
+        if isinstance(load, Unanswered):
+            return examination
+        ages = [each.age_seconds for seen in load.seen.values() for each in seen.values()]
+        return found if any(age is not None for age in ages) else examination
 
     def _run_facts(self) -> RunFacts:
         settings, in_cluster = self._settings, self._kubernetes.in_cluster
@@ -200,8 +216,13 @@ class DoctorQuestions:
         if isinstance(cluster, Unanswered):
             return replace(examination, metrics=metrics, load=cluster)
         policy = examination.policy.policy
-        load = _answered(lambda: self._source.read_load(cluster, policy))
-        return replace(examination, at=self._clock.now(), metrics=metrics, load=load)
+        began = self._clock.now()
+        load = _answered(lambda: self._source.read_load(cluster, judged_policy(policy)))
+        ended = self._clock.now()
+        lead = 0.0
+        if not isinstance(load, Unanswered):
+            lead = lead_seconds(load.server_times, began, ended)
+        return replace(examination, at=ended, metrics=metrics, load=load, load_lead_seconds=lead)
 
     def _sources(self, examination: Examination) -> Sequence[PrometheusFacts]:
         """Where Prometheus may be: where the settings or the policy name it, or what was found."""

@@ -7,6 +7,9 @@ import structlog
 from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
 from desched.adapters.metrics_server.reader import MetricsServerReader
 from desched.errors import ObservationError
+from desched.policy.durations import duration_text
+from desched.policy.policy import Policy
+from desched.policy.windows_of_samples import first_decision_seconds
 from desched.ports import Fence
 
 _log = structlog.get_logger(__name__)
@@ -20,7 +23,7 @@ class LoadSamples:
     """
 
     store: KubernetesSampleStore
-    may_write: Fence | None
+    may_write: Fence | None = None
     _reader: MetricsServerReader | None = field(default=None, init=False)
 
     def recall(self, reader: MetricsServerReader) -> None:
@@ -39,3 +42,12 @@ class LoadSamples:
             self.store.write(self._reader.kept())
         except ObservationError as error:
             _log.warning("samples.not_kept", why=str(error))
+
+
+def no_window_yet(policy: Policy) -> str:
+    """Why a single cycle knows no load, and which commands help."""
+    return (
+        "metrics-server has no history, so one look covers no window. `desched plan --wait 3m` "
+        "takes samples for three minutes and plans by them; a service, also in a dry run, takes "
+        f"its own and decides after {duration_text(first_decision_seconds(policy))}."
+    )

@@ -43,7 +43,7 @@ class LoadSource:
 
     The type and the address may change with the policy while desched runs. Outside a cluster, an
     address that resolves only inside it is reached through the API server's service proxy of
-    `kubernetes`.
+    `kubernetes`. Only a service `keeps_sampling` between its cycles.
     """
 
     def __init__(
@@ -52,8 +52,11 @@ class LoadSource:
         kubernetes: KubernetesConnection | None,
         clock: Clock,
         samples: LoadSamples | None = None,
+        *,
+        keeps_sampling: bool = False,
     ) -> None:
         self._samples = samples
+        self._keeps_sampling = keeps_sampling
         self._settings = settings
         self._kubernetes = kubernetes
         self._clock = clock
@@ -104,6 +107,15 @@ class LoadSource:
         finally:
             reader.close()
 
+    def collect(self, policy: Policy, seconds: float, tell: Callable[[float], None]) -> None:
+        """Take samples of metrics-server for so long; `tell` gets the share that is done.
+
+        Raises:
+            ObservationError: metrics-server does not answer, or desched is stopping.
+            ConfigurationError: the settings name a Prometheus.
+        """
+        self._sampled().collect(policy, seconds, tell)
+
     def _sampled(self) -> MetricsServerReader:
         """The reader with the samples so far."""
         if self._settings.prometheus_url:
@@ -118,7 +130,7 @@ class LoadSource:
                 self._kubernetes,
                 self._clock.wait,
                 deadline_seconds=self._settings.api_server_timeout.total_seconds(),
-                keeps_sampling=self._settings.loops,
+                keeps_sampling=self._keeps_sampling,
             )
             if self._samples is not None:
                 self._samples.recall(self._metrics_server)

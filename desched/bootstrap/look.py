@@ -6,9 +6,11 @@ from typing import NamedTuple, TextIO, TypeVar
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
+from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.policy_source import named_policy
-from desched.bootstrap.state import state_store
+from desched.bootstrap.state import state_namespace, state_store
 from desched.errors import ObservationError
 from desched.model.cluster import PodRef
 from desched.model.state import State
@@ -24,13 +26,17 @@ T = TypeVar("T")
 
 
 class Look(NamedTuple):
-    """The world without means to change it, the policy with its text, and the stored state."""
+    """The world without means to change it, the policy with its text, and the stored state.
+
+    `source` is where the world's load comes from.
+    """
 
     world: World
     policy: LoadedPolicy
     policy_text: PolicyText
     state: State
     target: str
+    source: LoadSource
 
 
 def with_look(settings: Settings, do: Callable[[Look], T], stderr: TextIO) -> T | Signals:
@@ -61,6 +67,9 @@ def _look(
     own_pod = PodRef(namespace, settings.pod_name) if settings.pod_name is not None else None
     seconds = settings.api_server_timeout.total_seconds()
     reader = KubernetesReader(kubernetes, own_pod=own_pod, deadline_seconds=seconds)
-    world = World(reader, LoadSource(settings, kubernetes, clock), clock, None)
+    samples = LoadSamples(KubernetesSampleStore(kubernetes, state_namespace(settings, kubernetes)))
+    source = LoadSource(settings, kubernetes, clock, samples)
+    world = World(reader, source, clock, None)
     keeper = StateKeeper(state_store(settings, kubernetes), clock, State(), None)
-    return Look(world, policy, policy_text, keeper.load(policy.policy), kubernetes.target)
+    state = keeper.load(policy.policy)
+    return Look(world, policy, policy_text, state, kubernetes.target, source)

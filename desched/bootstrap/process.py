@@ -40,7 +40,7 @@ class Process(NamedTuple):
     """The parts of a run.
 
     `leadership` is None without leader election, `own_pod` outside a pod, `janitor` in a run that
-    must not write, `watch` in a run that lists, `samples` in a single cycle.
+    must not write, `watch` in a run that lists.
     """
 
     settings: Settings
@@ -52,15 +52,21 @@ class Process(NamedTuple):
     own_pod: PodRef | None
     events: EventWriter
     metrics: ServiceMetrics
+    samples: LoadSamples
     janitor: Janitor | None = None
     watch: ClusterWatch | None = None
-    samples: LoadSamples | None = None
 
     def world(self) -> World:
         """The real world, with the means to change it only if that is intended."""
         request_seconds = self.settings.api_server_timeout.total_seconds()
         reader = self._reader(request_seconds)
-        load = LoadSource(self.settings, self.kubernetes, self.clock, self.samples)
+        load = LoadSource(
+            self.settings,
+            self.kubernetes,
+            self.clock,
+            self.samples,
+            keeps_sampling=self.settings.loops,
+        )
         if self.intent.mode is Mode.DRY_RUN:
             return World(reader, load, self.clock, None, self.may_act)
         permission = SteeringPermission(

@@ -15,7 +15,7 @@ from desched.bootstrap.audit import audit_log
 from desched.bootstrap.cluster_watch import cluster_watch_of, watching
 from desched.bootstrap.election import contend, contender, wait_for_lease
 from desched.bootstrap.janitor import at_work, janitor_of, look_once
-from desched.bootstrap.load_samples import LoadSamples
+from desched.bootstrap.load_samples import LoadSamples, no_window_yet
 from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.policy_source import config_map_of, named_policy
 from desched.bootstrap.process import Intent, Process
@@ -26,6 +26,7 @@ from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.policy.loading import load_policy, parse_policy
+from desched.policy.policy import MetricsType
 from desched.service.cycles.loop import ServiceLoop
 from desched.service.cycles.runner import CycleRunner, ReportSink
 from desched.service.cycles.schedule import Schedule, cron, every, time_zone
@@ -157,9 +158,9 @@ def _run(
         own_pod,
         EventWriter(kubernetes, clock, own_pod),
         metrics,
+        _samples(settings, kubernetes, intent.mode, leadership),
         janitor_of(settings, metrics, lambda: leadership is None or leadership.may_act()),
         cluster_watch_of(settings),
-        _samples(settings, kubernetes, intent.mode, leadership),
     )
     runner = CycleRunner(
         process.world(),
@@ -177,7 +178,11 @@ def _run(
         if process.leadership is not None:
             wait_for_lease(process.leadership, settings, clock)
         report = runner.run()
-    return Ending(inconclusive=is_inconclusive(report))
+    ending = Ending(inconclusive=is_inconclusive(report))
+    policy = policy_file.read().policy
+    if ending.inconclusive and policy.metrics.type is MetricsType.METRICS_SERVER:
+        output.stderr.write(f"desched: {no_window_yet(policy)}\n")
+    return ending
 
 
 def _samples(
@@ -185,16 +190,14 @@ def _samples(
     kubernetes: KubernetesConnection,
     mode: Mode,
     leadership: Leadership | None,
-) -> LoadSamples | None:
-    """What a service leaves to the next; a dry run reads it and must not write."""
-    if not settings.loops:
-        return None
+) -> LoadSamples:
+    """What a service leaves to the next run; a dry run reads it and must not write."""
     store = KubernetesSampleStore(kubernetes, state_namespace(settings, kubernetes))
 
     def may_act() -> bool:
         return leadership is None or leadership.may_act()
 
-    return LoadSamples(store, may_act if mode is Mode.EVICT else None)
+    return LoadSamples(store, may_act if mode is Mode.EVICT and settings.loops else None)
 
 
 def is_inconclusive(report: CycleReport) -> bool:
@@ -292,8 +295,7 @@ def _serve(runner: CycleRunner, process: Process) -> None:
         )
         with contend(leadership):
             loop.run()
-            if process.samples is not None:
-                process.samples.keep()
+            process.samples.keep()
             if process.janitor is not None:
                 process.janitor.clear()
     _log.info("service.stopped")

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from desched.cli.command import Command, Invocation, Usage, refuse_live_settings
-from desched.cli.exit_codes import ExitCode
 from desched.cli.page_file import REPORT, page_file, write_page
-from desched.cli.runs import run_cycles
+from desched.cli.runs import exit_code_of, run_cycles
 from desched.cli.setting_flags import CONNECTION, PROMETHEUS, own_flag
 from desched.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from desched.service.cycles.runner import ReportSink
+    from desched.service.reports.cycle_table import TableView
+    from desched.settings import Settings
 
 
 def run(invocation: Invocation) -> int:
@@ -27,15 +28,26 @@ def run(invocation: Invocation) -> int:
         raise ConfigurationError(
             f"--node and --all are for the table; {settings.output} always has everything."
         )
+    if "wait" in flags and "snapshot" not in flags:
+        return _collected(settings, flags["wait"], view, *sinks)
     if "snapshot" not in flags:
         return run_cycles(settings, view, *sinks)
     from desched.bootstrap.snapshot import plan, read
 
     refuse_live_settings(invocation, "--snapshot")
+    if "wait" in flags:
+        raise ConfigurationError("--wait has no effect with --snapshot; omit it.")
     # A policy from the environment is that of the live cluster.
     policy = settings.policy if "policy" in invocation.texts else None
-    ending = plan(settings, read(Path(flags["snapshot"]), policy), sys.stdout, view, *sinks)
-    return ExitCode.OBSERVATION if ending.inconclusive else ExitCode.DONE
+    file = read(Path(flags["snapshot"]), policy)
+    return exit_code_of(plan(settings, file, sys.stdout, view, *sinks))
+
+
+def _collected(settings: "Settings", text: str, view: "TableView", *sinks: "ReportSink") -> int:
+    from desched.bootstrap.plan_by_samples import plan_by_samples, wait_seconds
+
+    output = sys.stdout, sys.stderr
+    return exit_code_of(plan_by_samples(settings, wait_seconds(text), output, view, *sinks))
 
 
 def _page_writer(path: Path) -> "ReportSink":
@@ -60,6 +72,11 @@ COMMAND = Command(
                 "--snapshot",
                 "FILE",
                 "Plan the cluster in this file, by its own policy unless --policy is given.",
+            ),
+            own_flag(
+                "--wait",
+                "DURATION",
+                "With metrics-server: take samples for so long, such as 3m, and plan by them.",
             ),
             own_flag("--node", "NAME", "Show only this node and its pods."),
             own_flag("--all", "", "Show each pod that stays, not ten names for each reason."),

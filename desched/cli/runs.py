@@ -1,4 +1,4 @@
-"""Run cycles, and turn their ending into an exit code."""
+"""Run cycles, and turn the end of a run into an exit code."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from desched.cli.exit_codes import CAUGHT_SIGNAL, ExitCode
 
 if TYPE_CHECKING:
+    from desched.bootstrap.runs import Ending
     from desched.service.cycles.runner import ReportSink
     from desched.service.reports.cycle_table import TableView
     from desched.settings import Settings
@@ -20,11 +21,13 @@ def run_cycles(settings: "Settings", view: "TableView | None" = None, *sinks: "R
     from desched.bootstrap.runs import run
     from desched.service.reports.cycle_table import WHOLE
 
-    ending = run(settings, sys.stdout, sys.stderr, view or WHOLE, *sinks)
-    if ending.cut_short_by is not None:
-        sys.stderr.write(
-            f"desched: Ended by {ending.cut_short_by.name} before the report; "
-            "nothing was evicted.\n"
-        )
-        return CAUGHT_SIGNAL + ending.cut_short_by
-    return ExitCode.OBSERVATION if ending.inconclusive else ExitCode.DONE
+    return exit_code_of(run(settings, sys.stdout, sys.stderr, view or WHOLE, *sinks))
+
+
+def exit_code_of(ending: "Ending") -> int:
+    """The exit code of a run that ended; if a signal ended it, say so."""
+    signal = ending.cut_short_by
+    if signal is None:
+        return ExitCode.OBSERVATION if ending.inconclusive else ExitCode.DONE
+    sys.stderr.write(f"desched: Ended by {signal.name} before the report; nothing was evicted.\n")
+    return CAUGHT_SIGNAL + signal

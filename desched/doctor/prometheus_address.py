@@ -53,7 +53,8 @@ def _metrics_server(examination: Examination) -> Check:
     return ok(
         name,
         "The policy reads load from metrics-server, which answers. It has no history and no "
-        "throttling, so only a service, which collects samples, can decide.",
+        "throttling.",
+        "A service takes samples itself; `desched plan --wait 3m` does so once.",
     )
 
 

@@ -17,7 +17,7 @@ from desched.model.measures import MetricsFacts
 from desched.model.resources import Resource
 from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.durations import duration_text
-from desched.policy.policy import MetricsSource, Policy
+from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.service.reports.formatting import plain
 
 DEFAULT_WINDOWS_SECONDS = (300, 900)
@@ -72,18 +72,24 @@ class _Target(NamedTuple):
 
 
 def proposed_policy(examination: Examination, base: Policy | None = None) -> str | None:
-    """The text of the policy, None if there is no Prometheus to name.
+    """The text of the policy, None if there is no Prometheus to name and no metrics-server.
 
     Of `base`, what fits stays: how load is read, the windows and sustainedFor.
     """
     address = _address(examination.prometheus)
-    if not address:
-        return None
     metrics = base.metrics if base else MetricsSource(address)
+    sampled = metrics.type is MetricsType.METRICS_SERVER
+    if not address and not sampled:
+        return None
     facts = None if isinstance(examination.metrics, Unanswered) else examination.metrics
     lines = [
         *_head(examination),
-        *_indented(6, _metrics(address, metrics, facts, examination.prometheus)),
+        *_indented(
+            6,
+            _BY_METRICS_SERVER
+            if sampled
+            else _metrics(address, metrics, facts, examination.prometheus),
+        ),
         *_indented(6, _windows(base, facts)),
         *_indented(6, _thresholds(examination)),
         *_indented(6, _namespaces(examination)),
@@ -98,7 +104,7 @@ def proposed_policy(examination: Examination, base: Policy | None = None) -> str
 def _head(examination: Examination) -> Iterator[str]:
     when, target = f"{examination.at:%Y-%m-%d}", examination.run.target
     yield f"# Written by `desched doctor` on {when} for {target}."
-    yield "# Read the comments, then try it: desched --dry-run --policy FILE"
+    yield "# Read the comments, then try it: desched plan --policy FILE"
     yield "# docs/policy-reference.md describes every key."
     yield f"apiVersion: {API_VERSION}"
     yield f"kind: {KIND}"
@@ -121,6 +127,14 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+_BY_METRICS_SERVER = (
+    "metrics:",
+    "  # It has no history: a service takes samples itself, and `desched plan --wait 3m` once.",
+    "  # With a Prometheus desched also knows the past, and throttled pods.",
+    "  type: metrics-server",
+)
 
 
 def _metrics(

@@ -17,7 +17,8 @@ from desched.planning.holds import unknown_nodes_hold
 from desched.planning.overload.classification import Pressure, classify
 from desched.planning.overload.node_load import weighted_mean
 from desched.planning.overload.pod_usage import UsageBook
-from desched.policy.policy import Policy
+from desched.policy.policy import MetricsType, Policy
+from desched.policy.windows_of_samples import with_one_window
 from desched.service.reports.formatting import count, first_names, percent
 from desched.service.reports.reason_texts import sentence_of
 
@@ -42,8 +43,20 @@ class ResourceLoad(NamedTuple):
     quarter_ratio: float
 
 
+NEWEST_SAMPLE_SECONDS = 10
+"""A window that one sample of metrics-server covers; it measures at most this often."""
+
+
+def judged_policy(policy: Policy) -> Policy:
+    """The policy by which one look can judge: with metrics-server, by the newest sample alone."""
+    if policy.metrics.type is MetricsType.METRICS_SERVER:
+        return with_one_window(policy, NEWEST_SAMPLE_SECONDS)
+    return policy
+
+
 def pressure_of(snapshot: Snapshot, policy: Policy, state: State | None) -> Pressure:
     """The class of each node by its present load."""
+    policy = judged_policy(policy)
     return classify(UsageBook(snapshot, policy, snapshot.taken_at), state or State())
 
 
@@ -56,6 +69,7 @@ def check_nodes(snapshot: Snapshot, examination: Examination) -> Check:
                 "Check the stores behind Prometheus; `metrics.matchers` can leave broken ones out."
             )
             return problem(name, f"{detail}; each cycle would be held.", fix)
+    sampled = policy.metrics.type is MetricsType.METRICS_SERVER
     pressure = pressure_of(snapshot, policy, None)
     by_reason = Counter(v.reason for v in pressure.verdicts if v.node_class is NodeClass.UNKNOWN)
     details = tuple(_details(pressure.verdicts))
@@ -63,11 +77,17 @@ def check_nodes(snapshot: Snapshot, examination: Examination) -> Check:
     unknown = sum(by_reason.values())
     if hold := unknown_nodes_hold(pressure):
         found = f"{sentence_of(hold.reason).removesuffix('.')} ({hold.detail})."
-        return problem(name, found, _fix(hold.reason, by_reason, pressure.verdicts), details)
+        fix = _fix(hold.reason, by_reason, pressure.verdicts)
+        if sampled and hold.reason is not HoldReason.NO_NODE_IN_SCOPE:
+            fix = _METRICS_SERVER_FIX
+        return problem(name, found, fix, details)
     left_out = sum(v.node_class is NodeClass.OUT_OF_SCOPE for v in pressure.verdicts)
     found = f"{known} trusted load, {unknown} unknown, {left_out} out of scope."
+    if sampled:
+        found += " Only the newest samples were looked at."
     if unknown:
-        return warning(name, found, _unknown_fix(by_reason), details)
+        fix = _METRICS_SERVER_FIX if sampled else _unknown_fix(by_reason)
+        return warning(name, found, fix, details)
     return ok(name, found, details=details)
 
 
@@ -114,6 +134,12 @@ _UNKNOWN_FIXES: Mapping[UnknownReason, str] = {
     UnknownReason.CONTRADICTORY: "Choose one exporter for each node with `metrics.sources`.",
     UnknownReason.PODS_ABOVE_NODE: "Check whose series `metrics.sources` accepts.",
 }
+
+
+_METRICS_SERVER_FIX = (
+    "Compare with `kubectl top nodes`, and read the log of metrics-server: "
+    "`kubectl --namespace kube-system logs deployment/metrics-server`."
+)
 
 
 def _unknown_fix(unknown: Counter[NodeReason | UnknownReason | None]) -> str:

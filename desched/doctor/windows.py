@@ -17,7 +17,8 @@ from desched.model.measures import MeasureFacts, MetricsFacts
 from desched.model.snapshot import Snapshot
 from desched.planning.overload.scope import out_of_scope
 from desched.policy.durations import duration_text
-from desched.policy.policy import Policy
+from desched.policy.policy import MetricsType, Policy
+from desched.policy.windows_of_samples import first_decision_seconds
 from desched.service.reports.formatting import clock_time, count, first_names
 
 SAMPLES_PER_WINDOW = 4
@@ -104,6 +105,11 @@ def check_history(snapshot: Snapshot, examination: Examination) -> Check:
     sustained = duration_text(policy.sustained_seconds)
     if not policy.sustained_seconds:
         return ok(name, "sustainedFor is 0s: no history is needed.")
+    if policy.metrics.type is MetricsType.METRICS_SERVER:
+        first = duration_text(first_decision_seconds(policy))
+        return ok(
+            name, f"metrics-server has none: a service takes samples, and decides after {first}."
+        )
     nodes = _old_enough(snapshot, policy)
     if not nodes:
         return skipped(name, "No node is old enough for it.")

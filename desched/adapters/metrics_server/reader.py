@@ -1,5 +1,6 @@
 """Reads the load of the whole cluster from metrics-server, and keeps the samples."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from threading import Event, Lock, Thread
@@ -17,7 +18,7 @@ from desched.adapters.metrics_server.node_loads import (
 )
 from desched.adapters.metrics_server.pod_usages import pod_usage
 from desched.adapters.metrics_server.samples import Track
-from desched.errors import ObservationError
+from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadHistory, Measured, PodUsage, SeenLoad, Unknown
 from desched.model.resources import Resource
@@ -83,6 +84,23 @@ class MetricsServerReader:
             pods = sorted(self._pods.items(), key=lambda pod: pod[1].newest_cpu, reverse=True)
             return encode_samples(self._nodes, pods)
 
+    def collect(self, policy: Policy, seconds: float, tell: Callable[[float], None]) -> None:
+        """Take samples for so long; `tell` gets the share of the time that has passed.
+
+        Raises:
+            ObservationError: metrics-server does not answer at all, or desched is stopping.
+        """
+        self._kept_seconds = kept_seconds(policy)
+        self._sample_nodes()
+        self._sample_pods()
+        steps = math.ceil(seconds / SAMPLE_SECONDS)
+        for step in range(steps):
+            tell(step / steps)
+            if self._wait(seconds / steps):
+                text = "Samples were not taken for long enough: desched is stopping."
+                raise ObservationError(ObservationSource.CLUSTER, text)
+            self._sample_again(pods_too=step % 2 == 1)
+
     def read_load(
         self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
     ) -> ClusterLoad:
@@ -128,16 +146,20 @@ class MetricsServerReader:
         for pods_too in cycle((False, True)):
             if self._wait(SAMPLE_SECONDS) or self._closed.is_set():
                 return
-            try:
-                self._sample_nodes()
-                if pods_too:
-                    self._sample_pods()
-                trouble = ""
-            except ObservationError as error:
-                trouble = str(error)
-            if trouble and trouble != self._trouble:
-                _log.warning("load.not_sampled", why=trouble)
-            self._trouble = trouble
+            self._sample_again(pods_too=pods_too)
+
+    def _sample_again(self, *, pods_too: bool) -> None:
+        """Take a sample; an error is a gap in the windows, and logged once."""
+        try:
+            self._sample_nodes()
+            if pods_too:
+                self._sample_pods()
+            trouble = ""
+        except ObservationError as error:
+            trouble = str(error)
+        if trouble and trouble != self._trouble:
+            _log.warning("load.not_sampled", why=trouble)
+        self._trouble = trouble
 
     def _sample_nodes(self) -> Look[str]:
         look = self._lists.nodes()

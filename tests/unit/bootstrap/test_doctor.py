@@ -30,7 +30,7 @@ NOTHING = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 NO_FILE = Output()
 OLD = "2020-01-01T00:00:00Z"
-NODE = {
+NODE: dict[str, Any] = {
     "metadata": {"name": "n-a", "uid": "u", "creationTimestamp": OLD, "labels": {}},
     "spec": {},
     "status": {
@@ -386,7 +386,7 @@ def test_the_written_policy_is_the_one_that_was_checked(run, prometheus, tmp_pat
     assert loaded.warnings == ()
     assert loaded.policy.metrics.address == prometheus.url
     assert "5m/15m for cpu" in found["windows"]["found"]
-    assert found["stderr"].startswith(f"desched: Wrote {path}. Try it with `desched --dry-run")
+    assert found["stderr"].startswith(f"desched: Wrote {path}. Try it with `desched plan --policy")
     assert "The fullest of 1 nodes is at 50 % today." in path.read_text()
 
 

@@ -292,7 +292,7 @@ BY_METRICS_SERVER = msgspec.structs.replace(
 
 
 def test_the_policy_chooses_metrics_server(kubernetes, reader, sampler):
-    loads = source(kubernetes)
+    loads = LoadSource(load_settings({}), kubernetes, VirtualClock(), keeps_sampling=True)
     found = [loads.read_load(CLUSTER, BY_METRICS_SERVER) for _ in range(2)]
     assert found == [sampler.return_value.read_load.return_value] * 2
     assert sampler.call_count == 1  # its samples are kept
@@ -300,8 +300,8 @@ def test_the_policy_chooses_metrics_server(kubernetes, reader, sampler):
     assert not reader.called
 
 
-def test_a_single_run_takes_no_further_samples(kubernetes, sampler):
-    source(kubernetes, once="true").read_load(CLUSTER, BY_METRICS_SERVER)
+def test_a_single_look_takes_no_further_samples(kubernetes, sampler):
+    source(kubernetes).read_load(CLUSTER, BY_METRICS_SERVER)
     assert sampler.call_args.kwargs["keeps_sampling"] is False
 
 

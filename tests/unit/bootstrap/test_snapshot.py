@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from desched.bootstrap import look
+from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.look import Look
 from desched.cli import main
 from desched.cycle import CycleInfo, run_cycle
@@ -32,7 +33,8 @@ def live(mocker) -> Simulation:
     simulation = guarded_scenario()
 
     def look_at(_settings, policy, policy_text, _clock) -> Look:
-        return Look(simulation.world(acting=False), policy, policy_text, State(), "the lab")
+        source = mocker.create_autospec(LoadSource, instance=True)
+        return Look(simulation.world(acting=False), policy, policy_text, State(), "the lab", source)
 
     mocker.patch.object(look, "_look", autospec=True, side_effect=look_at)
     return simulation

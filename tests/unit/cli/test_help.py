@@ -77,7 +77,8 @@ def test_the_examples_of_a_command_are_accepted(name, mocker, monkeypatch, tmp_p
     mocker.patch("desched.bootstrap.simulation.write_simulation", autospec=True)
     mocker.patch("desched.bootstrap.backtest.backtested", autospec=True)
     mocker.patch("desched.bootstrap.backtest.write_backtest", autospec=True)
-    mocker.patch("desched.bootstrap.snapshot.plan", autospec=True, return_value=Ending())
+    for plan in ("snapshot.plan", "plan_by_samples.plan_by_samples"):
+        mocker.patch(f"desched.bootstrap.{plan}", autospec=True, return_value=Ending())
     monkeypatch.chdir(tmp_path if name == "report" else ROOT)  # it writes a page
     book = logbook(dry_run(0))
     found = mocker.patch("desched.bootstrap.review.read_review", autospec=True)

@@ -12,7 +12,7 @@ from desched.doctor.proposed_policy import STARTING_POLICY, fitting_windows, pro
 from desched.model.load import Unknown, UnknownReason
 from desched.model.measures import LabelGroup
 from desched.policy.loading import parse_policy
-from desched.policy.policy import MetricsSource, Policy
+from desched.policy.policy import MetricsSource, MetricsType, Policy
 from tests.builders import load, node
 from tests.unit.doctor.cases import ABSENT, CASES, EU, MIXED, OPENSHIFT, US, VICTORIA
 from tests.unit.doctor.examinations import (
@@ -60,6 +60,13 @@ def test_the_policy_to_start_from_is_valid() -> None:
 def test_without_a_prometheus_there_is_none() -> None:
     nowhere = prometheus(address="", origin=Origin.NOWHERE)
     assert proposed_policy(examination(prometheus=nowhere)) is None
+
+
+def test_metrics_server_is_proposed_where_load_comes_from_it() -> None:
+    nowhere = prometheus(address="", origin=Origin.NOWHERE)
+    base = policy(metrics=MetricsSource("", type=MetricsType.METRICS_SERVER))
+    examined = examination(prometheus=nowhere, policy=PolicyFacts(base))
+    assert proposed(examined, base).metrics == base.metrics
 
 
 def test_the_address_is_the_one_that_was_read() -> None:

@@ -278,6 +278,37 @@ def test_a_service_logs_once_that_it_cannot_sample(server):
     assert [entry["event"] for entry in logs].count("load.not_sampled") == 1
 
 
+def test_samples_are_taken_for_as_long_as_a_window_needs(server):
+    reader = MetricsServerReader(connection_to(server), Pauses(server, 20), deadline_seconds=30.0)
+    shares: list[float] = []
+    reader.collect(POLICY, 300, shares.append)
+    load = reader.read_load(CLUSTER, POLICY)
+    assert isinstance(loads_of(load)[CPU], Measured)
+    assert load.pods["apps", "web-1"].cpu_millicores == pytest.approx((500.0,))
+    assert shares == [pytest.approx(step / 20) for step in range(20)]
+
+
+def test_a_sample_that_fails_between_is_a_gap(server):
+    pauses = Pauses(server, 20)
+    reader = MetricsServerReader(connection_to(server), pauses, deadline_seconds=30.0)
+
+    def fail_once():
+        failing = pauses.left == 10
+        server.answer = lambda _: status(403, "no") if failing else None
+
+    pauses.before = fail_once
+    with structlog.testing.capture_logs() as logs:
+        reader.collect(POLICY, 300, lambda _: None)
+    assert [entry["event"] for entry in logs] == ["load.not_sampled"]
+    assert isinstance(loads_of(reader.read_load(CLUSTER, POLICY))[CPU], Measured)
+
+
+def test_samples_end_when_desched_stops(server):
+    reader = MetricsServerReader(connection_to(server), Pauses(server, 3), deadline_seconds=30.0)
+    with pytest.raises(ObservationError, match="desched is stopping"):
+        reader.collect(POLICY, 300, lambda _: None)
+
+
 def test_a_policy_without_memory_asks_for_none(times):
     load = times.read(NOW, by=msgspec.structs.replace(POLICY, rules=(rule(),)))
     assert loads_of(load).keys() == {CPU}

@@ -1,0 +1,37 @@
+"""What samples of metrics-server, which has no history, can say of a policy's windows, and when."""
+
+from msgspec.structs import replace
+
+from desched.policy.durations import duration_text
+from desched.policy.policy import Policy, ResourceRule
+
+
+def with_one_window(policy: Policy, window_seconds: int) -> Policy:
+    """The policy with this window in place of all others, and without `sustainedFor`.
+
+    Its source says so, because a plan by it may differ from that of a service.
+    """
+
+    def ruled(rules: tuple[ResourceRule, ...]) -> tuple[ResourceRule, ...]:
+        return tuple(
+            replace(
+                rule,
+                windows_seconds=(window_seconds,) if rule.windows_seconds else (),
+                destination_windows=(),
+            )
+            for rule in rules
+        )
+
+    return replace(
+        policy,
+        source=f"{policy.source} (windows: {duration_text(window_seconds)}, sustainedFor: 0s)",
+        rules=ruled(policy.rules),
+        pools=tuple(replace(pool, rules=ruled(pool.rules)) for pool in policy.pools),
+        sustained_seconds=0,
+    )
+
+
+def first_decision_seconds(policy: Policy) -> int:
+    """How long a service takes samples before it can know that load is sustained."""
+    sustained_seconds = policy.sustained_seconds + policy.shortest_window_seconds
+    return max(policy.longest_window_seconds, sustained_seconds)

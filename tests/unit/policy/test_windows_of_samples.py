@@ -1,0 +1,29 @@
+import pytest
+
+from desched.model.resources import Resource
+from desched.model.selectors import LabelSelector
+from desched.policy.policy import DestinationWindow, NodePool
+from desched.policy.windows_of_samples import first_decision_seconds, with_one_window
+from tests.builders import policy, rule
+
+LONG = rule(windows_seconds=(300, 900), destination_windows=(DestinationWindow(3600),))
+PODS = rule(Resource.PODS, windows_seconds=())
+POLICY = policy(
+    LONG, PODS, sustained_seconds=600, pools=(NodePool("gpu", LabelSelector(), (LONG, PODS)),)
+)
+
+
+def test_one_window_takes_the_place_of_all_and_the_source_says_so() -> None:
+    found = with_one_window(POLICY, 180)
+    for rules in (found.rules, found.pools[0].rules):
+        assert [(each.windows_seconds, each.destination_windows) for each in rules] == [
+            ((180,), ()),
+            ((), ()),
+        ]
+    assert found.sustained_seconds == 0
+    assert found.source == f"{POLICY.source} (windows: 3m, sustainedFor: 0s)"
+
+
+@pytest.mark.parametrize(("sustained", "first"), [(0, 900), (600, 900), (1200, 1500)])
+def test_a_service_decides_once_load_can_be_sustained(sustained: int, first: int) -> None:
+    assert first_decision_seconds(policy(LONG, sustained_seconds=sustained)) == first
