@@ -1,5 +1,6 @@
 """Values by a key that several of them share."""
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
@@ -9,7 +10,7 @@ V = TypeVar("V")
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """The values of each key, all in the order of the pairs."""
-    found: dict[K, list[V]] = {}
+    found = defaultdict[K, list[V]](list)
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
+        found[key].append(value)
+    return dict(found)

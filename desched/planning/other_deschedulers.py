@@ -1,8 +1,11 @@
 """Other deschedulers in the same cluster: they and desched could undo each other's work."""
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from desched.model.cluster import ClusterState, Pod
+
+T = TypeVar("T")
 
 MAKERS = {
     "descheduler": "kubernetes-sigs descheduler",
@@ -34,8 +37,8 @@ def products_in(cluster: ClusterState, products: Mapping[str, str]) -> tuple[str
     only if no image matches.
     """
     # Pods of a workload share these objects, so each distinct object is checked only once.
-    classes = {id(pod.scheduling): pod.scheduling for pod in cluster.pods}
-    labels = {id(pod.labels): pod.labels for pod in cluster.pods}
+    classes = _distinct(pod.scheduling for pod in cluster.pods)
+    labels = _distinct(pod.labels for pod in cluster.pods)
     by_image = {
         key: _named(map(_last_part, each.images), products) for key, each in classes.items()
     }
@@ -48,6 +51,12 @@ def products_in(cluster: ClusterState, products: Mapping[str, str]) -> tuple[str
         if product and _is_at_work(pod) and not cluster.runs_desched(pod):
             found.add(f"{product} in {pod.namespace}")
     return tuple(sorted(found))
+
+
+def _distinct(values: Iterable[T]) -> dict[int, T]:
+    """The different objects by their id."""
+    found = list(values)
+    return dict(zip(map(id, found), found, strict=True))
 
 
 def _named(names: Iterable[str | None], products: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from desched.policy.policy import Policy
 from desched.ports import World
 from desched.simulation.closed_loop import Pace, RecordingEvictor, load_by_step, targets_of
 from desched.simulation.cycle_counts import CycleCounts
+from desched.simulation.load import SimulatedLoad
 from desched.simulation.loop_timeline import timeline_of
 from desched.simulation.world import Simulation
 
@@ -40,7 +41,8 @@ class RecordedScene:
 
     def world(self) -> World:
         """The world of the scene."""
-        return self.simulation.world(acting=True)._replace(evictor=self._evictor)
+        load = SimulatedLoad(self.simulation.cluster, last_hour=True)
+        return self.simulation.world(acting=True)._replace(evictor=self._evictor, load=load)
 
     def add(self, report: CycleReport) -> None:
         """Record a cycle."""

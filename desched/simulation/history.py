@@ -1,7 +1,7 @@
 """The record of what ran where and when, from which mean usage over a window is computed."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,6 +15,9 @@ Mask = NDArray[np.bool_]
 
 MOST_CACHED = 64
 """The maximum number of cached windows."""
+
+FEW_NODES_SHARE = 0.25
+"""For a smaller share of the nodes, only their own stays are looked at."""
 
 
 class Usage(NamedTuple):
@@ -136,7 +139,8 @@ class _StayTable:
         self.banks = _Banks()
         self._size = 0
         self._times = np.zeros((64, 4))  # began, ended, first level begins, length of a level
-        self._places = np.zeros((64, 5), dtype=np.int64)  # user, node, bank, first row, last level
+        # user, node, bank, first row, last level, whether the user is the host
+        self._places = np.zeros((64, 6), dtype=np.int64)
 
     def add(self, user: str, node: str, usage: UsageSeries, began: float) -> int:
         """Add a stay that lasts; returns its row."""
@@ -148,7 +152,8 @@ class _StayTable:
         self._times[row] = began, math.inf, usage.begins_at, usage.bank.step_seconds
         user_number = self.users.setdefault(user, len(self.users))
         node_number = self.nodes.setdefault(node, len(self.nodes))
-        self._places[row] = user_number, node_number, bank, first, usage.levels - 1
+        is_host = user == host_of(node)
+        self._places[row] = user_number, node_number, bank, first, usage.levels - 1, is_host
         self._size += 1
         return row
 
@@ -156,10 +161,19 @@ class _StayTable:
         """End a stay."""
         self._times[row, 1] = at
 
-    def until(self, moment: float) -> "_Until":
-        """What each stay used until a moment; what it used before it began is in all of them."""
-        times, places = self._times[: self._size], self._places[: self._size]
-        amounts, missing = np.zeros((self._size, 2)), np.zeros((self._size, 2), dtype=np.uint16)
+    def during(self, begin: float, end: float, nodes: Sequence[int] | None = None) -> Integers:
+        """The rows of the stays that overlap this time; with `nodes` only those on these."""
+        began, ended = self._times[: self._size, 0], self._times[: self._size, 1]
+        chosen = (ended > begin) & (began < end)
+        if nodes is not None:
+            chosen &= np.isin(self._places[: self._size, 1], nodes)
+        return np.flatnonzero(chosen)
+
+    def until(self, moment: float, rows: Integers | None = None) -> "_Until":
+        """What stays used until a moment; what they used before they began is in all of them."""
+        chosen = slice(self._size) if rows is None else rows
+        times, places = self._times[chosen], self._places[chosen]
+        amounts, missing = np.zeros((len(times), 2)), np.zeros((len(times), 2), dtype=np.uint16)
         moments = np.clip(moment, times[:, 0], times[:, 1])
         for bank, part in self.banks.parts(places[:, 2]):
             levels = _Levels(times[part, 2], times[part, 3], places[part, 3], places[part, 4])
@@ -168,14 +182,33 @@ class _StayTable:
                 missing[part] = levels.missing(moments[part], bank.missing)
         return _Until(amounts, missing)
 
-    def between(self, begin: float, end: float, until: Callable[[float], "_Until"]) -> "_Used":
-        """What each stay that overlaps this time used in it; `until` is that of this table."""
-        began, ended = self._times[: self._size, 0], self._times[: self._size, 1]
-        rows = np.flatnonzero((ended > begin) & (began < end))
-        before, after = until(begin), until(end)
-        amounts = after.amounts[rows] - before.amounts[rows]
-        unknown: Mask = after.missing[rows, 1] != before.missing[rows, 0]
-        return _Used(self._places[rows, 0], self._places[rows, 1], amounts, unknown)
+    def used(self, rows: Integers, before: "_Until", after: "_Until") -> "_Used":
+        """What some stays used between two times."""
+        places = self._places[rows]
+        unknown: Mask = after.missing[:, 1] != before.missing[:, 0]
+        amounts = after.amounts - before.amounts
+        return _Used(places[:, 0], places[:, 1], places[:, 5] == 1, amounts, unknown)
+
+    def latest(self) -> "LatestStays":
+        """The latest stay of each user."""
+        times, places = self._times[: self._size], self._places[: self._size]
+        began, lasting = np.zeros(len(self.users)), np.zeros(len(self.users), dtype=bool)
+        nodes = np.zeros(len(self.users), dtype=np.int64)
+        users = places[:, 0]  # of a user's stays, the latest is the last one
+        began[users], nodes[users] = times[:, 0], places[:, 1]
+        lasting[users] = np.isinf(times[:, 1]) & (places[:, 5] == 0)
+        return LatestStays(began, nodes, lasting)
+
+
+class LatestStays(NamedTuple):
+    """The latest stay of each user, by the user's number: its begin, and the node's number.
+
+    `lasting` is false for users that have left, and for hosts.
+    """
+
+    began: Floats
+    nodes: Integers
+    lasting: Mask
 
 
 class _Until(NamedTuple):
@@ -187,12 +220,17 @@ class _Until(NamedTuple):
     amounts: Floats
     missing: NDArray[np.uint16]
 
+    def of(self, rows: Integers) -> "_Until":
+        """The same for some of these stays."""
+        return _Until(self.amounts[rows], self.missing[rows])
+
 
 class _Used(NamedTuple):
     """The usage of some stays in a time, in unit-seconds; `unknown` if a part is not known."""
 
     users: Integers
     nodes: Integers
+    of_hosts: Mask
     amounts: Floats
     unknown: Mask
 
@@ -234,9 +272,7 @@ class LoadHistory:
         self._by_user: dict[str, list[Stay]] = {}
         self._table = _StayTable()
         self._until = lru_cache(MOST_CACHED)(self._table.until)
-        self._used = lru_cache(MOST_CACHED)(
-            lambda begin, end: self._table.between(begin, end, self._until)
-        )
+        self._used = lru_cache(MOST_CACHED)(self._between)
 
     def begin(self, user: str, node: str, usage: Usage | UsageSeries, at: float) -> None:
         """Start a user on a node; a stay elsewhere ends."""
@@ -255,30 +291,50 @@ class LoadHistory:
         self._used.cache_clear()
 
     def of_nodes(self, names: Sequence[str], begin: float, end: float) -> Floats:
-        """The mean usage of everything on each of these nodes, x (CPU, memory)."""
-        used = self._used(begin, end)
-        totals = _sums(used.nodes, used.amounts, len(self._table.nodes)) / (end - begin)
-        return totals[[self._table.nodes[name] for name in names]]
+        """The mean usage of everything on each of these nodes, x (CPU, memory).
 
-    def of_users(self, names: Sequence[str], begin: float, end: float) -> Floats:
+        NaN if the usage of the host itself is not known.
+        """
+        table = self._table
+        numbers = [table.nodes[name] for name in names]
+        if len(numbers) < len(table.nodes) * FEW_NODES_SHARE:
+            rows = table.during(begin, end, numbers)
+            used = table.used(rows, table.until(begin, rows), table.until(end, rows))
+        else:
+            used = self._used(begin, end)
+        totals = _sums(used.nodes, used.amounts, len(table.nodes)) / (end - begin)
+        totals[used.nodes[used.of_hosts & used.unknown]] = np.nan
+        found: Floats = totals[numbers]
+        return found
+
+    def of_users(self, names: Iterable[str], begin: float, end: float) -> Floats:
         """The mean usage of each of these users, x (CPU, memory); NaN if it is not known.
 
         Time before a user began counts as no usage.
         """
-        return self.of_numbers(self.numbers(names), begin, end)
+        found: Floats = self.by_number(begin, end)[self.numbers(names)]
+        return found
 
-    def numbers(self, names: Iterable[str]) -> list[int]:
-        """The numbers of users, with which several questions about many users are faster."""
-        users = self._table.users
-        return [users[name] for name in names]
-
-    def of_numbers(self, numbers: Sequence[int], begin: float, end: float) -> Floats:
-        """The same as `of_users`."""
+    def by_number(self, begin: float, end: float) -> Floats:
+        """The same of all users, by their numbers."""
         used = self._used(begin, end)
         totals = _sums(used.users, used.amounts, len(self._table.users)) / (end - begin)
         totals[used.users[used.unknown]] = np.nan
-        found: Floats = totals[numbers]
-        return found
+        return totals
+
+    def numbers(self, names: Iterable[str]) -> list[int]:
+        """The numbers of users."""
+        users = self._table.users
+        return [users[name] for name in names]
+
+    def latest(self) -> LatestStays:
+        """The latest stay of each user; the names of the nodes are in `nodes`."""
+        return self._table.latest()
+
+    @property
+    def nodes(self) -> Mapping[str, int]:
+        """The numbers of nodes."""
+        return self._table.nodes
 
     def node_means(self, begin: float, end: float) -> Mapping[str, Usage]:
         """The mean usage of everything on each node."""
@@ -293,6 +349,11 @@ class LoadHistory:
     def stays_of(self, user: str) -> Sequence[Stay]:
         """The stays of one user, in order."""
         return self._by_user.get(user, ())
+
+    def _between(self, begin: float, end: float) -> _Used:
+        """What all stays used between two times."""
+        rows = self._table.during(begin, end)
+        return self._table.used(rows, self._until(begin).of(rows), self._until(end).of(rows))
 
 
 def _sums(group_of: Integers, amounts: Floats, groups: int) -> Floats:

@@ -26,8 +26,7 @@ class DepartedLoad:
 
     def __init__(self, state: State, book: UsageBook) -> None:
         self._book = book
-        pods = book.snapshot.cluster.pods
-        leaving = [pod for pod in pods if (pod.deleting or pod.finished) and pod.node]
+        leaving = book.snapshot.cluster.leaving_pods
         present = {pod.uid for pod in leaving if not pod.finished}
         self._leaving = grouped((pod.node, pod) for pod in leaving)
         self._still_here = {r.node for r in state.evictions if r.pod.uid in present}

@@ -157,9 +157,12 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
 
     def unseen_on(self, node: str, resource: Resource, window_seconds: int) -> float:
         """The usage of pods that have arrived on a node, as far as the window does not show it."""
+        young = self.young_by_node.get(node)
+        if young is None:
+            return 0.0
         return math.fsum(
             self.expected(pod, resource) * (1.0 - share)
-            for pod in self.young_by_node.get(node, ())
+            for pod in young
             if not pod.deleting and (share := self.seen_share(pod, window_seconds)) < 1.0
         )
 
@@ -171,16 +174,9 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         since = self.now - timedelta(seconds=longest_seconds)
         return grouped(
             (pod.node, pod)
-            for pod in self.snapshot.cluster.pods
-            if (pod.started_at or pod.created_at) > since and pod.node and not pod.finished
-        )
-
-    @cached_property
-    def _pods_by_controller(self) -> Mapping[ControllerKey, Sequence[Pod]]:
-        return grouped(
-            ((pod.namespace, pod.owner.uid), pod)
-            for pod in self.snapshot.cluster.pods
-            if pod.owner is not None and pod.node and not pod.finished
+            for pods in self.snapshot.cluster.pods_by_node.values()
+            for pod in pods
+            if (pod.started_at or pod.created_at) > since
         )
 
     def _sibling_mean(self, pod: Pod, resource: Resource) -> float | None:
@@ -199,7 +195,8 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
     @cached
     def _known_usage(self, controller: ControllerKey, resource: Resource) -> tuple[float, int]:
         """Sum and count of usable measurements of its pods; cached, as pods may be many."""
-        pods, read = self._pods_by_controller.get(controller, ()), self.snapshot.load.pods_of
+        pods = self.snapshot.cluster.pods_by_controller.get(controller, ())
+        read = self.snapshot.load.pods_of
         if read is not None and not all(map(read.has, pods)):
             self._missed_controllers.add(controller)
             return 0.0, 0

@@ -59,7 +59,7 @@ def _near_wanted(pod: Pod, view: ClusterView) -> Mask:
     if not terms:
         return view.everywhere
     wanted = [_terms_about(other, terms, pod, view.cluster) == terms for other in view.kinds]
-    count: Integers = view.placed[np.array(wanted, dtype=bool)].sum(axis=0)
+    count = view.total(np.array(wanted, dtype=np.int64))
     near = [view.in_domain(term.topology_key, count) > 0 for term in terms]
     alone = not np.any(near)
     if alone and _terms_about(pod, terms, pod, view.cluster) == terms:

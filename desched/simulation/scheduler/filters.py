@@ -56,7 +56,7 @@ def _has_room(pod: Pod, view: ClusterView) -> Mask:
     for name, amount in pod.scheduling.requests.extended:
         each = [dict(other.scheduling.requests.extended).get(name, 0) for other in view.kinds]
         room = [dict(node.allocatable.extended).get(name, 0) for node in view.nodes]
-        fits &= (np.array(each, dtype=np.int64) @ view.placed + amount <= room) | (amount == 0)
+        fits &= (view.total(np.array(each, dtype=np.int64)) + amount <= room) | (amount == 0)
     return fits
 
 

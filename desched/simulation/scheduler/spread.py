@@ -85,12 +85,13 @@ def _eligible(
 def _matching(pod: Pod, constraint: SpreadConstraint, view: ClusterView) -> Integers:
     """The number of pods on each node that the constraint counts, without the pod itself."""
     selector = constraint.selector_of(pod.labels)
-    count = np.zeros(len(view.nodes), dtype=np.int64)
     if selector is None or not selector.requirements:
-        return count  # for the scheduler, an empty selector counts no pod, although it matches all
-    for other, staying in zip(view.kinds, view.staying, strict=True):
-        if other.namespace == pod.namespace and selector.matches(other.labels):
-            count += staying
+        # For the scheduler, an empty selector counts no pod, although it matches all.
+        return np.zeros(len(view.nodes), dtype=np.int64)
+    wanted = [
+        other.namespace == pod.namespace and selector.matches(other.labels) for other in view.kinds
+    ]
+    count = view.staying(np.array(wanted, dtype=bool))
     if pod.node in view.index and not pod.deleting and selector.matches(pod.labels):
         count[view.index[pod.node]] -= 1
     return count

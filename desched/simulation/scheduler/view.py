@@ -35,8 +35,8 @@ def counted(amounts: Amounts) -> tuple[int, int, int, int]:
 class ClusterView:
     """One state of the cluster, for any number of decisions.
 
-    Pods with the same namespace, labels and scheduling class are of one kind. `kinds` has a pod of
-    each kind; `placed` (kind x node) counts all pods, `staying` only those that do not terminate.
+    Pods with the same namespace, labels and scheduling class are of one kind; `kinds` has a pod of
+    each kind.
     """
 
     def __init__(self, cluster: ClusterState) -> None:
@@ -47,7 +47,7 @@ class ClusterView:
         # Pods of one template share these objects, and identity is compared faster than equality.
         kinds: dict[tuple[str, int, int], int] = {}
         self.kinds: list[Pod] = []
-        places, leaving = [], []
+        places, staying = [], []
         for pod in cluster.pods:
             node = self.index.get(pod.node)
             if node is None or pod.finished:
@@ -57,17 +57,28 @@ class ClusterView:
             if kind is None:
                 kind = kinds[key] = len(kinds)
                 self.kinds.append(pod)
-            places.append(kind * len(self.nodes) + node)
-            if pod.deleting:
-                leaving.append(places[-1])
-        self.placed = self._counted(places)
-        self.staying = self.placed - self._counted(leaving)
+            places.append((kind, node))
+            staying.append(not pod.deleting)
+        self._kind_of, self._node_of = np.array(places, dtype=np.int64).reshape(-1, 2).T
+        self._stays = np.array(staying, dtype=bool)
 
-    def _counted(self, places: Sequence[int]) -> Integers:
-        """How often each place occurs, kind x node."""
-        shape = len(self.kinds), len(self.nodes)
-        found = np.bincount(np.array(places, dtype=np.int64), minlength=shape[0] * shape[1])
-        return found.astype(np.int64, copy=False).reshape(shape)
+    def total(self, of_kinds: Integers) -> Integers:
+        """The sum over the pods on each node of amounts that each kind has."""
+        found = np.zeros((len(self.nodes), *of_kinds.shape[1:]), dtype=np.int64)
+        np.add.at(found, self._node_of, of_kinds[self._kind_of])
+        return found
+
+    def staying(self, kinds: Mask) -> Integers:
+        """The number of pods of these kinds on each node that do not terminate."""
+        counted = self._stays & kinds[self._kind_of]
+        return np.bincount(self._node_of[counted], minlength=len(self.nodes))
+
+    @cached_property
+    def placed(self) -> Integers:
+        """The number of pods, kind x node."""
+        found = np.zeros((len(self.kinds), len(self.nodes)), dtype=np.int64)
+        np.add.at(found, (self._kind_of, self._node_of), 1)
+        return found
 
     def where(self, allows: Callable[[Node], bool]) -> Mask:
         """The nodes for which the predicate holds."""
@@ -97,8 +108,8 @@ class ClusterView:
     def attracting(self) -> list[tuple[Pod, Integers]]:
         """The kinds of pods with affinity terms, and their number on each node."""
         return [
-            (pod, count)
-            for pod, count in zip(self.kinds, self.placed, strict=True)
+            (pod, self.placed[kind])
+            for kind, pod in enumerate(self.kinds)
             if pod.scheduling.pod_affinity
             or pod.scheduling.pod_anti_affinity
             or pod.scheduling.preferred_pod_affinity
@@ -114,14 +125,14 @@ class ClusterView:
     def requested(self) -> Integers:
         """The sum of requests on each node, as in `counted`."""
         rows = [counted(pod.scheduling.requests) for pod in self.kinds]
-        return self.placed.T @ np.array(rows, dtype=np.int64).reshape(-1, 4)
+        return self.total(np.array(rows, dtype=np.int64).reshape(-1, 4))
 
     @cached_property
     def scored(self) -> Integers:
         """The sum of CPU and memory requests on each node, with defaults for pods without."""
         found = [pod.scheduling for pod in self.kinds]
         rows = [(each.scored_cpu_millicores, each.scored_memory_bytes) for each in found]
-        return self.placed.T @ np.array(rows, dtype=np.int64).reshape(-1, 2)
+        return self.total(np.array(rows, dtype=np.int64).reshape(-1, 2))
 
     def domain(self, key: str) -> Integers:
         """A number for each value of a node label, -1 for nodes without the label."""

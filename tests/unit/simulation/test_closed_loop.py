@@ -1,17 +1,21 @@
 """A made-up morning: pods with a steady load, too many of them on one node."""
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+import pytest
 from msgspec.structs import replace
 
-from desched.model.cluster import SchedulingClass
+from desched.model.cluster import ClusterState, SchedulingClass
+from desched.model.load import ClusterLoad
 from desched.model.plan import NodeClass
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Amounts
 from desched.policy.compatibility import Steering
 from desched.policy.policy import Policy, SteeringRules
-from desched.ports import World
+from desched.ports import ChoosePods, LoadReader, World, all_pods
 from desched.simulation.closed_loop import (
     INTERVAL_SECONDS,
     Day,
@@ -116,6 +120,38 @@ def test_cycles_begin_on_their_ticks_although_acting_takes_time() -> None:
     assert (first % INTERVAL_SECONDS, second - first) == (0, 60)
     assert third % INTERVAL_SECONDS == 0
     assert max(report.duration_seconds for report in reports) == 60
+
+
+class ReadsAll(NamedTuple):
+    """Reads the usage of all pods, whichever are chosen."""
+
+    load: LoadReader
+
+    def read_load(
+        self,
+        cluster: ClusterState,
+        policy: Policy,
+        choose: ChoosePods = all_pods,  # noqa: ARG002  (part of the port)
+    ) -> ClusterLoad:
+        """The load of nodes and of all pods."""
+        return self.load.read_load(cluster, policy)
+
+
+@pytest.mark.parametrize("begin", [a_morning, a_trap])
+def test_the_usage_of_some_pods_leads_to_the_same_moves_as_that_of_all(
+    begin: Callable[[], Day],
+) -> None:
+    with_some, _ = desched(begin(), policy())
+    itself = Descheduler(policy(), "the simulation")
+    with_all = run(
+        begin().begin(),
+        lambda world: itself.cycle(world._replace(load=ReadsAll(world.load))),
+        policy(),
+        CYCLES,
+    )
+    assert with_some.moves
+    assert with_some.moves == with_all.moves
+    assert np.array_equal(with_some.load, with_all.load)
 
 
 def test_soft_taints_let_pods_leave_a_node_that_the_scheduler_likes_best() -> None:

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from desched.simulation.history import LoadHistory, Usage, UsageBank, UsageSeries
+from desched.simulation.history import LoadHistory, Usage, UsageBank, UsageSeries, host_of
 
 
 def test_a_mean_is_weighted_by_the_time_within_the_window() -> None:
@@ -90,3 +90,25 @@ def test_a_mean_over_an_unknown_level_is_unknown() -> None:
     assert found == pytest.approx([100, math.nan, math.nan, math.nan, 300], nan_ok=True)
     assert history.node_means(0, 200)["a"] == Usage(57)  # what is unknown does not count
     assert history.user_means(100, 200)["other"] == Usage(7)
+
+
+def test_a_few_nodes_have_the_same_means_as_among_all() -> None:
+    history = LoadHistory()
+    names = [f"n{i}" for i in range(9)]
+    for i, name in enumerate(names):
+        history.begin(host_of(name), name, Usage(10 + i, 1), at=0)
+        history.begin(f"pod-{i}", name, Usage(100 * i, 2), at=50)
+    history.begin("pod-3", "n4", Usage(300, 2), at=75)
+    together = history.of_nodes(names, 0, 100)
+    for i, name in enumerate(names):
+        assert history.of_nodes([name], 0, 100).tolist() == [together[i].tolist()]
+
+
+def test_the_usage_of_a_node_is_unknown_where_that_of_its_host_is() -> None:
+    unknown = UsageBank(100.0, np.zeros((3, 2)), np.array([0, 1, 1], dtype=np.uint16))
+    history = LoadHistory()
+    history.begin(host_of("a"), "a", unknown.series(0, 2), at=0)
+    history.begin("pod", "b", unknown.series(0, 2), at=0)
+    assert np.isnan(history.of_nodes(["a"], 0, 150)).all()
+    assert history.of_nodes(["a", "b"], 100, 200).tolist() == [[0, 0], [0, 0]]
+    assert history.of_nodes(["b"], 0, 150).tolist() == [[0, 0]]

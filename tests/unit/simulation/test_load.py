@@ -1,11 +1,20 @@
 import msgspec
 import pytest
 
-from desched.model.load import ClusterLoad, LoadHistory, Measured, PodUsage, Unknown, UnknownReason
+from desched.model.load import (
+    ClusterLoad,
+    LoadHistory,
+    Measured,
+    PodChoice,
+    PodUsage,
+    Unknown,
+    UnknownReason,
+)
 from desched.model.resources import Resource
 from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
 from desched.simulation.cluster import GIB
 from desched.simulation.history import Usage
+from desched.simulation.load import SimulatedLoad
 from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
 
@@ -117,3 +126,68 @@ def test_destination_windows_are_statistics_of_means_over_the_shortest_window() 
     asked = msgspec.structs.replace(POLICY, rules=(rule,))
     found = world.load.read_load(world.cluster.read_cluster(), asked)
     assert found.destination_ratios["a"][Resource.CPU] == pytest.approx((0.5, 0.2))
+
+
+def of_chosen(made: Simulation, *choices: PodChoice) -> ClusterLoad:
+    """The load if these pods are chosen, one choice after the other."""
+    asked = iter((*choices, choices[-1]))
+    lasting = msgspec.structs.replace(POLICY, sustained_seconds=600)
+    return made.load.read_load(made.cluster.read_cluster(), lasting, lambda _: next(asked))
+
+
+def two_nodes() -> Simulation:
+    made = simulation()
+    for name, node in (("calm", "b"), ("quiet", "b")):
+        made.cluster.add_pod("default", name, PodTemplate(usage=Usage(100, GIB)), node)
+    made.clock.advance(150)
+    return made
+
+
+def test_of_pods_that_are_not_chosen_only_the_sum_on_their_node_is_read() -> None:
+    found = of_chosen(two_nodes(), PodChoice(frozenset({"a"})))
+    everything = load(two_nodes())
+    assert set(found.pods) == {("default", "busy")}
+    assert found.pods["default", "busy"] == everything.pods["default", "busy"]
+    calm, quiet = (everything.pods["default", name] for name in ("calm", "quiet"))
+    sums = found.pod_sums["b"]
+    for i in range(2):
+        both = calm.cpu_millicores[i] + quiet.cpu_millicores[i]
+        assert sums[Resource.CPU][i] == pytest.approx(both)
+    assert sums[Resource.MEMORY] == pytest.approx((2 * GIB,))
+    assert set(found.history) == {"a"}
+    assert everything.pods_of is None
+    assert everything.pod_sums == {}
+
+
+def test_pods_are_chosen_until_no_more_are_needed() -> None:
+    first, second = PodChoice(frozenset({"a"})), PodChoice(frozenset({"b"}))
+    found = of_chosen(two_nodes(), PodChoice(), first)
+    assert found.pods_of == PodChoice()
+    assert found.pods == {}
+    assert found.history == {}
+    assert of_chosen(two_nodes(), first, second).pods_of == first | second
+
+
+def test_the_pods_of_a_controller_can_be_chosen() -> None:
+    made = Simulation()
+    for node in "ab":
+        made.cluster.add_node(node)
+    template = PodTemplate(usage=Usage(500, GIB), labels={"app": "web"})
+    made.cluster.add_deployment("default", "web", 2, template, nodes=("a", "b"))
+    made.cluster.add_pod("default", "bare", template, "a")
+    made.clock.advance(900)
+    pods = made.cluster.read_cluster().pods
+    (controller,) = {pod.controller for pod in pods if pod.controller}
+    found = of_chosen(made, PodChoice(controllers=frozenset({controller})))
+    assert set(found.pods) == {(p.namespace, p.name) for p in pods if p.controller}
+
+
+def test_people_see_the_last_hour_of_all_nodes() -> None:
+    made = simulation()
+    made.clock.advance(600)
+    reader = SimulatedLoad(made.cluster, last_hour=True)
+    found = reader.read_load(made.cluster.read_cluster(), POLICY, lambda _: PodChoice())
+    assert found.history == {}
+    points = found.last_hour["a"][Resource.CPU].ratios
+    assert points == pytest.approx([0.0] * 11 + [0.5, 0.5])
+    assert set(found.last_hour) == {"a", "b"}
