@@ -1,10 +1,13 @@
-"""Questions to a running service over HTTP, with bounds for an answer of anybody's making."""
+"""Questions to a running service over HTTP, with bounds for an answer of anybody's making.
+
+It is asked at its URL, or by what else can get an answer from it, such as the API server's proxy.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from urllib.parse import urlencode
 
 import msgspec
@@ -23,6 +26,26 @@ LONGEST_BODY_BYTES = 64 * 2**20
 _CALLERS_FAULT = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND})
 
 
+class ServiceAnswer(Protocol):
+    """An answer over HTTP; `date` is the time at the service, None if it does not say so."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def body(self) -> bytes:
+        """All of the body."""
+
+    @property
+    def date(self) -> datetime | None:
+        """The time at the service."""
+
+
+Ask = Callable[[str, Mapping[str, str]], ServiceAnswer]
+"""Gets what the service answers at a path, with a query."""
+
+
 class Explained(NamedTuple):
     """An explanation, and the time at the service when it answered, if it says so."""
 
@@ -39,7 +62,60 @@ class _Head(msgspec.Struct):
 
 
 class RunningService:
-    """The service at a URL; `wait` pauses and returns true if desched is stopping."""
+    """A service, by how people know where it is, and how it is asked."""
+
+    def __init__(self, name: str, ask: Ask) -> None:
+        self._name = name
+        self._ask = ask
+
+    def explanation(self, subject: Subject) -> Explained:
+        """The explanation by its last cycle.
+
+        Raises:
+            ConfigurationError: its cluster has no such object, or this is no service of desched.
+            ObservationError: it does not answer, or has decided nothing yet.
+        """
+        answer = self._ask("/explain", subject.words)
+        body = answer.body
+        if answer.status != HTTPStatus.OK:
+            self._refused(answer.status, body)
+        try:
+            version = msgspec.json.decode(body, type=_Head).version
+            if version == EXPLANATION_VERSION:
+                found = msgspec.json.decode(body, type=Explanation, dec_hook=_hook)
+                return Explained(found, answer.date)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            raise self._stranger() from None
+        raise ConfigurationError(
+            f"The answer of {self._name} is in format {on_one_line(version)}, this desched "
+            f"reads {EXPLANATION_VERSION}; use the desched of the service's version."
+        )
+
+    def _refused(self, status: int, body: bytes) -> None:
+        try:
+            why = on_one_line(msgspec.json.decode(body, type=_Problem).problem)
+        except (msgspec.DecodeError, UnicodeError):
+            raise self._stranger(f" (HTTP {status})") from None
+        if status in _CALLERS_FAULT:
+            raise ConfigurationError(why)
+        raise ObservationError(ObservationSource.CLUSTER, f"{self._name}: {why}")
+
+    def _stranger(self, said: str = "") -> ConfigurationError:
+        return ConfigurationError(
+            f"What answers as {self._name} is no service of desched of this version{said}; "
+            "its port is 10258, as of `kubectl -n desched-system port-forward deploy/desched 10258`"
+            "."
+        )
+
+
+class _Answer(NamedTuple):
+    status: int
+    body: bytes
+    date: datetime | None
+
+
+class ServiceUrl:
+    """The URL of a service; `wait` pauses and returns true if desched is stopping."""
 
     def __init__(self, url: str, wait: Callable[[float], bool]) -> None:
         self._url = url.strip().rstrip("/")
@@ -52,54 +128,21 @@ class RunningService:
             wait=wait,
         )
 
-    def explanation(self, subject: Subject) -> Explained:
-        """The explanation by its last cycle.
+    def get(self, path: str, query: Mapping[str, str]) -> ServiceAnswer:
+        """The service's answer.
 
         Raises:
-            ConfigurationError: its cluster has no such object, or this is no service of desched.
-            ObservationError: it does not answer, or has decided nothing yet.
+            ObservationError: it does not answer.
         """
-        status, body, answered_at = self._get("/explain", subject.words)
-        if status != HTTPStatus.OK:
-            self._refused(status, body)
-        try:
-            version = msgspec.json.decode(body, type=_Head).version
-            if version == EXPLANATION_VERSION:
-                found = msgspec.json.decode(body, type=Explanation, dec_hook=_hook)
-                return Explained(found, answered_at)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            raise self._stranger() from None
-        raise ConfigurationError(
-            f"The service at {self._url} answers in format {on_one_line(version)}, this desched "
-            f"reads {EXPLANATION_VERSION}; use the desched of the service's version."
-        )
-
-    def _refused(self, status: int, body: bytes) -> None:
-        try:
-            why = on_one_line(msgspec.json.decode(body, type=_Problem).problem)
-        except (msgspec.DecodeError, UnicodeError):
-            raise self._stranger(f" (HTTP {status})") from None
-        if status in _CALLERS_FAULT:
-            raise ConfigurationError(why)
-        raise ObservationError(ObservationSource.CLUSTER, f"{self._url}: {why}")
-
-    def _stranger(self, said: str = "") -> ConfigurationError:
-        return ConfigurationError(
-            f"What answers at {self._url} is no service of desched of this version{said}; "
-            "its port is 10258, as of `kubectl -n desched-system port-forward deploy/desched 10258`"
-            "."
-        )
-
-    def _get(self, path: str, query: Mapping[str, str]) -> tuple[int, bytes, datetime | None]:
         url = f"{self._url}{path}?{urlencode(query)}"
 
-        def attempt(deadline: Deadline) -> tuple[int, bytes, datetime | None]:
+        def attempt(deadline: Deadline) -> _Answer:
             with urllib3.PoolManager(retries=False) as pool:
                 response = pool.request(
                     "GET", url, preload_content=False, redirect=False, timeout=deadline.timeout
                 )
                 body = self._bounds.read_body(response, deadline)
-                return response.status, body, _date(response.headers.get("Date"))
+                return _Answer(response.status, body, _date(response.headers.get("Date")))
 
         try:
             return self._bounds.repeated(attempt, lambda _: None, DEADLINE_SECONDS)

@@ -5,9 +5,12 @@ from typing import TextIO
 
 from rich.console import Console
 
-from desched.adapters.running_service import RunningService
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.service_proxy import ServiceProxy
+from desched.adapters.running_service import RunningService, ServiceUrl
 from desched.bootstrap.look import Look, with_look
 from desched.bootstrap.snapshot import SnapshotFile
+from desched.bootstrap.state import state_namespace
 from desched.cycle import decide, observe
 from desched.errors import ConfigurationError
 from desched.explanation.explain import explain
@@ -16,8 +19,11 @@ from desched.explanation.values import Explanation
 from desched.service.process.clock import SystemClock
 from desched.service.reports.explanation import print_explanation, render_explanation
 from desched.service.reports.formatting import plain, span
-from desched.settings import Settings, service_url
+from desched.settings import Settings, service_name, service_url
 from desched.snapshot_file.report import target_of
+
+SERVICE_PORT = 10258
+"""The port of the Service that `deploy/` installs."""
 
 
 def explain_live(
@@ -54,23 +60,37 @@ def explain_file(settings: Settings, subject: Subject, file: SnapshotFile, stdou
 
 
 def explain_from(
-    settings: Settings, subject: Subject, url: str, stdout: TextIO, stderr: TextIO
+    settings: Settings, subject: Subject, where: str, stdout: TextIO, stderr: TextIO
 ) -> None:
-    """Explain the subject by the last cycle of the service at the URL.
+    """Explain the subject by the last cycle of the service at a URL, or of `service/NAME`.
 
     Raises:
         ConfigurationError: there is no such object, or no service of desched.
         ObservationError: the service does not answer, or has decided nothing yet.
     """
-    try:
-        service_url(url)
-    except ValueError as error:
-        raise ConfigurationError(f"--from: {error}.") from None
-    found, answered_at = RunningService(url, SystemClock().wait).explanation(subject)
+    name, service = _running_service(settings, where)
+    found, answered_at = service.explanation(subject)
     if answered_at is not None:
         age = span(answered_at - found.taken_at)
-        stderr.write(f"desched: By the last cycle of the service at {plain(url)}, {age} ago.\n")
+        stderr.write(f"desched: By the last cycle of {plain(name)}, {age} ago.\n")
     _write(found, settings, stdout)
+
+
+def _running_service(settings: Settings, where: str) -> tuple[str, RunningService]:
+    """The service, and its name for people."""
+    wait = SystemClock().wait
+    found = service_name(where)
+    if found is None:
+        try:
+            url = service_url(where)
+        except ValueError as error:
+            raise ConfigurationError(f"--from: {error}.") from None
+        name = f"the service at {url.strip().rstrip('/')}"
+        return name, RunningService(name, ServiceUrl(url, wait).get)
+    kubernetes = connect(settings.kubeconfig, settings.context, wait)
+    namespace = state_namespace(settings, kubernetes)
+    name = f"Service {namespace}/{found}, {kubernetes.target}"
+    return name, RunningService(name, ServiceProxy(kubernetes, namespace, found, SERVICE_PORT).get)
 
 
 def _write(explanation: Explanation, settings: Settings, stdout: TextIO) -> None:

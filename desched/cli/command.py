@@ -1,7 +1,7 @@
 """What all commands share: how they are declared, run and explained."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -88,13 +88,15 @@ WITHOUT_CLUSTER = frozenset({"policy", "output", "log_format", "log_level"})
 """Settings that have an effect without a cluster."""
 
 
-def refuse_live_settings(invocation: Invocation, instead: str) -> None:
+def refuse_live_settings(invocation: Invocation, instead: str, used: Collection[str] = ()) -> None:
     """Refuse flags about the live cluster where another flag names what to use instead.
+
+    Those of the settings in `used` have an effect nevertheless.
 
     Raises:
         ConfigurationError: there is one.
     """
-    for name in invocation.texts.keys() - WITHOUT_CLUSTER:
+    for name in invocation.texts.keys() - WITHOUT_CLUSTER - set(used):
         flag = SETTING_FLAGS[name].flag
         raise ConfigurationError(f"{flag} has no effect with {instead}; omit it.")
 

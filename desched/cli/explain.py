@@ -24,7 +24,8 @@ def run(invocation: Invocation) -> int:
             raise ConfigurationError("--from and --snapshot contradict each other; keep one.")
         if "policy" in invocation.texts:
             raise ConfigurationError("--policy has no effect with --from; omit it.")
-        refuse_live_settings(invocation, "--from")
+        through_api_server = flags["from_url"].startswith("service/")
+        refuse_live_settings(invocation, "--from", CONNECTION if through_api_server else ())
         explain_from(settings, subject, flags["from_url"], sys.stdout, sys.stderr)
         return ExitCode.DONE
     if "snapshot" in flags:
@@ -57,9 +58,10 @@ COMMAND = Command(
             click.Argument(["name"], required=False, metavar="[NAMESPACE/]NAME"),
             own_flag(
                 "--from",
-                "URL",
-                "Explain what the service at this URL decided in its last cycle, such as "
-                "http://localhost:10258.",
+                "URL|service/NAME",
+                "Explain what a service decided in its last cycle: the one at this URL, such as "
+                "http://localhost:10258, or that of this Kubernetes Service, through the API "
+                "server.",
                 names=("from_url",),
             ),
             own_flag(

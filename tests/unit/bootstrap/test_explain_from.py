@@ -1,5 +1,6 @@
 """`desched explain --from`: what a running service answers, as a live explanation reads."""
 
+import json
 import socket
 from http import HTTPStatus
 
@@ -16,6 +17,7 @@ from desched.service.reports.explanation import render_explanation
 from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers
 from desched.simulation.demo import demo_policy
 from desched.simulation.scenarios import guarded_scenario
+from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, Reply
 from tests.unit.service.test_adversarial_outputs import HOSTILE
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
@@ -47,6 +49,16 @@ def service(answers, decision):
     endpoint = ExplainEndpoint("the lab")
     endpoint.decided(decision)
     answers.update(explain_answers(endpoint))
+
+
+def kubeconfig(url):
+    return {
+        "kind": "Config",
+        "clusters": [{"name": "lab", "cluster": {"server": url}}],
+        "users": [{"name": "admin", "user": {"token": "s3cr3t"}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "admin"}}],
+        "current-context": "lab",
+    }
 
 
 def questions(decision):
@@ -101,11 +113,31 @@ def test_who_is_no_service_of_desched_is_told_from_one(url, answers, capsys, sta
     assert "is no service of desched" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("service")
+def test_a_service_is_asked_through_the_api_server(tmp_path, answers, decision, capsys):
+    prefix = "/api/v1/namespaces/lab/services/http:desched:10258/proxy"
+
+    def proxied(request):
+        found = answers[request.path.removeprefix(prefix)](request.query)
+        return Reply(found.status, found.body)
+
+    with FakeApiServer() as server:
+        server.answer = proxied
+        config = tmp_path / "kubeconfig"
+        config.write_text(json.dumps(kubeconfig(server.url)))
+        words = ["explain", "node", "te3", "--from", "service/desched", "-o", "json"]
+        assert main([*words, "--kubeconfig", str(config), "--state-namespace", "lab"]) == 0
+    live = explain(parse_subject("node", "te3"), decision, "the lab")
+    said = capsys.readouterr()
+    assert said.out == render_explanation(live, "json")
+    assert "By the last cycle of Service lab/desched" in said.err
+
+
 def test_another_format_names_both(url, answers, capsys):
     body = b'{"version": "desched.io/explanation/v9"}'
     answers["/explain"] = lambda _: Answer(HTTPStatus.OK, JSON, body)
     assert main(["explain", "node", "te1", "--from", url]) == 2
-    assert "answers in format desched.io/explanation/v9" in capsys.readouterr().err
+    assert "is in format desched.io/explanation/v9, this desched reads" in capsys.readouterr().err
 
 
 def test_a_hostile_problem_stays_on_its_line(url, answers, capsys):
@@ -131,6 +163,11 @@ def test_nobody_at_the_address_is_unknown(capsys):
         (["--from", "http://h", "--snapshot", "f"], "--from and --snapshot contradict each other"),
         (["--from", "http://h", "--policy", "f"], "--policy has no effect with --from"),
         (["--from", "http://h", "--context", "prod"], "--context has no effect with --from"),
+        (["--from", "service/Desched"], "or service/NAME to ask through the API server"),
+        (
+            ["--from", "service/desched", "--prometheus-url", "http://p"],
+            "--prometheus-url has no effect with --from",
+        ),
     ],
 )
 def test_flags_that_do_not_fit_get_a_sentence(capsys, flags, said):
