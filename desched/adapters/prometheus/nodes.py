@@ -95,11 +95,6 @@ class NodeIndex:
         """Whether there is a pod of the name in these labels."""
         return (labels.namespace, labels.pod) in self._pods
 
-    @property
-    def node_count(self) -> int:
-        """The number of nodes."""
-        return len(self._names)
-
     def pod(self, namespace: str, name: str) -> Pod:
         """The pod of this name, which exists."""
         return self._pods[namespace, name]

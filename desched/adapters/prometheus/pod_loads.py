@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from os.path import commonprefix
+from typing import TypeVar
 
 import msgspec
 
@@ -42,11 +43,19 @@ from desched.model.load import PodChoice, PodUsage
 from desched.model.resources import Resource
 from desched.policy.policy import MetricsSource
 
-MOST_REQUESTS = 4
-"""For some pods; if these take more, all pods are asked for."""
+MOST_REQUESTS = 16
+"""For some pods; if these take more, all pods are asked for.
 
-MOST_NODES_SHARE = 0.5
-"""The share of the nodes above which all pods are asked for."""
+Many short requests cost Prometheus and desched less than one for all pods does.
+"""
+
+MOST_MATCHERS_OF_NAMES = 4
+"""With each of them, Prometheus compares the names of all pods."""
+
+MOST_PODS_SHARE = 0.5
+"""The share of the pods above which all of them are asked for."""
+
+T = TypeVar("T")
 
 _SUFFIX = "-[a-z0-9]+"
 _IS_SUFFIX = re.compile(_SUFFIX).fullmatch
@@ -152,14 +161,17 @@ class PodLoads:
 
     def _parts(self, pods: PodChoice) -> dict[str, Query] | None:
         """The queries for these pods, None if it is better to ask for all."""
-        if len(pods.nodes) > MOST_NODES_SHARE * self._index.node_count:
+        controllers = self._pods_by_controller(pods.controllers)
+        on_nodes = sum(len(self._cluster.pods_by_node.get(node, ())) for node in pods.nodes)
+        of_controllers = sum(len(names) for _, names in controllers)
+        if on_nodes + of_controllers > MOST_PODS_SHARE * len(self._cluster.pods):
             return None
         nodes = sorted(pods.nodes & self._hints.keys())
-        controllers = self._pods_by_controller(pods.controllers)
         for count in range(1, MOST_REQUESTS + 1):
+            by_name = _dealt(controllers, min(count, MOST_MATCHERS_OF_NAMES))
             matchers = [
-                *(self._node_matcher(nodes[i::count]) for i in range(min(count, len(nodes)))),
-                *(_pod_matcher(controllers[i::count]) for i in range(min(count, len(controllers)))),
+                *map(self._node_matcher, _dealt(nodes, count)),
+                *map(_pod_matcher, by_name),
             ]
             if None in matchers:
                 return None
@@ -215,6 +227,11 @@ class PodLoads:
 def _pods(found: Mapping[Resource, Usages]) -> dict[PodKey, PodUsage]:
     cpu, memory = found.get(Resource.CPU, {}), found.get(Resource.MEMORY, {})
     return {pod: PodUsage(cpu.get(pod, ()), memory.get(pod, ())) for pod in cpu.keys() | memory}
+
+
+def _dealt(items: Sequence[T], count: int) -> list[Sequence[T]]:
+    """The items in as many parts of nearly the same size; none is empty."""
+    return [items[i::count] for i in range(min(count, len(items)))]
 
 
 def _pod_matcher(controllers: Iterable[tuple[str, Sequence[str]]]) -> Scope:

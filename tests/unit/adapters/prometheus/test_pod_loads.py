@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from desched.adapters.prometheus.client import LONGEST_QUERY_CHARACTERS, url_length
 from desched.adapters.prometheus.connection import PrometheusConnection
+from desched.adapters.prometheus.pod_loads import MOST_REQUESTS
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.model.cluster import ClusterState, Owner
 from desched.model.load import ClusterLoad, PodChoice, PodUsage
@@ -134,9 +135,14 @@ def test_all_pods_are_asked_for_if_their_series_have_no_such_label_in_common(
     assert not any(MATCHER.search(query) for query in of_pods(fake))
 
 
-def test_all_pods_are_asked_for_if_most_nodes_are_chosen(fake: FakePrometheus) -> None:
+def test_all_pods_are_asked_for_if_most_pods_are_chosen(fake: FakePrometheus) -> None:
     assert read(fake, Pods(), lambda _: on(*range(51))).pods_of is None
     assert read(fake, Pods(), lambda _: on(*range(50))).pods_of == on(*range(50))
+
+    pods = Pods()
+    chosen = owned(pods, "web", "web-a", "web-b")
+    assert read(fake, pods, lambda _: chosen | on(*range(2, 50))).pods_of is not None
+    assert read(fake, pods, lambda _: chosen | on(*range(2, 51))).pods_of is None
 
 
 def test_what_is_read_may_show_that_further_nodes_are_needed(fake: FakePrometheus) -> None:
@@ -174,7 +180,14 @@ def test_many_nodes_are_asked_for_in_requests_that_fit_into_a_url(fake: FakeProm
     assert fake.requests == about_nodes + about_pods
 
     many = PodChoice(frozenset(names_[:200]))
-    assert read(fake, pods, lambda _: many).pods_of is None
+    before = fake.requests
+    load = read(fake, pods, lambda _: many)
+    assert load.pods_of == many
+    assert len(load.pods) == 200
+    assert fake.requests - before <= about_nodes + MOST_REQUESTS
+
+    by = policy(300, 600, 900, 1200, 1500)
+    assert read(fake, pods, lambda _: many, by).pods_of is None
 
 
 def letters(number: int) -> str:
@@ -262,11 +275,11 @@ def test_all_pods_are_asked_for_if_the_names_of_controllers_take_too_many_reques
     pods = Pods()
     chosen = PodChoice()
     many = []
-    for i, one in enumerate(pods.world.pods):
-        name = f"{letters(i)}-{'long' * 40}-{letters(i)}"
+    for i, one in enumerate(pods.world.pods[:40]):
+        name = f"{letters(i)}-{'long' * 100}-{letters(i)}"
         many.append(replace(one, name=f"{name}-a", owner=Owner("ReplicaSet", name, name)))
         chosen |= PodChoice(controllers=frozenset({("apps", name)}))
-    pods.world = replace(pods.world, pods=tuple(many))
+    pods.world = replace(pods.world, pods=(*many, *pods.world.pods[40:]))
 
     load = read(fake, pods, lambda _: chosen)
 
