@@ -28,12 +28,12 @@ from desched.model.report import (
     RecentLoad,
 )
 from desched.model.snapshot import Snapshot
-from desched.model.state import EvictionRecord, LastCycle, State
+from desched.model.state import EvictionRecord, LastCycle, PolicyEdit, State
 from desched.planning.clocks import clocks_differ, lead_seconds
 from desched.planning.deadline import OutOfTime
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.needed_usage import needed_pods
-from desched.planning.other_deschedulers import other_deschedulers
+from desched.planning.other_deschedulers import other_deschedulers, split_others
 from desched.planning.overload.classification import ClassifiedNodes, Pressure
 from desched.planning.planner import plan_moves
 from desched.policy.acting_window import why_closed
@@ -57,7 +57,8 @@ MOST_NAMES = 20
 class CycleInfo(NamedTuple):
     """Data of a cycle for its report; `instance` is the replica that runs it.
 
-    Soft taints expire after `taints_last_seconds` unless they are renewed.
+    Soft taints expire after `taints_last_seconds` unless they are renewed. `edit` is the last one
+    of the policy that this process saw.
     """
 
     number: int
@@ -65,6 +66,7 @@ class CycleInfo(NamedTuple):
     target: str
     instance: str = ""
     taints_last_seconds: float = 600.0
+    edit: PolicyEdit | None = None
 
 
 class Decision(NamedTuple):
@@ -334,6 +336,8 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
     plan, snapshot = decision.plan, decision.context.book.snapshot
     result = _result(plan, acted, info.mode)
     why = acted.barred.detail if acted.barred else ""
+    others = split_others(other_deschedulers(snapshot.cluster), decision.context.policy)
+    before = decision.context.state.last_cycle
     last_cycle = LastCycle(
         at=times.started_at,
         instance=info.instance,
@@ -343,6 +347,8 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         evicted=sum(outcome.verdict in ACCEPTED for outcome in acted.outcomes),
         not_acting=why,
         unsteered=plan.unsteered,
+        acknowledged_deschedulers=others.acknowledged,
+        edit=info.edit or (before.edit if before else None),
     )
     return CycleReport(
         cycle=info.number,
@@ -367,7 +373,8 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         not_acting_detail=why,
         settled=decision.settled,
         state=replace(acted.state, last_cycle=last_cycle),
-        other_deschedulers=other_deschedulers(snapshot.cluster),
+        other_deschedulers=others.unexpected,
+        acknowledged_deschedulers=others.acknowledged,
         recent_loads=tuple(_recent_loads(snapshot)),
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from desched.doctor.checks import Check, CheckName, ok, warning
 from desched.doctor.examination import Examination
 from desched.model.cluster import ClusterState, Workload
-from desched.planning.other_deschedulers import other_deschedulers, products_in
+from desched.planning.other_deschedulers import other_deschedulers, products_in, split_others
 from desched.service.reports.formatting import count
 from desched.service.reports.reason_texts import OTHER_DESCHEDULERS
 
@@ -25,10 +25,13 @@ NODE_LABELS: Mapping[str, str] = {
 """Where an autoscaler does not run in the cluster, its nodes tell."""
 
 
-def check_other_deschedulers(cluster: ClusterState, _: Examination) -> Check:
+def check_other_deschedulers(cluster: ClusterState, examination: Examination) -> Check:
     """Whether another descheduler runs."""
     name = CheckName.OTHER_DESCHEDULERS
-    others = other_deschedulers(cluster)
+    policy = examination.policy.policy
+    others, acknowledged = split_others(other_deschedulers(cluster), policy)
+    if not others and acknowledged:
+        return ok(name, f"Beside desched on purpose, by the policy: {', '.join(acknowledged)}.")
     if not others:
         return ok(name, "No other descheduler runs.")
     namespace = others[0].rpartition(" in ")[2]
@@ -36,7 +39,7 @@ def check_other_deschedulers(cluster: ClusterState, _: Examination) -> Check:
         name,
         OTHER_DESCHEDULERS.format(others=", ".join(others)),
         f"Stop it (`kubectl --namespace {namespace} get deployments,cronjobs`), or give desched "
-        "other nodes by `nodeSelector`.",
+        "other nodes by `nodeSelector`; if it runs on purpose, set `acknowledgedDeschedulers`.",
     )
 
 

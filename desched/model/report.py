@@ -108,7 +108,8 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     `policy` is the file that was in force. `settled` are the earlier evictions whose result became
     known in this cycle. `state` is the start of the next cycle. `taints` are the soft taints that
     were set and removed. `not_acting` is the reason why no eviction is allowed now.
-    `other_deschedulers` names them by product and namespace. `recent_loads` covers the last hour,
+    `other_deschedulers` names them by product and namespace, without those that the policy
+    acknowledges. `recent_loads` covers the last hour,
     in a service the policy's `sustainedFor`; nodes without any data have none.
     """
 
@@ -131,4 +132,5 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     settled: tuple[EvictionRecord, ...] = ()
     state: State = State()
     other_deschedulers: tuple[str, ...] = ()
+    acknowledged_deschedulers: tuple[str, ...] = ()
     recent_loads: tuple[RecentLoad, ...] = ()

@@ -228,6 +228,13 @@ class ForecastCheck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     hit: bool
 
 
+class PolicyEdit(msgspec.Struct, frozen=True, gc=False):
+    """When the policy file was last edited, as a service saw it, and what that changed."""
+
+    at: datetime
+    changes: tuple[str, ...]
+
+
 class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A summary of the newest cycle, for `desched status`."""
 
@@ -239,6 +246,8 @@ class LastCycle(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     evicted: int = 0
     not_acting: str = ""
     unsteered: Unsteered | None = None
+    acknowledged_deschedulers: tuple[str, ...] = ()
+    edit: PolicyEdit | None = None
 
 
 class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -1,20 +1,24 @@
 """Other deschedulers in the same cluster: they and desched could undo each other's work."""
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from desched.model.cluster import ClusterState, Pod
+from desched.policy.policy import OtherDescheduler, Policy
 
 T = TypeVar("T")
 
 MAKERS = {
-    "descheduler": "kubernetes-sigs descheduler",
-    "descheduler-rhel8": "OpenShift descheduler",
-    "descheduler-rhel9": "OpenShift descheduler",
-    "koord-descheduler": "Koordinator descheduler",
-    "ose-descheduler": "OpenShift descheduler",
-    "vc-descheduler": "Volcano descheduler",
-    "volcano-descheduler": "Volcano descheduler",
+    image: f"{maker} descheduler"
+    for image, maker in (
+        ("descheduler", OtherDescheduler.KUBERNETES_SIGS),
+        ("descheduler-rhel8", OtherDescheduler.OPENSHIFT),
+        ("descheduler-rhel9", OtherDescheduler.OPENSHIFT),
+        ("koord-descheduler", OtherDescheduler.KOORDINATOR),
+        ("ose-descheduler", OtherDescheduler.OPENSHIFT),
+        ("vc-descheduler", OtherDescheduler.VOLCANO),
+        ("volcano-descheduler", OtherDescheduler.VOLCANO),
+    )
 }
 """Products by the last part of the image name, or by the value of a name label."""
 
@@ -27,6 +31,21 @@ def other_deschedulers(cluster: ClusterState) -> tuple[str, ...]:
     Dry runs of other deschedulers count, because they look the same.
     """
     return products_in(cluster, MAKERS)
+
+
+class Others(NamedTuple):
+    """Other deschedulers: those to choose from, and those that run beside desched on purpose."""
+
+    unexpected: tuple[str, ...]
+    acknowledged: tuple[str, ...]
+
+
+def split_others(found: Iterable[str], policy: Policy) -> Others:
+    """Divide what `other_deschedulers` found by what the policy acknowledges."""
+    makers = tuple(f"{maker} descheduler in " for maker in policy.acknowledged_deschedulers)
+    others = tuple(found)
+    known = tuple(each for each in others if each.startswith(makers))
+    return Others(tuple(each for each in others if each not in known), known)
 
 
 def products_in(cluster: ClusterState, products: Mapping[str, str]) -> tuple[str, ...]:

@@ -87,6 +87,8 @@ def _rows(policy: Policy) -> _Rows:
         yield ("scheduler", "weights", key), str(getattr(policy.scheduler.weights, name))
     yield ("steering",), policy.steering.mode.value
     yield ("chainedMoves",), _flag(policy.chains)
+    acknowledged = ", ".join(policy.acknowledged_deschedulers)
+    yield ("acknowledgedDeschedulers",), acknowledged or NONE
     yield ("steeringMaxNodes",), _limit(policy.steering.most_nodes, "the nodes")
 
 

@@ -85,6 +85,15 @@ class MetricsSource(msgspec.Struct, frozen=True):
     type: MetricsType = MetricsType.PROMETHEUS
 
 
+class OtherDescheduler(StrEnum):
+    """A descheduler of somebody else, by its project."""
+
+    KUBERNETES_SIGS = "kubernetes-sigs"
+    KOORDINATOR = "Koordinator"
+    OPENSHIFT = "OpenShift"
+    VOLCANO = "Volcano"
+
+
 class PriorityThreshold(msgspec.Struct, frozen=True):
     """Pods of this priority and above stay; at most one of value and PriorityClass is set.
 
@@ -195,7 +204,7 @@ class Policy(msgspec.Struct, frozen=True):
     or with `only_pools` is not looked at. No pod is evicted
     whose replacement would land badly with a probability above `max_landing_risk`.
     Evictions happen only while one of `maintenance_windows` is open, if there are any, and never
-    while one of `blackout_windows` is.
+    while one of `blackout_windows` is. `acknowledged_deschedulers` run in this cluster on purpose.
     """
 
     source: str
@@ -220,6 +229,7 @@ class Policy(msgspec.Struct, frozen=True):
     follow_up: FollowUpRules = FollowUpRules()
     steering: SteeringRules = SteeringRules()
     chains: bool = True
+    acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

@@ -46,6 +46,7 @@ from desched.model.state import (
     NodeRounds,
     Pause,
     PauseScope,
+    PolicyEdit,
     RecentMove,
 )
 from desched.planning.eligibility.rules import COOLDOWN_TIME, SYSTEM_NAMESPACES
@@ -183,6 +184,10 @@ def _nothing(_names: Names, _value: str, _owner: object) -> str:
     return ""
 
 
+def _none(_names: Names, _values: tuple[str, ...], _owner: object) -> tuple[str, ...]:
+    return ()
+
+
 def _somebody(_names: Names, by: str, _owner: object) -> str:
     return by and "somebody"  # who ends a pause depends on whether a person began it
 
@@ -305,7 +310,13 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
     Failure: {"workload": _workload},
     Chain: {"source": _NODE, "room_on": _NODE, "first_to": _NODE},
     ChainUnderWay: {"why": _nothing},
-    LastCycle: {"instance": _nothing, "overloaded": _all(Named.NODE), "not_acting": _nothing},
+    LastCycle: {
+        "instance": _nothing,
+        "overloaded": _all(Named.NODE),
+        "not_acting": _nothing,
+        "acknowledged_deschedulers": _none,
+    },
+    PolicyEdit: {"changes": _none},
 }
 """What happens to the fields that have names; all other texts stay."""
 

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from desched.cycle import CycleInfo, planned_report
 from desched.model.report import CycleReport, Mode
+from desched.planning.other_deschedulers import split_others
 from desched.policy.policy import Policy
 from desched.ports import Clock
 from desched.snapshot_file.content import SnapshotContent
@@ -19,7 +20,12 @@ def report_of(content: SnapshotContent, policy: Policy, clock: Clock) -> CycleRe
     report = planned_report(
         content.snapshot, policy, content.state, info, clock, may_steer=content.may_steer
     )
-    return replace(report, other_deschedulers=content.other_deschedulers)
+    others = split_others(content.other_deschedulers, policy)
+    return replace(
+        report,
+        other_deschedulers=others.unexpected,
+        acknowledged_deschedulers=others.acknowledged,
+    )
 
 
 def target_of(content: SnapshotContent) -> str:

@@ -33,7 +33,7 @@ from desched.policy.document.values import (
     SelectorText,
     optional,
 )
-from desched.policy.policy import MOST_STEERED_NODES
+from desched.policy.policy import MOST_STEERED_NODES, OtherDescheduler
 
 DEFAULT_WINDOW_SECONDS = 300
 """Five samples where Prometheus scrapes once a minute, as its community chart does."""
@@ -164,3 +164,8 @@ class LoadAwareArgs(PluginArgs):
     )
     """The most nodes that have that taint at a time, also as a percentage of the nodes that are
     looked at, rounded down, and never less than one."""
+    acknowledged_deschedulers: tuple[OtherDescheduler, ...] | None = optional(
+        example=["kubernetes-sigs"]
+    )
+    """Other deschedulers that run in this cluster on purpose, for example for nodes of their own.
+    The warnings and the alert about them fall silent."""

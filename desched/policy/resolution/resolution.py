@@ -70,6 +70,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         chains=defaults.steering is not Steering.OFF
         if args.chained_moves is None
         else args.chained_moves,
+        acknowledged_deschedulers=tuple(sorted(set(args.acknowledged_deschedulers or ()))),
     )
     _check_sustained(policy.sustained_seconds, at)
     check_kept_windows(policy, at)

@@ -1,12 +1,14 @@
 """Runs one cycle with the current policy and state, and passes the report on."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from desched.cycle import CycleInfo, Decision, run_cycle
 from desched.errors import ConfigurationError
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport
+from desched.model.state import PolicyEdit
+from desched.model.text import shortened
 from desched.policy.policy import Policy
 from desched.ports import World
 from desched.service.inputs.policy_file import PolicyFile, PolicyReading
@@ -15,6 +17,10 @@ from desched.service.inputs.state_keeper import StateKeeper
 ReportSink = Callable[[CycleReport], None]
 DecisionListener = Callable[[Decision], None]
 PolicyListener = Callable[[PolicyReading], None]
+
+
+MOST_CHANGES = 20
+"""Of an edit that the state keeps."""
 
 
 class CycleRunner:
@@ -88,6 +94,9 @@ class CycleRunner:
 
     def _publish(self, reading: PolicyReading) -> None:
         reading = self._policy_file.mark_news(reading)
+        if reading.changes:
+            edit = PolicyEdit(self._world.clock.now(), _bounded(reading.changes))
+            self._info = self._info._replace(edit=edit)
         for listen in self._listeners:
             listen(reading)
 
@@ -99,3 +108,9 @@ class CycleRunner:
         for listen in self._deciding:
             listen(decision)
         return report
+
+
+def _bounded(changes: Sequence[str]) -> tuple[str, ...]:
+    kept = tuple(map(shortened, changes[:MOST_CHANGES]))
+    more = len(changes) - len(kept)
+    return (*kept, f"and {more} more") if more else kept

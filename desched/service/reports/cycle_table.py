@@ -208,6 +208,9 @@ def _print_warnings(report: CycleReport, console: Console) -> None:
     if report.other_deschedulers:
         others = ", ".join(report.other_deschedulers)
         console.print(Text(plain(OTHER_DESCHEDULERS.format(others=others)), style="yellow"))
+    if report.acknowledged_deschedulers:
+        beside = ", ".join(report.acknowledged_deschedulers)
+        console.print(Text(plain(f"Beside desched on purpose: {beside}.")))
     if report.plan.unsteered is not None:
         console.print(Text(describe_unsteered(report.plan.unsteered), style="yellow"))
     if report.not_acting is not None and report.result is not CycleResult.NOT_ACTING:

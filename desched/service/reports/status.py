@@ -94,6 +94,8 @@ def sections(status: Status) -> Iterator[Section]:
             yield Section("state", [f"There is none yet in {status.place}."])
         return
     yield Section("last cycle", list(_last_cycle(state.last_cycle, now)))
+    if state.last_cycle is not None and (edit := state.last_cycle.edit) is not None:
+        yield Section("policy", [f"edited {moment(edit.at, now)}", *_listed(edit.changes, "")])
     yield Section("pauses", _listed((pause_line(p, now) for p in state.pauses), "none"))
     yield Section("in flight", _listed((_flight(r, now) for r in state.in_flight), "no eviction"))
     yield Section("chains", _listed((_chain(each, now) for each in state.chains), "none"))
@@ -157,6 +159,8 @@ def _last_cycle(cycle: LastCycle | None, now: datetime) -> Iterator[str]:
         yield f"{overloaded} overloaded: {first_names(cycle.overloaded)}"
     else:
         yield "no node is overloaded"
+    if cycle.acknowledged_deschedulers:
+        yield f"beside desched on purpose: {', '.join(cycle.acknowledged_deschedulers)}"
 
 
 def _flight(record: EvictionRecord, now: datetime) -> str:

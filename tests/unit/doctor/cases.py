@@ -20,6 +20,7 @@ from desched.policy.policy import (
     DestinationWindow,
     MetricsSource,
     MetricsType,
+    OtherDescheduler,
     PriorityThreshold,
     Protections,
     SteeringRules,
@@ -834,6 +835,15 @@ OTHERS = [
         WARNING,
         "Volcano descheduler in ops",
         "`kubectl --namespace ops get deployments,cronjobs`",
+    ),
+    Case(
+        Name.OTHER_DESCHEDULERS,
+        msgspec.structs.replace(
+            beside("volcanosh/vc-descheduler:1"),
+            policy=by(acknowledged_deschedulers=(OtherDescheduler.VOLCANO,)),
+        ),
+        OK,
+        "Beside desched on purpose, by the policy: Volcano descheduler in ops.",
     ),
     Case(Name.AUTOSCALERS, examination(), OK, "None was seen"),
     Case(

@@ -2,8 +2,9 @@ import msgspec
 import pytest
 
 from desched.model.cluster import ClusterState, Owner, PodRef
-from desched.planning.other_deschedulers import other_deschedulers
-from tests.builders import pod, workload
+from desched.planning.other_deschedulers import other_deschedulers, split_others
+from desched.policy.policy import OtherDescheduler
+from tests.builders import pod, policy, workload
 
 
 def running(image, **fields):
@@ -28,6 +29,16 @@ def test_it_is_known_by_its_image(image, maker):
     (one,) = found(running(image))
     assert one.startswith(maker)
     assert one.endswith(" in apps")
+
+
+def test_those_that_the_policy_acknowledges_are_told_apart():
+    others = found(running("volcanosh/vc-descheduler:1"), running("descheduler:1"))
+    by = policy(acknowledged_deschedulers=(OtherDescheduler.VOLCANO,))
+    assert split_others(others, policy()) == (others, ())
+    assert split_others(others, by) == (
+        ("kubernetes-sigs descheduler in apps",),
+        ("Volcano descheduler in apps",),
+    )
 
 
 @pytest.mark.parametrize(

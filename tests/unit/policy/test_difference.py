@@ -37,6 +37,7 @@ OTHERS: dict[str, Any] = {
     "included_namespaces": ("a",),
     "excluded_namespaces": ("b",),
     "understood_owner_kinds": ("a/B",),
+    "acknowledged_deschedulers": ("Volcano",),
     "maintenance_windows": (NIGHT,),
     "blackout_windows": (NIGHT,),
     "destination_windows": (DestinationWindow(3600, 0.95),),

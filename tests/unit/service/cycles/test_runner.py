@@ -78,6 +78,20 @@ def test_the_next_cycle_gets_the_state_of_the_last_one(simulation, editor):
     assert runner.run().outcomes == ()
 
 
+def test_the_state_keeps_what_the_last_edit_of_the_policy_changed(simulation, editor):
+    runner = runner_for(simulation, editor)
+    assert runner.run().state.last_cycle.edit is None
+    editor.policy = msgspec.structs.replace(POLICY, digest="edited", max_landing_risk=0.05)
+    runner.read_edit()
+    edited_at = simulation.clock.now()
+    simulation.clock.advance(300)
+    (change,) = (edit := runner.run().state.last_cycle.edit).changes
+    assert edit.at == edited_at
+    assert change.endswith("→ 0.05")
+    simulation.clock.advance(300)
+    assert runner.run().state.last_cycle.edit == edit
+
+
 def test_a_first_policy_that_does_not_suit_the_cluster_is_refused(simulation, editor):
     editor.policy = with_unknown_class(POLICY)
     with pytest.raises(ConfigurationError, match="no-such-class"):

@@ -479,6 +479,13 @@ def test_other_deschedulers_are_named_with_what_to_do() -> None:
     )
 
 
+def test_a_descheduler_that_is_acknowledged_is_no_warning() -> None:
+    beside = ("Volcano descheduler in x",)
+    cycle = msgspec.structs.replace(report(node("a")), acknowledged_deschedulers=beside)
+    assert "Beside desched on purpose: Volcano descheduler in x." in shown(cycle, width=200)
+    assert "choose one" not in shown(cycle, width=200)
+
+
 def test_names_in_earlier_moves_cannot_move_the_cursor() -> None:
     state = msgspec.structs.replace(
         FOLLOWED_UP.state,

@@ -19,6 +19,7 @@ from desched.model.state import (
     NodeRounds,
     Pause,
     PauseScope,
+    PolicyEdit,
     State,
 )
 from desched.ports import LeaseRecord
@@ -96,6 +97,23 @@ def test_the_last_cycle_has_time_replica_result_and_reason():
     ]
     calm = msgspec.structs.replace(cycle, overloaded=(), evicted=0, not_acting="", unsteered=None)
     assert said("last cycle", State(last_cycle=calm))[1:] == ["no node is overloaded"]
+
+
+def test_the_last_edit_of_the_policy_is_told_with_what_it_changed():
+    cycle = LastCycle(
+        NOW,
+        "desched-0",
+        "evict",
+        "held",
+        acknowledged_deschedulers=("Volcano descheduler in x",),
+        edit=PolicyEdit(NOW - 9 * MINUTE, ("targetThresholds.cpu: 80 % → 70 %",)),
+    )
+    state = State(last_cycle=cycle)
+    assert said("policy", state) == [
+        "edited 9 min ago (11:51 UTC)",
+        "targetThresholds.cpu: 80 % → 70 %",
+    ]
+    assert said("last cycle", state)[-1] == "beside desched on purpose: Volcano descheduler in x"
 
 
 def test_a_chain_is_one_line_with_both_moves():
