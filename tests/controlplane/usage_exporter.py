@@ -201,6 +201,23 @@ class UsageExporter:
                 for node in self._nodes.values()
             ]
 
+    @property
+    def port(self) -> int:
+        """The port on loopback of everything."""
+        return int(self.address.rpartition(":")[2])
+
+    def resource_metrics(self, node_name: str) -> str | None:
+        """What the kubelet of a node has at /metrics/resource, or nothing if the node is gone.
+
+        It has the time of the counters, so that rates are right however late it is read.
+        """
+        with self._lock:
+            self._advance()
+            at = time.time_ns() // 1_000_000
+            node = self._nodes.get(node_name)
+            samples = [] if node is None else list(_resource_samples(node))
+        return "".join(f"{_line(sample).rstrip()} {at}\n" for sample in samples) or None
+
     def samples(self, node_name: str, exporter: Exporter) -> list[Sample] | None:
         """Reads one target, or nothing if the node is hidden or gone."""
         with self._lock:
@@ -325,6 +342,17 @@ def _cgroup_samples(labels: dict[str, str], cpu_seconds: float, memory: float) -
     yield "container_memory_rss", labels, memory
 
 
+def _resource_samples(node: _Node) -> Iterator[Sample]:
+    yield "node_cpu_usage_seconds_total", {}, node.busy_seconds
+    yield "node_memory_working_set_bytes", {}, node.used_memory
+    for pod in node.pods.values():
+        share = 1 / len(pod.containers)
+        for container in pod.containers:
+            labels = {"container": container, "namespace": pod.namespace, "pod": pod.name}
+            yield "container_cpu_usage_seconds_total", labels, pod.cpu_seconds * share
+            yield "container_memory_working_set_bytes", labels, pod.memory * share
+
+
 class _Server(ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
@@ -354,9 +382,9 @@ class _Handler(StreamRequestHandler):
                 return HTTPStatus.OK, "application/json", json.dumps(exporter.targets(kind))
             case ["nodes", node, ("node-exporter" | "cadvisor") as kind]:
                 samples = exporter.samples(node, kind)
-                if samples is None:
-                    return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", "no metrics of this node"
-                return HTTPStatus.OK, "text/plain; version=0.0.4", "".join(map(_line, samples))
+                return _document_of(None if samples is None else "".join(map(_line, samples)))
+            case ["nodes", node, "resource"]:
+                return _document_of(exporter.resource_metrics(node))
             case _:
                 return HTTPStatus.NOT_FOUND, "text/plain", "no such path"
 
@@ -367,6 +395,12 @@ class _Handler(StreamRequestHandler):
             f"Content-Type: {content_type}\r\nContent-Length: {len(payload)}\r\n\r\n"
         )
         self.wfile.write(head.encode() + payload)
+
+
+def _document_of(metrics: str | None) -> tuple[HTTPStatus, str, str]:
+    if metrics is None:
+        return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", "no metrics of this node"
+    return HTTPStatus.OK, "text/plain; version=0.0.4", metrics
 
 
 def _line(sample: Sample) -> str:
