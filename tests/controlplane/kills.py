@@ -159,8 +159,16 @@ class Story:
         raise AssertionError(f"in {MOST_TRIES} runs no process came to {death}")
 
     def end(self) -> Status:
-        """All that is left to do is done in one cycle, and followed up."""
-        self._evict(PAIRS)
+        """All that is left to do is done, and followed up.
+
+        One cycle does it, unless scrapes of some nodes come too late for it.
+        """
+
+        def relieved() -> bool:
+            self._evict(PAIRS)
+            return sum("hot" in node for node in self.standing().pods.values()) == PAIRS
+
+        wait_for("each hot node has lost a pod", relieved)
         return self.settle()
 
     def _evict(self, most: int) -> list[str]:

@@ -110,6 +110,13 @@ def evictions(sites: Sites, site: str) -> list[Eviction]:
     ]
 
 
+def wait_for_evictions(sites: Sites, site: str, count: int) -> None:
+    """Until the audit log has so many, which it has a moment after they were answered."""
+    sites.plane.wait_for(
+        f"{count} evictions of {site}", lambda: len(evictions(sites, site)) >= count
+    )
+
+
 def pods(sites: Sites, site: str) -> dict[str, str]:
     """The nodes of a site's Ready pods without the site's name, by pod; all of them are Ready."""
     found = sites.plane.wait_for_ready_pods(site, PODS, "app!=stranger")
@@ -254,6 +261,7 @@ def check_that_chains_are_broken(sites: Sites, site: str, report: Object, rooms:
         assert found["reason"] == "excess_not_movable"
         assert "one was broken at" in found["detail"]
     assert sites.look(site, "--evict", **STEERING)["outcomes"] == []
+    wait_for_evictions(sites, site, len(FIRST))
     assert sorted(each.app for each in evictions(sites, site)) == sorted(FIRST)
 
 
@@ -316,6 +324,7 @@ def test_room_that_is_taken_after_the_fresh_look_costs_one_landing(sites: Sites)
 
     (result,) = sites.plane.wait_for("the result of the second move", settled)
     assert result["result"] in {each.value for each in FAILURES}
+    wait_for_evictions(sites, "unseen", len(FIRST) + 1)
     assert len(evictions(sites, "unseen")) == len(FIRST) + 1
     sites.plane.wait_for_ready_pods("unseen", len(rooms), "app=stranger")
 

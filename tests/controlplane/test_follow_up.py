@@ -320,5 +320,6 @@ def free_up(sites: Sites) -> None:
             "the cycle ends", lambda: [c for c in only.cycles if c["planned"]]
         )
         assert (cycle["planned"], cycle["verdicts"]) == (6, {"evicted": 6})
+        only.wait_until("its end in the log", lambda: asked("create pods/eviction", "guarded"))
         assert len(asked("get pods", "guarded")) == 2
         assert [r.code for r in asked("create pods/eviction", "guarded")] == [201]

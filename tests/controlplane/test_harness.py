@@ -74,12 +74,16 @@ def test_a_service_account_may_only_do_what_rbac_grants(control_plane: ControlPl
     control_plane.wait_for("the right to list pods", lists_pods)
     with pytest.raises(UnexpectedAnswerError, match='cannot list resource "nodes"'):
         control_plane.kubectl("--kubeconfig", kubeconfig, "get", "nodes")
-    answers = {
-        (event["verb"], event["objectRef"]["resource"]): event["responseStatus"]["code"]
-        for event in control_plane.audit_events(namespace, "reader")
-        if "objectRef" in event
-    }
-    assert answers == {("list", "pods"): 200, ("list", "nodes"): 403}
+
+    def answers() -> dict[tuple[str, str], int]:
+        return {
+            (event["verb"], event["objectRef"]["resource"]): event["responseStatus"]["code"]
+            for event in control_plane.audit_events(namespace, "reader")
+            if "objectRef" in event
+        }
+
+    expected = {("list", "pods"): 200, ("list", "nodes"): 403}
+    control_plane.wait_for("the audit log has them", lambda: answers() == expected)
 
 
 def test_an_accepted_eviction_is_answered_201_and_the_pod_is_replaced(

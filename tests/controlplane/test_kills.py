@@ -82,8 +82,15 @@ def test_each_hot_node_loses_one_pod_and_each_move_is_followed_up(told: Told) ->
 @pytest.fixture(scope="module")
 def requests(told: Told, sites: Pairs) -> list[Object]:
     """What all processes asked of the API server, by its audit log."""
-    assert told.chapters
-    return sites.plane.audit_events(sites.account["namespace"], sites.account["name"])
+    gone = told.began.pods.keys() - told.end.pods.keys()
+
+    def found() -> list[Object]:
+        """The log has a request a moment after its answer."""
+        asked = sites.plane.audit_events(sites.account["namespace"], sites.account["name"])
+        evictions = [r for r in asked if about(r, "subresource") == "eviction"]
+        return asked if len(evictions) >= len(gone) else []
+
+    return sites.plane.wait_for("all evictions", found)
 
 
 def test_each_eviction_was_asked_for_once_and_written_down_before(

@@ -26,7 +26,7 @@ from tests.controlplane.replicas import Replica, Replicas, Request, check_that_o
 from tests.controlplane.sites import Site, Sites, app_of
 
 BURST = 5  # so many evictions of a cycle begin at once, the next one waits for its turn
-TURN_SECONDS = 5
+TURN_SECONDS = 10
 LIMITS = {
     "total": 10,
     "slowStart": False,
