@@ -184,10 +184,11 @@ class _StayTable:
 
     def used(self, rows: Integers, before: "_Until", after: "_Until") -> "_Used":
         """What some stays used between two times."""
-        places = self._places[rows]
+        # Each column by itself: results are kept, and a column of a copy keeps all of the copy.
+        users, nodes, is_host = (self._places[rows, column] for column in (0, 1, 5))
         unknown: Mask = after.missing[:, 1] != before.missing[:, 0]
         amounts = after.amounts - before.amounts
-        return _Used(places[:, 0], places[:, 1], places[:, 5] == 1, amounts, unknown)
+        return _Used(users, nodes, is_host == 1, amounts, unknown)
 
     def latest(self) -> "LatestStays":
         """The latest stay of each user."""
