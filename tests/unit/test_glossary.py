@@ -18,9 +18,9 @@ KUBERNETES = """
     desched device ephemeral events filters gpu group host itself job kube kubeconfig kubernetes
     label lease linux local memory metadata metrics mirror namespace node objects owner path pending
     pod port priorities priority prometheus pvc ready replica requests resize resource rollout
-    koordinator kubectl migration network running scaling scheduler scheduling scores selectors
-    service spread static status storage system taint terminating tolerations topology upstream
-    utilization vertical virtual volume
+    koordinator kubectl machines migratable migrations network running scaling scheduler scheduling
+    scores selectors service spread static status storage system taint terminating tolerations
+    topology upstream utilization vertical virtual volume
 """
 """They mean what they mean to Kubernetes and its neighbours."""
 
