@@ -32,7 +32,7 @@ PROGRAMS = """
     names notes original page paged picture placeholders plugins ports process program proxy
     queries raw reader reading reads reference rendering rights root rows rules runner sampling
     samples sarif scenarios schedule search sections server session set signals simulation store
-    stored stream syntax table telemetry template text types values view watch world yaml
+    stored stream syntax table telemetry template text traces types values view watch world yaml
     block range
     comparison difference plugin
 """
