@@ -93,6 +93,11 @@ kubectl-plugin: wheel ## build the archive of the kubectl plug-in for this platf
 	@tar --create --gzip --directory build/kubectl-plugin --file "dist/$$($(BIN)/python -m \
 		tests.krew_manifest)" kubectl-desched LICENSE
 
+site: $(RUNTIME) ## build the documentation site into build/site, with strict links
+	@$(PIP) --require-hashes -r requirements/site.txt
+	@$(BIN)/python -m tests.site build/site-source
+	@$(BIN)/zensical build --strict
+
 generated: $(INSTALLED) ## write what is generated: references, schema, flags, manifests
 	$(BIN)/python -m tests.policy_reference > docs/policy-reference.md
 	$(BIN)/python -m tests.policy_reference --schema > policies/desched-policy.schema.json
@@ -105,9 +110,10 @@ generated: $(INSTALLED) ## write what is generated: references, schema, flags, m
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
-		--no-emit-index-url --no-header --extra report --group dev pyproject.toml -o requirements/dev.txt
+		--no-emit-index-url --no-header --extra otel --extra report --group dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
-		--no-emit-index-url --no-header -c requirements/dev.txt --extra report pyproject.toml \
+		--no-emit-index-url --no-header -c requirements/dev.txt --extra otel --extra report \
+		pyproject.toml \
 		-o requirements/runtime.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --group build -o requirements/build.txt
@@ -115,6 +121,8 @@ lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 		--no-emit-index-url --no-header -c requirements/dev.txt --group bench -o requirements/bench.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --group release -o requirements/release.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+		--no-emit-index-url --no-header -c requirements/dev.txt --group site -o requirements/site.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --group browser -o requirements/browser.txt
 
@@ -137,4 +145,4 @@ $(INSTALLED): $(RUNTIME) requirements/dev.txt
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help demo test check format unit properties mutation controlplane-binaries browser pictures soak wheel image kubectl-plugin generated lock clean
+.PHONY: help demo test check format unit properties mutation controlplane-binaries browser pictures soak wheel image kubectl-plugin site generated lock clean

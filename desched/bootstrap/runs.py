@@ -20,6 +20,7 @@ from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.policy_source import config_map_of, named_policy
 from desched.bootstrap.process import Intent, Process
 from desched.bootstrap.state import refuse_absent_namespace, state_namespace
+from desched.bootstrap.traces import Tracing, tracing
 from desched.cycle import CycleInfo
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import PodRef
@@ -80,12 +81,13 @@ class Ending(NamedTuple):
 
 
 class _Output(NamedTuple):
-    """Where output goes, which part of a table, and who else gets the reports."""
+    """Where output goes, which part of a table, who else gets the reports, and traces."""
 
     stdout: TextIO
     stderr: TextIO
     view: TableView
     sinks: Sequence[ReportSink]
+    traces: Tracing
 
 
 def run(
@@ -123,9 +125,13 @@ def run(
             with suppress(RuntimeError):  # the signal interrupted another write
                 stderr.write(STOPPING)
 
-    with stop_on_signals(stop) as stop_request, audit_log(settings, stdout) as audits:
+    with (
+        tracing() as traces,
+        stop_on_signals(stop) as stop_request,
+        audit_log(settings, stdout) as audits,
+    ):
         try:
-            output = _Output(stdout, stderr, view, (*audits, *sinks))
+            output = _Output(stdout, stderr, view, (*audits, *sinks), traces)
             return _run(settings, policy_file, clock, output)
         except ObservationError:
             if stop_request.received is None:
@@ -163,7 +169,7 @@ def _run(
         cluster_watch_of(settings),
     )
     runner = CycleRunner(
-        process.world(),
+        output.traces.world(process.world()),
         policy_file,
         process.state(),
         CycleInfo(0, intent.mode, kubernetes.target, identity, taints_last_seconds(settings)),
@@ -172,12 +178,12 @@ def _run(
     runner.on_report(*_report_sinks(settings, output), *output.sinks)
     if settings.loops:
         with at_work(process.janitor), watching(process.watch):
-            _serve(runner, process)
+            _serve(runner, process, output.traces)
         return Ending()
     with contend(process.leadership):
         if process.leadership is not None:
             wait_for_lease(process.leadership, settings, clock)
-        report = runner.run()
+        report = output.traces.cycle(runner.run)()
     ending = Ending(inconclusive=is_inconclusive(report))
     policy = policy_file.read().policy
     if ending.inconclusive and policy.metrics.type is MetricsType.METRICS_SERVER:
@@ -248,7 +254,7 @@ def schedule_of(settings: Settings) -> Schedule:
         raise ConfigurationError(f"{flag_of(name)} ({variable_of(name)}): {error}") from error
 
 
-def _serve(runner: CycleRunner, process: Process) -> None:
+def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
     settings, clock, mode = process.settings, process.clock, process.intent.mode
     schedule = schedule_of(settings)
     default_address = LISTEN_IN_CLUSTER if process.kubernetes.in_cluster else LISTEN_OUTSIDE
@@ -284,7 +290,7 @@ def _serve(runner: CycleRunner, process: Process) -> None:
             "service.started", **notice, mode=mode.value, schedule=schedule.text, port=bound.port
         )
         loop = ServiceLoop(
-            runner.run,
+            traces.cycle(runner.run),
             schedule,
             clock,
             health,

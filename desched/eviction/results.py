@@ -74,6 +74,8 @@ def _judged(
     overdue = load.context.now >= _deadline(record, load)
     if replacement is None:
         result = _missed(record, replicas, load, overdue=overdue)
+    elif record.taken_over and record.left_at is None:
+        result = None  # the virtual machine still runs in the first pod
     elif not replacement.ready:
         result = _unready(record, replacement) if overdue else None
     else:

@@ -59,6 +59,7 @@ FOR_PODS: Mapping[str, str] = {
     "resource_claims": "Nothing makes it movable; desched does not evaluate free devices.",
     "networks_unknown": "Correct its annotation networking.gke.io/interfaces.",
     "pod_group": "Let more pods of its gang run than it needs, if that is known; else nothing.",
+    "not_migratable": "Let KubeVirt migrate it: evictionStrategy LiveMigrate, and shared storage.",
     "without_budget": (
         "Cover it with a PodDisruptionBudget, or remove PodsWithoutPDB from podProtections."
     ),
@@ -72,6 +73,7 @@ FOR_PODS: Mapping[str, str] = {
     "scaling_under_way": "Wait until its autoscaler has settled.",
     "autoscaler_at_maximum": "Raise maxReplicas of its autoscaler, or wait for less load.",
     "resize_under_way": "Wait until the resize has ended.",
+    "migration_under_way": "Wait until KubeVirt has moved it.",
     "replicas_not_ready": "Wait until all replicas are Ready; look at those that are not.",
     "budget_exhausted": (
         "Let its PodDisruptionBudget allow a disruption: more Ready pods, or a lower minAvailable."
@@ -113,6 +115,7 @@ FOR_PODS: Mapping[str, str] = {
     "limit_namespace": "Wait for the next cycle, or raise evictionLimits.namespace.",
     "limit_workload": "Wait for the next cycle, or raise evictionLimits.workload.",
     "limit_hourly": "Wait until the hour has passed, or raise evictionLimits.workloadHourly.",
+    "limit_migrations": "Wait until KubeVirt has moved others.",
     "limit_in_flight": "Wait for the results of moves, or raise evictionLimits.inFlight.",
     "cycle_held": "The reason that holds the whole cycle must end.",
     "confirmation_failed": "Wait for the next cycle.",

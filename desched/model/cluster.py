@@ -60,6 +60,10 @@ STEERING_TAINT = Taint("desched.io/overloaded", Effect.PREFER_NO_SCHEDULE)
 """The soft taint with which desched keeps pods away from a node."""
 
 
+MIGRATING_ANNOTATION = "descheduler.alpha.kubernetes.io/eviction-in-progress"
+"""KubeVirt annotates a pod with it until it has moved the virtual machine."""
+
+
 class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A node; `capacity` is the whole machine, `allocatable` is available for requests of pods.
 
@@ -246,6 +250,11 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def controller(self) -> ControllerKey | None:
         """The key of the pod's controller, None without an owner."""
         return (self.namespace, self.owner.uid) if self.owner else None
+
+    @property
+    def migrating(self) -> bool:
+        """Whether KubeVirt is moving its virtual machine to another pod."""
+        return MIGRATING_ANNOTATION in self.annotations
 
     @property
     def finished(self) -> bool:

@@ -20,6 +20,9 @@ HOUR = timedelta(hours=1)
 TAKEN_OVER_PATIENCE = timedelta(minutes=10)
 """How long a webhook may take to move a workload before the eviction counts as failed."""
 
+LONGEST_MIGRATION = timedelta(hours=1)
+"""The same while KubeVirt marks the pod as one whose virtual machine it migrates."""
+
 
 class MoveResult(StrEnum):
     """The result of a move."""
@@ -331,7 +334,8 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 def _after_look(record: EvictionRecord, pod: Pod | None, now: datetime) -> EvictionRecord | None:
     if pod is None:
         return record if record.left_at else msgspec.structs.replace(record, left_at=now)
-    under_way = record.taken_over and now - record.evicted_at < TAKEN_OVER_PATIENCE
+    patience = LONGEST_MIGRATION if pod.migrating else TAKEN_OVER_PATIENCE
+    under_way = record.taken_over and now - record.evicted_at < patience
     return record if pod.deleting or under_way else None
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from desched.model.cluster import (
+    MIGRATING_ANNOTATION,
     ClusterState,
     Node,
     PersistentVolume,
@@ -23,6 +24,7 @@ from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
 from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS, PREEMPTABLE
 from desched.planning.eligibility.rules import COOLDOWN_TIME, MIRROR_ANNOTATION, SOURCE_ANNOTATION
+from desched.planning.eligibility.virtual_machines import TAKES_OVER
 from desched.planning.kube_scheduler.filters.volumes import ZONE_LABELS
 from desched.planning.kube_scheduler.scores.node_facts import ARCHITECTURE_LABEL
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL, ZONE_LABEL
@@ -51,8 +53,10 @@ ANNOTATIONS = frozenset(
         COOLDOWN_TIME,
         INTERFACES,
         DELETION_COST_ANNOTATION,
+        MIGRATING_ANNOTATION,
         MIRROR_ANNOTATION,
         SOURCE_ANNOTATION,
+        TAKES_OVER,
     }
 )
 

@@ -215,7 +215,11 @@ def test_values_become_the_settings_of_the_service(
     values = {
         "mode": "evict",
         "schedule": {"cron": "*/10 * * * *", "timezone": "Europe/Berlin"},
-        "settings": {"DESCHED_LOG_LEVEL": "debug", "DESCHED_WATCH": False},
+        "settings": {
+            "DESCHED_LOG_LEVEL": "debug",
+            "DESCHED_WATCH": False,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318",
+        },
         "prometheus": {"url": "http://prometheus:9090/"},
     }
     found = settings(rendered(helm, values), monkeypatch)

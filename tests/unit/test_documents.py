@@ -218,6 +218,7 @@ LOOKED_UP = {ROOT / "CHANGELOG.md", ROOT / "deploy" / "chart" / "README.md"} | {
         "operations-reference.md",
         "glossary.md",
         "soak/soak.md",
+        "virtual-machines.md",
     )
 }
 """Reference pages: nobody reads them from beginning to end."""

@@ -18,9 +18,9 @@ KUBERNETES = """
     desched device ephemeral events filters gpu group host itself job kube kubeconfig kubernetes
     label lease linux local memory metadata metrics mirror namespace node objects owner path pending
     pod port priorities priority prometheus pvc ready replica requests resize resource rollout
-    koordinator kubectl migration network running scaling scheduler scheduling scores selectors
-    service spread static status storage system taint terminating tolerations topology upstream
-    utilization vertical virtual volume
+    koordinator kubectl machines migratable migrations network running scaling scheduler scheduling
+    scores selectors service spread static status storage system taint terminating tolerations
+    topology upstream utilization vertical virtual volume
 """
 """They mean what they mean to Kubernetes and its neighbours."""
 
@@ -32,7 +32,7 @@ PROGRAMS = """
     names notes original page paged picture placeholders plugins ports process program proxy
     queries raw reader reading reads reference rendering rights root rows rules runner sampling
     samples sarif scenarios schedule search sections server session set signals simulation store
-    stored stream syntax table telemetry template text types values view watch world yaml
+    stored stream syntax table telemetry template text traces types values view watch world yaml
     block range
     comparison difference plugin
 """

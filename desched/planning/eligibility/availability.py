@@ -5,6 +5,7 @@ from datetime import timedelta
 from desched.model.cluster import Pod, Workload
 from desched.model.plan import Finding, RefusalReason
 from desched.planning.eligibility.context import EligibilityContext, Refused, Why
+from desched.planning.eligibility.virtual_machines import is_taken_over
 
 SETTLING = timedelta(minutes=5)
 """How long load takes to settle after an autoscaler changed the number of replicas."""
@@ -74,7 +75,7 @@ def missing_budget(pod: Pod, context: EligibilityContext) -> Why:
 def budgets(pod: Pod, context: EligibilityContext) -> Why | Refused:
     """Pods with several budgets, or one that is not current or allows no disruption."""
     found = context.cluster.budgets_of(pod)
-    if not found:
+    if not found or is_taken_over(pod):  # it leaves its node without a disruption
         return None
     if len(found) > 1:
         return Finding(RefusalReason.SEVERAL_BUDGETS, ", ".join(sorted(str(b) for b in found)))

@@ -14,6 +14,7 @@ from desched.planning.eligibility import (
     devices,
     pod_groups,
     recent_moves,
+    virtual_machines,
     volumes,
 )
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
@@ -254,6 +255,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.SCALING_UNDER_WAY, workload=availability.scaling),
     Rule(RefusalReason.AUTOSCALER_AT_MAXIMUM, workload=availability.autoscaler_at_maximum),
     Rule(RefusalReason.RESIZE_UNDER_WAY, lambda pod, _: pod.resizing),
+    Rule(RefusalReason.MIGRATION_UNDER_WAY, virtual_machines.migrating),
     Rule(
         RefusalReason.REQUESTS_UNKNOWN,
         workload=lambda workload, _: workload.requests_unknown or None,
@@ -263,6 +265,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.COOLING_DOWN, workload=recent_moves.cooling_down),
     Rule(RefusalReason.MOVED_RECENTLY, recent_moves.resting),
     Rule(RefusalReason.LIMIT_HOURLY, workload=recent_moves.hourly_share),
+    Rule(RefusalReason.NOT_MIGRATABLE, virtual_machines.not_migratable),
     Rule(RefusalReason.WITHOUT_BUDGET, availability.missing_budget),
     Rule(RefusalReason.BUDGET_EXHAUSTED, availability.budgets),
     Rule(RefusalReason.SINGLE_REPLICA, availability.single_replica),

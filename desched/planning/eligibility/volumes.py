@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
 from desched.model.selectors import NodeSelectorTerm, Operator
 from desched.planning.eligibility.context import EligibilityContext, Why
+from desched.planning.eligibility.virtual_machines import is_taken_over
 
 CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
 HOSTNAME_KEYS = frozenset({"kubernetes.io/hostname", "metadata.name"})
@@ -79,7 +80,9 @@ def shared_claims(pod: Pod, context: EligibilityContext) -> Why:
 
 
 def disk_storage(pod: Pod, context: EligibilityContext) -> Why:
-    """An emptyDir on disk, which is lost with the pod."""
+    """An emptyDir on disk, which is lost with the pod, but for virtual machines."""
+    if is_taken_over(pod):
+        return None  # KubeVirt moves what it keeps there
     on_disk = any(v.kind is VolumeKind.EMPTY_DIR and not v.in_memory for v in pod.volumes)
     return context.protections.local_storage and on_disk and VolumeKind.EMPTY_DIR.value
 

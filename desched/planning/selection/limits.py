@@ -10,6 +10,11 @@ from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Finding, RefusalReason
 from desched.model.state import State
 from desched.planning.eligibility.pod_groups import Surplus
+from desched.planning.eligibility.virtual_machines import (
+    is_taken_over,
+    migration_limits,
+    migrations_under_way,
+)
 from desched.planning.selection.slow_start import most_evictions
 from desched.policy.policy import EvictionLimits
 from desched.policy.share import Share, count_of
@@ -21,6 +26,7 @@ OF_QUOTA = frozenset(
         RefusalReason.LIMIT_NAMESPACE,
         RefusalReason.LIMIT_WORKLOAD,
         RefusalReason.LIMIT_IN_FLIGHT,
+        RefusalReason.LIMIT_MIGRATIONS,
         RefusalReason.LIMIT_HOURLY,
         RefusalReason.BUDGET_EXHAUSTED,
         RefusalReason.POD_GROUP,
@@ -85,6 +91,7 @@ class EvictionQuota:
             for key in (("in flight", ""), ("in flight", r.workload_uid))
         )
         self._taken.update({("hour", uid): count for uid, count in moved.items()})
+        self._taken.update(migrations_under_way(cluster, state))
         self._uses: dict[str, tuple[LimitUse, ...]] = {}
         self._over_next_cycles = False
         self._pods_in: Mapping[str, int] = (
@@ -178,7 +185,11 @@ class EvictionQuota:
             yield LimitUse(("replicas", owner), spare, RefusalReason.LIMIT_WORKLOAD, detail)
         for gang, most, detail in self._surpluses(pod):
             yield LimitUse(("gang", "/".join(gang)), most, RefusalReason.POD_GROUP, detail)
-        for budget in self._cluster.budgets_of(pod):
+        for key, limit in migration_limits(pod):
+            detail = f"{limit} from a node" if key[1] else f"{limit} at a time"
+            yield LimitUse(key, limit, RefusalReason.LIMIT_MIGRATIONS, detail)
+        budgets = () if is_taken_over(pod) else self._cluster.budgets_of(pod)
+        for budget in budgets:
             yield LimitUse(
                 ("budget", str(budget)),
                 budget.disruptions_allowed,

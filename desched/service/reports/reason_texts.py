@@ -52,6 +52,7 @@ REFUSALS: Mapping[str, str] = {
     "resource_claims": "It uses a device through a ResourceClaim.",
     "networks_unknown": "The annotation that names its networks cannot be read.",
     "pod_group": "Its gang needs it, or may need it.",
+    "not_migratable": "An eviction could stop its virtual machine instead of migrating it.",
     "without_budget": "It has no PodDisruptionBudget; the policy or its kind requires one.",
     "single_replica": (
         "It is the only replica of its workload; the annotation desched.io/evict or the policy's "
@@ -69,6 +70,7 @@ REFUSALS: Mapping[str, str] = {
     "scaling_under_way": "An autoscaler is changing its workload's replicas.",
     "autoscaler_at_maximum": "Its workload needs more replicas than its autoscaler allows.",
     "resize_under_way": "Its resources are being changed in place.",
+    "migration_under_way": "KubeVirt is migrating its virtual machine.",
     "requests_unknown": (
         "A VerticalPodAutoscaler sizes its replacement in a way that desched does not understand."
     ),
@@ -105,6 +107,7 @@ REFUSALS: Mapping[str, str] = {
     "limit_workload": "The limit of evictions from its workload is reached.",
     "limit_hourly": "The limit of evictions from its workload within an hour is reached.",
     "limit_in_flight": "The limit of evictions in flight is reached.",
+    "limit_migrations": "KubeVirt's limit of migrations at a time is reached.",
     "cycle_held": "The whole cycle evicts nothing.",
     "confirmation_failed": "Something changed between planning and eviction.",
     "load_too_old": "The measured load is too old; the next cycle plans again.",

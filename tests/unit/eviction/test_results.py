@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from desched.eviction.follow_up import follow_up
-from desched.model.cluster import Owner
+from desched.model.cluster import MIGRATING_ANNOTATION, Owner
 from desched.model.load import LoadProblem
 from desched.model.plan import LandingChance
 from desched.model.resources import Resource
-from desched.model.state import MoveResult, State
+from desched.model.state import LONGEST_MIGRATION, TAKEN_OVER_PATIENCE, MoveResult, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
@@ -162,6 +162,30 @@ def test_an_eviction_that_was_taken_over_has_patience_from_when_its_pod_left():
     still_here = record(taken_over=True, left_at=None)
     assert result(still_here, look(), DUE) is None
     assert result(still_here, look(), EVICTED_AT + minutes(20)) is MoveResult.STAYED
+
+
+def test_a_machine_has_landed_once_it_has_left_its_first_pod():
+    copying = record(taken_over=True, left_at=None)
+    target = replacement(on="n1")
+    assert result(copying, look([target]), DUE) is None
+    moved = record(taken_over=True, left_at=DUE)
+    assert result(moved, look([target]), DUE) is MoveResult.LANDED_AS_FORECAST
+
+
+@pytest.mark.parametrize(
+    ("annotations", "longest"),
+    [({}, TAKEN_OVER_PATIENCE), ({MIGRATING_ANNOTATION: "kubevirt"}, LONGEST_MIGRATION)],
+)
+def test_a_migration_is_awaited_for_longer_while_kubevirt_marks_its_pod(annotations, longest):
+    begun = record(taken_over=True, left_at=None)
+    state = State(evictions=(begun,))
+    source = pod(begun.pod.name, on=begun.node, annotations=annotations, uid=begun.pod.uid)
+
+    def awaited(after):
+        return state.observed([source], begun.evicted_at + after, timedelta(hours=1)).evictions
+
+    assert awaited(longest - SECOND) == (begun,)
+    assert awaited(longest) == ()
 
 
 def test_a_workload_that_is_gone_wants_no_replacement():

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from desched.model.cluster import (
+    MIGRATING_ANNOTATION,
     SYSTEM_CRITICAL_PRIORITY,
     Autoscaler,
     Owner,
@@ -84,6 +85,7 @@ def all_of(*spoils: Spoil) -> Spoil:
     return lambda one: [spoil(one) for spoil in spoils]
 
 
+MACHINE = Owner("VirtualMachineInstance", "web", "uid-web", "kubevirt.io/v1")
 A_WHILE_AGO = NOW - timedelta(minutes=59)
 AT_MAXIMUM = Autoscaler(3, 3, 3, above_target=True)
 GROWING = Autoscaler(3, 4, 9)
@@ -144,6 +146,7 @@ SPOILED: list[tuple[str, Spoil]] = [
     ("scaling_under_way", of_workload(autoscaler=GROWING)),
     ("autoscaler_at_maximum", of_workload(autoscaler=AT_MAXIMUM)),
     ("resize_under_way", of_pod(resizing=True)),
+    ("migration_under_way", all_of(of_pod(owner=MACHINE), annotated(MIGRATING_ANNOTATION))),
     ("requests_unknown", of_workload(requests_unknown="VerticalPodAutoscaler web: startupBoost")),
     ("paused", remembering(pauses=(Pause(PauseScope.WORKLOAD, NOW, None, "apps/web"),))),
     ("in_flight", lambda one: one.evict_before(result=None)),
@@ -153,6 +156,7 @@ SPOILED: list[tuple[str, Spoil]] = [
     ),
     ("moved_recently", remembering(moves=(RecentMove("uid-web", A_WHILE_AGO, "uid-web-1"),))),
     ("limit_hourly", remembering(moves=2 * (RecentMove("uid-web", A_WHILE_AGO, "uid-other"),))),
+    ("not_migratable", of_pod(owner=MACHINE)),
     ("without_budget", all_of(with_budgets(), by_policy(pods_without_budget=True))),
     ("several_budgets", with_budgets(budget("a", 5, app="web"), budget("b", 5, app="web"))),
     (

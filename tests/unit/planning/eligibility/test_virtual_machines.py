@@ -1,0 +1,162 @@
+"""Pods of KubeVirt's virtual machines, which an eviction migrates to another node."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from desched.model.cluster import (
+    MIGRATING_ANNOTATION,
+    ClusterState,
+    Owner,
+    Pod,
+    PodDisruptionBudget,
+    PodVolume,
+    VolumeKind,
+)
+from desched.model.state import EvictionRecord, State
+from desched.planning.eligibility.controllers import with_declared_workloads
+from desched.planning.eligibility.virtual_machines import AT_A_TIME, FROM_A_NODE, KIND, TAKES_OVER
+from desched.planning.selection.limits import EvictionQuota
+from tests.builders import NOW, budget, no_limits_but, pod
+from tests.unit.planning.eligibility.candidate import Candidate
+
+GUARDED = (budget("kubevirt-disruption-budget-1", 0, app="web"),)
+
+
+def machine(uid: str = "uid-vm") -> Owner:
+    return Owner("VirtualMachineInstance", uid.removeprefix("uid-"), uid, "kubevirt.io/v1")
+
+
+def virtual_machine(*budgets: PodDisruptionBudget, kinds: tuple[str, ...] = (KIND,)) -> Candidate:
+    """The pod of a virtual machine, as KubeVirt makes it."""
+    disk = PodVolume(VolumeKind.EMPTY_DIR)
+    one = Candidate(owner=machine(), annotations={TAKES_OVER: ""}, volumes=(disk,))
+    one.cluster = {"workloads": {}}
+    one.protections = {"understood_owner_kinds": kinds}
+    one.budgets = budgets
+    return one
+
+
+def test_a_machine_that_kubevirt_migrates_may_move() -> None:
+    assert virtual_machine(*GUARDED).finding() is None
+
+
+def test_without_a_declaration_a_machine_stays() -> None:
+    undeclared = virtual_machine(*GUARDED, kinds=())
+    undeclared.pod["volumes"] = ()
+    assert undeclared.finding() == ("owner_not_understood", f"{KIND} vm")
+
+
+@pytest.mark.parametrize(
+    ("budgets", "detail"),
+    [
+        ((), "no PodDisruptionBudget of KubeVirt protects it"),
+        ((budget("own", 1, app="web"),), "apps/own would allow to stop it"),
+        ((*GUARDED, budget("own", 1, app="web")), "apps/own would allow to stop it"),
+    ],
+)
+def test_a_machine_that_an_eviction_could_stop_stays(
+    budgets: tuple[PodDisruptionBudget, ...], detail: str
+) -> None:
+    assert virtual_machine(*budgets).finding() == ("not_migratable", detail)
+
+
+def test_a_machine_whose_eviction_nobody_answers_stays() -> None:
+    one = virtual_machine(*GUARDED)
+    one.pod |= {"annotations": {}, "volumes": ()}
+    assert one.finding() == ("not_migratable", f"no annotation {TAKES_OVER}")
+
+
+def test_the_pod_of_another_kind_gains_nothing_by_the_annotation() -> None:
+    one = Candidate(annotations={TAKES_OVER: ""}, volumes=(PodVolume(VolumeKind.EMPTY_DIR),))
+    assert one.reason == "local_storage"
+    one.pod["volumes"] = ()
+    one.budgets = GUARDED
+    assert one.reason == "budget_exhausted"
+
+
+def test_a_machine_that_kubevirt_marks_as_migrating_stays() -> None:
+    one = virtual_machine(*GUARDED).annotate(MIGRATING_ANNOTATION, "kubevirt")
+    assert one.finding() == ("migration_under_way", "KubeVirt migrates it")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({}, "migration_under_way"),
+        ({"phase": "Succeeded"}, None),
+        ({"owner": machine("uid-other")}, None),
+        ({"namespace": "strangers"}, None),
+    ],
+)
+def test_a_machine_with_a_second_pod_is_migrating(
+    fields: dict[str, Any], reason: str | None
+) -> None:
+    one = virtual_machine(*GUARDED)
+    one.others = (pod("target", on="n2", **({"owner": machine()} | fields)),)
+    assert one.reason == reason
+
+
+# --- KubeVirt's limits ------------------------------------------------------------------------
+
+
+def running(number: int, on: str = "n1", **fields: Any) -> Pod:
+    annotations = {TAKES_OVER: ""} | fields.pop("annotations", {})
+    return pod(
+        f"vm{number}", on=on, owner=machine(f"uid-{number}"), annotations=annotations, **fields
+    )
+
+
+def quota(*pods: Pod, state: State | None = None) -> EvictionQuota:
+    cluster = ClusterState((), pods, {}, budgets=GUARDED)
+    cluster = with_declared_workloads(cluster, (KIND,))
+    return EvictionQuota(no_limits_but(node=None), cluster, state=state or State())
+
+
+def allowed(of: EvictionQuota, *pods: Pod) -> list[str]:
+    """The pods that a plan may take one after the other, with this reason for the others."""
+    taken = []
+    for one in pods:
+        finding = of.refuse(one)
+        if finding is None:
+            of.take(one)
+            taken.append(one.name)
+        else:
+            assert finding.reason == "limit_migrations"
+    return taken
+
+
+def test_a_plan_migrates_two_machines_from_a_node_and_five_in_all() -> None:
+    pods = [running(n, on=f"n{n % 4}") for n in range(12)]
+    assert allowed(quota(*pods), *pods) == ["vm0", "vm1", "vm2", "vm3", "vm4"]
+    assert AT_A_TIME == 5
+    of_one_node = [running(n) for n in range(4)]
+    assert allowed(quota(*of_one_node), *of_one_node) == ["vm0", "vm1"]
+    assert FROM_A_NODE == 2
+
+
+def test_migrations_of_others_count_for_the_node_that_the_machine_leaves() -> None:
+    pods = [running(n) for n in range(3)]
+    target = running(0, on="n2", created_at=NOW)
+    marked = running(9, annotations={MIGRATING_ANNOTATION: "kubevirt"})
+    assert allowed(quota(*pods, target), *pods[1:]) == ["vm1"]
+    assert allowed(quota(*pods, target, marked), *pods[1:]) == []
+    elsewhere = running(5, on="n2")
+    assert allowed(quota(*pods, target, marked, elsewhere), elsewhere) == ["vm5"]
+
+
+def test_a_migration_that_desched_has_just_caused_counts_once() -> None:
+    pods = [running(n) for n in range(3)]
+    begun = EvictionRecord(
+        pods[0].ref, "n1", "apps/uid-0", NOW - timedelta(minutes=1), "n2", taken_over=True
+    )
+    state = State(evictions=(begun,))
+    assert allowed(quota(*pods, state=state), *pods[1:]) == ["vm1"]
+    target = running(0, on="n2", created_at=NOW)
+    assert allowed(quota(*pods, target, state=state), *pods[1:]) == ["vm1"]
+
+
+def test_other_pods_have_no_limit_of_migrations() -> None:
+    pods = [pod(f"db{n}", on="n1", of="db") for n in range(9)]
+    assert len(allowed(quota(*pods), *pods)) == len(pods)
