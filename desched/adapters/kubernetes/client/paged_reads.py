@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Generic, NamedTuple, TypeVar
 
 import structlog
 
 from desched.adapters.bounded_http import Deadline
-from desched.adapters.kubernetes.client.access import Access
-from desched.adapters.kubernetes.client.api_types.status import APIGroupList
+from desched.adapters.kubernetes.client.access import LIST_PRIORITY_CLASSES, Access
+from desched.adapters.kubernetes.client.api_types.status import APIGroup, APIGroupList
 from desched.adapters.kubernetes.client.connection import JSON, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
@@ -48,18 +49,33 @@ class Listing(NamedTuple, Generic[V]):
     version: str
 
 
+_OF_EVERY_SERVER = frozenset({LIST_PRIORITY_CLASSES.group})
+"""API groups that are there, whether or not a further kind of them is."""
+
+
 class UnreadKinds:
     """Logs why an optional kind is not read: once for each reason."""
 
     def __init__(self) -> None:
         self._logged: set[tuple[Access, int]] = set()
 
-    def add(self, what: Access, status: int) -> None:
-        """Note an answer with this status to a request for the kind."""
+    def add(
+        self, what: Access, status: int, served: Callable[[], frozenset[str] | None] = lambda: None
+    ) -> None:
+        """Note an answer with this status to a request for the kind.
+
+        `served` gives the versions of its group that the server has, None if that is not known. A
+        server that lacks the kind may refuse it to an account without the right.
+        """
         if (what, status) in self._logged:
             return
         self._logged.add((what, status))
-        if status == HTTPStatus.FORBIDDEN:
+        versions = served()
+        if versions is not None and what.version not in versions:
+            is_there = versions and what.group not in _OF_EVERY_SERVER
+            log = _log.info if is_there else _log.debug  # most clusters lack most systems
+            log("kind.not_served", resource=what.resource, group=what.group, version=what.version)
+        elif status == HTTPStatus.FORBIDDEN:
             _log.warning("right.not_granted", right=str(what), meaning=what.without)
         else:
             _log.info("kind.not_served", resource=what.resource, group=what.group)
@@ -135,7 +151,8 @@ class Reading:
                 continue
             limit = min(self.page_size, 2 * limit)
             if kind.is_optional and answer.status in _NOT_READ:
-                self.unread.add(kind.access, answer.status)
+                served = partial(self._served_versions, kind.access)
+                self.unread.add(kind.access, answer.status, served)
                 return Listing((), "")
             if (
                 answer.status == HTTPStatus.NOT_FOUND
@@ -158,11 +175,25 @@ class Reading:
         A 404 is not enough: it may come from a proxy. A group that is listed without the version
         may have its objects in another version.
         """
+        groups = self._served_groups(what)
+        return groups is not None and what.group not in {group.name for group in groups}
+
+    def _served_versions(self, what: Access) -> frozenset[str] | None:
+        """The versions of the kind's group, none if the server lacks it; None if not known."""
+        try:
+            groups = self._served_groups(what)
+        except ObservationError:  # only a line of the log depends on it
+            groups = None
+        if groups is None:
+            return None
+        found = (each.versions or () for each in groups if each.name == what.group)
+        return frozenset(each.version for versions in found for each in versions)
+
+    def _served_groups(self, what: Access) -> Sequence[APIGroup] | None:
         answer = self._get(what, "/apis", {})
         if answer.status != HTTPStatus.OK:
-            return False
-        groups = Decoder(APIGroupList, lambda found: found.groups).one(answer.body)
-        return what.group not in {group.name for group in groups}
+            return None
+        return Decoder(APIGroupList, lambda found: found.groups).one(answer.body)
 
     def _get(self, what: Access, path: str, query: dict[str, str], accept: str = JSON) -> Answer:
         left_seconds = self.deadline.left_seconds

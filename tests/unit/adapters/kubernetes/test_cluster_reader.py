@@ -9,6 +9,7 @@ import structlog
 import desched.adapters.kubernetes.client.connection as connection_module
 from desched.adapters.kubernetes.client.access import METRICS_ACCESS, REQUIRED_ACCESS
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
 from tests.unit.adapters.kubernetes import manifests
@@ -131,6 +132,7 @@ def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiSe
     of_others = set(METRICS_ACCESS)  # the source of load reads them
     needed = [access for access in REQUIRED_ACCESS if access not in of_others]
     declared = [access.path() for access in needed if access.verb == "list"]
+    declared += [kind.access.path() for kinds in POD_GROUPS.values() for kind in kinds]
     assert sorted(server.paths()) == sorted([*declared, "/version"])
 
 
@@ -417,6 +419,58 @@ def test_vertical_autoscalers_that_cannot_be_read_are_logged_once(
 
     assert found == [500, 500, 500]
     assert [entry["event"] for entry in logs] == [event]
+
+
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+
+
+def served(group: str, *versions: str) -> Reply:
+    """The server's own list of its API groups, with the versions of one."""
+    listed = [{"groupVersion": f"{group}/{each}", "version": each} for each in versions]
+    return Reply(body={"kind": "APIGroupList", "groups": [{"name": group, "versions": listed}]})
+
+
+@pytest.mark.parametrize("refusal", [NO_SUCH_PATH, status(403, "no")])
+@pytest.mark.parametrize(
+    ("groups", "level"),
+    [
+        (served("apps", "v1"), "debug"),
+        (served("scheduling.volcano.sh", "v1alpha1"), "info"),
+        (served("scheduling.volcano.sh", "v1alpha1", "v1beta1"), "warning"),
+        (Reply(body=b"<html>"), "warning"),
+    ],
+)
+def test_a_system_that_is_absent_of_another_version_or_not_granted_is_off(
+    server: FakeApiServer, refusal: Reply, groups: Reply, level: str
+) -> None:
+    """X3: said once, quietly if it is not there at all, and never an error."""
+    replies = {GROUPS: refusal, "/apis": groups}
+    server.answer = lambda request: replies.get(request.path)
+    reader = reader_of(server)
+
+    with structlog.testing.capture_logs() as logs:
+        found = [reader.read_cluster().declared_groups for _ in range(3)]
+
+    assert found == [(), (), ()]
+    (entry,) = logs
+    if refusal is NO_SUCH_PATH and level == "warning":
+        level = "info"
+    assert entry["log_level"] == level
+    assert entry["event"] == ("right.not_granted" if level == "warning" else "kind.not_served")
+    assert server.paths().count("/apis") == 1
+
+
+def test_the_groups_of_each_system_and_version_are_read(server: FakeApiServer) -> None:
+    spec = {"minMember": 6, "schedulingPolicy": {"gang": {"minCount": 6}}}
+    document = {"metadata": {"name": "llama", "namespace": "shop"}, "spec": spec}
+    paths = [kind.access.path() for kinds in POD_GROUPS.values() for kind in kinds]
+    server.lists = {path: [document] for path in paths}
+
+    found = reader_of(server).read_cluster().declared_by_key
+
+    assert {(system, "shop", "llama"): 6 for system in POD_GROUPS} == {
+        key: each.minimum for key, each in found.items()
+    }
 
 
 def test_any_other_failure_to_read_vertical_autoscalers_ends_the_cycle(
