@@ -143,9 +143,9 @@ class KubernetesReader:
     def _look(self, ref: PodRef, room_on: str) -> FreshLook | None:
         """One pod; None if there is none.
 
-        Five or six requests within one deadline, two more for a node with room, and one or two for
-        a gang. Other pods are read only for a gang that may spare one; then all of the namespace
-        are. No right is needed
+        Five or six requests within one deadline, two more for a node with room, and two or three
+        for a gang. Other pods are read only for a gang that may spare one; then all of the
+        namespace are. No right is needed
         beyond those of `read_cluster` and `get pods`. Budgets are read last, so that what protects
         the pod is the newest. VerticalPodAutoscalers are not read again: what they recommend
         changes over hours.

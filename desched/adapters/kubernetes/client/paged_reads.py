@@ -36,6 +36,7 @@ class Kind(NamedTuple, Generic[W, V]):
     may_be_absent: bool = False
     accept: str = JSON
     is_optional: bool = False
+    is_discovered: bool = False
 
     def decoder(self) -> Decoder[W, V]:
         """A decoder of one object or a list of them."""
@@ -64,8 +65,7 @@ class UnreadKinds:
     ) -> None:
         """Note an answer with this status to a request for the kind.
 
-        `served` gives the versions of its group that the server has, None if that is not known. A
-        server that lacks the kind may refuse it to an account without the right.
+        `served` gives the versions of its group that the server has, None if that is not known.
         """
         if (what, status) in self._logged:
             return
@@ -99,6 +99,7 @@ class Reading:
     deadline: Deadline
     dates: list[datetime] = field(default_factory=list)
     unread: UnreadKinds = field(default_factory=UnreadKinds)
+    _groups: Sequence[APIGroup] | None = field(default=None, init=False)
 
     def one(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
         """The object of this name as it is now, None if there is none."""
@@ -124,6 +125,11 @@ class Reading:
         self, kind: Kind[W, V], namespace: str = "", selector: Mapping[str, str] | None = None
     ) -> Listing[V]:
         """All objects of a kind, of which a selector may choose some, and their common version."""
+        if kind.is_discovered:
+            served = self._served_versions(kind.access)
+            if served is not None and kind.access.version not in served:
+                self.unread.add(kind.access, HTTPStatus.NOT_FOUND, lambda: served)
+                return Listing((), "")
         for _ in range(2):  # a list that changed too much meanwhile: once more, from the start
             found = self._pages(kind, kind.access.path(namespace), selector or {})
             if found is not None:
@@ -181,8 +187,8 @@ class Reading:
     def _served_versions(self, what: Access) -> frozenset[str] | None:
         """The versions of the kind's group, none if the server lacks it; None if not known."""
         try:
-            groups = self._served_groups(what)
-        except ObservationError:  # only a line of the log depends on it
+            groups = self._groups = self._groups or self._served_groups(what)
+        except ObservationError:  # an answer to the list itself then decides
             groups = None
         if groups is None:
             return None

@@ -97,7 +97,8 @@ def _declared(system: str, read: _Spec, item: pod_groups.PodGroup) -> DeclaredGr
 
 
 def _kind(system: str, access: Access, read: _Spec) -> Kind[Any, DeclaredGroup]:
-    return Kind(access, pod_groups.PodGroup, partial(_declared, system, read), is_optional=True)
+    build = partial(_declared, system, read)
+    return Kind(access, pod_groups.PodGroup, build, is_optional=True, is_discovered=True)
 
 
 POD_GROUPS: Mapping[str, tuple[Kind[Any, DeclaredGroup], ...]] = {

@@ -133,7 +133,20 @@ def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiSe
     needed = [access for access in REQUIRED_ACCESS if access not in of_others]
     declared = [access.path() for access in needed if access.verb == "list"]
     declared += [kind.access.path() for kinds in POD_GROUPS.values() for kind in kinds]
-    assert sorted(server.paths()) == sorted([*declared, "/version"])
+    asked = [path for path in server.paths() if path != "/apis"]
+    assert sorted(asked) == sorted([*declared, "/version"])
+
+
+def test_systems_that_the_server_does_not_list_are_not_asked_for(server: FakeApiServer) -> None:
+    """X3: most clusters lack most systems, and nothing is refused to desched."""
+    server.answer = lambda request: (
+        api_groups("apps", "scheduling.k8s.io") if request.path == "/apis" else None
+    )
+
+    reader_of(server).read_cluster()
+
+    assert not [path for path in server.paths() if path.endswith("podgroups")]
+    assert server.paths().count("/apis") == 1
 
 
 def test_lists_of_null_are_empty(server: FakeApiServer) -> None:
@@ -430,21 +443,19 @@ def served(group: str, *versions: str) -> Reply:
     return Reply(body={"kind": "APIGroupList", "groups": [{"name": group, "versions": listed}]})
 
 
-@pytest.mark.parametrize("refusal", [NO_SUCH_PATH, status(403, "no")])
 @pytest.mark.parametrize(
-    ("groups", "level"),
+    ("groups", "level", "event"),
     [
-        (served("apps", "v1"), "debug"),
-        (served("scheduling.volcano.sh", "v1alpha1"), "info"),
-        (served("scheduling.volcano.sh", "v1alpha1", "v1beta1"), "warning"),
-        (Reply(body=b"<html>"), "warning"),
+        (served("apps", "v1"), "debug", "kind.not_served"),
+        (served("scheduling.volcano.sh", "v1alpha1"), "info", "kind.not_served"),
+        (served("scheduling.volcano.sh", "v1alpha1", "v1beta1"), "warning", "right.not_granted"),
     ],
 )
 def test_a_system_that_is_absent_of_another_version_or_not_granted_is_off(
-    server: FakeApiServer, refusal: Reply, groups: Reply, level: str
+    server: FakeApiServer, groups: Reply, level: str, event: str
 ) -> None:
     """X3: said once, quietly if it is not there at all, and never an error."""
-    replies = {GROUPS: refusal, "/apis": groups}
+    replies = {GROUPS: status(403, "no"), "/apis": groups}
     server.answer = lambda request: replies.get(request.path)
     reader = reader_of(server)
 
@@ -452,12 +463,9 @@ def test_a_system_that_is_absent_of_another_version_or_not_granted_is_off(
         found = [reader.read_cluster().declared_groups for _ in range(3)]
 
     assert found == [(), (), ()]
-    (entry,) = logs
-    if refusal is NO_SUCH_PATH and level == "warning":
-        level = "info"
-    assert entry["log_level"] == level
-    assert entry["event"] == ("right.not_granted" if level == "warning" else "kind.not_served")
-    assert server.paths().count("/apis") == 1
+    (entry,) = [each for each in logs if "scheduling.volcano.sh" in str(each)]
+    assert (entry["log_level"], entry["event"]) == (level, event)
+    assert (GROUPS in server.paths()) == (event == "right.not_granted")
 
 
 def test_the_groups_of_each_system_and_version_are_read(server: FakeApiServer) -> None:
