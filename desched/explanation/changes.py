@@ -92,6 +92,10 @@ FOR_PODS: Mapping[str, str] = {
     "usage_unknown": "Let Prometheus measure it; check that cAdvisor of its node is scraped.",
     "constraint_not_evaluated": "Nothing makes it movable while it has that constraint.",
     "no_node_fits": "Another node must accept it: more free requests, or fewer constraints.",
+    "placement_domain": (
+        "Another node of its placement domain must accept it, or placementDomains must not name "
+        "that domain."
+    ),
     "no_node_under_ceiling": (
         "A node that accepts it must have less load; ceilingMargin sets the ceiling."
     ),

@@ -382,6 +382,23 @@ class Service(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     selector: Mapping[str, str] = {}
 
 
+class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What an object of a system says about a group: how many of its pods must run.
+
+    `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides.
+    """
+
+    system: str
+    namespace: str
+    name: str
+    minimum: Count = 0
+    stays: str = ""
+
+
+GangKey = tuple[str, str, str]
+"""The system, the namespace and the name of a gang."""
+
+
 class ClusterState(msgspec.Struct, frozen=True, dict=True):
     """All objects of the cluster that planning uses.
 
@@ -413,6 +430,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     server_version: str = ""
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None
+    declared_groups: tuple[DeclaredGroup, ...] = ()
 
     @cached_property
     def own_pods(self) -> tuple[Pod, ...]:
@@ -438,6 +456,11 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     def node_by_name(self) -> Mapping[str, Node]:
         """Nodes by name."""
         return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def declared_by_key(self) -> Mapping[GangKey, DeclaredGroup]:
+        """What the objects of systems say about groups."""
+        return {(each.system, each.namespace, each.name): each for each in self.declared_groups}
 
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
+from desched.model.cluster import Pod
 from desched.model.resources import Amounts
 
 GPU_RESOURCES = (
@@ -39,6 +40,10 @@ class _Interface(msgspec.Struct, rename="camel"):
 _INTERFACES = msgspec.json.Decoder(list[_Interface])
 
 
+FAST_NETWORK_RESOURCES = ("*/efa", "*rdma*", "*/hca*", f"{NETWORK_RESOURCES}*")
+"""Patterns of extended resources that are interfaces of a fast network."""
+
+
 @lru_cache(maxsize=1000)
 def is_gpu(resource: str) -> bool:
     """Whether the extended resource of this name is a GPU or the like."""
@@ -49,6 +54,17 @@ def gpus_of(requests: Amounts) -> str:
     """The first GPU resource among the requests, as `NAME: COUNT`; empty without any."""
     found = (f"{name}: {count}" for name, count in requests.extended if count and is_gpu(name))
     return next(found, "")
+
+
+def has_fast_network(pod: Pod) -> bool:
+    """Whether the pod uses a network beside the one of all pods."""
+    resources = pod.scheduling.requests.extended
+    return bool(networks_of(pod.annotations)) or any(_is_fast(name) for name, _ in resources)
+
+
+@lru_cache(maxsize=1000)
+def _is_fast(resource: str) -> bool:
+    return any(fnmatchcase(resource, pattern) for pattern in FAST_NETWORK_RESOURCES)
 
 
 def networks_of(annotations: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -9,13 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from desched.model.cluster import Pod, Workload
+from desched.model.cluster import DeclaredGroup, GangKey, Pod, Workload
 
 _NUMBER = re.compile(r" *[0-9]{1,9} *")
-
-
-GangKey = tuple[str, str, str]
-"""The system, the namespace and the name of a gang."""
 
 
 class PodGroup(msgspec.Struct, frozen=True, gc=False):
@@ -54,7 +50,8 @@ class GroupSystem(NamedTuple):
     it needs them all. `minimum_by` has how many it needs, and the largest counts; if there is a
     `generated_prefix`, only in a group with that prefix or without a name, and there 1 is the
     default. With one of `stays_by` all its pods stay. `loss` is why they stay if nothing says how
-    many are needed. `placed_together`: their scheduler places them all or none.
+    many are needed. `placed_together`: their scheduler places them all or none. `declared`: an
+    object of the system may say how many it needs.
     """
 
     system: str
@@ -66,6 +63,7 @@ class GroupSystem(NamedTuple):
     generated_prefix: str = ""
     stays_by: tuple[str, ...] = ()
     placed_together: bool = False
+    declared: bool = False
 
 
 NOT_KNOWN = "how many pods it needs is not known"
@@ -88,7 +86,7 @@ _KUEUE = "kueue.x-k8s.io/"
 _WORKER_SET = "leaderworkerset.sigs.k8s.io/"
 
 SYSTEMS: tuple[GroupSystem, ...] = (
-    GroupSystem("Kubernetes", (SCHEDULING_GROUP,), NOT_KNOWN, placed_together=True),
+    GroupSystem("Kubernetes", (SCHEDULING_GROUP,), NOT_KNOWN, placed_together=True, declared=True),
     GroupSystem(
         "Volcano",
         (VOLCANO_GROUP, LEAST_MEMBERS, _NETWORK),
@@ -97,8 +95,15 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         generated_prefix=GENERATED_PREFIX,
         stays_by=(_BUDGET_MOST, _NETWORK),
         placed_together=True,
+        declared=True,
     ),
-    GroupSystem("Volcano", ("scheduling.volcano.sh/group-name",), NOT_KNOWN, placed_together=True),
+    GroupSystem(
+        "Volcano",
+        ("scheduling.volcano.sh/group-name",),
+        NOT_KNOWN,
+        placed_together=True,
+        declared=True,
+    ),
     GroupSystem(
         "Volcano Job",
         ("volcano.sh/job-name",),
@@ -106,7 +111,11 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         placed_together=True,
     ),
     GroupSystem(
-        "coscheduling", ("scheduling.x-k8s.io/pod-group",), NOT_KNOWN, placed_together=True
+        "coscheduling",
+        ("scheduling.x-k8s.io/pod-group",),
+        NOT_KNOWN,
+        placed_together=True,
+        declared=True,
     ),
     GroupSystem(
         "Koordinator",
@@ -135,7 +144,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         named_by=(f"{_KUEUE}workload",),
         placed_together=True,
     ),
-    GroupSystem("KAI", ("pod-group-name",), NOT_KNOWN, placed_together=True),
+    GroupSystem("KAI", ("pod-group-name",), NOT_KNOWN, placed_together=True, declared=True),
     GroupSystem(
         "KAI",
         ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "runai-gpu-group"),
@@ -177,13 +186,43 @@ GROUP_KEYS = NAME_KEYS.union(
 ) - {"", SCHEDULING_GROUP}
 """All keys of labels and annotations that decide about groups."""
 
+_NONE: Mapping[GangKey, DeclaredGroup] = {}
+
 _MARKS = frozenset(mark for row in SYSTEMS for mark in row.marks)
 GROUP_PREFIXES = tuple(mark for mark in sorted(_MARKS) if mark.endswith("/"))
 """Prefixes of further keys of labels."""
 
 
-def groups_of(pod: Pod, workload: Workload | None) -> Iterator[PodGroup]:
-    """The gangs that the pod belongs to; none if it may run alone."""
+def groups_of(
+    pod: Pod, workload: Workload | None, declared: Mapping[GangKey, DeclaredGroup] = _NONE
+) -> Iterator[PodGroup]:
+    """The gangs that the pod belongs to; none if it may run alone.
+
+    `declared` is what objects of the systems say.
+    """
+    for row, name, found in _memberships(pod, workload):
+        key = row.system, pod.namespace, name
+        known = declared.get(key) if row.declared and name else None
+        minimum, stays = _needed(row, name, found, known)
+        shown = name or (pod.owner.name if pod.owner is not None else pod.name)
+        group = PodGroup(row.system, pod.namespace, shown, minimum, stays, row.placed_together)
+        if group.is_gang:
+            yield group
+
+
+def declared_keys(pod: Pod, workload: Workload | None) -> Iterator[GangKey]:
+    """The groups of the pod of which an object may say how many pods they need."""
+    for row, name, _ in _memberships(pod, workload):
+        if row.declared and name:
+            yield row.system, pod.namespace, name
+
+
+_Found = Sequence[Mapping[str, str]]
+"""Labels and annotations."""
+
+
+def _memberships(pod: Pod, workload: Workload | None) -> Iterator[tuple[GroupSystem, str, _Found]]:
+    """The rows that the pod has a mark of, each with the name of the group, empty without any."""
     found: list[Mapping[str, str]] = [pod.labels, pod.annotations]
     if workload is not None and workload.annotations:
         on_workload = workload.annotations
@@ -195,9 +234,8 @@ def groups_of(pod: Pod, workload: Workload | None) -> Iterator[PodGroup]:
         return  # nearly all pods
     for row in SYSTEMS:
         if not marks.isdisjoint(row.marks):
-            group = _group(row, pod, found)
-            if group.is_gang:
-                yield group
+            keys = row.named_by or row.marks[:1]
+            yield row, "-".join(v for key in keys for v in _values(key, found)[:1]), found
 
 
 def _marks_in(values: Mapping[str, str]) -> Iterator[str]:
@@ -207,31 +245,31 @@ def _marks_in(values: Mapping[str, str]) -> Iterator[str]:
             yield prefix
 
 
-def _group(row: GroupSystem, pod: Pod, found: Sequence[Mapping[str, str]]) -> PodGroup:
-    parts = [each for key in row.named_by or row.marks[:1] for each in _values(key, found)[:1]]
-    owner = pod.owner.name if pod.owner is not None else pod.name
-    name = "-".join(parts) or owner
-    minimum, stays = _needed(row, "-".join(parts), found)
-    return PodGroup(row.system, pod.namespace, name, minimum, stays, row.placed_together)
-
-
-def _needed(row: GroupSystem, name: str, found: Sequence[Mapping[str, str]]) -> tuple[int, str]:
+def _needed(
+    row: GroupSystem, name: str, found: _Found, declared: DeclaredGroup | None
+) -> tuple[int, str]:
     """How many of its pods must run, or why all of them stay."""
     stays = [f"{key}: {value}" for key in row.stays_by for value in _values(key, found)]
     texts = [(k, v) for k in (row.size_by, *row.minimum_by) for v in _values(k, found)]
     stays += [f"{key}: {text} is no number" for key, text in texts if not _NUMBER.fullmatch(text)]
     generated = not name or name.startswith(row.generated_prefix)
-    if row.generated_prefix and not generated:
+    if declared is not None and declared.stays:
+        stays.append(declared.stays)
+    elif declared is None and row.generated_prefix and not generated:
         stays.append(row.loss)
     if stays:
         return 0, stays[0]
-    largest = max((int(text) for _, text in texts), default=1 if row.generated_prefix else None)
-    if largest is None:
+    known = [int(text) for _, text in texts]
+    if declared is not None:
+        known.append(declared.minimum)
+    elif row.generated_prefix:
+        known.append(1)
+    if not known:
         return 0, row.loss
     if row.size_by:
-        return 0, f"{largest} of {largest} needed" if largest > 1 else ""
-    return largest, ""
+        return 0, f"{max(known)} of {max(known)} needed" if max(known) > 1 else ""
+    return max(known), ""
 
 
-def _values(key: str, found: Sequence[Mapping[str, str]]) -> list[str]:
+def _values(key: str, found: _Found) -> list[str]:
     return [values[key] for values in found if key in values]

@@ -37,6 +37,13 @@ class GpuPods(StrEnum):
     ALLOW = "Allow"
 
 
+class DomainMode(StrEnum):
+    """Whether pods stay within their placement domains."""
+
+    REQUIRE = "Require"
+    IGNORE = "Ignore"
+
+
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 
@@ -54,6 +61,7 @@ class Defaults(msgspec.Struct, frozen=True):
     workload_hourly_limit: int | Share | None = Share(0.5, rounded_up=True)
     single_replicas: bool = True
     gpu_pods: GpuPods = GpuPods.PROTECT
+    domains: DomainMode = DomainMode.REQUIRE
     max_grace_period_seconds: int = 600
 
 
@@ -73,6 +81,7 @@ STRICT = Defaults(
     workload_hourly_limit=None,
     single_replicas=False,
     gpu_pods=GpuPods.ALLOW,
+    domains=DomainMode.IGNORE,
     max_grace_period_seconds=LONGEST_SECONDS,
 )
 

@@ -8,7 +8,7 @@ import msgspec
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import on_one_line
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import GpuPods
+from desched.policy.compatibility import DomainMode, GpuPods
 from desched.policy.cron import CronField
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.load_aware import LoadAwareArgs
@@ -16,6 +16,7 @@ from desched.policy.document.sections import keys, names, sections_below
 from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR
 from desched.policy.document.values import Section
 from desched.policy.durations import LONGEST_SECONDS, duration_text
+from desched.policy.placement_domains import PlacementDomains
 from desched.policy.policy import (
     DestinationWindow,
     EvictionLimits,
@@ -67,6 +68,7 @@ def _rows(policy: Policy) -> _Rows:
     yield ("numberOfNodes",), str(policy.min_underloaded_nodes)
     yield ("nodeSelector",), _selector(policy.node_selector, "all nodes")
     yield from _protections(policy.protections)
+    yield from _domains(policy.domains)
     yield (DEFAULT_EVICTOR, "nodeSelector"), _selector(policy.destination_selector, "all nodes")
     yield from _metrics(policy.metrics)
     yield from _windows(policy.rules)
@@ -137,6 +139,16 @@ def _protections(found: Protections) -> _Rows:
     yield (of, "minPodAge"), duration_text(found.min_pod_age_seconds)
     mandatory = found.prefer_no_eviction_is_mandatory
     yield (of, "noEvictionPolicy"), "Mandatory" if mandatory else "Preferred"
+
+
+def _domains(found: PlacementDomains) -> _Rows:
+    at = "placementDomains"
+    mode = DomainMode.REQUIRE if found.keys else DomainMode.IGNORE
+    yield (at, "mode"), mode.value
+    yield (at, "groups"), ", ".join(found.groups) or NONE
+    yield (at, "acceleratorGroups"), ", ".join(found.accelerator_groups) or NONE
+    yield (at, "equivalence"), ", ".join(found.equivalence) or NONE
+    yield (at, "levels"), " > ".join("|".join(rung) for rung in found.rungs) or NONE
 
 
 def _metrics(metrics: MetricsSource) -> _Rows:

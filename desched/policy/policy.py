@@ -11,6 +11,7 @@ from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
 from desched.policy.compatibility import EXTENDED, GpuPods, Steering
 from desched.policy.follow_up import FollowUpRules
+from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
 from desched.policy.share import Share
 
 
@@ -230,6 +231,7 @@ class Policy(msgspec.Struct, frozen=True):
     steering: SteeringRules = SteeringRules()
     chains: bool = True
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
+    domains: PlacementDomains = KNOWN_DOMAINS
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

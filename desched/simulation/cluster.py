@@ -98,6 +98,7 @@ class SimulatedCluster:
         node = self._nodes.get(room_on)
         workloads = self._controllers.workloads(self._pods)
         workload = workloads.get(pod.controller) if pod.controller else None
+        declared = self._around.declared_by_key
         return FreshLook(
             pod=pod,
             node=self._nodes.get(pod.node),
@@ -107,7 +108,8 @@ class SimulatedCluster:
             else None,
             budgets=tuple(map(self._as_seen, budgets)),
             room=Room(node, tuple(self._pods.on_node(room_on))) if node else None,
-            siblings=self._pods.all if any(groups_of(pod, workload)) else (),
+            siblings=self._pods.all if any(groups_of(pod, workload, declared)) else (),
+            declared_groups=self._around.declared_groups,
         )
 
     def pod(self, ref: PodRef) -> Pod | None:

@@ -15,6 +15,7 @@ from desched.model.bounds import Count, Int32, Ratio, Seconds, Time
 from desched.model.cluster import (
     ClusterState,
     CSINode,
+    DeclaredGroup,
     Node,
     Owner,
     PersistentVolume,
@@ -66,6 +67,7 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     storage_classes: Mapping[str, StorageClass] = {}
     csi_nodes: Mapping[str, CSINode] = {}
     services: tuple[Service, ...] = ()
+    declared_groups: tuple[DeclaredGroup, ...] = ()
     server_version: str = ""
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None

@@ -20,6 +20,7 @@ from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import (
     ClusterState,
     CSINode,
+    DeclaredGroup,
     Node,
     Owner,
     PersistentVolume,
@@ -36,7 +37,7 @@ from desched.model.cluster import (
 from desched.model.devices import INTERFACES, interfaces_text, networks_of
 from desched.model.load import ClusterLoad, Unknown
 from desched.model.plan import LandingChance
-from desched.model.pod_groups import GENERATED_PREFIX, NAME_KEYS
+from desched.model.pod_groups import GENERATED_PREFIX, NAME_KEYS, VOLCANO_GROUP
 from desched.model.selectors import Requirement, go_integer
 from desched.model.state import (
     CoolDown,
@@ -196,6 +197,17 @@ def _an_autoscaler(_names: Names, why: str, _owner: object) -> str:
     return why and "a VerticalPodAutoscaler"  # that it is unknown decides, and not why
 
 
+def _an_object(_names: Names, why: str, _owner: object) -> str:
+    return why and "its PodGroup"  # that its pods stay decides, and not why
+
+
+def _group_name(names: Names, name: str, group: DeclaredGroup) -> str:
+    """As the pods of the group have it, in a field or in a label or annotation."""
+    if group.system == "Kubernetes":
+        return names.of(Named.VALUE, name)
+    return _value(names, VOLCANO_GROUP, name)
+
+
 def _uid(names: Names, uid: str, _owner: object) -> str:
     """A uid, or that of a workload known only by its pods, which begins with the namespace."""
     namespace, slash, own = uid.rpartition("/")
@@ -292,6 +304,7 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
     },
     PersistentVolume: {"name": _one(Named.VOLUME)},
     CSINode: {"name": _NODE},
+    DeclaredGroup: {"namespace": _NAMESPACE, "name": _group_name, "stays": _an_object},
     Service: {"namespace": _NAMESPACE, "name": _one(Named.OBJECT), "selector": _labels},
     Unknown: {"detail": _nothing},
     EvictionRecord: {
@@ -371,6 +384,7 @@ class _Renaming:
             storage_classes={name: self.of(s) for name, s in cluster.storage_classes.items()},
             csi_nodes={node.name: node for node in map(self.of, cluster.csi_nodes.values())},
             services=self.of(cluster.services),
+            declared_groups=self.of(cluster.declared_groups),
             own_pod=self.of(cluster.own_pod),
         )
 

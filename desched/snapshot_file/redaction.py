@@ -101,6 +101,7 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
     nodes = {
         *NODE_LABELS,
         *by_policy.nodes,
+        *policy.domains.keys,
         *(key for each in classes for key, _ in each.node_selector),
         *_keys_of_terms(_node_terms(cluster, classes)),
         *(term.topology_key for term in terms),

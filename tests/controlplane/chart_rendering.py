@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from desched.adapters.kubernetes.client.access import POD_GROUP_ACCESS
 from tests.controlplane.binaries import (
     RENDERERS,
     SKIPPED,
@@ -52,6 +53,13 @@ MANIFESTS: Mapping[str, tuple[str, Values]] = {
     "overlays/evict-without-steering/rbac.yaml": ("evicting-rbac.yaml", EVERYTHING),
     "overlays/evict/rbac.yaml": ("steering-rbac.yaml", EVERYTHING),
     "overlays/evict/admission-policy.yaml": ("admission-policy.yaml", EVERYTHING),
+    **{
+        f"pod-groups/{system}.yaml": (
+            "pod-groups-rbac.yaml",
+            {"rights": {"podGroups": {system: True}}},
+        )
+        for system in POD_GROUP_ACCESS
+    },
     "flow-control.yaml": ("flow-control.yaml", EVERYTHING),
     "alerts.yaml": ("prometheus-rule.yaml", EVERYTHING),
 }
@@ -126,7 +134,8 @@ def _in_order(rendered: str, source: Path) -> str:
     def place(document: str) -> int:
         (manifest,) = objects(document).values()
         kind, name = manifest["kind"], manifest["metadata"]["name"]
-        return text.index(f"kind: {kind}\nmetadata:\n  name: {name}\n")
+        # A name with a value in it is not in the template; such objects keep Helm's order.
+        return text.find(f"kind: {kind}\nmetadata:\n  name: {name}\n")
 
     _, *documents = rendered.split(f"---\n{_SOURCE}{source.name}\n")
     return "---\n".join(f"{each.rstrip()}\n" for each in sorted(documents, key=place))

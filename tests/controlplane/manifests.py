@@ -87,6 +87,19 @@ def custom_kind(group: str, version: str, kind: str) -> Object:
     }
 
 
+VOLCANO_GROUPS = custom_kind("scheduling.volcano.sh", "v1beta1", "PodGroup")
+
+
+def volcano_group(namespace: str, name: str, minimum: int) -> Object:
+    """A PodGroup of Volcano that needs so many pods."""
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minMember": minimum},
+    }
+
+
 VERTICAL_AUTOSCALERS = custom_kind("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler")
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.manifests import Object
+from tests.controlplane.installation import DEPLOY
+from tests.controlplane.manifests import VOLCANO_GROUPS, Object, volcano_group
 from tests.controlplane.sites import (
     VALUED,
     Site,
@@ -107,6 +108,17 @@ def pools() -> Site:
     return site
 
 
+def gang() -> Site:
+    """A pod of a group has to leave its node."""
+    site = Site("gang")
+    site.node("hot", uses="2600m")
+    site.node("cool")
+    site.workload("llama", ("hot", "hot"), "400m", cpu_request="400m")
+    template = site.manifests[-1]["spec"]["template"]
+    template["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "llama"
+    return site
+
+
 @pytest.fixture(scope="module")
 def sites(
     running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
@@ -115,7 +127,7 @@ def sites(
     with running_control_plane.prometheus() as prometheus:
         built = Sites(running_control_plane, prometheus, directory)
         try:
-            built.build(trap(), full(), huge(), constrained(), pools())
+            built.build(trap(), full(), huge(), constrained(), pools(), gang())
             yield built
         finally:
             running_control_plane.reset()
@@ -191,3 +203,19 @@ def test_each_pool_is_relieved_by_its_own_lines(sites: Sites) -> None:
     idle = cpu(report, "pools-batch-idle")
     assert idle["after_ratio"] <= idle["ceiling_ratio"] == pytest.approx(0.5)
     assert verdict(report, "pools-online-busy")["reason"] is None
+
+
+def test_what_the_object_of_a_group_says_decides_on_its_pods(sites: Sites) -> None:
+    """R2.2, X3: read from when the API server has it; above its minimum pods move."""
+
+    def why() -> set[str]:
+        return {each["detail"] for each in sites.look("gang")["plan"]["refusals"]}
+
+    named = "gang gang/llama (Volcano):"
+    assert why() == {f"{named} how many pods it needs is not known"}
+    sites.plane.serve(VOLCANO_GROUPS)
+    sites.plane.apply((DEPLOY / "pod-groups" / "volcano.yaml").read_text())
+    sites.plane.apply(volcano_group("gang", "llama", 2))
+    sites.plane.wait_for("the group", lambda: why() == {f"{named} 2 of 2 needed"})
+    sites.plane.apply(volcano_group("gang", "llama", 1))
+    assert evicted(sites.look("gang", "--evict")) == ["llama"]

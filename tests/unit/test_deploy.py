@@ -23,6 +23,7 @@ from desched.adapters.kubernetes.client.access import (
     METRICS_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
+    POD_GROUP_ACCESS,
     SIZING_ACCESS,
     STATE_READING_ACCESS,
     STATE_WRITING_ACCESS,
@@ -162,6 +163,27 @@ def test_no_other_roles_are_shipped() -> None:
         for document in documents(folder)
         if document["kind"] in {"ClusterRole", "Role"}
     } == ROLES.keys()
+
+
+@pytest.mark.parametrize("system", POD_GROUP_ACCESS)
+def test_the_right_to_read_the_pod_groups_of_a_system_is_added_on_its_own(system: str) -> None:
+    """X3: read-only rights, one ClusterRole for each system."""
+    file = ROOT / "deploy" / "pod-groups" / f"{system}.yaml"
+    role, binding = yaml.safe_load_all(file.read_text())
+    (granted,) = role["rules"]
+
+    assert (role["kind"], role["metadata"]["name"]) == (
+        "ClusterRole",
+        f"desched-pod-groups-{system}",
+    )
+    assert sorted(product(granted["verbs"], granted["apiGroups"], granted["resources"])) == sorted(
+        (access.verb, access.group, access.resource) for access in POD_GROUP_ACCESS[system]
+    )
+    account = manifest("ServiceAccount")["metadata"]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": account["name"], "namespace": account["namespace"]}
+    ]
 
 
 def test_of_configmaps_and_leases_its_own_alone_may_be_read_and_changed() -> None:

@@ -24,6 +24,7 @@ from desched.adapters.kubernetes.objects.budgets import (
 )
 from desched.adapters.kubernetes.objects.metadata import controller_of
 from desched.adapters.kubernetes.objects.nodes import NODES
+from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.pods import pods_kind
 from desched.adapters.kubernetes.objects.storage import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
 from desched.adapters.kubernetes.objects.vertical_autoscalers import (
@@ -41,8 +42,8 @@ from desched.adapters.kubernetes.objects.workloads import (
     workloads_by_controller,
 )
 from desched.errors import ObservationError, ObservationSource
-from desched.model.cluster import ClusterState, Owner, PodRef
-from desched.model.pod_groups import groups_of
+from desched.model.cluster import ClusterState, DeclaredGroup, Owner, Pod, PodRef, Workload
+from desched.model.pod_groups import declared_keys, groups_of
 from desched.model.snapshot import FreshLook, Room
 from desched.ports import LookAt, Looked
 
@@ -70,6 +71,7 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     STORAGE_CLASSES,
     CSI_NODES,
     SERVICES,
+    *(kind for kinds in POD_GROUPS.values() for kind in kinds),
 )
 """All kinds that the state of the cluster is made from, beside pods."""
 
@@ -141,8 +143,9 @@ class KubernetesReader:
     def _look(self, ref: PodRef, room_on: str) -> FreshLook | None:
         """One pod; None if there is none.
 
-        Five or six requests within one deadline, and two more for a node with room. Other pods are
-        read only for a gang that may spare one; then all of the namespace are. No right is needed
+        Five or six requests within one deadline, two more for a node with room, and two or three
+        for a gang. Other pods are read only for a gang that may spare one; then all of the
+        namespace are. No right is needed
         beyond those of `read_cluster` and `get pods`. Budgets are read last, so that what protects
         the pod is the newest. VerticalPodAutoscalers are not read again: what they recommend
         changes over hours.
@@ -160,10 +163,12 @@ class KubernetesReader:
             workload = workloads_by_controller(controllers, scaling, {}).get(pod.controller)
             controller_owner = owners_by_controller(controllers).get(pod.controller)
         room = _room(read, room_on) if room_on else None
-        gang = any(not group.stays for group in groups_of(pod, workload))
+        declared = _declared_groups_of(read, pod, workload)
+        by_key = {(each.system, each.namespace, each.name): each for each in declared}
+        gang = any(not group.stays for group in groups_of(pod, workload, by_key))
         siblings = read.all(pods_kind(), pod.namespace) if gang else ()
         budgets = read.all(BUDGETS, pod.namespace)
-        return FreshLook(pod, node, workload, controller_owner, budgets, room, siblings)
+        return FreshLook(pod, node, workload, controller_owner, budgets, room, siblings, declared)
 
     def _reading(self, seconds: float) -> Reading:
         deadline = Deadline(seconds)
@@ -204,10 +209,27 @@ def cluster_state(
         storage_classes={each.name: each for each in read.all(STORAGE_CLASSES)},
         csi_nodes={node.name: node for node in read.all(CSI_NODES)},
         services=read.all(SERVICES),
+        declared_groups=tuple(
+            each for kinds in POD_GROUPS.values() for kind in kinds for each in read.all(kind)
+        ),
         own_pod=own_pod,
     )
     facts = server()
     return replace(state, server_version=facts.version, server_times=facts.times)
+
+
+def _declared_groups_of(
+    read: Reading, pod: Pod, workload: Workload | None
+) -> tuple[DeclaredGroup, ...]:
+    """What the objects of the pod's groups say now."""
+    return tuple(
+        found
+        for system, namespace, name in declared_keys(pod, workload)
+        for kind in POD_GROUPS[system]
+        for found in read.listing(
+            kind, namespace, {"fieldSelector": f"metadata.name={name}"}
+        ).values
+    )
 
 
 def _room(read: Reading, name: str) -> Room | None:

@@ -1,16 +1,16 @@
 """The context in which eligibility rules judge a pod, and the types of their answers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
 
 import msgspec
 
-from desched.model.cluster import ClusterState, ControllerKey, Pod, Workload
+from desched.model.cluster import ClusterState, ControllerKey, GangKey, Pod, Workload
 from desched.model.plan import Finding, RefusalReason
-from desched.model.pod_groups import GangKey, PodGroup, groups_of
+from desched.model.pod_groups import PodGroup, groups_of
 from desched.model.snapshot import FreshLook
 from desched.model.state import HOUR, CoolDown, State
 from desched.planning.deadline import Deadline, OutOfTime
@@ -82,6 +82,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
             workloads=workloads,
             controller_owners=owners,
             budgets=look.budgets,
+            declared_groups=look.declared_groups,
         )
         return msgspec.structs.replace(self, cluster=cluster, now=now)
 
@@ -128,6 +129,10 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
             if (workload := self.cluster.workload_of(pod)) is not None
         )
 
+    def gangs_of(self, pod: Pod) -> Iterator[PodGroup]:
+        """The gangs that the pod belongs to."""
+        return groups_of(pod, self.cluster.workload_of(pod), self.cluster.declared_by_key)
+
     @cached_property
     def available_members(self) -> Counter[GangKey]:
         """The number of available pods of each gang, without those in flight."""
@@ -148,11 +153,7 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _members(self) -> Sequence[tuple[Pod, PodGroup]]:
-        return [
-            (pod, group)
-            for pod in self.cluster.pods
-            for group in groups_of(pod, self.cluster.workload_of(pod))
-        ]
+        return [(pod, group) for pod in self.cluster.pods for group in self.gangs_of(pod)]
 
     @cached_property
     def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from desched.model.cluster import Pod
-from desched.model.pod_groups import GangKey, groups_of
+from desched.model.cluster import GangKey, Pod
 from desched.planning.eligibility.context import EligibilityContext, Why
 
 
 def needed(pod: Pod, context: EligibilityContext) -> Why:
     """Pods that a gang needs: its minimum is not known, or no more of its pods are available."""
-    for group in groups_of(pod, context.cluster.workload_of(pod)):
+    for group in context.gangs_of(pod):
         if group.stays:
             return f"{group}: {group.stays}"
         minimum, available = context.minima[group.key], context.available_members[group.key]
@@ -31,7 +30,7 @@ class Surplus(NamedTuple):
 
 def surpluses(pod: Pod, context: EligibilityContext) -> Iterator[Surplus]:
     """What each gang of a pod that may move can spare."""
-    for group in groups_of(pod, context.cluster.workload_of(pod)):
+    for group in context.gangs_of(pod):
         minimum, available = context.minima[group.key], context.available_members[group.key]
         most = max(0, available - minimum)
         yield Surplus(group.key, most, f"{group}: {minimum} needed, and this plan takes {most}")
@@ -39,5 +38,4 @@ def surpluses(pod: Pod, context: EligibilityContext) -> Iterator[Surplus]:
 
 def placed_together(pod: Pod, context: EligibilityContext) -> bool:
     """Whether the pod's scheduler places all pods of its gang or none."""
-    groups = groups_of(pod, context.cluster.workload_of(pod))
-    return any(group.placed_together for group in groups)
+    return any(group.placed_together for group in context.gangs_of(pod))

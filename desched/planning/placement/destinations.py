@@ -148,11 +148,11 @@ class Destinations:
         most = max(FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE // len(self.free.arrays))
         if len(self._refused_if_late) >= most:
             return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1])
-        fit = self.free.fit(pod, pod.node, charge)
-        if not fit.under_ceiling.any():
-            if fit.requests.any():
-                return Finding(RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation)
-            return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)
+        fit, landing = self.free.fit(pod, pod.node, charge), None
+        if fit.under_ceiling.any():
+            landing = forecast(pod, self.free, self._view)
+        if landing is None or self._may_leave_domain(pod, landing):
+            return self._unfit(pod, fit)
         successor = self.free.successor(pod)
         if successor is not None:
             return Finding(RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for this room")
@@ -165,7 +165,23 @@ class Destinations:
             self._feedback.crowded_nodes(self.free.arrays),
             self._most_risk_of(pod),
         )
-        return self._destination(forecast(pod, self.free, self._view), limits)
+        return self._destination(landing, limits)
+
+    def _may_leave_domain(self, pod: Pod, landing: Landing) -> bool:
+        """Whether another scheduler, whose choice is not known, may place it outside."""
+        return landing.any_fit and bool((landing.destinations & self.free.outside(pod)).any())
+
+    def _unfit(self, pod: Pod, fit: Fit) -> Finding[RefusalReason]:
+        """Why no node can take the pod."""
+        domains = self.free.domains_of(pod)
+        if fit.under_ceiling.any():
+            why = f"{domains}: {pod.scheduler} may place it outside"
+            return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
+        if fit.inside.any():
+            return Finding(RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation)
+        if fit.requests.any():
+            return Finding(RefusalReason.PLACEMENT_DOMAIN, f"{domains}: {fit.explanation}")
+        return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)
 
     def examine(self, pod: Pod, charge: Mapping[Resource, float]) -> Examination:
         """All that decides on the pod's destination, whether or not it has one."""

@@ -22,12 +22,14 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.pod_index import Change, PodIndex
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.overload.pod_usage import UsageBook
+from desched.planning.placement.domains import PlacementLimits
 from desched.planning.placement.pending_pods import WaitingPods
 
 __all__ = ["Fit", "FreeCapacity", "Mask", "usage_of"]
 
 IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
+OUTSIDE_DOMAIN = "node(s) are outside its placement domain"
 ABOVE_CEILING = "node(s) would rise above their ceiling"
 
 _EPSILON = 1e-9
@@ -36,11 +38,14 @@ _EPSILON = 1e-9
 class Fit(msgspec.Struct, frozen=True):
     """The nodes where a pod fits: `requests` by the filters, `under_ceiling` also by load.
 
+    `inside` are those of `requests` that are within its placement domains.
+
     `explanation` counts the reasons, as `kubectl describe` does, if no node is under its ceiling;
     else it is empty. `loads` is the load of each node with the pod.
     """
 
     requests: Mask
+    inside: Mask
     under_ceiling: Mask
     explanation: str
     loads: Mapping[Resource, Floats]
@@ -50,7 +55,8 @@ class FreeCapacity:
     """Free requests and projected load of every node, after the moves of the plan so far.
 
     Loads are the highest ratio over the windows. A node that is no destination (out of scope,
-    unknown, overloaded, not selected) is never under its ceiling.
+    unknown, overloaded, not selected) is never under its ceiling. Without `limits`, no node is
+    outside the placement domains of a pod.
     """
 
     def __init__(
@@ -59,11 +65,13 @@ class FreeCapacity:
         destinations: Mapping[str, LoadedNode],
         resources: Collection[Resource],
         deadline: Deadline | None = None,
+        limits: Callable[[NodeArrays], PlacementLimits] | None = None,
     ) -> None:
         self.deadline = deadline or Deadline()
         self.unreserved: tuple[Unreserved, ...] = ()
         self.arrays = arrays = NodeArrays(cluster.nodes)
         self.names = arrays.names
+        self._limits = limits(arrays) if limits else None
         self._filters = FilterChain(cluster, arrays, self.deadline)
         self._waiting = WaitingPods()
         self._is_destination = arrays.where(lambda node: node.name in destinations)
@@ -101,6 +109,14 @@ class FreeCapacity:
         copied._load = {resource: loads.copy() for resource, loads in self._load.items()}
         return copied
 
+    def outside(self, pod: Pod) -> Mask:
+        """The nodes outside the placement domains of a pod on a node. Do not modify."""
+        return self._limits.outside(pod) if self._limits is not None else self.arrays.none()
+
+    def domains_of(self, pod: Pod) -> str:
+        """The placement domains of the pod; empty without any."""
+        return self._limits.describe(pod) if self._limits is not None else ""
+
     def schedulable(self, pod: Pod) -> Mask:
         """The nodes on which a pending pod passes the filters."""
         return self._filters.passing(pod)
@@ -122,7 +138,8 @@ class FreeCapacity:
         requests, verdicts = self._filters.passing_again(pod, position)
         returns = bool(requests[position])
         requests[position] = False
-        under = requests & self._is_destination
+        inside = requests & ~self.outside(pod)
+        under = inside & self._is_destination
         loads: dict[Resource, Floats] = {}
         for resource, ceilings in self._ceilings.items():
             if not np.count_nonzero(under):
@@ -134,8 +151,8 @@ class FreeCapacity:
         if not np.count_nonzero(under):
             found = Counter(self._filters.excluded(pod, position, verdicts))
             found[IS_SOURCE] += returns
-            explanation = self._explain(found + self._no_destinations(requests, under))
-        return Fit(requests, under, explanation, loads)
+            explanation = self._explain(found + self._no_destinations(requests, inside, under))
+        return Fit(requests, inside, under, explanation, loads)
 
     def exclusions(self, pod: Pod, source: str, fit: Fit) -> Counter[str]:
         """Count the nodes that could not take the pod by reason; a node may lack several things."""
@@ -143,7 +160,7 @@ class FreeCapacity:
         requests, verdicts = self._filters.passing_again(pod, position)
         found = Counter(self._filters.excluded(pod, position, verdicts))
         found[IS_SOURCE] += bool(requests[position])
-        return +(found + self._no_destinations(fit.requests, fit.under_ceiling))
+        return +(found + self._no_destinations(fit.requests, fit.inside, fit.under_ceiling))
 
     def loads_with(self, usage: Mapping[Resource, float]) -> dict[Resource, Floats]:
         """The load of each destination with a pod of this usage."""
@@ -163,7 +180,7 @@ class FreeCapacity:
         depend on nodes only, and by their ceilings.
         """
         lacking, admitting = self._filters.shortage(pod)
-        admitting &= self._is_destination
+        admitting &= self._is_destination & ~self.outside(pod)
         for resource, ceilings in self._ceilings.items():
             after = self._load[resource] + usage[resource] / self._denominator[resource]
             admitting &= after <= ceilings
@@ -330,11 +347,17 @@ class FreeCapacity:
         share: Floats = (cpu + memory) / 2
         return share
 
-    def _no_destinations(self, requests: Mask, under_ceiling: Mask) -> Counter[str]:
+    def _no_destinations(self, requests: Mask, inside: Mask, under_ceiling: Mask) -> Counter[str]:
         """Why nodes that pass the filters are none of those under their ceiling."""
-        found, suitable = np.count_nonzero(requests), np.count_nonzero(under_ceiling)
-        below = np.count_nonzero(requests & self._is_destination)
-        return Counter({NO_DESTINATION: int(found - below), ABOVE_CEILING: int(below - suitable)})
+        passing, found = np.count_nonzero(requests), np.count_nonzero(inside)
+        below = np.count_nonzero(inside & self._is_destination)
+        return Counter(
+            {
+                OUTSIDE_DOMAIN: int(passing - found),
+                NO_DESTINATION: int(found - below),
+                ABOVE_CEILING: int(below - np.count_nonzero(under_ceiling)),
+            }
+        )
 
     def _explain(self, found: Counter[str]) -> str:
         """The reasons that exclude every node, in the words of `kubectl describe`."""

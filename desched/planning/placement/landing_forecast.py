@@ -36,8 +36,9 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     `alternatives` the probability of each node (all 0 if no node is feasible), and `scores` the
     total scores, which mean nothing on nodes that are not feasible.
 
-    `unfamiliar` marks nodes of an architecture that the workload has never run on. `any_fit` is
-    true if another scheduler places the pod: then all feasible nodes are equally likely.
+    `wrong` marks nodes of an architecture that the workload has never run on, and those outside its
+    placement domains. `any_fit` is true if another scheduler places the pod: then all feasible
+    nodes are equally likely.
     """
 
     names: tuple[str, ...]
@@ -45,7 +46,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     alternatives: Floats
     scores: Ints
     departure: LeavingPod
-    unfamiliar: Mask
+    wrong: Mask
     any_fit: bool = False
 
     @cached_property
@@ -80,7 +81,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
 
         Args:
             bad: the nodes that would exceed their target, are unknown or not managed; shape
-                (nodes,) or (alternatives, nodes). The source and unfamiliar nodes always count.
+                (nodes,) or (alternatives, nodes). The source and wrong nodes always count.
         """
         return max(self.risk_alone(bad), self.risk_of_encounter(bad))
 
@@ -103,7 +104,7 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
 
     def _harmful_alone(self, bad: Mask) -> Mask:
         """The nodes that are bad in every alternative."""
-        harmful = (bad if bad.ndim == 1 else np.logical_and.reduce(bad, axis=0)) | self.unfamiliar
+        harmful = (bad if bad.ndim == 1 else np.logical_and.reduce(bad, axis=0)) | self.wrong
         harmful[self.departure.source] = True
         return harmful
 
@@ -133,9 +134,8 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
         destinations = free.feasible(pod, pod.node) & view.fits(leaving)
     alternatives, scores = _alternatives(leaving, destinations, view)
     any_fit = pod.scheduler != DEFAULT_SCHEDULER
-    return Landing(
-        view.names, destinations, alternatives, scores, leaving, view.unfamiliar(pod), any_fit
-    )
+    wrong = view.unfamiliar(pod) | free.outside(pod)
+    return Landing(view.names, destinations, alternatives, scores, leaving, wrong, any_fit)
 
 
 def _goes_first(pod: Pod) -> bool:

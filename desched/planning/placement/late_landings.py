@@ -142,6 +142,6 @@ def _risk(late: _Late, harmed: Mask) -> float:
     if late.placed is None:
         return 1.0
     # A row of `harmful` is an alternative; `placed` has the column where the pod is in it.
-    harmful = harmed | late.landing.unfamiliar
+    harmful = harmed | late.landing.wrong
     harmful[:, late.landing.departure.source] = True
     return float(harmful[np.arange(len(harmful)), late.placed].mean())

@@ -12,6 +12,7 @@ from desched.policy.document.limits import (
     FollowUpSection,
 )
 from desched.policy.document.metrics import Metrics
+from desched.policy.document.placement_domains import PlacementDomainsSection
 from desched.policy.document.scheduler import SchedulerSection, SteeringMode
 from desched.policy.document.thresholds import (
     DestinationWindows,
@@ -91,6 +92,8 @@ class LoadAwareArgs(PluginArgs):
     gpu_pods: GpuPods | None = optional(EXTENDED.gpu_pods.value, example="Allow")
     """`Protect`: pods that request a GPU stay, and pods without one leave their nodes instead.
     `Allow`: they move as others do."""
+    placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Ignore"})
+    """Which labels of nodes name domains, such as racks, that pods stay in."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )

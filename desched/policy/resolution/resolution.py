@@ -3,6 +3,10 @@
 from pydantic.alias_generators import to_camel
 
 from desched.policy.compatibility import Compatibility, Steering
+from desched.policy.document.placement_domains import (
+    PlacementDomainsSection,
+    placement_domains,
+)
 from desched.policy.document.root import DeschedulerPolicy
 from desched.policy.document.scheduler import SchedulerSection
 from desched.policy.document.values import all_of, written
@@ -67,6 +71,9 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         blackout_windows=tuple(s.window() for s in args.blackout_windows or ()),
         follow_up=follow_up_rules(args.follow_up, at.below("followUp")),
         steering=SteeringRules(defaults.steering, **written(most_nodes=args.steering_max_nodes)),
+        domains=placement_domains(
+            args.placement_domains or PlacementDomainsSection(), defaults.domains
+        ),
         chains=defaults.steering is not Steering.OFF
         if args.chained_moves is None
         else args.chained_moves,

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from desched.model.cluster import DeclaredGroup
 from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, SYSTEMS, groups_of
 from tests.builders import pod, workload
 from tests.repository import ROOT
@@ -144,6 +145,70 @@ def test_a_group_of_the_specification_is_a_gang() -> None:
 def test_a_group_that_needs_one_pod_is_no_gang(marks: Mapping[str, str]) -> None:
     """R2.1: a minimum of 1 is no gang."""
     assert not list(groups_of(pod("a", labels=marks), None))
+
+
+DECLARED = [
+    ({VOLCANO: "llama"}, "Volcano"),
+    ({VOLCANO: "podgroup-1"}, "Volcano"),
+    ({"scheduling.volcano.sh/group-name": "llama"}, "Volcano"),
+    ({"scheduling.x-k8s.io/pod-group": "llama"}, "coscheduling"),
+    ({"pod-group-name": "llama"}, "KAI"),
+]
+
+
+def declared(system: str, name: str, minimum: int, stays: str = "") -> dict[Any, DeclaredGroup]:
+    found = DeclaredGroup(system, "apps", name, minimum, stays)
+    return {(system, "apps", name): found}
+
+
+@pytest.mark.parametrize(("marks", "system"), DECLARED)
+def test_an_object_says_how_many_pods_a_named_group_needs(
+    marks: Mapping[str, str], system: str
+) -> None:
+    """R2.1, R2.2: 1 is no gang, so that Deployments on KAI and Volcano move."""
+    one, (name,) = pod("a", annotations=marks), marks.values()
+    assert not list(groups_of(one, None, declared(system, name, 1)))
+    for least in (2, 6):
+        (group,) = groups_of(one, None, declared(system, name, least))
+        assert (group.minimum, group.stays) == (least, "")
+    (group,) = groups_of(one, None, declared(system, name, 1, "it is being assembled"))
+    assert group.stays == "it is being assembled"
+
+
+@pytest.mark.parametrize(("marks", "system"), DECLARED)
+def test_only_the_object_of_the_group_itself_counts(marks: Mapping[str, str], system: str) -> None:
+    one, (name,) = pod("a", annotations=marks), marks.values()
+    alone = [(g.minimum, g.stays) for g in groups_of(one, None)]
+    other_name = declared(system, "other", 9)
+    other_place = {(system, "default", name): DeclaredGroup(system, "default", name, 9)}
+    other_system = declared("Kueue", name, 9)
+    for each in (other_name, other_place, other_system):
+        assert [(g.minimum, g.stays) for g in groups_of(one, None, each)] == alone
+
+
+def test_a_group_of_the_specification_needs_what_its_object_says() -> None:
+    """R2.1: `schedulingGroup` of Kubernetes itself."""
+    one = pod("a", scheduling_group="llama")
+    assert not list(groups_of(one, None, declared("Kubernetes", "llama", 0)))
+    (group,) = groups_of(one, None, declared("Kubernetes", "llama", 4))
+    assert (group.minimum, group.stays) == (4, "")
+
+
+def test_the_largest_of_object_and_annotations_counts() -> None:
+    """R2.2: minMember, and min-available of a job disruption budget."""
+    marks = {VOLCANO: "llama", BUDGET: "8"}
+    for least, expected in ((6, 8), (9, 9)):
+        (group,) = groups_of(pod("a", labels=marks), None, declared("Volcano", "llama", least))
+        assert group.minimum == expected
+
+
+@pytest.mark.parametrize("key", ["volcano.sh/job-name", "gpu-fraction"])
+def test_other_systems_of_the_pod_keep_it_all_the_same(key: str) -> None:
+    """R2.3, R2.6: a job that restarts as a whole, and a share of a GPU."""
+    one = pod("a", annotations={VOLCANO: "llama", "pod-group-name": "llama", key: "llama"})
+    known = declared("Volcano", "llama", 1) | declared("KAI", "llama", 1)
+    (group,) = groups_of(one, None, known)
+    assert group.stays
 
 
 def test_volcano_also_reads_the_minimum_of_the_workload() -> None:

@@ -51,6 +51,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "max_landing_risk",
         "steering",
         "chains",
+        "domains",
     }
     limits = {
         "total",
@@ -81,6 +82,7 @@ def test_what_is_turned_off_is_off():
     assert (policy.limits.node, policy.limits.namespace, policy.limits.workload) == (None,) * 3
     assert not policy.protections.single_replicas
     assert not policy.protections.gpu_pods
+    assert not policy.domains.keys
     assert policy.protections.max_grace_period_seconds > 365 * 24 * 3600
 
 
@@ -93,6 +95,7 @@ WRITTEN = {
     "steering": "WhenNeeded",
     "evictSingleReplica": False,
     "gpuPods": "Protect",
+    "placementDomains": {"mode": "Require"},
     "evictionLimits": {
         "total": 3,
         "slowStart": False,

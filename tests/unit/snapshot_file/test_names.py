@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from desched.model.cluster import ClusterState
+from desched.model.cluster import ClusterState, DeclaredGroup
 from desched.model.load import ClusterLoad
 from desched.model.pod_groups import groups_of
 from desched.model.state import State
@@ -18,6 +18,7 @@ NO_NAMES = {
     "Taint": {"key", "effect", "value"},
     "Toleration": {"key", "operator", "value", "effect"},
     "Amounts": {"extended"},
+    "DeclaredGroup": {"system"},
     "Node": {"operating_system", "images", "addresses"},  # numbers, and none
     "Owner": {"kind", "api_version"},
     "PodVolume": {"path"},
@@ -116,11 +117,17 @@ def test_gangs_stay_apart_and_keep_their_minima() -> None:
     pods = [pod(f"a{i}", annotations=each, of=None) for i, each in enumerate(marks)]
     pods += [pod(f"l{i}", labels=each, of=None) for i, each in enumerate(marks)]
     pods.append(pod("n", of=None, scheduling_group="four"))
-    seen = snapshot([], pods, load({}))
+    said = [("Volcano", "podgroup-one", 7), ("Volcano", "three", 3), ("Kubernetes", "four", 4)]
+    declared = tuple(DeclaredGroup(system, "apps", name, least) for system, name, least in said)
+    seen = snapshot([], pods, load({}), declared_groups=declared)
     content = SnapshotContent(seen, State(), "")
-    renamed = with_new_names(content, policy()).snapshot.cluster.pods
+    renamed = with_new_names(content, policy()).snapshot.cluster
 
-    before, after = ([g for p in each for g in groups_of(p, None)] for each in (pods, renamed))
+    before, after = (
+        [g for p in each.pods for g in groups_of(p, None, each.declared_by_key)]
+        for each in (seen.cluster, renamed)
+    )
+    assert {7, 3, 4} <= {g.minimum for g in before}
     assert [(g.minimum, g.stays) for g in after] == [(g.minimum, g.stays) for g in before]
     keys = [g.key for g in before]
     new_keys = [g.key for g in after]

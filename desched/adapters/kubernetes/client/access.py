@@ -1,5 +1,6 @@
 """Every right that desched needs at the Kubernetes API, with the reason to grant it."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote
@@ -111,6 +112,32 @@ METRICS_ACCESS: tuple[Access, ...] = (
     ),
 )
 """What metrics-server needs as the source of load; nothing else depends on it."""
+
+_NAMED_GANGS_STAY = "pods of groups whose minimum only these objects have stay"
+_MINIMUM = "how many pods a gang needs"
+
+
+def _pod_groups(group: str, version: str) -> tuple[Access, Access]:
+    """The rights to read the PodGroups of this API group."""
+    of = f"{group} podgroups"
+    return (
+        _right(f"list {of}", _MINIMUM, _NAMED_GANGS_STAY, version),
+        _right(f"watch {of}", _KEPT_UP_TO_DATE, _NAMED_GANGS_STAY, version),
+    )
+
+
+POD_GROUP_ACCESS: Mapping[str, tuple[Access, ...]] = {
+    "coscheduling": _pod_groups("scheduling.x-k8s.io", "v1alpha1"),
+    "kai": _pod_groups("scheduling.run.ai", "v2alpha2"),
+    "kubernetes": _pod_groups("scheduling.k8s.io", "v1beta1"),
+    "volcano": _pod_groups("scheduling.volcano.sh", "v1beta1"),
+}
+"""What each system with PodGroups needs, by its name in the values of the chart."""
+
+LIST_COSCHEDULING_GROUPS = POD_GROUP_ACCESS["coscheduling"][0]
+LIST_KAI_GROUPS = POD_GROUP_ACCESS["kai"][0]
+LIST_KUBERNETES_GROUPS = POD_GROUP_ACCESS["kubernetes"][0]
+LIST_VOLCANO_GROUPS = POD_GROUP_ACCESS["volcano"][0]
 
 EVICTING_ACCESS: tuple[Access, ...] = (
     GET_POD := _right(

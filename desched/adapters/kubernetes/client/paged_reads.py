@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Generic, NamedTuple, TypeVar
 
 import structlog
 
 from desched.adapters.bounded_http import Deadline
-from desched.adapters.kubernetes.client.access import Access
-from desched.adapters.kubernetes.client.api_types.status import APIGroupList
+from desched.adapters.kubernetes.client.access import LIST_PRIORITY_CLASSES, Access
+from desched.adapters.kubernetes.client.api_types.status import APIGroup, APIGroupList
 from desched.adapters.kubernetes.client.connection import JSON, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
 from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
@@ -35,6 +36,7 @@ class Kind(NamedTuple, Generic[W, V]):
     may_be_absent: bool = False
     accept: str = JSON
     is_optional: bool = False
+    is_discovered: bool = False
 
     def decoder(self) -> Decoder[W, V]:
         """A decoder of one object or a list of them."""
@@ -48,18 +50,32 @@ class Listing(NamedTuple, Generic[V]):
     version: str
 
 
+_OF_EVERY_SERVER = frozenset({LIST_PRIORITY_CLASSES.group})
+"""API groups that are there, whether or not a further kind of them is."""
+
+
 class UnreadKinds:
     """Logs why an optional kind is not read: once for each reason."""
 
     def __init__(self) -> None:
         self._logged: set[tuple[Access, int]] = set()
 
-    def add(self, what: Access, status: int) -> None:
-        """Note an answer with this status to a request for the kind."""
+    def add(
+        self, what: Access, status: int, served: Callable[[], frozenset[str] | None] = lambda: None
+    ) -> None:
+        """Note an answer with this status to a request for the kind.
+
+        `served` gives the versions of its group that the server has, None if that is not known.
+        """
         if (what, status) in self._logged:
             return
         self._logged.add((what, status))
-        if status == HTTPStatus.FORBIDDEN:
+        versions = served()
+        if versions is not None and what.version not in versions:
+            is_there = versions and what.group not in _OF_EVERY_SERVER
+            log = _log.info if is_there else _log.debug  # most clusters lack most systems
+            log("kind.not_served", resource=what.resource, group=what.group, version=what.version)
+        elif status == HTTPStatus.FORBIDDEN:
             _log.warning("right.not_granted", right=str(what), meaning=what.without)
         else:
             _log.info("kind.not_served", resource=what.resource, group=what.group)
@@ -83,6 +99,7 @@ class Reading:
     deadline: Deadline
     dates: list[datetime] = field(default_factory=list)
     unread: UnreadKinds = field(default_factory=UnreadKinds)
+    _groups: Sequence[APIGroup] | None = field(default=None, init=False)
 
     def one(self, kind: Kind[W, V], name: str, namespace: str = "") -> V | None:
         """The object of this name as it is now, None if there is none."""
@@ -108,6 +125,11 @@ class Reading:
         self, kind: Kind[W, V], namespace: str = "", selector: Mapping[str, str] | None = None
     ) -> Listing[V]:
         """All objects of a kind, of which a selector may choose some, and their common version."""
+        if kind.is_discovered:
+            served = self._served_versions(kind.access)
+            if served is not None and kind.access.version not in served:
+                self.unread.add(kind.access, HTTPStatus.NOT_FOUND, lambda: served)
+                return Listing((), "")
         for _ in range(2):  # a list that changed too much meanwhile: once more, from the start
             found = self._pages(kind, kind.access.path(namespace), selector or {})
             if found is not None:
@@ -135,7 +157,8 @@ class Reading:
                 continue
             limit = min(self.page_size, 2 * limit)
             if kind.is_optional and answer.status in _NOT_READ:
-                self.unread.add(kind.access, answer.status)
+                served = partial(self._served_versions, kind.access)
+                self.unread.add(kind.access, answer.status, served)
                 return Listing((), "")
             if (
                 answer.status == HTTPStatus.NOT_FOUND
@@ -158,11 +181,25 @@ class Reading:
         A 404 is not enough: it may come from a proxy. A group that is listed without the version
         may have its objects in another version.
         """
+        groups = self._served_groups(what)
+        return groups is not None and what.group not in {group.name for group in groups}
+
+    def _served_versions(self, what: Access) -> frozenset[str] | None:
+        """The versions of the kind's group, none if the server lacks it; None if not known."""
+        try:
+            groups = self._groups = self._groups or self._served_groups(what)
+        except ObservationError:  # an answer to the list itself then decides
+            groups = None
+        if groups is None:
+            return None
+        found = (each.versions or () for each in groups if each.name == what.group)
+        return frozenset(each.version for versions in found for each in versions)
+
+    def _served_groups(self, what: Access) -> Sequence[APIGroup] | None:
         answer = self._get(what, "/apis", {})
         if answer.status != HTTPStatus.OK:
-            return False
-        groups = Decoder(APIGroupList, lambda found: found.groups).one(answer.body)
-        return what.group not in {group.name for group in groups}
+            return None
+        return Decoder(APIGroupList, lambda found: found.groups).one(answer.body)
 
     def _get(self, what: Access, path: str, query: dict[str, str], accept: str = JSON) -> Answer:
         left_seconds = self.deadline.left_seconds

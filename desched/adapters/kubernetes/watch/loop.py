@@ -63,6 +63,9 @@ SHORTEST_WATCH_SECONDS = 1.0
 ABSENT_SECONDS = 60.0
 """The pause before the next look for a kind that the API server lacks."""
 
+DISCOVERY_SECONDS = 3600.0
+"""The same for the systems that most clusters lack."""
+
 MOST_BUILT = 10_000
 """After as many new objects, and two more for each in the store, the builder is replaced."""
 
@@ -102,6 +105,7 @@ class KindWatch(Generic[V]):
         kind = kind_from(())
         self._access: Access = kind.access
         self._is_optional = kind.is_optional
+        self._absent_seconds = DISCOVERY_SECONDS if kind.is_discovered else ABSENT_SECONDS
         self._unread = UnreadKinds()
         self._decoder: Decoder[Any, tuple[Key, V]] | None = None
         self._built = 0
@@ -145,7 +149,7 @@ class KindWatch(Generic[V]):
         except ObservationError as error:
             return self._failed(error, LONGEST_PAUSE_OF_LISTS_SECONDS, soon=False)
         if decoder is None:
-            return ABSENT_SECONDS
+            return self._absent_seconds
         try:
             self._watch(decoder)
         except (WatchLost, StreamSilent) as error:
@@ -277,6 +281,7 @@ def _keyed(kind: Kind[Any, V]) -> Kind[Any, tuple[Key, V]]:
         kind.may_be_absent,
         kind.accept,
         kind.is_optional,
+        kind.is_discovered,
     )
 
 

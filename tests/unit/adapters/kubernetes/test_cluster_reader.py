@@ -9,6 +9,7 @@ import structlog
 import desched.adapters.kubernetes.client.connection as connection_module
 from desched.adapters.kubernetes.client.access import METRICS_ACCESS, REQUIRED_ACCESS
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
 from tests.unit.adapters.kubernetes import manifests
@@ -131,7 +132,21 @@ def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiSe
     of_others = set(METRICS_ACCESS)  # the source of load reads them
     needed = [access for access in REQUIRED_ACCESS if access not in of_others]
     declared = [access.path() for access in needed if access.verb == "list"]
-    assert sorted(server.paths()) == sorted([*declared, "/version"])
+    declared += [kind.access.path() for kinds in POD_GROUPS.values() for kind in kinds]
+    asked = [path for path in server.paths() if path != "/apis"]
+    assert sorted(asked) == sorted([*declared, "/version"])
+
+
+def test_systems_that_the_server_does_not_list_are_not_asked_for(server: FakeApiServer) -> None:
+    """X3: most clusters lack most systems, and nothing is refused to desched."""
+    server.answer = lambda request: (
+        api_groups("apps", "scheduling.k8s.io") if request.path == "/apis" else None
+    )
+
+    reader_of(server).read_cluster()
+
+    assert not [path for path in server.paths() if path.endswith("podgroups")]
+    assert server.paths().count("/apis") == 1
 
 
 def test_lists_of_null_are_empty(server: FakeApiServer) -> None:
@@ -417,6 +432,53 @@ def test_vertical_autoscalers_that_cannot_be_read_are_logged_once(
 
     assert found == [500, 500, 500]
     assert [entry["event"] for entry in logs] == [event]
+
+
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
+
+
+def served(group: str, *versions: str) -> Reply:
+    """The server's own list of its API groups, with the versions of one."""
+    listed = [{"groupVersion": f"{group}/{each}", "version": each} for each in versions]
+    return Reply(body={"kind": "APIGroupList", "groups": [{"name": group, "versions": listed}]})
+
+
+@pytest.mark.parametrize(
+    ("groups", "level", "event"),
+    [
+        (served("apps", "v1"), "debug", "kind.not_served"),
+        (served("scheduling.volcano.sh", "v1alpha1"), "info", "kind.not_served"),
+        (served("scheduling.volcano.sh", "v1alpha1", "v1beta1"), "warning", "right.not_granted"),
+    ],
+)
+def test_a_system_that_is_absent_of_another_version_or_not_granted_is_off(
+    server: FakeApiServer, groups: Reply, level: str, event: str
+) -> None:
+    """X3: said once, quietly if it is not there at all, and never an error."""
+    replies = {GROUPS: status(403, "no"), "/apis": groups}
+    server.answer = lambda request: replies.get(request.path)
+    reader = reader_of(server)
+
+    with structlog.testing.capture_logs() as logs:
+        found = [reader.read_cluster().declared_groups for _ in range(3)]
+
+    assert found == [(), (), ()]
+    (entry,) = [each for each in logs if "scheduling.volcano.sh" in str(each)]
+    assert (entry["log_level"], entry["event"]) == (level, event)
+    assert (GROUPS in server.paths()) == (event == "right.not_granted")
+
+
+def test_the_groups_of_each_system_and_version_are_read(server: FakeApiServer) -> None:
+    spec = {"minMember": 6, "schedulingPolicy": {"gang": {"minCount": 6}}}
+    document = {"metadata": {"name": "llama", "namespace": "shop"}, "spec": spec}
+    paths = [kind.access.path() for kinds in POD_GROUPS.values() for kind in kinds]
+    server.lists = {path: [document] for path in paths}
+
+    found = reader_of(server).read_cluster().declared_by_key
+
+    assert {(system, "shop", "llama"): 6 for system in POD_GROUPS} == {
+        key: each.minimum for key, each in found.items()
+    }
 
 
 def test_any_other_failure_to_read_vertical_autoscalers_ends_the_cycle(

@@ -137,6 +137,34 @@ def test_a_pod_that_its_gang_may_spare_comes_with_the_pods_of_its_namespace(
     assert shop.asked()[-1] == BUDGETS
 
 
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/shop/podgroups?llama"
+
+
+@pytest.mark.parametrize(("least", "count"), [(2, 2), (1, 0), (None, 0)])
+def test_the_object_of_its_group_is_read_again(shop: Shop, least: int | None, count: int) -> None:
+    """R2.2: what the gang needs now."""
+    shop.objects[POD]["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "llama"}
+    shop.server.lists[PODS_OF_SHOP] = [manifests.pod(), manifests.pod("web-2")]
+    metadata = {"name": "llama", "namespace": "shop"}
+    shop.objects[GROUPS] = {"metadata": metadata, "spec": {"minMember": least}}
+
+    look = shop.seen()
+
+    (found,) = look.declared_groups
+    assert (found.name, found.minimum, bool(found.stays)) == ("llama", least or 0, least is None)
+    assert len(look.siblings) == count
+    assert shop.asked()[-1] == BUDGETS
+
+
+def test_without_the_object_of_its_group_the_pods_of_the_namespace_are_not_read(
+    shop: Shop,
+) -> None:
+    shop.objects[POD]["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "llama"}
+
+    assert shop.seen().declared_groups == ()
+    assert PODS_OF_SHOP not in shop.asked()
+
+
 def test_a_node_with_room_comes_with_the_pods_on_it_alone(shop: Shop) -> None:
     look = shop.look(room_on="te1")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from desched.model.cluster import DeclaredGroup
 from desched.model.state import EvictionRecord
 from tests.builders import NOW, pod
 from tests.unit.planning.eligibility.candidate import Candidate
@@ -74,6 +75,26 @@ def test_a_member_in_flight_does_not_count() -> None:
     leaving = EvictionRecord(one.others[0].ref, "n2", "uid-other", NOW, "n1")
     one.remember(evictions=(leaving,))
     assert one.detail == "gang apps/llama (Koordinator): 2 of 2 needed"
+
+
+@pytest.mark.parametrize(
+    ("running", "least", "detail"),
+    [
+        (8, 8, "gang apps/llama (Volcano): 8 of 8 needed"),
+        (10, 6, None),
+        (3, 1, None),
+    ],
+)
+def test_the_object_of_a_group_says_how_many_stay(
+    running: int, least: int, detail: str | None
+) -> None:
+    """R2.1, R2.2: a named group of Volcano, by its PodGroup."""
+    named = {"scheduling.k8s.io/group-name": "llama"}
+    one = Candidate(annotations=named)
+    one.others = tuple(pod(f"other-{i}", on="n2", annotations=named) for i in range(running - 1))
+    assert one.detail == "gang apps/llama (Volcano): how many pods it needs is not known"
+    one.cluster["declared_groups"] = (DeclaredGroup("Volcano", "apps", "llama", least),)
+    assert one.finding() == (("pod_group", detail) if detail else None)
 
 
 def test_no_annotation_of_the_pod_lifts_that() -> None:

@@ -28,8 +28,13 @@ class Version(Wire):
     git_version: str
 
 
+class APIVersion(Wire):
+    version: str
+
+
 class APIGroup(Wire):
     name: str
+    versions: list[APIVersion] | None = None
 
 
 class APIGroupList(Wire):

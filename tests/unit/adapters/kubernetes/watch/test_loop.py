@@ -10,6 +10,7 @@ import structlog
 
 from desched.adapters.kubernetes.objects.budgets import PRIORITY_CLASSES
 from desched.adapters.kubernetes.objects.nodes import NODES
+from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.storage import CSI_NODES
 from desched.adapters.kubernetes.objects.vertical_autoscalers import VERTICAL_AUTOSCALERS
 from desched.adapters.kubernetes.watch import loop
@@ -381,6 +382,20 @@ def test_an_optional_kind_that_is_not_served_or_granted_counts_as_empty(
     assert scene.watch.step() == 0.0
 
     assert [key for key, _ in scene.store.values] == [("Deployment", "shop", "web")]
+
+
+def test_a_system_that_the_server_does_not_list_is_looked_for_again_much_later(
+    server: FakeApiServer,
+) -> None:
+    """X3: discovered at the start and again, and not asked for in between."""
+    (volcano,) = POD_GROUPS["Volcano"]
+    scene = Scene(server, kind=volcano)
+    server.answer = lambda request: {"/apis": api_groups("apps")}[request.path]
+
+    assert scene.watch.step() == loop.DISCOVERY_SECONDS
+
+    assert scene.content == {}
+    scene.store.require(monotonic())
 
 
 @pytest.mark.parametrize("refusal", [status(404, "gone"), status(403, "no")])

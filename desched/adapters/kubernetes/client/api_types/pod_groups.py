@@ -1,0 +1,48 @@
+"""PodGroups of several systems; their schemas are those of whoever installed them."""
+
+from msgspec import Raw
+
+from desched.adapters.kubernetes.client.api_types.metadata import Int32, Named, Wire
+
+
+class PodGroup(Named):
+    """A PodGroup of any system."""
+
+    spec: Raw = Raw()
+    status: Raw = Raw()
+
+
+class VolcanoSpec(Wire):
+    min_member: Int32 | None = None
+    min_task_member: Raw = Raw()
+    network_topology: Raw = Raw()
+    sub_group_policy: Raw = Raw()
+
+
+class VolcanoStatus(Wire):
+    phase: str = ""
+
+
+class CoschedulingSpec(Wire):
+    min_member: Int32 | None = None
+
+
+class KaiSpec(Wire):
+    min_member: Int32 | None = None
+    sub_groups: Raw = Raw()
+    topology_constraint: Raw = Raw()
+
+
+class Gang(Wire):
+    min_count: Int32 | None = None
+
+
+class SchedulingPolicy(Wire):
+    basic: Raw = Raw()
+    gang: Gang | None = None
+
+
+class KubernetesSpec(Wire):
+    scheduling_policy: SchedulingPolicy | None = None
+    scheduling_constraints: Raw = Raw()
+    disruption_mode: Raw = Raw()

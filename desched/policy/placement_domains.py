@@ -1,0 +1,80 @@
+"""Which labels of nodes say where the network or the price of a group of nodes ends."""
+
+import msgspec
+
+RUNGS: tuple[tuple[str, ...], ...] = (
+    ("topology.kubernetes.io/zone",),
+    (
+        "cloud.google.com/gce-topology-block",
+        "topology.gke.io/cluster",
+        "topology.k8s.aws/network-node-layer-1",
+        "oci.oraclecloud.com/host.network_block_id",
+        "fabric.topograph.run/tier-2",
+        "network.topology.nvidia.com/datacenter",
+        "topology.gpustack.ai/room",
+        "volcano.sh/hypercluster",
+    ),
+    (
+        "cloud.google.com/gce-topology-subblock",
+        "topology.gke.io/rack",
+        "topology.k8s.aws/network-node-layer-2",
+        "oci.oraclecloud.com/host.rack_id",
+        "fabric.topograph.run/tier-1",
+        "network.topology.nvidia.com/spine",
+        "topology.gpustack.ai/rack",
+        "volcano.sh/hypernode",
+    ),
+    (
+        "cloud.google.com/gce-topology-host",
+        "topology.gke.io/host",
+        "topology.k8s.aws/network-node-layer-3",
+        "fabric.topograph.run/tier-0",
+        "network.topology.nvidia.com/leaf",
+        "topology.gpustack.ai/switch",
+        "volcano.sh/tor",
+    ),
+    ("topology.k8s.aws/network-node-layer-4",),
+)
+"""The levels of networks from the widest to the narrowest, each with the labels that name it."""
+
+GROUPS = (
+    "cloud.google.com/gke-placement-group",
+    "topology.k8s.aws/capacity-block-id",
+)
+"""Labels of nodes that belong together for every pod."""
+
+ACCELERATOR_GROUPS = (
+    "accelerator.topograph.run/domain",
+    "network.topology.nvidia.com/accelerator",
+    "nvidia.com/gpu.clique",
+    "topology.gpustack.ai/accelerator-domain",
+    "topology.k8s.aws/ultraserver-id",
+)
+"""Labels of nodes whose GPUs are connected to each other."""
+
+EQUIVALENCE = ("cloud.google.com/gke-accelerator", "nvidia.com/gpu.product")
+"""Labels of nodes with the same GPUs, for pods with a fast network."""
+
+
+class PlacementDomains(msgspec.Struct, frozen=True):
+    """The labels that name domains; without any, a pod may go to every node.
+
+    A pod stays within the value of each of `groups`, with a GPU also of `accelerator_groups`, and
+    with a fast network also of `equivalence`. A pod of a gang stays as close to its nearest peer as
+    it is, by `rungs`: of the labels of a rung, the first that a node has names its domain.
+    """
+
+    rungs: tuple[tuple[str, ...], ...] = ()
+    groups: tuple[str, ...] = ()
+    accelerator_groups: tuple[str, ...] = ()
+    equivalence: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """All labels of nodes that are read."""
+        of_rungs = (key for rung in self.rungs for key in rung)
+        return frozenset((*of_rungs, *self.groups, *self.accelerator_groups, *self.equivalence))
+
+
+KNOWN_DOMAINS = PlacementDomains(RUNGS, GROUPS, ACCELERATOR_GROUPS, EQUIVALENCE)
+"""Those of the platforms that are known."""

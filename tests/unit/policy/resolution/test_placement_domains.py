@@ -1,0 +1,35 @@
+"""Placement domains: the known labels, others in their place, or none."""
+
+import pytest
+
+from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
+from tests.unit.policy.published import published, refusal, resolved
+
+
+def domains(**section: object) -> PlacementDomains:
+    return resolved(load_aware={"placementDomains": section}).domains
+
+
+def test_the_known_domains_are_required_by_default() -> None:
+    assert resolved().domains == KNOWN_DOMAINS == domains() == domains(mode="Require")
+
+
+def test_none_is_required_if_they_are_ignored() -> None:
+    ignored = domains(mode="Ignore", groups=["example.com/rack"])
+    assert ignored == PlacementDomains()
+    assert not ignored.keys
+
+
+def test_a_list_replaces_that_of_the_known_ones() -> None:
+    found = domains(groups=["example.com/rack"], levels=[["a"], ["b", "c"]], equivalence=[])
+    assert found.groups == ("example.com/rack",)
+    assert found.rungs == (("a",), ("b", "c"))
+    assert found.equivalence == ()
+    assert found.accelerator_groups == KNOWN_DOMAINS.accelerator_groups
+    assert {"example.com/rack", "a", "b", "c"} < found.keys
+
+
+@pytest.mark.parametrize("key", ["", "a/b/c", "-rack", "example.com/"])
+def test_what_is_no_key_of_a_label_is_refused(key: str) -> None:
+    document = published(load_aware={"placementDomains": {"groups": [key]}})
+    assert "the key of a label is allowed" in refusal(document)
