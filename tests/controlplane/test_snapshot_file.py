@@ -80,8 +80,8 @@ def evicting(site: Site, look: Callable[[], Any]) -> Any:
 
 
 def decisions(report: Object) -> tuple[list[Object], dict[str, str]]:
-    """What a plan decides, without the measured numbers."""
-    keys = ("pod", "node", "expected_node", "workload", "destinations")
+    """What a plan decides, without the measured numbers and what hangs on them."""
+    keys = ("pod", "node", "expected_node", "workload")
     plan = report["plan"]
     return (
         [{key: each[key] for key in keys} for each in plan["evictions"]],
