@@ -13,6 +13,7 @@ from desched.service.reports.cycle_table import MODE_NAMES
 from desched.service.reports.formatting import count, first_names, percent
 from desched.service.reports.node_table import RESOURCE_NAMES
 from desched.service.reports.reason_texts import (
+    ACKNOWLEDGED_DESCHEDULERS,
     OTHER_DESCHEDULERS,
     UNRESERVED,
     describe,
@@ -85,6 +86,7 @@ def cycle_values(
         "summary": summary_of(report, single=single).splitlines(),
         "tone": _tone(report),
         "warnings": list(_warnings(report)),
+        "notes": list(_notes(report)),
         "tiles": list(_tiles(report)),
         "nodes": node_rows(report, most_nodes),
         "evictions": list(_evictions(report)),
@@ -134,6 +136,13 @@ def _warnings(report: CycleReport) -> Iterator[str]:
     if report.not_acting is not None and report.result is not CycleResult.NOT_ACTING:
         why = describe(report.not_acting, report.not_acting_detail)
         yield f"Evictions are not allowed now: {why}"
+
+
+def _notes(report: CycleReport) -> Iterator[str]:
+    """What is worth knowing and needs no attention."""
+    if report.acknowledged_deschedulers:
+        beside = ", ".join(report.acknowledged_deschedulers)
+        yield ACKNOWLEDGED_DESCHEDULERS.format(others=beside)
 
 
 def _tiles(report: CycleReport) -> Iterator[tuple[str, str, str]]:

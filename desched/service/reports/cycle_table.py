@@ -24,6 +24,7 @@ from desched.service.reports.grouped_list import (
 )
 from desched.service.reports.node_table import RESOURCE_NAMES, node_detail, print_nodes
 from desched.service.reports.reason_texts import (
+    ACKNOWLEDGED_DESCHEDULERS,
     OTHER_DESCHEDULERS,
     UNRESERVED,
     describe,
@@ -210,7 +211,7 @@ def _print_warnings(report: CycleReport, console: Console) -> None:
         console.print(Text(plain(OTHER_DESCHEDULERS.format(others=others)), style="yellow"))
     if report.acknowledged_deschedulers:
         beside = ", ".join(report.acknowledged_deschedulers)
-        console.print(Text(plain(f"Beside desched on purpose: {beside}.")))
+        console.print(Text(plain(ACKNOWLEDGED_DESCHEDULERS.format(others=beside))))
     if report.plan.unsteered is not None:
         console.print(Text(describe_unsteered(report.plan.unsteered), style="yellow"))
     if report.not_acting is not None and report.result is not CycleResult.NOT_ACTING:

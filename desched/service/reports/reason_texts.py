@@ -242,6 +242,7 @@ SUMMARIES: Mapping[CycleResult, str] = {
 OTHER_DESCHEDULERS = (
     "Another descheduler runs in this cluster: {others}. They undo each other's work; choose one."
 )
+ACKNOWLEDGED_DESCHEDULERS = "Beside desched on purpose: {others}."
 GRANT_STEERING = "kubectl apply -k deploy/overlays/evict"
 SOME_NOT_JUDGED = "None of the {judged} with known load is overloaded; {not_judged} not judged."
 NOTHING_JUDGED = (

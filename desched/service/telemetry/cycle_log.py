@@ -59,6 +59,7 @@ def essentials(report: CycleReport) -> Mapping[str, Any]:
         **_earlier_moves(report),
         **_chains(report),
         "other_deschedulers": list(report.other_deschedulers),
+        "acknowledged_deschedulers": list(report.acknowledged_deschedulers),
     }
     return line | {key: value for key, value in optional.items() if value}
 

@@ -85,6 +85,7 @@ def with_all(report: CycleReport) -> CycleReport:
         not_acting=NotActing.PAUSED,
         not_acting_detail="paused",
         other_deschedulers=("sigs in kube-system",),
+        acknowledged_deschedulers=("Volcano descheduler in batch",),
     )
 
 

@@ -48,6 +48,12 @@ def test_the_load_of_a_node_is_what_was_measured_even_if_more_is_expected() -> N
     assert found.rows("nodes")[0][2] == "87.5 % 5m 87.5 %"
 
 
+def test_an_acknowledged_descheduler_is_named() -> None:
+    beside = ("Volcano descheduler in batch",)
+    found = page(msgspec.structs.replace(REPORT, acknowledged_deschedulers=beside))
+    assert "Beside desched on purpose: Volcano descheduler in batch." in found.text
+
+
 def drawn_lines(found: Page) -> list[str]:
     return [value for tag, name, value in found.attributes if (tag, name) == ("polyline", "points")]
 

@@ -138,6 +138,13 @@ def test_other_deschedulers_are_named():
     assert line["other_deschedulers"] == list(others)
 
 
+def test_deschedulers_that_the_policy_acknowledges_are_named_apart():
+    beside = ("Volcano descheduler in volcano-system",)
+    line = essentials(msgspec.structs.replace(REPORT, acknowledged_deschedulers=beside))
+    assert line["acknowledged_deschedulers"] == list(beside)
+    assert "other_deschedulers" not in line
+
+
 def test_it_is_one_line_for_each_cycle():
     with capture_logs() as lines:
         log_cycle(REPORT)

@@ -80,6 +80,16 @@ def test_the_page_shows_load_plan_moves_and_what_rests():
     assert "forecasts" in found.text
 
 
+def test_an_acknowledged_descheduler_is_named_and_is_no_warning():
+    status = page()
+    beside = ("Volcano descheduler in batch",)
+    status.cycle_completed(msgspec.structs.replace(REPORT, acknowledged_deschedulers=beside))
+    assert "Beside desched on purpose: Volcano descheduler in batch." in shown(status).text
+    assert "choose one" not in shown(status).text
+    document = json.loads(status.document())
+    assert document["last_cycle"]["acknowledged_deschedulers"] == list(beside)
+
+
 def test_the_page_shows_a_failed_cycle_until_one_succeeds():
     status = page()
     status.cycle_completed(REPORT)
