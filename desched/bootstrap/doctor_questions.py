@@ -84,6 +84,9 @@ class DoctorQuestions:
             kubernetes, own_pod=own_pod, deadline_seconds=self._request_seconds
         )
         self._source = LoadSource(settings, kubernetes, clock)
+        # A run refuses both; here metrics-server answers, so that one problem hides no other.
+        without_url = settings.model_copy(update={"prometheus_url": None})
+        self._sampled = LoadSource(without_url, kubernetes, clock)
 
     def examine(self, policy: PolicyFacts) -> Examination:
         """Ask everything."""
@@ -212,12 +215,15 @@ class DoctorQuestions:
     def _with_metrics_server(self, examination: Examination) -> Examination:
         self._tell("Asking metrics-server")
         metrics = Unanswered("The policy reads load from metrics-server.")
+        if self._settings.prometheus_url:
+            facts = replace(examination.prometheus, origin=Origin.SETTINGS, invalid=True)
+            examination = replace(examination, prometheus=facts)
         cluster = examination.cluster
         if isinstance(cluster, Unanswered):
             return replace(examination, metrics=metrics, load=cluster)
         policy = examination.policy.policy
         began = self._clock.now()
-        load = _answered(lambda: self._source.read_load(cluster, judged_policy(policy)))
+        load = _answered(lambda: self._sampled.read_load(cluster, judged_policy(policy)))
         ended = self._clock.now()
         lead = 0.0
         if not isinstance(load, Unanswered):

@@ -24,6 +24,12 @@ NETWORK_POLICY_PORTS = frozenset({443, 6443, 9090})
 EMPTY = '""'
 _NAME_ONE = "Set `metrics.address` in the policy or pass `--prometheus-url`"
 
+_URL_UNUSED = (
+    "--prometheus-url (DESCHED_PROMETHEUS_URL) is set but not used, because the policy reads load "
+    "from metrics-server. No cycle runs with both."
+)
+_ONE_SOURCE = "Remove the setting, or set `metrics.type: prometheus` in the policy."
+
 
 def check_prometheus(examination: Examination) -> Check:
     """Whether an address is set or found, and whether it answers."""
@@ -47,6 +53,8 @@ def check_prometheus(examination: Examination) -> Check:
 def _metrics_server(examination: Examination) -> Check:
     """The check of a policy that needs no Prometheus."""
     name, load = CheckName.PROMETHEUS, examination.load
+    if examination.prometheus.invalid:
+        return Check(name, Verdict.PROBLEM, _URL_UNUSED, _ONE_SOURCE, invalid_configuration=True)
     if isinstance(load, Unanswered):
         fix = "Correct what the sentence names, or set `metrics.type: prometheus` in the policy."
         return problem(name, load.why, fix)

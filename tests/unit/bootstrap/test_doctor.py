@@ -341,6 +341,32 @@ def test_an_invalid_policy_is_a_problem_that_hides_no_other(run, prometheus, tmp
     assert found["thresholds"]["verdict"] == "skipped"
 
 
+def by_metrics_server(cluster, tmp_path):
+    """A policy for metrics-server, which knows the node; its file."""
+    usage = {"metadata": {"name": "n-a"}, "timestamp": OLD, "window": "10s"}
+    cluster.server.lists["/apis/metrics.k8s.io/v1beta1/nodes"] = [
+        usage | {"usage": {"cpu": "2", "memory": "4Gi"}}
+    ]
+    cluster.server.lists["/apis/metrics.k8s.io/v1beta1/pods"] = []
+    path = tmp_path / "policy.yaml"
+    path.write_text(STARTING_POLICY.replace("{type: prometheus}", "{type: metrics-server}"))
+    return str(path)
+
+
+def test_an_address_of_prometheus_beside_a_policy_for_metrics_server_is_a_problem_in_the_table(
+    run, cluster, prometheus, tmp_path
+):
+    policy = by_metrics_server(cluster, tmp_path)
+    assert "metrics-server, which answers" in run(policy=policy)["prometheus"]["found"]
+    found = run(policy=policy, prometheus_url=prometheus.url)
+    assert found["diagnosis"].is_invalid
+    assert "(DESCHED_PROMETHEUS_URL) is set but not used" in found["prometheus"]["found"]
+    assert "Remove the setting" in found["prometheus"]["fix"]
+    assert found["policy"]["verdict"] == "ok"
+    assert not prometheus.asked
+    assert any("metrics.k8s.io" in each.path for each in cluster.server.requests)
+
+
 def test_contradictory_credentials_are_invalid_configuration(run, policy, monkeypatch):
     monkeypatch.setenv("DESCHED_PROMETHEUS_BEARER_TOKEN", "t0ken")
     url = "https://127.0.0.1:1/x"
