@@ -164,6 +164,7 @@ def test_the_schema_has_exactly_the_values_that_are_documented() -> None:
         ({"settings": {"LOG_LEVEL": "debug"}}, "LOG_LEVEL"),
         ({"prometheus": {"url": "prometheus:9090"}}, "/prometheus/url"),
         ({"schedule": {"interval": "often"}}, "/schedule/interval"),
+        ({"prometheusRule": {"runbookBaseUrl": "runbooks"}}, "/prometheusRule/runbookBaseUrl"),
     ],
 )
 def test_a_wrong_value_is_refused_where_it_is(helm: Path, values: Values, where: str) -> None:
@@ -352,3 +353,24 @@ def test_the_pod_of_the_hook_belongs_to_nothing_of_the_service(helm: Path) -> No
 
 def test_helm_finds_nothing_to_complain_about(helm: Path) -> None:
     assert not re.search(r"\[(WARNING|ERROR)\]", run(helm, "lint", "--strict", CHART))
+
+
+# Its alerts
+
+
+def test_each_alert_leads_to_its_section_of_the_page_that_the_values_name(helm: Path) -> None:
+    page = "https://runbooks.example.com/operations-reference"
+    rule: Values = {"enabled": True}
+
+    def alerts(values: Values) -> list[Object]:
+        found = the("PrometheusRule", rendered(helm, {"prometheusRule": values}))
+        rules: list[Object] = found["spec"]["groups"][0]["rules"]
+        return rules
+
+    without = alerts(rule)
+    assert len(without) > 20
+    assert not any("runbook_url" in alert["annotations"] for alert in without)
+    for alert in (linked := alerts({**rule, "runbookBaseUrl": page})):
+        url = alert["annotations"].pop("runbook_url")
+        assert url == f"{page}#{alert['alert'].lower()}"
+    assert linked == without

@@ -144,6 +144,15 @@ def test_the_alerts_are_about_exposed_metrics() -> None:
         assert set(alert["annotations"]) == {"summary", "action"}
 
 
+def test_every_alert_has_a_section_that_its_runbook_url_leads_to() -> None:
+    rules = yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())
+    alerts = [rule["alert"] for rule in rules["spec"]["groups"][0]["rules"]]
+    documented = reference().partition("## Alerts")[2].partition("\n## ")[0]
+
+    assert re.findall(r"^### (\w+)$", documented, re.MULTILINE) == alerts
+    assert {name.lower() for name in alerts} <= anchors(ROOT / "docs" / "operations-reference.md")
+
+
 def test_the_dashboard_is_about_exposed_metrics() -> None:
     dashboard = json.loads((ROOT / "deploy/chart/dashboards/desched.json").read_text())
     queries = [target["expr"] for p in dashboard["panels"] for target in p.get("targets", ())]
