@@ -67,7 +67,7 @@ def _read(
     url = prometheus_url(settings, policies[0])
     # Only the way to Prometheus may need an account.
     account = None
-    if url and needs_proxy(url):
+    if needs_proxy(url) if url else policies[0].metrics.stack:
         account = connect(settings.kubeconfig, settings.context, clock.wait)
     load = LoadSource(settings, account, clock)
     with ProgressLine("Reading the past", stderr, clock) as tell:
@@ -102,16 +102,23 @@ def _check_comparable(policies: Sequence[Policy], settings: Settings) -> None:
     first, *others = policies
     for other in others:
         ours, theirs = first.metrics, other.metrics
-        same = (ours.matchers, ours.queries, ours.sources) == (
+        same = (ours.matchers, ours.queries, ours.sources, ours.tenant) == (
             theirs.matchers,
             theirs.queries,
             theirs.sources,
+            theirs.tenant,
         )
-        if not same or prometheus_url(settings, first) != prometheus_url(settings, other):
+        if not same or _where(settings, first) != _where(settings, other):
             raise ConfigurationError(
                 f"{first.source} and {other.source} read load differently; one backtest needs the "
                 "same metrics in all its policies."
             )
+
+
+def _where(settings: Settings, policy: Policy) -> str | tuple[str | None, str]:
+    """The address of Prometheus, or the stack with its namespace."""
+    metrics = policy.metrics
+    return prometheus_url(settings, policy) or (metrics.stack, metrics.namespace)
 
 
 def write_backtest(found: Backtest, form: ReportFormat, stdout: TextIO) -> None:

@@ -25,6 +25,7 @@ from desched.adapters.kubernetes.permission import reviewed
 from desched.adapters.kubernetes.services import read_services
 from desched.adapters.kubernetes.state_store import CONFIG_MAP
 from desched.adapters.prometheus.connection import without_user
+from desched.adapters.prometheus.stacks import FoundService, find_prometheus, service_of_stack
 from desched.bootstrap.election import contends
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.runs import intent_of
@@ -38,7 +39,6 @@ from desched.doctor.examination import (
     RunFacts,
     Unanswered,
 )
-from desched.doctor.prometheus_services import FoundService, find_prometheus
 from desched.doctor.proposed_policy import proposed_policy
 from desched.doctor.thresholds import judged_policy
 from desched.errors import ConfigurationError, ObservationError
@@ -241,6 +241,8 @@ class DoctorQuestions:
         ):
             if url:
                 return [replace(facts, address=without_user(url), origin=origin)]
+        if policy.metrics.stack is not None:
+            return [replace(facts, address=_address_of_stack(facts, policy), origin=Origin.STACK)]
         found = facts.found[:MOST_TRIED_SERVICES]
         return [replace(facts, address=each.url, origin=Origin.DISCOVERED) for each in found]
 
@@ -307,6 +309,14 @@ def _answered(ask: Callable[[], T]) -> T | Unanswered:
 def first_line(error: Exception) -> str:
     """The sentence without the hints below it; the checks have their own."""
     return str(error).partition("\n")[0]
+
+
+def _address_of_stack(facts: PrometheusFacts, policy: Policy) -> str:
+    """The address that the policy's stack leads to; empty if reading it will tell why not."""
+    try:
+        return service_of_stack(facts.found, policy.metrics).url
+    except (ConfigurationError, ObservationError):
+        return ""
 
 
 def _has_nodes(examination: Examination) -> bool:

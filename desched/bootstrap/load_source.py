@@ -21,6 +21,7 @@ from desched.adapters.prometheus.port_forward import (
 )
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.bootstrap.load_samples import LoadSamples
+from desched.bootstrap.stack_service import StackService, Target, as_account, for_tenant
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
@@ -60,7 +61,9 @@ class LoadSource:
         self._settings = settings
         self._kubernetes = kubernetes
         self._clock = clock
-        self._url = ""
+        request_seconds = settings.api_server_timeout.total_seconds()
+        self._stack_service = StackService(kubernetes, request_seconds)
+        self._target = Target("")
         self._service: InClusterService | None = None  # if it is reached through the API server
         self._reader: PrometheusLoadReader | None = None
         self._metrics_server: MetricsServerReader | None = None
@@ -99,8 +102,8 @@ class LoadSource:
         """
         if policies[0].metrics.type is MetricsType.METRICS_SERVER:
             raise ConfigurationError(_NO_HISTORY)
-        self._url = prometheus_url(self._settings, policies[0])
-        connection, self._service = self._way_to(self._url)
+        self._target = self._target_of(policies[0])
+        connection, self._service = self._way_to(self._target)
         reader = PastReader(connection, self._clock.wait, how)
         try:
             return self._explained(policies[0], lambda: reader.read(policies, stretch))
@@ -137,14 +140,21 @@ class LoadSource:
         return self._metrics_server
 
     def _asked(self, policy: Policy, ask: Callable[[PrometheusLoadReader], T]) -> T:
-        reader = self._reader_for(prometheus_url(self._settings, policy))
+        reader = self._reader_for(self._target_of(policy))
         return self._explained(policy, lambda: ask(reader))
+
+    def _target_of(self, policy: Policy) -> Target:
+        url = prometheus_url(self._settings, policy)
+        if url or policy.metrics.stack is None:
+            return Target(url, policy.metrics.tenant)
+        return self._stack_service.target(policy.metrics)
 
     def _explained(self, policy: Policy, ask: Callable[[], T]) -> T:
         """The answer; an error says what the way to Prometheus has to do with it."""
         try:
             return ask()
         except ObservationError as error:
+            self._stack_service.forget()
             if self._service is None:
                 raise
             text = self._why_not_proxied(self._service, str(error), policy)
@@ -154,11 +164,12 @@ class LoadSource:
         if f'services "{service.name}" not found' in text:  # the API server's own words
             flag = "--prometheus-url (DESCHED_PROMETHEUS_URL)"
             by_flag = self._settings.prometheus_url
+            key = "stack" if policy.metrics.stack else "address"
             return (
                 f"There is no Service {service.name} in namespace {service.namespace}; correct "
-                f"{flag if by_flag else f'metrics.address in {policy.source}'}."
+                f"{flag if by_flag else f'metrics.{key} in {policy.source}'}."
             )
-        hint = port_forward_hint(self._url)
+        hint = port_forward_hint(self._target.url)
         if "HTTP 403" in text:
             return (
                 f"This account must not reach Prometheus through the API server's service proxy "
@@ -167,20 +178,21 @@ class LoadSource:
             )
         return f"{text} The request went through the API server's service proxy.\n{hint}."
 
-    def _reader_for(self, url: str) -> PrometheusLoadReader:
-        if self._reader is not None and url == self._url:
+    def _reader_for(self, target: Target) -> PrometheusLoadReader:
+        if self._reader is not None and target == self._target:
             return self._reader
-        connection, service = self._way_to(url)
+        connection, service = self._way_to(target)
         reader = PrometheusLoadReader(
             connection, self._clock.wait, last_hour=not self._settings.loops
         )
         if self._reader is not None:
             self._reader.close()
-        self._reader, self._url, self._service = reader, url, service
+        self._reader, self._target, self._service = reader, target, service
         return reader
 
-    def _way_to(self, url: str) -> tuple[PrometheusConnection, InClusterService | None]:
+    def _way_to(self, target: Target) -> tuple[PrometheusConnection, InClusterService | None]:
         """How to reach the address, and the Service if that is through the API server."""
+        url = target.url
         if not url:
             raise ConfigurationError(
                 "The address of Prometheus is missing; set metrics.address in the policy, or "
@@ -189,6 +201,10 @@ class LoadSource:
         direct = prometheus_connection(self._settings, url)
         if not self._settings.prometheus_url:
             _check_recipient(direct, self._settings)
+        if target.as_account and not direct.credentials:
+            inside = self._kubernetes is not None and self._kubernetes.in_cluster
+            direct = as_account(direct, in_cluster=inside)
+        direct = for_tenant(direct, target.tenant)
         if self._kubernetes is None or self._kubernetes.in_cluster:
             return direct, None
         proxied = through_proxy(direct, self._kubernetes)
@@ -196,7 +212,7 @@ class LoadSource:
 
 
 def prometheus_url(settings: Settings, policy: Policy) -> str:
-    """The address of Prometheus, empty if neither names one."""
+    """The address of Prometheus, empty if neither names one, as with a stack."""
     return settings.prometheus_url or policy.metrics.address
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from desched.doctor.prometheus_services import FoundService
+from desched.adapters.prometheus.stacks import FoundService
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.measures import MetricsFacts
@@ -69,6 +69,7 @@ class Origin(StrEnum):
     NOWHERE = "nowhere"
     SETTINGS = "--prometheus-url"
     POLICY = "metrics.address"
+    STACK = "metrics.stack"
     DISCOVERED = "discovered"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from desched.adapters.prometheus.stacks import FoundService, service_behind
 from desched.doctor.checks import (
     Check,
     CheckName,
@@ -13,7 +14,6 @@ from desched.doctor.checks import (
     warning,
 )
 from desched.doctor.examination import Examination, Origin, PrometheusFacts, Unanswered
-from desched.doctor.prometheus_services import FoundService, service_behind
 from desched.model.measures import LabelGroup, MetricsFacts
 from desched.policy.policy import MetricsType
 from desched.service.reports.formatting import first_names
@@ -92,13 +92,18 @@ def _answering(examination: Examination) -> Check:
 
 
 def _nowhere(facts: PrometheusFacts) -> Check:
+    name = CheckName.PROMETHEUS
+    if facts.problem:  # of the policy's stack
+        fix = "Correct `metrics.stack` and `metrics.namespace`, or set `metrics.address`."
+        invalid = facts.invalid
+        return Check(name, Verdict.PROBLEM, facts.problem, fix, invalid_configuration=invalid)
     if isinstance(facts.services, Unanswered):
         found = (
             f"No address of Prometheus is set, and none could be searched for. {facts.services.why}"
         )
     else:
         found = "No address of Prometheus is set, and no Service of a known stack was found."
-    return problem(CheckName.PROMETHEUS, found, f"{_NAME_ONE}.")
+    return problem(name, found, f"{_NAME_ONE}.")
 
 
 def _origin(facts: PrometheusFacts, behind: FoundService | None) -> str:
@@ -114,6 +119,8 @@ def _reach(examination: Examination) -> str:
     behind = service_behind(facts.address, facts.found)
     if behind is None:
         return f"{_NAME_ONE}, with an address that answers."
+    if behind.needs and facts.origin is Origin.STACK:
+        return f"{behind.stack} {behind.needs}."
     if behind.needs:
         return f"{behind.stack} {behind.needs}; pass `--prometheus-url {behind.url}` with them."
     if examination.run.in_cluster:

@@ -7,10 +7,10 @@ from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from desched.doctor.examination import Examination, PrometheusFacts, Unanswered
+from desched.adapters.prometheus.stacks import FoundService
+from desched.doctor.examination import Examination, Origin, PrometheusFacts, Unanswered
 from desched.doctor.measures import KEYS, other_job
 from desched.doctor.prometheus_address import own_matchers
-from desched.doctor.prometheus_services import FoundService
 from desched.doctor.thresholds import ResourceLoad, pressure_of, resource_loads
 from desched.doctor.windows import FINEST_INTERVAL_SECONDS, intervals_text, shortest_window_seconds
 from desched.model.measures import MetricsFacts
@@ -146,7 +146,13 @@ def _metrics(
         yield from map("  # {}".format, _about(each, chosen=each.url == address))
     if facts is None:
         yield "  # It did not answer, so what follows does not know this cluster's load."
-    yield f"  address: {_quoted(address)}"
+    if metrics.stack and prometheus.origin is Origin.STACK:
+        yield f"  stack: {metrics.stack}"
+        yield f"  namespace: {metrics.namespace}"
+        if metrics.tenant:
+            yield f"  tenant: {_quoted(metrics.tenant)}"
+    else:
+        yield f"  address: {_quoted(address)}"
     ours = own_matchers(facts, metrics.matchers) if facts else {}
     if ours:
         yield "  # This Prometheus has data of several clusters; these labels select this one."

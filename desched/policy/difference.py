@@ -154,6 +154,9 @@ def _domains(found: PlacementDomains) -> _Rows:
 def _metrics(metrics: MetricsSource) -> _Rows:
     yield ("metrics", "type"), metrics.type.value
     yield ("metrics", "address"), metrics.address or NONE
+    yield ("metrics", "stack"), metrics.stack or NONE
+    yield ("metrics", "namespace"), metrics.namespace or NONE
+    yield ("metrics", "tenant"), metrics.tenant or NONE
     for label, value in metrics.matchers.items():
         yield ("metrics", "matchers", label), value
     for key, given in (("queries", metrics.queries), ("sources", metrics.sources)):

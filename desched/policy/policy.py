@@ -70,9 +70,23 @@ class MetricsType(StrEnum):
     METRICS_SERVER = "metrics-server"
 
 
+class PrometheusStack(StrEnum):
+    """A stack whose Service in the cluster is found by its labels; `auto` is any of them."""
+
+    AUTO = "auto"
+    KUBE_PROMETHEUS = "kube-prometheus"
+    KUBE_PROMETHEUS_STACK = "kube-prometheus-stack"
+    PROMETHEUS_CHART = "prometheus-chart"
+    OPENSHIFT = "openshift"
+    VICTORIA_METRICS = "victoriametrics"
+    THANOS = "thanos"
+    MIMIR = "mimir"
+
+
 class MetricsSource(msgspec.Struct, frozen=True):
     """Where load comes from; only Prometheus has an address and what follows it.
 
+    Without an address, the Service of `stack` in `namespace` is read; `tenant` is Mimir's.
     `matchers` are label matchers put into every built-in query. `queries` replace built-in ones;
     keys: node_cpu, node_memory, pod_cpu, pod_memory, node_cpu_destination,
     node_memory_destination; `{window}` stands for the window. `sources`, with the first four of
@@ -84,6 +98,9 @@ class MetricsSource(msgspec.Struct, frozen=True):
     queries: Mapping[str, str] = {}
     sources: Mapping[str, str] = {}
     type: MetricsType = MetricsType.PROMETHEUS
+    stack: PrometheusStack | None = None
+    namespace: str = ""
+    tenant: str = ""
 
 
 class OtherDescheduler(StrEnum):

@@ -19,7 +19,7 @@ KUBERNETES = """
     label lease linux local memory metadata metrics mirror namespace node objects owner path pending
     pod port priorities priority prometheus pvc ready replica requests resize resource rollout
     koordinator kubectl machines migratable migrations network running scaling scheduler scheduling
-    scores selectors service spread static status storage system taint terminating tolerations
+    scores selectors service spread stack static status storage system taint terminating tolerations
     topology upstream utilization vertical virtual volume
 """
 """They mean what they mean to Kubernetes and its neighbours."""

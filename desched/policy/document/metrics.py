@@ -4,8 +4,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from desched.policy.document.values import Form, Section, optional, refusal
-from desched.policy.policy import MetricsType
+from desched.policy.document.values import (
+    Form,
+    NamespaceName,
+    Section,
+    matching,
+    optional,
+    refusal,
+)
+from desched.policy.policy import MetricsType, PrometheusStack
 from desched.policy.wording import quoted
 
 METRICS_SERVER_SPELLINGS = frozenset({"metrics-server", "metrics_server", "kubernetesmetrics"})
@@ -29,6 +36,33 @@ def _metrics_type(value: object) -> str:
             '"type: prometheus" and as metrics.address the URL of the Prometheus behind the adapter'
         )
     raise refusal(f'found {quoted(value)}, allowed are "prometheus" and "metrics-server"')
+
+
+_MANAGED = {
+    "gmp": "Google's tokens; run its query frontend in the cluster, and set metrics.address to "
+    'the Service of that, such as "http://frontend.gmp-public.svc:9090"',
+    "amp": "requests signed with SigV4; run aws-sigv4-proxy in the cluster, and set "
+    "metrics.address to its Service with the path of the workspace, such as "
+    '"http://aws-sigv4-proxy.monitoring.svc:8080/workspaces/ws-1234"',
+    "azure": "tokens of Microsoft Entra; run its authorization proxy (aad-auth-proxy) in the "
+    "cluster, and set metrics.address to its Service, such as "
+    '"http://aad-auth-proxy.monitoring.svc:8081"',
+}
+"""What the managed services require, and what answers in their place."""
+
+
+def _stack(value: object) -> PrometheusStack:
+    text = value.lower() if isinstance(value, str) else ""
+    if text in _MANAGED:
+        raise refusal(
+            f"found {quoted(value)}, a managed service that requires {_MANAGED[text]}; then "
+            "remove metrics.stack"
+        )
+    try:
+        return PrometheusStack(text)
+    except ValueError:
+        allowed = ", ".join(f'"{each}"' for each in PrometheusStack)
+        raise refusal(f"found {quoted(value)}, allowed are {allowed}") from None
 
 
 Query = Annotated[str, Field(min_length=1)]
@@ -117,6 +151,28 @@ class Metrics(Section):
     )
     """URL of Prometheus, or of a server with the same API (Thanos, Mimir, …). Optional if
     `--prometheus-url` sets it. Never put credentials here."""
+    stack: (
+        Annotated[
+            PrometheusStack,
+            Form(_stack, {"type": "string", "enum": [each.value for each in PrometheusStack]}),
+        ]
+        | None
+    ) = optional(example="kube-prometheus-stack")
+    """In place of `address`: the stack whose Service in `namespace` is read, with the port and the
+    path that are usual for it. It is found by its labels; `auto` is the Service of any known
+    stack. If several match, none is read. With `openshift`, desched identifies itself by the token
+    of its own account, which needs the ClusterRole `cluster-monitoring-view`. `gmp`, `amp` and
+    `azure` are refused, with what to put in front of them."""
+    namespace: NamespaceName | None = optional(example="monitoring")
+    """The namespace of the stack, required with `stack`, because tenants can give Services in their
+    namespaces any labels. OpenShift's is always `openshift-monitoring`."""
+    tenant: (
+        Annotated[
+            str, matching(r"[A-Za-z0-9!_.*'()|-]{1,150}", "the ID of a tenant of Mimir is allowed")
+        ]
+        | None
+    ) = optional(example="team-a")
+    """With `stack: mimir`: the tenant whose data is read, sent as the header `X-Scope-OrgID`."""
     queries: Queries | None = optional(
         example={"nodeCPU": "avg_over_time(node:cpu_utilisation:ratio[{window}])"}
     )

@@ -7,9 +7,10 @@ from desched.policy.document.metrics import Metrics, Queries, Sources
 from desched.policy.document.sections import names
 from desched.policy.document.values import written
 from desched.policy.durations import duration_text
-from desched.policy.policy import MetricsSource, MetricsType, Policy
+from desched.policy.policy import MetricsSource, MetricsType, Policy, PrometheusStack
 from desched.policy.reading.problems import Notes
 
+OPENSHIFT_NAMESPACE = "openshift-monitoring"
 WINDOW_PLACEHOLDER = "{window}"
 KEPT_WINDOW_SECONDS = (120, 3600)
 """The shortest and the longest window with metrics-server: samples come every half minute, and are
@@ -30,6 +31,7 @@ def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
         return MetricsSource("", type=MetricsType.METRICS_SERVER)
     if problem := _address_problem(metrics.address or ""):
         notes.refuse(problem, "address")
+    _check_stack(metrics, notes)
     matchers = dict(sorted((metrics.matchers or {}).items()))
     for label in matchers:
         if not _LABEL_NAME.fullmatch(label) or label == "__name__":
@@ -40,7 +42,39 @@ def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
         matchers=matchers,
         queries=_queries(metrics.queries, notes.below("queries")),
         sources=_sources(metrics.sources, notes.below("sources")),
+        stack=metrics.stack,
+        namespace=metrics.namespace or (_usual_namespace(metrics) if metrics.stack else ""),
+        tenant=metrics.tenant or "",
     )
+
+
+def _check_stack(metrics: Metrics, notes: Notes) -> None:
+    """Refuse a stack that could be anybody's, and what belongs to none."""
+    stack, namespace = metrics.stack, metrics.namespace
+    usual = _usual_namespace(metrics)
+    if stack and metrics.address:
+        notes.refuse("has no effect beside an address; remove one of them.", "stack")
+    elif stack and usual and namespace not in {None, usual}:
+        notes.refuse(f'found "{namespace}", but OpenShift\'s is "{usual}".', "namespace")
+    elif stack and not (namespace or usual):
+        notes.refuse(
+            f'found "{stack}" without a namespace; name it as metrics.namespace, because tenants '
+            "can give Services in their namespaces any labels. `desched doctor` lists the "
+            "Services of known stacks.",
+            "stack",
+        )
+    elif namespace and not stack:
+        notes.refuse("is that of a stack; add metrics.stack, or remove it.", "namespace")
+    if metrics.tenant and stack is not PrometheusStack.MIMIR:
+        notes.refuse(
+            'belongs to "stack: mimir"; for other servers set the header by '
+            "DESCHED_PROMETHEUS_HEADERS.",
+            "tenant",
+        )
+
+
+def _usual_namespace(metrics: Metrics) -> str:
+    return OPENSHIFT_NAMESPACE if metrics.stack is PrometheusStack.OPENSHIFT else ""
 
 
 def check_kept_windows(policy: Policy, notes: Notes) -> None:

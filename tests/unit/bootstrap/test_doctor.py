@@ -448,3 +448,52 @@ def test_the_account_and_the_mode_are_those_of_the_run(run, policy):
 def test_a_single_cycle_needs_no_watch(run, cluster, policy):
     cluster.denied = {("watch", "pods")}
     assert run(policy=policy, dry_run="true")["rights_watch"]["verdict"] == Verdict.SKIPPED
+
+
+FORGED = {**CHART, "metadata": {**CHART["metadata"], "namespace": "tenant"}}
+
+
+@pytest.fixture
+def by_stack(mocker, tmp_path):
+    """A policy that names the stack in place of the address."""
+    mocker.patch.object(load_source, "_resolves", autospec=True, return_value=False)
+    document = yaml.safe_load(STARTING_POLICY)
+    args = document["profiles"][0]["pluginConfig"][0]["args"]
+    args["metrics"] = {
+        "type": "prometheus",
+        "stack": "prometheus-chart",
+        "namespace": "monitoring",
+    }
+    path = tmp_path / "policy.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return str(path)
+
+
+def test_the_stack_of_the_policy_is_read_and_stays_in_the_proposal(
+    run, cluster, by_stack, tmp_path
+):
+    cluster.server.lists["/api/v1/services"] = [CHART, FORGED]
+    found = run(Output(tmp_path / "new.yaml"), policy=by_stack)
+
+    assert found["prometheus"]["verdict"] == "ok"
+    assert "http://prometheus-server.monitoring.svc:80" in found["prometheus"]["found"]
+    assert "from metrics.stack, prometheus chart" in found["prometheus"]["found"]
+    proposed = load_policy(tmp_path / "new.yaml").policy.metrics
+    assert (proposed.address, proposed.stack, proposed.namespace) == (
+        "",
+        "prometheus-chart",
+        "monitoring",
+    )
+
+
+def test_a_tenants_service_is_not_read_in_place_of_the_stack(run, cluster, by_stack):
+    cluster.server.lists["/api/v1/services"] = [FORGED]
+    found = run(policy=by_stack)
+
+    assert found["prometheus"]["verdict"] == "problem"
+    assert (
+        "No Service of the stack prometheus chart is in namespace monitoring"
+        in (found["prometheus"]["found"])
+    )
+    assert "metrics.namespace" in found["prometheus"]["fix"]
+    assert not [path for path in cluster.server.paths() if "/proxy" in path]

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from desched.adapters.prometheus.stacks import FoundService
 from desched.doctor.checks import CheckName as Name
 from desched.doctor.checks import Verdict
 from desched.doctor.examination import Origin, PolicyFacts, Unanswered
-from desched.doctor.prometheus_services import FoundService
 from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner
 from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Unknown, UnknownReason
 from desched.model.measures import LabelGroup
@@ -313,6 +313,27 @@ PROMETHEUS = [
         PROBLEM,
         "401",
         "OpenShift needs a token (`--prometheus-bearer-token-file`); pass `--prometheus-url https",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(
+            prometheus(
+                address=OPENSHIFT.url,
+                origin=Origin.STACK,
+                services=(OPENSHIFT,),
+                problem="HTTP 401.",
+            )
+        ),
+        PROBLEM,
+        "401",
+        f"OpenShift {OPENSHIFT.needs}.",
+    ),
+    Case(
+        Name.PROMETHEUS,
+        at(prometheus(address="", origin=Origin.STACK, problem="Several Services.", invalid=True)),
+        PROBLEM,
+        "Several Services.",
+        "Correct `metrics.stack`",
     ),
     Case(
         Name.PROMETHEUS,

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from desched.adapters.prometheus.stacks import FoundService
 from desched.doctor.checks import Check, CheckName, Verdict
 from desched.doctor.diagnosis import diagnose
 from desched.doctor.examination import (
@@ -15,7 +16,6 @@ from desched.doctor.examination import (
     PrometheusFacts,
     RunFacts,
 )
-from desched.doctor.prometheus_services import FoundService
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadHistory, Measured
 from desched.model.measures import LabelGroup, MeasureFacts, MetricsFacts

@@ -52,6 +52,8 @@ OTHERS: dict[str, Any] = {
     "namespace": Share(0.1),
     "mode": "Off",
     "type": "metrics-server",
+    "stack": "thanos",
+    "tenant": "team-a",
     "strategy": "MostAllocated",
 }
 

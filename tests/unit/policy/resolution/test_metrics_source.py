@@ -1,6 +1,6 @@
 import pytest
 
-from desched.policy.policy import MetricsSource, MetricsType
+from desched.policy.policy import MetricsSource, MetricsType, PrometheusStack
 from tests.unit.policy.published import published, refusal, resolved, warnings
 
 OF_SAMPLES = MetricsSource("", type=MetricsType.METRICS_SERVER)
@@ -41,3 +41,39 @@ def test_so_is_a_destination_window():
 def test_so_is_a_longer_sustained_for():
     changes = {**by_metrics_server(), "sustainedFor": "2h"}
     assert 'sustainedFor: found "2h"' in refusal(published(load_aware=changes))
+
+
+def by_stack(stack, address=None, **keys):
+    return {"metrics": {"type": "prometheus", "address": address, "stack": stack, **keys}}
+
+
+def test_a_stack_in_a_namespace_takes_the_place_of_the_address():
+    policy = resolved(load_aware=by_stack("Mimir", namespace="monitoring", tenant="team-a"))
+    assert policy.metrics == MetricsSource(
+        "", stack=PrometheusStack.MIMIR, namespace="monitoring", tenant="team-a"
+    )
+
+
+def test_openshift_has_its_own_namespace():
+    assert resolved(load_aware=by_stack("openshift")).metrics.namespace == "openshift-monitoring"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "why"),
+    [
+        (by_stack("auto"), 'metrics.stack: found "auto" without a namespace; name it'),
+        (by_stack("openshift", namespace="mine"), 'OpenShift\'s is "openshift-monitoring"'),
+        (by_stack("auto", "http://a:80", namespace="mon"), "beside an address"),
+        (by_stack(None, namespace="mon"), "metrics.namespace: is that of a stack"),
+        (by_stack("thanos", namespace="mon", tenant="a"), 'belongs to "stack: mimir"'),
+        (by_stack("mimir", namespace="mon", tenant="a\nb: c"), "the ID of a tenant"),
+        (by_stack("mimir", namespace="Not One"), "metrics.namespace"),
+        (by_stack("promethus"), 'allowed are "auto"'),
+        (by_stack(7), 'allowed are "auto"'),
+        (by_stack("gmp"), "query frontend"),
+        (by_stack("AMP"), "aws-sigv4-proxy"),
+        (by_stack("azure"), "aad-auth-proxy"),
+    ],
+)
+def test_a_stack_that_could_not_be_trusted_or_read_is_refused(metrics, why):
+    assert why in refusal(published(load_aware=metrics))

@@ -1,7 +1,8 @@
 """Finds Prometheus by the Services of the known stacks.
 
 Labels are those of the stacks' own manifests and charts. Any tenant can give a Service such labels,
-so what is found is proposed, and never gets credentials.
+so what is found is only proposed, and load is read from a namespace that the policy names.
+Credentials go to none of them but OpenShift's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from desched.adapters.prometheus.port_forward import in_cluster_service, port_forward_steps
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.services import ServiceAddress, ServicePort
+from desched.policy.policy import MetricsSource, PrometheusStack
 
 NAME, COMPONENT, PART_OF = (
     f"app.kubernetes.io/{label}" for label in ("name", "component", "part-of")
@@ -34,18 +37,20 @@ class Stack(NamedTuple):
 
 
 _OPENSHIFT_NEEDS = (
-    "needs a token of an account with the ClusterRole cluster-monitoring-view "
-    "(`--prometheus-bearer-token-file`) and the cluster's CA (`--prometheus-ca-file`)"
+    "needs the ClusterRole cluster-monitoring-view, for desched's ServiceAccount with "
+    "`metrics.stack: openshift`, and otherwise for the account of a token "
+    "(`--prometheus-bearer-token-file`) with the cluster's CA (`--prometheus-ca-file`)"
 )
 _MIMIR_NEEDS = (
-    "needs the header X-Scope-OrgID with the tenant (`--prometheus-headers-file`), unless "
-    "multi-tenancy is off"
+    "needs the header X-Scope-OrgID with the tenant (`metrics.tenant` in the policy, or "
+    "`--prometheus-headers-file`), unless multi-tenancy is off"
 )
 _HTTP = ("http", "web", "http-web")
+OPENSHIFT = "OpenShift"
 
 STACKS: tuple[Stack, ...] = (
     Stack(
-        "OpenShift",
+        OPENSHIFT,
         {NAME: "thanos-query", PART_OF: "openshift-monitoring"},
         ("web",),
         9091,
@@ -86,6 +91,21 @@ GOVERNING = "Prometheus Operator"
 """The operator's own Service stands for a Prometheus that mostly has another Service, too."""
 
 
+POLICY_STACKS = {
+    PrometheusStack.KUBE_PROMETHEUS: "kube-prometheus",
+    PrometheusStack.KUBE_PROMETHEUS_STACK: "kube-prometheus-stack",
+    PrometheusStack.PROMETHEUS_CHART: "prometheus chart",
+    PrometheusStack.OPENSHIFT: OPENSHIFT,
+    PrometheusStack.VICTORIA_METRICS: "VictoriaMetrics",
+    PrometheusStack.THANOS: "Thanos",
+    PrometheusStack.MIMIR: "Mimir",
+}
+"""The stacks that a policy can name, by their names in the table above."""
+
+
+_MOST_LISTED = 5
+
+
 class FoundService(msgspec.Struct, frozen=True):
     """A Service that answers queries, by its labels; `pod_port` is the port of its pods."""
 
@@ -113,6 +133,40 @@ def find_prometheus(services: Iterable[ServiceAddress]) -> tuple[FoundService, .
     return tuple(
         each for _, each in found if each.stack != GOVERNING or each.namespace not in better
     )
+
+
+def service_of_stack(found: Iterable[FoundService], source: MetricsSource) -> FoundService:
+    """The one Service of the policy's stack in the policy's namespace.
+
+    Raises:
+        ObservationError: there is none.
+        ConfigurationError: there are several, of which any could be meant.
+    """
+    known = tuple(found)
+    stack = POLICY_STACKS.get(source.stack) if source.stack else None  # None is any of them
+    fits = [each for each in known if stack in {None, each.stack}]
+    here = [each for each in fits if each.namespace == source.namespace]
+    place = f"namespace {source.namespace}"
+    if not here:
+        what = f"the stack {stack}" if stack else "a known stack"
+        others = f" Other namespaces, perhaps of tenants, have {_listed(fits)}." if fits else ""
+        raise ObservationError(
+            ObservationSource.PROMETHEUS,
+            f"No Service of {what} is in {place}; correct metrics.stack and "
+            f"metrics.namespace, or set metrics.address.{others}",
+        )
+    if len(here) > 1:
+        raise ConfigurationError(
+            f"Several Services of known stacks are in {place}: {_listed(here)}; name the stack as "
+            "metrics.stack, or set the address of one as metrics.address."
+        )
+    return here[0]
+
+
+def _listed(found: Sequence[FoundService]) -> str:
+    shown = ", ".join(map(str, found[:_MOST_LISTED]))
+    more = len(found) - _MOST_LISTED
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def service_behind(address: str, services: Iterable[FoundService]) -> FoundService | None:

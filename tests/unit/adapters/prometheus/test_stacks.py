@@ -4,8 +4,17 @@ from typing import Any
 
 import pytest
 
-from desched.doctor.prometheus_services import find_prometheus, service_behind
+from desched.adapters.prometheus.stacks import (
+    POLICY_STACKS,
+    STACKS,
+    FoundService,
+    find_prometheus,
+    service_behind,
+    service_of_stack,
+)
+from desched.errors import ConfigurationError, ObservationError
 from desched.model.services import ServiceAddress, ServicePort
+from desched.policy.policy import MetricsSource, PrometheusStack
 
 NAME, COMPONENT, PART_OF = (
     f"app.kubernetes.io/{label}" for label in ("name", "component", "part-of")
@@ -174,3 +183,43 @@ def test_what_needs_credentials_says_so() -> None:
 def test_the_service_behind_an_address_is_known(address: str, *, is_it: bool) -> None:
     services: Any = find_prometheus([service(CHART, WEB, name="server")])
     assert (service_behind(address, services) == services[0]) is is_it
+
+
+THANOS = {NAME: "thanos-query", COMPONENT: "query-layer"}
+
+
+def chosen(*services: ServiceAddress, stack: PrometheusStack) -> FoundService:
+    source = MetricsSource("", stack=stack, namespace="mon")
+    return service_of_stack(find_prometheus(services), source)
+
+
+def test_the_policys_stack_is_taken_from_the_policys_namespace() -> None:
+    ours = service(CHART, WEB, name="ours")
+    forged = service(CHART, WEB, name="forged", namespace="tenant")
+    other = service(THANOS, WEB, name="thanos")
+    found = chosen(forged, other, ours, stack=PrometheusStack.PROMETHEUS_CHART)
+    assert (found.namespace, found.name) == ("mon", "ours")
+
+
+@pytest.mark.parametrize("stack", [PrometheusStack.PROMETHEUS_CHART, PrometheusStack.AUTO])
+def test_a_tenants_service_is_not_taken_even_if_it_is_the_only_one(stack: PrometheusStack) -> None:
+    forged = service(CHART, WEB, namespace="tenant")
+    with pytest.raises(ObservationError, match="in namespace mon;") as caught:
+        chosen(forged, stack=stack)
+    assert "http://svc.tenant.svc:9090" in str(caught.value)
+
+
+def test_of_several_services_none_is_taken() -> None:
+    services = [service(CHART, WEB, name="a"), service(THANOS, WEB, name="b")]
+    assert chosen(*services, stack=PrometheusStack.THANOS).name == "b"
+    with pytest.raises(ConfigurationError, match=r"a\.mon\.svc.*b\.mon\.svc.*metrics\.address"):
+        chosen(*services, stack=PrometheusStack.AUTO)
+
+
+def test_every_stack_of_a_policy_is_in_the_table() -> None:
+    for stack in PrometheusStack:
+        with pytest.raises(ObservationError, match="No Service of"):
+            chosen(stack=stack)
+    known = {each.name for each in STACKS}
+    assert set(POLICY_STACKS.values()) <= known
+    assert set(POLICY_STACKS) == set(PrometheusStack) - {PrometheusStack.AUTO}
