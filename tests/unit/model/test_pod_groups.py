@@ -231,7 +231,9 @@ def test_a_pod_may_be_in_several_gangs() -> None:
 
 
 def test_the_documented_keys_are_those_of_the_table() -> None:
-    documented = set(re.findall(r"`([a-z0-9.-]+/[a-z-]*|[a-z0-9.-]+\.io|[a-z]+(?:-[a-z]+)+)`", DOCUMENT))
+    documented = set(
+        re.findall(r"`([a-z0-9.-]+/[a-z-]*|[a-z0-9.-]+\.io|[a-z]+(?:-[a-z]+)+)`", DOCUMENT)
+    )
     assert documented - {"volcano.sh/cooldown-time", "volcano.sh/preemptable"} == {
         *GROUP_KEYS,
         *GROUP_PREFIXES,
