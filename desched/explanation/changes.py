@@ -96,6 +96,10 @@ FOR_PODS: Mapping[str, str] = {
         "Another node of its placement domain must accept it, or placementDomains must not name "
         "that domain."
     ),
+    "model_cache": (
+        "A node that holds its model must accept it, or cacheAffinity be Ignore; put the model on "
+        "another node, and label that node."
+    ),
     "no_node_under_ceiling": (
         "A node that accepts it must have less load; ceilingMargin sets the ceiling."
     ),

@@ -135,6 +135,7 @@ class RefusalReason(StrEnum):
     CONSTRAINT_NOT_EVALUATED = "constraint_not_evaluated"
     NO_NODE_FITS = "no_node_fits"
     PLACEMENT_DOMAIN = "placement_domain"
+    MODEL_CACHE = "model_cache"
     NO_NODE_UNDER_CEILING = "no_node_under_ceiling"
     LANDING_RISK = "landing_risk"
     ROOM_AWAITED = "room_awaited"

@@ -81,6 +81,9 @@ _BUDGET_LEAST = "volcano.sh/jdb-min-available"
 _BUDGET_MOST = "volcano.sh/jdb-max-unavailable"
 _NETWORK = "volcano.sh/network-topology-mode"
 
+_OLDER_GROUP = "pod-group.scheduling.sigs.k8s.io"
+"""Labels of older versions of coscheduling, which Koordinator still reads."""
+
 _KOORDINATOR = "gang.scheduling.koordinator.sh/"
 _KUEUE = "kueue.x-k8s.io/"
 _WORKER_SET = "leaderworkerset.sigs.k8s.io/"
@@ -117,6 +120,14 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         placed_together=True,
         declared=True,
     ),
+    GroupSystem(
+        "coscheduling",
+        (f"{_OLDER_GROUP}/name",),
+        NOT_KNOWN,
+        minimum_by=(f"{_OLDER_GROUP}/min-available",),
+        placed_together=True,
+    ),
+    GroupSystem("Koordinator", (_OLDER_GROUP,), NOT_KNOWN, placed_together=True),
     GroupSystem(
         "Koordinator",
         (f"{_KOORDINATOR}name",),

@@ -44,6 +44,13 @@ class DomainMode(StrEnum):
     IGNORE = "Ignore"
 
 
+class CacheAffinity(StrEnum):
+    """Whether pods move only to nodes that hold their models."""
+
+    REQUIRE = "Require"
+    IGNORE = "Ignore"
+
+
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 
@@ -62,6 +69,7 @@ class Defaults(msgspec.Struct, frozen=True):
     single_replicas: bool = True
     gpu_pods: GpuPods = GpuPods.PROTECT
     domains: DomainMode = DomainMode.REQUIRE
+    cache_affinity: CacheAffinity = CacheAffinity.REQUIRE
     max_grace_period_seconds: int = 600
 
 
@@ -82,6 +90,7 @@ STRICT = Defaults(
     single_replicas=False,
     gpu_pods=GpuPods.ALLOW,
     domains=DomainMode.IGNORE,
+    cache_affinity=CacheAffinity.IGNORE,
     max_grace_period_seconds=LONGEST_SECONDS,
 )
 

@@ -88,6 +88,7 @@ def _rows(policy: Policy) -> _Rows:
     for key, name in weights.items():
         yield ("scheduler", "weights", key), str(getattr(policy.scheduler.weights, name))
     yield ("steering",), policy.steering.mode.value
+    yield ("cacheAffinity",), policy.cache_affinity.value
     yield ("chainedMoves",), _flag(policy.chains)
     acknowledged = ", ".join(policy.acknowledged_deschedulers)
     yield ("acknowledgedDeschedulers",), acknowledged or NONE

@@ -9,7 +9,7 @@ import msgspec
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import EXTENDED, GpuPods, Steering
+from desched.policy.compatibility import EXTENDED, CacheAffinity, GpuPods, Steering
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
 from desched.policy.share import Share
@@ -249,6 +249,7 @@ class Policy(msgspec.Struct, frozen=True):
     chains: bool = True
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     domains: PlacementDomains = KNOWN_DOMAINS
+    cache_affinity: CacheAffinity = EXTENDED.cache_affinity
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

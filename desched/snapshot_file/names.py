@@ -36,6 +36,7 @@ from desched.model.cluster import (
 )
 from desched.model.devices import INTERFACES, interfaces_text, networks_of
 from desched.model.load import ClusterLoad, Unknown
+from desched.model.model_caches import CACHE_KEY
 from desched.model.plan import LandingChance
 from desched.model.pod_groups import GENERATED_PREFIX, NAME_KEYS, VOLCANO_GROUP
 from desched.model.selectors import Requirement, go_integer
@@ -73,7 +74,7 @@ class Named(StrEnum):
 PLAIN_LABELS = NODE_LABELS - {HOSTNAME_LABEL} | {COOLDOWN_TIME}
 """Labels whose values are no names: architectures, zones and regions, and durations."""
 
-PLAIN_VALUES = frozenset({"true", "false", "t", "f"})
+PLAIN_VALUES = frozenset({"true", "false", "t", "f", "Ready"})
 """Values of labels that are no names; whole numbers are none either, and may be compared."""
 
 NODE_FIELD = "metadata.name"
@@ -257,6 +258,9 @@ def _annotations(names: Names, found: Mapping[str, str], _owner: object) -> dict
 def _annotation(names: Names, key: str, value: str) -> str:
     if key == INTERFACES:
         return interfaces_text(networks_of({key: value}))
+    if key == CACHE_KEY:
+        label, is_equal, held = (part.strip() for part in value.partition("="))
+        return label + is_equal + _value(names, label, held)
     return _value(names, key, value) if key in NAME_KEYS else value
 
 

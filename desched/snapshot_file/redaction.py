@@ -19,6 +19,7 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.devices import INTERFACES
+from desched.model.model_caches import CACHE_KEY, models_of
 from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
@@ -52,6 +53,7 @@ ANNOTATIONS = frozenset(
         *GROUP_KEYS,
         COOLDOWN_TIME,
         INTERFACES,
+        CACHE_KEY,
         DELETION_COST_ANNOTATION,
         MIGRATING_ANNOTATION,
         MIRROR_ANNOTATION,
@@ -102,6 +104,7 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
         *NODE_LABELS,
         *by_policy.nodes,
         *policy.domains.keys,
+        *(m.label for pod in cluster.pods for m in models_of(pod, cluster.workload_of(pod))),
         *(key for each in classes for key, _ in each.node_selector),
         *_keys_of_terms(_node_terms(cluster, classes)),
         *(term.topology_key for term in terms),

@@ -151,8 +151,11 @@ class Destinations:
         fit, landing = self.free.fit(pod, pod.node, charge), None
         if fit.under_ceiling.any():
             landing = forecast(pod, self.free, self._view)
-        if landing is None or self._may_leave_domain(pod, landing):
+        if landing is None:
             return self._unfit(pod, fit)
+        unknown = self._choice_of_others(pod, landing)
+        if unknown is not None:
+            return unknown
         successor = self.free.successor(pod)
         if successor is not None:
             return Finding(RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for this room")
@@ -167,20 +170,28 @@ class Destinations:
         )
         return self._destination(landing, limits)
 
-    def _may_leave_domain(self, pod: Pod, landing: Landing) -> bool:
-        """Whether another scheduler, whose choice is not known, may place it outside."""
-        return landing.any_fit and bool((landing.destinations & self.free.outside(pod)).any())
+    def _choice_of_others(self, pod: Pod, landing: Landing) -> Finding[RefusalReason] | None:
+        """Where another scheduler, whose choice is not known, must not place it but may."""
+        if not landing.any_fit:
+            return None
+        if (landing.destinations & self.free.outside_domains(pod)).any():
+            why = f"{self.free.domains_of(pod)}: {pod.scheduler} may place it outside"
+            return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
+        if (landing.destinations & self.free.without_model(pod)).any():
+            why = f"{self.free.models_of(pod)}: {pod.scheduler} may place it elsewhere"
+            return Finding(RefusalReason.MODEL_CACHE, why)
+        return None
 
     def _unfit(self, pod: Pod, fit: Fit) -> Finding[RefusalReason]:
         """Why no node can take the pod."""
-        domains = self.free.domains_of(pod)
-        if fit.under_ceiling.any():
-            why = f"{domains}: {pod.scheduler} may place it outside"
-            return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
         if fit.inside.any():
             return Finding(RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation)
+        if fit.in_domains.any():
+            why = f"{self.free.models_of(pod)}: {fit.explanation}"
+            return Finding(RefusalReason.MODEL_CACHE, why)
         if fit.requests.any():
-            return Finding(RefusalReason.PLACEMENT_DOMAIN, f"{domains}: {fit.explanation}")
+            why = f"{self.free.domains_of(pod)}: {fit.explanation}"
+            return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
         return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)
 
     def examine(self, pod: Pod, charge: Mapping[Resource, float]) -> Examination:

@@ -30,6 +30,7 @@ __all__ = ["Fit", "FreeCapacity", "Mask", "usage_of"]
 IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
 OUTSIDE_DOMAIN = "node(s) are outside its placement domain"
+WITHOUT_MODEL = "node(s) do not hold its model"
 ABOVE_CEILING = "node(s) would rise above their ceiling"
 
 _EPSILON = 1e-9
@@ -38,13 +39,15 @@ _EPSILON = 1e-9
 class Fit(msgspec.Struct, frozen=True):
     """The nodes where a pod fits: `requests` by the filters, `under_ceiling` also by load.
 
-    `inside` are those of `requests` that are within its placement domains.
+    `in_domains` are those of `requests` within its placement domains, `inside` those of them that
+    hold its model, if it needs one.
 
     `explanation` counts the reasons, as `kubectl describe` does, if no node is under its ceiling;
     else it is empty. `loads` is the load of each node with the pod.
     """
 
     requests: Mask
+    in_domains: Mask
     inside: Mask
     under_ceiling: Mask
     explanation: str
@@ -56,7 +59,7 @@ class FreeCapacity:
 
     Loads are the highest ratio over the windows. A node that is no destination (out of scope,
     unknown, overloaded, not selected) is never under its ceiling. Without `limits`, no node is
-    outside the placement domains of a pod.
+    outside the placement domains of a pod or without its model.
     """
 
     def __init__(
@@ -109,13 +112,25 @@ class FreeCapacity:
         copied._load = {resource: loads.copy() for resource, loads in self._load.items()}
         return copied
 
-    def outside(self, pod: Pod) -> Mask:
+    def outside_domains(self, pod: Pod) -> Mask:
         """The nodes outside the placement domains of a pod on a node. Do not modify."""
         return self._limits.outside(pod) if self._limits is not None else self.arrays.none()
+
+    def without_model(self, pod: Pod) -> Mask:
+        """The nodes that lack a model of the pod. Do not modify."""
+        return self._limits.without_model(pod) if self._limits is not None else self.arrays.none()
+
+    def outside(self, pod: Pod) -> Mask:
+        """The nodes where a pod on a node must not land, though the scheduler would place it."""
+        return self.outside_domains(pod) | self.without_model(pod)
 
     def domains_of(self, pod: Pod) -> str:
         """The placement domains of the pod; empty without any."""
         return self._limits.describe(pod) if self._limits is not None else ""
+
+    def models_of(self, pod: Pod) -> str:
+        """Which nodes hold the models of the pod; empty without any."""
+        return self._limits.describe_models(pod) if self._limits is not None else ""
 
     def schedulable(self, pod: Pod) -> Mask:
         """The nodes on which a pending pod passes the filters."""
@@ -138,7 +153,8 @@ class FreeCapacity:
         requests, verdicts = self._filters.passing_again(pod, position)
         returns = bool(requests[position])
         requests[position] = False
-        inside = requests & ~self.outside(pod)
+        in_domains = requests & ~self.outside_domains(pod)
+        inside = in_domains & ~self.without_model(pod)
         under = inside & self._is_destination
         loads: dict[Resource, Floats] = {}
         for resource, ceilings in self._ceilings.items():
@@ -151,8 +167,9 @@ class FreeCapacity:
         if not np.count_nonzero(under):
             found = Counter(self._filters.excluded(pod, position, verdicts))
             found[IS_SOURCE] += returns
-            explanation = self._explain(found + self._no_destinations(requests, inside, under))
-        return Fit(requests, inside, under, explanation, loads)
+            found += self._no_destinations(requests, in_domains, inside, under)
+            explanation = self._explain(found)
+        return Fit(requests, in_domains, inside, under, explanation, loads)
 
     def exclusions(self, pod: Pod, source: str, fit: Fit) -> Counter[str]:
         """Count the nodes that could not take the pod by reason; a node may lack several things."""
@@ -160,7 +177,8 @@ class FreeCapacity:
         requests, verdicts = self._filters.passing_again(pod, position)
         found = Counter(self._filters.excluded(pod, position, verdicts))
         found[IS_SOURCE] += bool(requests[position])
-        return +(found + self._no_destinations(fit.requests, fit.inside, fit.under_ceiling))
+        masks = fit.requests, fit.in_domains, fit.inside, fit.under_ceiling
+        return +(found + self._no_destinations(*masks))
 
     def loads_with(self, usage: Mapping[Resource, float]) -> dict[Resource, Floats]:
         """The load of each destination with a pod of this usage."""
@@ -347,13 +365,17 @@ class FreeCapacity:
         share: Floats = (cpu + memory) / 2
         return share
 
-    def _no_destinations(self, requests: Mask, inside: Mask, under_ceiling: Mask) -> Counter[str]:
+    def _no_destinations(
+        self, requests: Mask, in_domains: Mask, inside: Mask, under_ceiling: Mask
+    ) -> Counter[str]:
         """Why nodes that pass the filters are none of those under their ceiling."""
-        passing, found = np.count_nonzero(requests), np.count_nonzero(inside)
+        passing, near = np.count_nonzero(requests), np.count_nonzero(in_domains)
+        found = np.count_nonzero(inside)
         below = np.count_nonzero(inside & self._is_destination)
         return Counter(
             {
-                OUTSIDE_DOMAIN: int(passing - found),
+                OUTSIDE_DOMAIN: int(passing - near),
+                WITHOUT_MODEL: int(near - found),
                 NO_DESTINATION: int(found - below),
                 ABOVE_CEILING: int(below - np.count_nonzero(under_ceiling)),
             }

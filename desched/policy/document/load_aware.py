@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from desched.policy.compatibility import EXTENDED, Compatibility, GpuPods
+from desched.policy.compatibility import EXTENDED, CacheAffinity, Compatibility, GpuPods
 from desched.policy.document.limits import (
     ActingWindowSection,
     CountOrShare,
@@ -94,6 +94,9 @@ class LoadAwareArgs(PluginArgs):
     `Allow`: they move as others do."""
     placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Ignore"})
     """Which labels of nodes name domains, such as racks, that pods stay in."""
+    cache_affinity: CacheAffinity | None = optional(EXTENDED.cache_affinity.value, example="Ignore")
+    """`Require`: a pod with a model or dataset in a cache of its node moves only to nodes that hold
+    it, too. `Ignore`: caches do not count."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )

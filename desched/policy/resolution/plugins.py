@@ -59,6 +59,7 @@ class ChosenProfile(msgspec.Struct, frozen=True):
             max_grace_period_seconds=args.max_grace_period,
             steering=args.steering and Steering(args.steering),
             gpu_pods=args.gpu_pods,
+            cache_affinity=args.cache_affinity,
             single_replicas=None if evicts is None else not evicts,
         )
         return msgspec.structs.replace(defaults_of(args.compatibility), **given)

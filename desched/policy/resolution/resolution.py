@@ -74,6 +74,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         domains=placement_domains(
             args.placement_domains or PlacementDomainsSection(), defaults.domains
         ),
+        cache_affinity=defaults.cache_affinity,
         chains=defaults.steering is not Steering.OFF
         if args.chained_moves is None
         else args.chained_moves,

@@ -88,6 +88,7 @@ REFUSALS: Mapping[str, str] = {
     "constraint_not_evaluated": "desched does not evaluate one of its scheduling constraints.",
     "no_node_fits": "No other node would accept it.",
     "placement_domain": "No node in its placement domain could take it.",
+    "model_cache": "No node that holds its model could take it.",
     "no_node_under_ceiling": "It would bring every node that accepts it above the ceiling.",
     "landing_risk": "The scheduler would probably place its replacement where it does not help.",
     "room_awaited": "A pending pod would take its room, and the node would stay overloaded.",

@@ -18,6 +18,7 @@ VOLCANO = "scheduling.k8s.io/group-name"
 LEAST = "scheduling.volcano.sh/group-min-member"
 BUDGET = "volcano.sh/jdb-min-available"
 NETWORK = "volcano.sh/network-topology-mode"
+OLDER = "pod-group.scheduling.sigs.k8s.io"
 GANG = "gang.scheduling.koordinator.sh/"
 KUEUE = "kueue.x-k8s.io/"
 WORKERS = "leaderworkerset.sigs.k8s.io/"
@@ -58,6 +59,9 @@ ROWS = [
         "one eviction may restart the whole job",
     ),
     Row({"scheduling.x-k8s.io/pod-group": "llama"}, "llama (coscheduling)", UNKNOWN),
+    Row({f"{OLDER}/name": "llama"}, "llama (coscheduling)", UNKNOWN),
+    Row({f"{OLDER}/name": "llama", f"{OLDER}/min-available": "6"}, "llama (coscheduling)", 6),
+    Row({OLDER: "llama"}, "llama (Koordinator)", UNKNOWN),
     Row({f"{GANG}name": "llama"}, "llama (Koordinator)", UNKNOWN),
     Row({f"{GANG}name": "llama", f"{GANG}min-available": "6"}, "llama (Koordinator)", 6),
     Row({f"{KUEUE}pod-group-name": "llama"}, "llama (Kueue)", UNKNOWN),
@@ -227,7 +231,9 @@ def test_a_pod_may_be_in_several_gangs() -> None:
 
 
 def test_the_documented_keys_are_those_of_the_table() -> None:
-    documented = set(re.findall(r"`([a-z0-9.-]+/[a-z-]*|[a-z]+(?:-[a-z]+)+)`", DOCUMENT))
+    documented = set(
+        re.findall(r"`([a-z0-9.-]+/[a-z-]*|[a-z0-9.-]+\.io|[a-z]+(?:-[a-z]+)+)`", DOCUMENT)
+    )
     assert documented - {"volcano.sh/cooldown-time", "volcano.sh/preemptable"} == {
         *GROUP_KEYS,
         *GROUP_PREFIXES,

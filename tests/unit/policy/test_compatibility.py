@@ -8,7 +8,7 @@ import pytest
 from desched.model.cluster import Owner
 from desched.model.load import LoadProblem
 from desched.planning.selection.slow_start import FIRST_CYCLES
-from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED
+from desched.policy.compatibility import EXTENDED, STRICT, UNLIMITED, CacheAffinity
 from desched.policy.document.limits import EvictionLimitsSection, InFlightSection
 from desched.policy.policy import EvictionLimits, MetricsSource, Policy
 from desched.policy.share import count_of
@@ -52,6 +52,7 @@ def test_nothing_else_than_what_the_reference_lists_changes():
         "steering",
         "chains",
         "domains",
+        "cache_affinity",
     }
     limits = {
         "total",
@@ -83,6 +84,7 @@ def test_what_is_turned_off_is_off():
     assert not policy.protections.single_replicas
     assert not policy.protections.gpu_pods
     assert not policy.domains.keys
+    assert policy.cache_affinity is CacheAffinity.IGNORE
     assert policy.protections.max_grace_period_seconds > 365 * 24 * 3600
 
 
@@ -96,6 +98,7 @@ WRITTEN = {
     "evictSingleReplica": False,
     "gpuPods": "Protect",
     "placementDomains": {"mode": "Require"},
+    "cacheAffinity": "Require",
     "evictionLimits": {
         "total": 3,
         "slowStart": False,

@@ -50,6 +50,7 @@ OTHERS: dict[str, Any] = {
     "value": 7,
     "name": "another",
     "namespace": Share(0.1),
+    "cache_affinity": "Ignore",
     "mode": "Off",
     "type": "metrics-server",
     "stack": "thanos",
@@ -62,7 +63,9 @@ def changed(value: Any, name: str) -> Any:
     """Another value of the same kind."""
     if name in OTHERS:
         found = OTHERS[name]
-        return type(value)(found) if name in {"mode", "strategy", "type"} else found
+        return (
+            type(value)(found) if name in {"cache_affinity", "mode", "strategy", "type"} else found
+        )
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

@@ -8,11 +8,12 @@ import msgspec
 
 from desched.model.cluster import ClusterState, DeclaredGroup
 from desched.model.load import ClusterLoad
+from desched.model.model_caches import CACHE_KEY, models_of
 from desched.model.pod_groups import groups_of
 from desched.model.state import State
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.names import FIELDS, with_new_names
-from tests.builders import load, pod, policy, snapshot
+from tests.builders import load, node, pod, policy, snapshot
 
 NO_NAMES = {
     "Taint": {"key", "effect", "value"},
@@ -133,3 +134,22 @@ def test_gangs_stay_apart_and_keep_their_minima() -> None:
     new_keys = [g.key for g in after]
     assert len(set(zip(keys, new_keys, strict=True))) == len(set(keys)) == len(set(new_keys))
     assert not {"one", "two", "three", "four"} & {part for key in new_keys for part in key}
+
+
+def test_nodes_hold_the_same_models_by_new_names() -> None:
+    """R1.2: else a plan of a snapshot with new names would move other pods."""
+    texts = ["llama", "llama=v2", " llama = v2 ", "llama=Ready"]
+    pods = [pod(f"a{i}", annotations={CACHE_KEY: each}) for i, each in enumerate(texts)]
+    held = ["true", "v2", "Ready", "Updating"]
+    label = "cache.desched.io/llama"
+    nodes = [node(f"n{i}", labels={label: each}) for i, each in enumerate(held)]
+    content = SnapshotContent(snapshot(nodes, pods, load({})), State(), "")
+    renamed = with_new_names(content, policy()).snapshot.cluster
+
+    before, after = (
+        [[m.is_on(n) for n in nodes for m in models_of(p, None)] for p in pods]
+        for nodes, pods in ((nodes, pods), (renamed.nodes, renamed.pods))
+    )
+    assert after == before
+    assert before[1] == before[2] == [False, True, False, False]
+    assert "v2" not in str(renamed)

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from desched.cycle import decide
 from desched.model.cluster import ClusterState
+from desched.model.model_caches import CACHE_KEY
 from desched.policy.loading import parse_policy
 from desched.snapshot_file.redaction import ANNOTATIONS, labels_read, labels_read_by, redacted
 from tests.builders import load, node, pod, policy, selector, snapshot
@@ -85,3 +86,11 @@ def test_labels_of_a_policy_are_those_that_it_selects_by() -> None:
 
     assert str(found) == "node label pool"
     assert str(labels_read_by(policy())) == ""
+
+
+def test_the_labels_of_models_are_kept() -> None:
+    """R1.2: a plan of a snapshot file knows which nodes hold the model of a pod."""
+    cluster = cluster_with(pods=(pod("p", on="n", annotations={CACHE_KEY: "llama=v2"}),))
+
+    assert "cache.desched.io/llama" in labels_read(cluster, policy()).nodes
+    assert CACHE_KEY in ANNOTATIONS

@@ -63,6 +63,7 @@ def test_claims_are_protected_by_storage_class_and_those_without_class_too(
 def test_a_node_bound_volume_keeps_its_pod_whatever_policy_and_annotations_say(
     volume: PersistentVolume, kind: VolumeKind
 ) -> None:
+    """R1.1, R1.4: data on the disk of a node."""
     one = with_volume(volume, kind).annotate(OWN_ANNOTATION, "true")
     one.nodes = tuple(
         node(name, labels={"kubernetes.io/hostname": name, "topology.example.com/node": name})
@@ -124,6 +125,7 @@ def test_a_claim_or_volume_that_is_not_known_keeps_its_pod() -> None:
 def test_storage_of_the_node_is_told_apart(
     volume: PodVolume, reason: str | None, *, policy_opens: bool, asked: bool
 ) -> None:
+    """R1.1: hostPaths may be caches of models."""
     one = Candidate(volumes=(volume,))
     one.protections["local_storage"] = not policy_opens
     if asked:

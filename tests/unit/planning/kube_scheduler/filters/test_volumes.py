@@ -83,6 +83,16 @@ IN_A = NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("a",)),))
 IN_B = NodeSelectorTerm((Requirement(ZONE, Operator.IN, ("b",)),))
 
 
+def test_a_bound_claim_fits_on_the_nodes_of_its_volume() -> None:
+    """R1.3: the node affinity of every bound volume counts."""
+    cluster = claimed(
+        PersistentVolume("v", node_affinity=(IN_A, IN_B)),
+        PersistentVolume("w", node_affinity=(IN_B,)),
+    )
+    assert destinations(with_claims("p", "v"), **cluster) == ["a", "b"]
+    assert destinations(with_claims("p", "v", "w"), **cluster) == ["b"]
+
+
 def test_a_claim_that_is_not_bound_fits_where_its_class_makes_volumes() -> None:
     claims = {("apps", "v"): PersistentVolumeClaim("apps", "v", "fast")}
     only_in_a = {
