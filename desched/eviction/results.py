@@ -4,20 +4,15 @@ A landing is judged in the first cycle in which the replacement is Ready and the
 known. Later changes by other pods do not count against the move.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
 
 from desched.eviction.replacements import Replicas, replacements, replicas_of
-from desched.model.cluster import ClusterState, Pod
-from desched.model.state import (
-    LONGEST_MIGRATION,
-    TAKEN_OVER_PATIENCE,
-    EvictionRecord,
-    MoveResult,
-)
+from desched.model.cluster import Pod
+from desched.model.state import TAKEN_OVER_PATIENCE, EvictionRecord, MoveResult
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
@@ -66,50 +61,16 @@ def settle_evictions(
         return tuple(records)
     replicas = replicas_of(in_flight, load.context.cluster)
     found = replacements(records, replicas)
-    unmoved = _unmoved(in_flight, load.context.cluster)
-
-    def judged(record: EvictionRecord) -> EvictionRecord:
-        if not record.in_flight:
-            return record
-        replacement = found[record.pod]
-        source = unmoved.get(record.pod.uid)
-        if source is not None and _is_given_up(record, source, load.context.now):
-            return _stayed(record, load.context.now)
-        if source is not None:
-            return _with_replacement(record, replacement)
-        return _judged(record, replacement, replicas, load)
-
-    return tuple(map(judged, records))
-
-
-def _unmoved(records: Sequence[EvictionRecord], cluster: ClusterState) -> Mapping[str, Pod]:
-    """The pods that a webhook has still to move, by uid."""
-    awaited = {record.pod.uid for record in records if record.taken_over}
-    if not awaited:
-        return {}
-    return {
-        p.uid: p for p in cluster.pods if p.uid in awaited and not p.finished and not p.deleting
-    }
-
-
-def _is_given_up(record: EvictionRecord, source: Pod, now: datetime) -> bool:
-    patience = LONGEST_MIGRATION if source.migrating else TAKEN_OVER_PATIENCE
-    return now - record.evicted_at >= patience
-
-
-def _stayed(record: EvictionRecord, now: datetime) -> EvictionRecord:
-    """The webhook did not move the pod, so no pod has replaced it."""
-    return replace(record, replacement=None, result=MoveResult.STAYED, settled_at=now)
-
-
-def _with_replacement(record: EvictionRecord, replacement: Pod | None) -> EvictionRecord:
-    return replace(record, replacement=replacement.ref if replacement else None)
+    return tuple(
+        _judged(record, found[record.pod], replicas, load) if record.in_flight else record
+        for record in records
+    )
 
 
 def _judged(
     record: EvictionRecord, replacement: Pod | None, replicas: Replicas, load: PresentLoad
 ) -> EvictionRecord:
-    record = _with_replacement(record, replacement)
+    record = replace(record, replacement=replacement.ref if replacement else None)
     overdue = load.context.now >= _deadline(record, load)
     if replacement is None:
         result = _missed(record, replicas, load, overdue=overdue)

@@ -314,10 +314,9 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def observed(self, pods: Iterable[Pod], now: datetime, horizon: timedelta) -> "State":
         """Update the evictions with the pods of a snapshot.
 
-        If a pod exists without a deletion timestamp, its eviction did not happen, unless a webhook
-        took it over: that one is kept until it has a result. A record is removed once it has a
-        result and its pod has been gone for the horizon, because then no window includes the pod
-        any more.
+        If a pod exists without a deletion timestamp, its eviction did not happen. A record is
+        removed once it has a result and its pod has been gone for the horizon, because then no
+        window includes the pod any more.
         """
         if not self.evictions:
             return self
@@ -335,8 +334,9 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 def _after_look(record: EvictionRecord, pod: Pod | None, now: datetime) -> EvictionRecord | None:
     if pod is None:
         return record if record.left_at else msgspec.structs.replace(record, left_at=now)
-    awaited = record.taken_over and record.in_flight
-    return record if pod.deleting or awaited else None
+    patience = LONGEST_MIGRATION if pod.migrating else TAKEN_OVER_PATIENCE
+    under_way = record.taken_over and now - record.evicted_at < patience
+    return record if pod.deleting or under_way else None
 
 
 def _is_past(record: EvictionRecord, now: datetime, horizon: timedelta) -> bool:

@@ -178,31 +178,14 @@ def test_a_machine_has_landed_once_it_has_left_its_first_pod():
 )
 def test_a_migration_is_awaited_for_longer_while_kubevirt_marks_its_pod(annotations, longest):
     begun = record(taken_over=True, left_at=None)
+    state = State(evictions=(begun,))
     source = pod(begun.pod.name, on=begun.node, annotations=annotations, uid=begun.pod.uid)
 
-    def after(wait):
-        now = begun.evicted_at + wait
-        state = State((begun,)).observed([source], now, timedelta(hours=1))
-        return followed(state, look([source]), now)
+    def awaited(after):
+        return state.observed([source], begun.evicted_at + after, timedelta(hours=1)).evictions
 
-    waiting = after(longest - SECOND)
-    assert (waiting.state.evictions, waiting.settled) == ((begun,), ())
-    given_up = after(longest)
-    (settled,) = given_up.settled
-    assert (settled.result, settled.settled_at) == (MoveResult.STAYED, EVICTED_AT + longest)
-    (cool_down,) = given_up.state.cool_downs
-    assert (cool_down.workload, cool_down.result) == (begun.workload, MoveResult.STAYED)
-    later = EVICTED_AT + longest + SECOND
-    assert given_up.state.observed([source], later, timedelta(hours=1)).evictions == ()
-
-
-def test_a_pod_that_a_webhook_did_not_move_has_no_replacement():
-    begun = record(taken_over=True, left_at=None)
-    source, target = pod(begun.pod.name, on="n0", uid=begun.pod.uid), replacement(on="n1")
-    copying = followed(begun, look([source, target]), EVICTED_AT + TAKEN_OVER_PATIENCE - SECOND)
-    assert [r.replacement for r in copying.state.evictions] == [target.ref]
-    given_up = followed(copying.state, look([source, target]), EVICTED_AT + TAKEN_OVER_PATIENCE)
-    assert [(r.replacement, r.landed_on) for r in given_up.settled] == [(None, "")]
+    assert awaited(longest - SECOND) == (begun,)
+    assert awaited(longest) == ()
 
 
 def test_a_workload_that_is_gone_wants_no_replacement():
