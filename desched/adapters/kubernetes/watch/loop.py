@@ -173,7 +173,9 @@ class KindWatch(Generic[V]):
         kind = _keyed(self._kind_from(()))
         found = read.listing(kind)
         if not found.version:
-            self._store.replace(dict(found.values), 0, began)
+            # Absence counts until the next look, however long the store would trust a list.
+            confirmed_at = began + self._absent_seconds - ABSENT_SECONDS
+            self._store.replace(dict(found.values), 0, confirmed_at)
             self._store.begin()
             return None
         self._store.replace(dict(found.values), version_number(found.version), began)

@@ -15,7 +15,7 @@ from desched.adapters.kubernetes.objects.storage import CSI_NODES
 from desched.adapters.kubernetes.objects.vertical_autoscalers import VERTICAL_AUTOSCALERS
 from desched.adapters.kubernetes.watch import loop
 from desched.adapters.kubernetes.watch.loop import KindWatch, WatchClient
-from desched.adapters.kubernetes.watch.store import Store
+from desched.adapters.kubernetes.watch.store import LONGEST_AGE_SECONDS, Store
 from desched.errors import ObservationError
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
@@ -396,6 +396,9 @@ def test_a_system_that_the_server_does_not_list_is_looked_for_again_much_later(
 
     assert scene.content == {}
     scene.store.require(monotonic())
+    scene.store.require(monotonic() + loop.DISCOVERY_SECONDS)  # until the next look
+    with pytest.raises(ObservationError, match="last confirmed"):
+        scene.store.require(monotonic() + loop.DISCOVERY_SECONDS + LONGEST_AGE_SECONDS)
 
 
 @pytest.mark.parametrize("refusal", [status(404, "gone"), status(403, "no")])
