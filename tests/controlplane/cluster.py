@@ -661,7 +661,10 @@ class ControlPlane:
         namespaces = {name for collection, _, name in leftovers if collection == NAMESPACES}
         paths = {_deletion_path(key, namespaces) for key in leftovers}
         for path in sorted(paths, key=lambda path: not path.startswith(f"{NAMESPACES}/")):
-            self.request("DELETE", path, options)
+            try:
+                self.request("DELETE", path, options)
+            except urllib3.exceptions.HTTPError:  # no answer: the next round asks again
+                return False
         return not leftovers
 
     def _finalize(self, namespaces: Iterable[str]) -> None:

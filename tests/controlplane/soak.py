@@ -10,6 +10,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -204,10 +205,14 @@ def _chance(seed: int, purpose: str) -> random.Random:
     return random.Random(f"{purpose} {seed}")  # noqa: S311  reproducible
 
 
-def soak(form: Form, seed: int, plane: ControlPlane, directory: Path) -> Outcome:
-    """Run on an empty control plane; logs of the services are kept in the directory."""
+def soak(form: Form, seed: int, binaries: Mapping[str, Path], directory: Path) -> Outcome:
+    """Run on a control plane of its own; logs of the services are kept in the directory."""
     directory.mkdir(parents=True, exist_ok=True)
-    with plane.prometheus(f"{form.scrape_seconds}s") as prometheus:
+    refresh_seconds = form.scrape_seconds / 2
+    with (
+        ControlPlane(binaries, usage_refresh_seconds=refresh_seconds) as plane,
+        plane.prometheus(f"{form.scrape_seconds}s") as prometheus,
+    ):
         return Soak(form, seed, plane, Sites(plane, prometheus, directory)).run()
 
 
@@ -230,8 +235,7 @@ def main() -> int:
     seed = random.randrange(2**32) if options.seed is None else options.seed  # noqa: S311
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
     print(f"seed {seed}; logs in {directory}", flush=True)
-    with ControlPlane(binaries, usage_refresh_seconds=form.scrape_seconds / 2) as plane:
-        outcome = soak(form, seed, plane, directory)
+    outcome = soak(form, seed, binaries, directory)
     write_report(outcome, options.report)
     for problem in outcome.problems:
         print(problem)
