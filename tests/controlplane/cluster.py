@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -177,6 +178,7 @@ class ControlPlane:
         """
         self.audit_log = self.directory / "audit.log"
         self._audit = GrowingLog(self.audit_log)
+        self._reset_at = datetime.now(UTC)
         path = self.directory / "audit-policy.json"
         accounts = {"userGroups": ["system:serviceaccounts"]}
         written_down = [
@@ -334,7 +336,12 @@ class ControlPlane:
         Each has its verb, objectRef and responseStatus.
         """
         user = f"system:serviceaccount:{namespace}:{service_account}"
-        return [event for event in self._audit.events() if event["user"]["username"] == user]
+        return [
+            event
+            for event in self._audit.events()
+            if event["user"]["username"] == user
+            and datetime.fromisoformat(event["requestReceivedTimestamp"]) >= self._reset_at
+        ]
 
     # Requests
 
@@ -622,6 +629,7 @@ class ControlPlane:
         self.wait_for("an empty cluster", self._is_empty)
         self.metrics.forget()
         self._audit.forget()
+        self._reset_at = datetime.now(UTC)  # a watch may be logged when it ends, after this
 
     def _is_empty(self) -> bool:
         """Deletes what is new, since owners bring their pods back until they are gone themselves.

@@ -100,21 +100,32 @@ class RealLab:
         if manners.host_port:
             port = {"containerPort": manners.host_port, "hostPort": manners.host_port}
             container["ports"] = [port]
+        template = {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [container], **behaving(name, manners)},
+        }
+        selector = {"matchLabels": {"app": name}}
+        metadata = {"name": name, "namespace": self.namespace}
         self._control_plane.apply(
             {
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",
-                "metadata": {"name": name, "namespace": self.namespace},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": {"app": name}},
-                    "template": {
-                        "metadata": {"labels": {"app": name}},
-                        "spec": {"containers": [container], **behaving(name, manners)},
-                    },
-                },
+                "metadata": metadata,
+                "spec": {"replicas": 0, "selector": selector, "template": template},
             }
         )
+        self._wait_for_replica_set(name)
+        scale = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{name}/scale"
+        self._control_plane.request("PATCH", scale, {"spec": {"replicas": replicas}})
+
+    def _wait_for_replica_set(self, app: str) -> None:
+        """Returns when the scheduler had the time to learn of it.
+
+        It spreads pods by default only if it knows their ReplicaSet, and may learn of a pod first.
+        """
+        of_app = f"/apis/apps/v1/namespaces/{self.namespace}/replicasets?labelSelector=app={app}"
+        self.eventually(f"a ReplicaSet of {app}", lambda: self._control_plane.items(of_app))
+        self._control_plane.wait_for_scheduler()
 
     def add_budget(self, name: str, app: str, **spec: int | str) -> None:
         self._control_plane.apply(
