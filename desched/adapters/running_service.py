@@ -61,6 +61,10 @@ class _Head(msgspec.Struct):
     version: str
 
 
+_PROBLEM = msgspec.json.Decoder(_Problem)
+_HEAD = msgspec.json.Decoder(_Head)
+
+
 class RunningService:
     """A service, by how people know where it is, and how it is asked."""
 
@@ -80,9 +84,9 @@ class RunningService:
         if answer.status != HTTPStatus.OK:
             self._refused(answer.status, body)
         try:
-            version = msgspec.json.decode(body, type=_Head).version
+            version = _HEAD.decode(body).version
             if version == EXPLANATION_VERSION:
-                found = msgspec.json.decode(body, type=Explanation, dec_hook=_hook)
+                found = _EXPLANATION.decode(body)
                 return Explained(found, answer.date)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             raise self._stranger() from None
@@ -93,7 +97,7 @@ class RunningService:
 
     def _refused(self, status: int, body: bytes) -> None:
         try:
-            why = on_one_line(msgspec.json.decode(body, type=_Problem).problem)
+            why = on_one_line(_PROBLEM.decode(body).problem)
         except (msgspec.DecodeError, UnicodeError):
             raise self._stranger(f" (HTTP {status})") from None
         if status in _CALLERS_FAULT:
@@ -159,6 +163,9 @@ def _hook(kind: object, value: object) -> object:
     if kind is VerdictReason:
         return verdict_reason(str(value))
     raise NotImplementedError  # msgspec then refuses the value
+
+
+_EXPLANATION = msgspec.json.Decoder(Explanation, dec_hook=_hook)
 
 
 def _date(text: str | None) -> datetime | None:

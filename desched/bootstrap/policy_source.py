@@ -34,6 +34,9 @@ class _ConfigMap(Wire):
     data: Strings = None
 
 
+_DECODER = msgspec.json.Decoder(_ConfigMap)
+
+
 def config_map_of(settings: Settings) -> PolicyConfigMap | None:
     """The ConfigMap that `--policy` names; None for a file, which comes first."""
     path = settings.policy
@@ -82,7 +85,7 @@ def read_config_map(
         )
     found = None
     with suppress(*UNDECODABLE):
-        found = msgspec.json.decode(answer.body, type=_ConfigMap) if answer.is_done else None
+        found = _DECODER.decode(answer.body) if answer.is_done else None
     if found is None:
         why = "the answer is no ConfigMap"
         if not answer.is_done:

@@ -45,10 +45,14 @@ class _Envelope(msgspec.Struct, gc=False):
     state: msgspec.Raw = msgspec.Raw()
 
 
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_STATE = msgspec.json.Decoder(State)
+
+
 def decode_state(text: str | bytes) -> StoredState:
     """The state from the text; anything invalid becomes the problem."""
     try:
-        envelope = msgspec.json.decode(text, type=_Envelope)
+        envelope = _ENVELOPE.decode(text)
         if envelope.version > VERSION:
             return StoredState(
                 problem=f"it has version {envelope.version}, but this desched supports version "
@@ -56,7 +60,7 @@ def decode_state(text: str | bytes) -> StoredState:
             )
         if envelope.version != VERSION:
             return StoredState(problem=f"there is no version {envelope.version}")
-        state = msgspec.json.decode(envelope.state, type=State)
+        state = _STATE.decode(envelope.state)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return StoredState(problem=f"it is damaged ({error})")
     if not all(map(_is_usable, _times(state))):

@@ -117,6 +117,10 @@ class _Head(msgspec.Struct):
     written_by: str = ""
 
 
+_DOCUMENT = msgspec.json.Decoder(_Document)
+_HEAD = msgspec.json.Decoder(_Head)
+
+
 def encode(content: SnapshotContent) -> bytes:
     """The content as JSON.
 
@@ -153,10 +157,10 @@ def decode(text: bytes, name: str) -> SnapshotContent:
         ConfigurationError: it is not a snapshot that this desched can use.
     """
     try:
-        head = msgspec.json.decode(text, type=_Head)
+        head = _HEAD.decode(text)
         if head.format != FORMAT:
             raise _refused(name, _other_format(head))
-        document = msgspec.json.decode(text, type=_Document)
+        document = _DOCUMENT.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError, OverflowError) as error:
         raise _refused(name, f"it is no snapshot of desched, or damaged ({error})") from error
     stored = decode_state(bytes(document.state))

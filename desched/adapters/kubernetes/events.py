@@ -6,13 +6,11 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 import structlog
 
 from desched.adapters.kubernetes.client.access import CREATE_EVENT, GET_OWN_POD
-from desched.adapters.kubernetes.client.api_types.metadata import Named
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.decoding import UNDECODABLE
+from desched.adapters.kubernetes.client.decoding import NAMED, UNDECODABLE
 from desched.errors import DeschedError
 from desched.model.cluster import PodRef
 from desched.model.state import FAILURES, EvictionRecord
@@ -101,7 +99,7 @@ class EventWriter:
         path = GET_OWN_POD.path(pod.namespace, pod.name)
         try:
             answer = self._connection.get(path, deadline_seconds=_DEADLINE_SECONDS)
-            return msgspec.json.decode(answer.body, type=Named).metadata.uid
+            return NAMED.decode(answer.body).metadata.uid
         except (DeschedError, *UNDECODABLE):
             return ""
 

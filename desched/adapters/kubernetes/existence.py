@@ -24,12 +24,15 @@ class _Namespaces(msgspec.Struct):
     items: list[msgspec.Raw]
 
 
+_DECODER = msgspec.json.Decoder(_Namespaces)
+
+
 def is_absent_namespace(kubernetes: KubernetesConnection, name: str) -> bool:
     """Whether the API server knows no such namespace; false if it does not say so."""
     selector = {"fieldSelector": f"metadata.name={name}"}  # desched may list, but not get them
     try:
         answer = kubernetes.get(LIST_NAMESPACES.path(), selector, deadline_seconds=DEADLINE_SECONDS)
-        return answer.is_done and not msgspec.json.decode(answer.body, type=_Namespaces).items
+        return answer.is_done and not _DECODER.decode(answer.body).items
     except (ObservationError, *UNDECODABLE):
         return False  # what follows finds out what is wrong
 

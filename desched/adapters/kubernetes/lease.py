@@ -37,6 +37,9 @@ class _Lease(Wire):
     spec: _Spec | None = None
 
 
+_DECODER = msgspec.json.Decoder(_Lease)
+
+
 @dataclass
 class KubernetesLease:
     """The Lease port on an object of coordination.k8s.io.
@@ -94,7 +97,7 @@ class KubernetesLease:
             if any(map(answer.is_from_server, not_there)):
                 return None
             if answer.is_done:
-                return _record(msgspec.json.decode(answer.body, type=_Lease))
+                return _record(_DECODER.decode(answer.body))
         except (ObservationError, *UNDECODABLE) as error:
             raise LeaseError(f"{lease} could not be {done}: {error}") from error
         raise LeaseError(

@@ -29,6 +29,9 @@ class _ConfigMap(Wire):
     binaryData: Strings = None  # noqa: N815  (the API's name)
 
 
+_DECODER = msgspec.json.Decoder(_ConfigMap)
+
+
 @dataclass
 class KubernetesLogbookStore:
     """The LogbookStore on one ConfigMap that exists; desched may not create it."""
@@ -72,7 +75,7 @@ class KubernetesLogbookStore:
     def _read(self, answer: Answer, what: Access) -> _ConfigMap:
         if answer.status == HTTPStatus.OK:
             with suppress(*UNDECODABLE):
-                return msgspec.json.decode(answer.body, type=_ConfigMap)
+                return _DECODER.decode(answer.body)
             why = "the answer is no ConfigMap"
         elif answer.is_from_server(HTTPStatus.NOT_FOUND):
             why = (

@@ -17,6 +17,9 @@ class _Review(Wire):
     status: _Status
 
 
+_DECODER = msgspec.json.Decoder(_Review)
+
+
 def has_right(
     connection: KubernetesConnection, access: Access, deadline_seconds: float = DEADLINE_SECONDS
 ) -> bool:
@@ -53,6 +56,6 @@ def reviewed(
     path = CREATE_ACCESS_REVIEW.path()
     try:
         answer = connection.post(path, body, deadline_seconds=deadline_seconds)
-        return msgspec.json.decode(answer.body, type=_Review).status.allowed
+        return _DECODER.decode(answer.body).status.allowed
     except (ObservationError, *UNDECODABLE):
         return None

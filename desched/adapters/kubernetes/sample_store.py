@@ -20,6 +20,9 @@ class _ConfigMap(Wire):
     data: Strings = None
 
 
+_DECODER = msgspec.json.Decoder(_ConfigMap)
+
+
 @dataclass
 class KubernetesSampleStore:
     """One key of the ConfigMap of the state; it exists once a service has evicted or tried to.
@@ -46,9 +49,7 @@ class KubernetesSampleStore:
             why = why_refused(answer, GET_STATE, self.namespace)
             raise ObservationError(ObservationSource.CLUSTER, f"Samples are not read: {why}.")
         try:
-            return (msgspec.json.decode(answer.body, type=_ConfigMap).data or {}).get(
-                SAMPLES_KEY, ""
-            )
+            return (_DECODER.decode(answer.body).data or {}).get(SAMPLES_KEY, "")
         except UNDECODABLE as error:
             text = "Samples are not read: the answer is no ConfigMap."
             raise ObservationError(ObservationSource.CLUSTER, text) from error

@@ -53,6 +53,9 @@ class _ConfigMap(Wire):
     data: Strings = None
 
 
+_DECODER = msgspec.json.Decoder(_ConfigMap)
+
+
 @dataclass
 class KubernetesStateStore:
     """The StateStore on one ConfigMap; a write fails if the stored version is not the loaded one.
@@ -183,5 +186,5 @@ class KubernetesStateStore:
 
 def _config_map(answer: Answer) -> _ConfigMap | None:
     with suppress(*UNDECODABLE):
-        return msgspec.json.decode(answer.body, type=_ConfigMap)
+        return _DECODER.decode(answer.body)
     return None

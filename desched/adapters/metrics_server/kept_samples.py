@@ -48,6 +48,9 @@ class _Document(msgspec.Struct):
     tracks: list[_Kept]
 
 
+_DOCUMENT = msgspec.json.Decoder(_Document)
+
+
 def encode_samples(nodes: Mapping[str, Track], pods: Iterable[tuple[PodKey, Track]]) -> str:
     """The samples of nodes, and then of as many pods as fit, in this order."""
     of_nodes = (_Kept(name, _rows(track)) for name, track in nodes.items())
@@ -69,7 +72,7 @@ def decode_samples(text: str) -> KeptSamples | None:
         found = unpacking.decompress(packed, _LONGEST_JSON_BYTES)
         if not unpacking.eof:
             return None
-        document = msgspec.json.decode(found, type=_Document)
+        document = _DOCUMENT.decode(found)
     except (ValueError, zlib.error):
         return None
     if document.version != VERSION:

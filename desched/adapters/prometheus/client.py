@@ -150,6 +150,7 @@ _SAMPLES: Mapping[type, msgspec.json.Decoder[Any]] = {
     dict: msgspec.json.Decoder(list[_Sample[Labels]]),
     PodLabels: msgspec.json.Decoder(list[_Sample[PodLabels]]),
 }
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
 _RANGES = msgspec.json.Decoder(list[_Samples])
 _RAW = msgspec.json.Decoder(list[_RawSamples])
 
@@ -274,7 +275,7 @@ class PrometheusClient:
         )
         self._secrets = tuple(secret for value in headers for secret in credentials_in(value))
         try:
-            envelope = msgspec.json.decode(response.content, type=_Envelope)
+            envelope = _ENVELOPE.decode(response.content)
         except (msgspec.MsgspecError, RecursionError):
             envelope = None
         if response.status_code != requests.codes.ok:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 from http import HTTPStatus
+from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -14,6 +15,13 @@ from desched.errors import ObservationError, ObservationSource
 
 W = TypeVar("W")
 V = TypeVar("V")
+
+_MAKING = Lock()
+"""Held while a decoder is made: msgspec lets other threads use a type that it has half read."""
+
+NAMED = msgspec.json.Decoder(Named)
+_STATUS = msgspec.json.Decoder(Status)
+_RAW_ITEMS = msgspec.json.Decoder(Items[Raw])
 
 UNDECODABLE = (msgspec.DecodeError, RecursionError)
 """Errors for JSON that is broken, of another shape, or nested without end."""
@@ -34,7 +42,7 @@ class Answer(NamedTuple):
     def status_object(self) -> Status | None:
         """The server's Status object, None if something in between answered."""
         try:
-            found = msgspec.json.decode(self.body, type=Status)
+            found = _STATUS.decode(self.body)
         except UNDECODABLE:
             return None
         return found if found.kind == "Status" else None
@@ -79,10 +87,11 @@ class Decoder(Generic[W, V]):
     def __init__(self, kind: type[W], build: Callable[[W], V]) -> None:
         self._kind = kind.__name__
         self._build = build
-        self._object = msgspec.json.Decoder(kind)
-        self._page: msgspec.json.Decoder[Items[W]] = msgspec.json.Decoder(
-            Items[kind]  # type: ignore[valid-type]  # a type only known at run time
-        )
+        with _MAKING:
+            self._object = msgspec.json.Decoder(kind)
+            self._page: msgspec.json.Decoder[Items[W]] = msgspec.json.Decoder(
+                Items[kind]  # type: ignore[valid-type]  # a type only known at run time
+            )
 
     def page(self, body: bytes) -> Page[V]:
         """One page of a list.
@@ -116,7 +125,7 @@ class Decoder(Generic[W, V]):
     def _error_for(self, body: bytes, error: Exception) -> ObservationError:
         """The error for the first unreadable object; the decoder's message does not name it."""
         try:
-            items = msgspec.json.decode(body, type=Items[msgspec.Raw]).items or ()
+            items = _RAW_ITEMS.decode(body).items or ()
         except UNDECODABLE:
             return _unreadable(f"The list of {self._kind}s", error)
         for item in items:
@@ -129,7 +138,7 @@ class Decoder(Generic[W, V]):
 
 def _name(body: bytes) -> str:
     try:
-        metadata = msgspec.json.decode(body, type=Named).metadata
+        metadata = NAMED.decode(body).metadata
     except UNDECODABLE:
         return "without a name"
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
@@ -147,7 +156,8 @@ class RawDecoder(Generic[V]):
     """Decodes a part of an object only when it is needed; None where it is absent or null."""
 
     def __init__(self, kind: type[V]) -> None:
-        self._decoder = msgspec.json.Decoder(kind)
+        with _MAKING:
+            self._decoder = msgspec.json.Decoder(kind)
 
     def __call__(self, raw: Raw | bytes) -> V | None:
         """The decoded part.
