@@ -12,6 +12,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from desched import __version__
+from desched.policy.document.metrics import METRICS_SERVER_SPELLINGS
 from desched.policy.loading import load_policy
 from desched.settings import Settings, load_settings, variable_of
 from tests.chart_reference import PAGE, documented_values, with_table
@@ -252,6 +253,40 @@ def test_credentials_are_refused_where_the_policy_alone_says_where_they_go(helm:
     with_secret = {"bearerToken": {"secret": "bearer"}}
 
     assert "prometheus.url is required" in refusal(helm, {"prometheus": with_secret})
+
+
+@pytest.mark.parametrize(
+    ("spelling", "form"),
+    [
+        ("metrics-server", "{{type: {}}}"),
+        ("metrics_server", '{{"type" : "{}"}}'),
+        ("KubernetesMetrics", "\n          type: {}"),
+    ],
+)
+def test_a_prometheus_is_refused_beside_a_policy_for_metrics_server(
+    helm: Path, spelling: str, form: str
+) -> None:
+    def policy(source: str) -> str:
+        return (
+            "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
+            f"profiles:\n- pluginConfig:\n  - name: LoadAware\n    args:\n      metrics: {source}\n"
+        )
+
+    by_url: Values = {"prometheus": {"url": "http://prometheus.example.com"}}
+    by_metrics_server = {"policy": policy(form.format(spelling))}
+    assert "but the policy reads load from metrics-server" in refusal(
+        helm, {**by_metrics_server, **by_url}
+    )
+    assert rendered(helm, by_metrics_server)
+    commented = policy(form.format("prometheus") + f" # not type: {spelling}")
+    assert rendered(helm, {"policy": commented, **by_url})
+
+
+def test_the_chart_knows_every_spelling_of_metrics_server() -> None:
+    template = (CHART / "templates" / "_prometheus.tpl").read_text()
+
+    for spelling in METRICS_SERVER_SPELLINGS:
+        assert re.search(rf'"type":"\([^)]*\b{spelling}\b', template)
 
 
 def test_a_policy_comes_word_for_word(helm: Path, tmp_path: Path) -> None:
