@@ -5,14 +5,12 @@ the reader's matchers are in every query.
 """
 
 import math
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import urllib3
 
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.reader import PrometheusLoadReader
@@ -21,89 +19,20 @@ from desched.model.load import ClusterLoad, LoadProblem, Measured, PodChoice, Un
 from desched.model.resources import Amounts, Resource
 from desched.policy.policy import DestinationWindow, MetricsSource, Policy, ResourceRule
 from desched.ports import ChoosePods, all_pods
-from tests.controlplane.binaries import find_or_build
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.process import Server, free_ports
 from tests.controlplane.prometheus_server import PrometheusServer
+from tests.controlplane.written_history import (
+    HISTORY_SECONDS,
+    KUBELET,
+    Curve,
+    History,
+    Labels,
+    rising,
+    scraped,
+    write_blocks,
+)
 
-SCRAPE_SECONDS = 60
-HISTORY_SECONDS = 40 * 60
-FUTURE_SECONDS = 15 * 60
-"""Longer than the tests take; a Prometheus knows nothing of samples that are yet to come."""
-
-NEWEST_SECONDS_AGO = 2 - FUTURE_SECONDS
-HTTP_OK = 200
 ODD_NAME = 'odd "name" \\'
-
-Labels = Mapping[str, str]
-EXPORTER: Labels = {"job": "node-exporter"}
-KUBELET: Labels = {"job": "kubelet", "metrics_path": "/metrics/cadvisor"}
-Times = Sequence[float]  # seconds ago, oldest first
-Curve = Callable[[float], float]  # of the seconds since the history began
-
-
-def scraped(
-    since: float = HISTORY_SECONDS, until: float = NEWEST_SECONDS_AGO, every: float = SCRAPE_SECONDS
-) -> Times:
-    """The times of scrapes from a time ago on, the newest exactly at `until`.
-
-    What has not ended is scraped as long as the tests go on.
-    """
-    return [until + every * i for i in reversed(range(int((since - until) // every) + 1))]
-
-
-def rising(per_second: float, since: float = 0.0) -> Curve:
-    """A counter that begins at zero."""
-    return lambda t: (t - since) * per_second
-
-
-class History:
-    """Samples of one stack in the OpenMetrics text form."""
-
-    def __init__(self, stack: str, now: float) -> None:
-        self._stack = stack
-        self._now = now
-        self.lines: list[str] = []
-
-    def series(self, name: str, labels: Labels, times: Times, value: Curve) -> None:
-        """Samples whose value depends on the seconds since the history began."""
-        stack = self._stack.replace("\\", r"\\").replace('"', r"\"")
-        scraped_as = EXPORTER if name.startswith("node_") else KUBELET
-        labels = {"stack": stack, **scraped_as, **labels}
-        text = ",".join(f'{k}="{v}"' for k, v in labels.items())
-        self.lines += [
-            f"{name}{{{text}}} {value(HISTORY_SECONDS - ago)!r} {self._now - ago:.3f}"
-            for ago in times
-        ]
-
-    def cpu(self, labels: Labels, busy: float, times: Times | None = None) -> None:
-        """Two CPUs; the counters begin at the first sample, as after a boot."""
-        times = scraped() if times is None else times
-        began = HISTORY_SECONDS - times[0]
-        for cpu in ("0", "1"):
-            for mode, share in (("idle", 1 - busy - 0.05), ("user", busy), ("iowait", 0.05)):
-                self.series(
-                    "node_cpu_seconds_total",
-                    {"cpu": cpu, "mode": mode, **labels},
-                    times,
-                    rising(share, since=began),
-                )
-
-    def memory(self, labels: Labels, used: float, times: Times | None = None) -> None:
-        times = scraped() if times is None else times
-        for part, share in (("MemAvailable", 1 - used), ("MemTotal", 1.0)):
-            self.gauge(f"node_memory_{part}_bytes", labels, 1000 * share, times)
-
-    def gauge(
-        self, name: str, labels: Labels, value: float = 1.0, times: Times | None = None
-    ) -> None:
-        self.series(name, labels, scraped() if times is None else times, lambda _: value)
-
-    def container_cpu(self, labels: Labels, cores: float) -> None:
-        self.series("container_cpu_usage_seconds_total", labels, scraped(), rising(cores))
-
-    def container_memory(self, labels: Labels, used: float) -> None:
-        self.gauge("container_memory_working_set_bytes", labels, used)
 
 
 def write_five_regimes(history: History) -> None:
@@ -401,43 +330,13 @@ def url(
     binaries: Mapping[str, Path], written_at: float, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("prometheus")
-    histories = [History(stack, written_at) for stack in STACKS]
+    histories = [History(written_at, {"stack": stack}) for stack in STACKS]
     for history, write in zip(histories, STACKS.values(), strict=True):
         write(history)
-    lines = [line for history in histories for line in history.lines]
-    (directory / "history.txt").write_text("\n".join([*lines, "# EOF", ""]))
-    (directory / "prometheus.yaml").write_text("scrape_configs: []\n")
-    promtool = find_or_build(["promtool"])["promtool"]
-    subprocess.run(
-        [promtool, "tsdb", "create-blocks-from", "openmetrics", "history.txt", "data"],
-        cwd=directory,
-        check=True,
-        capture_output=True,
-    )
-    (port,) = free_ports(1)
-    server = Server(
-        "prometheus",
-        [
-            binaries["prometheus"],
-            f"--web.listen-address=127.0.0.1:{port}",
-            "--config.file=prometheus.yaml",
-            "--storage.tsdb.path=data",
-        ],
-        directory,
-    )
-    with urllib3.PoolManager(retries=False) as http:
-
-        def is_ready() -> bool:
-            try:
-                return http.request("GET", f"http://127.0.0.1:{port}/-/ready").status == HTTP_OK
-            except urllib3.exceptions.HTTPError:
-                return False
-
-        try:
-            server.wait_until("Prometheus is ready", is_ready)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.stop()
+    server = PrometheusServer(binaries["prometheus"], None, directory)
+    write_blocks(histories, server.data)
+    with server:
+        yield server.url
 
 
 def test_each_labelling_regime_gives_each_node_its_cpu_load(url: str) -> None:
