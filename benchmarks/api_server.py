@@ -26,8 +26,8 @@ class ApiServer(ControlPlane):
         self._start_etcd()
         self._start_api_server()
 
-    def _serve(self, binary: str, *arguments: str | Path) -> Server:
-        self._servers[binary] = server = super()._serve(binary, *arguments)
+    def _serve(self, binary: str, *arguments: str | Path, **variables: str) -> Server:
+        self._servers[binary] = server = super()._serve(binary, *arguments, **variables)
         return server
 
     def fill(self, cluster: SyntheticCluster) -> None:

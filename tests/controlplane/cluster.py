@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ import yaml
 
 from tests.controlplane.logs import GrowingLog
 from tests.controlplane.manifests import VERTICAL_AUTOSCALERS
+from tests.controlplane.pod_network import PodNetwork
 from tests.controlplane.process import Server, free_ports
 from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.usage_exporter import REFRESH_SECONDS, UsageExporter
@@ -79,6 +80,7 @@ class ControlPlane:
         self._token = secrets.token_urlsafe()
         self._cleanup = ExitStack()
         self._etcd_port, self._etcd_peer_port, self._port, *self._ports = free_ports(6)
+        (self._pod_network_port,) = free_ports(1)
         self.url = f"https://127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:
@@ -113,9 +115,9 @@ class ControlPlane:
         )
         self._cleanup.callback(self.metrics.stop)
 
-    def _serve(self, binary: str, *arguments: str | Path) -> Server:
+    def _serve(self, binary: str, *arguments: str | Path, **variables: str) -> Server:
         command = [self._binaries[binary], *arguments]
-        server = Server(binary, command, self.directory, {"GOGC": GARBAGE_PERCENT})
+        server = Server(binary, command, self.directory, {"GOGC": GARBAGE_PERCENT, **variables})
         self._cleanup.callback(server.stop)
         return server
 
@@ -160,6 +162,8 @@ class ControlPlane:
             "--endpoint-reconciler-type=none",
             f"--audit-policy-file={self._write_audit_policy()}",
             f"--audit-log-path={self.audit_log}",
+            HTTP_PROXY=f"socks5://127.0.0.1:{self._pod_network_port}",
+            NO_PROXY="127.0.0.1",  # as it is anyway, but in place of what the machine has
         )
         server.wait_until("the API server has a certificate", self.key_file.exists)
         self._http = urllib3.PoolManager(
@@ -612,6 +616,29 @@ class ControlPlane:
 
         return self.wait_for(f"{count} Ready pods in {namespace}", ready, timeout)
 
+    def make_older(self, age: timedelta) -> None:
+        """Lets all nodes and pods look as old as this, which only what is in etcd can."""
+        born = (datetime.now(UTC) - age).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for kind, folder in (("Node", "minions"), ("Pod", "pods")):
+            for found in self.items(f"/api/v1/{kind.lower()}s"):
+                metadata = found["metadata"]
+                metadata["creationTimestamp"] = born
+                if kind == "Pod":
+                    found["status"]["startTime"] = born
+                names = filter(None, (metadata.get("namespace"), metadata["name"]))
+                manifest = {"apiVersion": "v1", "kind": kind, **found}
+                self._store(f"/registry/{folder}/{'/'.join(names)}", json.dumps(manifest))
+
+    def _store(self, key: str, value: str) -> None:
+        """Puts what the API server decodes as well as its own form into etcd."""
+        answer = self._plain_http.request(
+            "POST",
+            f"http://127.0.0.1:{self._etcd_port}/v3/kv/put",
+            json={"key": _base64(key), "value": _base64(value)},
+        )
+        if answer.status != 200:
+            raise UnexpectedAnswerError(f"{key}: {answer.data!r}")
+
     def prometheus(
         self, scrape_interval: str = "1s", more_jobs: Sequence[Mapping[str, Any]] = ()
     ) -> PrometheusServer:
@@ -620,6 +647,10 @@ class ControlPlane:
         return PrometheusServer(
             self._binaries["prometheus"], self.metrics, directory, scrape_interval, more_jobs
         )
+
+    def pod_network(self, servers: Mapping[str, str]) -> PodNetwork:
+        """Lets the API server reach pods: the URLs that stand for them, by `ADDRESS:PORT`."""
+        return PodNetwork(self._pod_network_port, servers)
 
     # Isolation of tests
 
@@ -650,7 +681,7 @@ class ControlPlane:
 
     def _keys(self) -> frozenset[str]:
         """What etcd holds."""
-        first, end = (base64.b64encode(key).decode() for key in (b"/registry/", b"/registry0"))
+        first, end = map(_base64, ("/registry/", "/registry0"))
         answer = self._plain_http.request(
             "POST",
             f"http://127.0.0.1:{self._etcd_port}/v3/kv/range",
@@ -735,6 +766,10 @@ def _decoded(data: bytes) -> Any:
         return json.loads(data)
     except ValueError:
         return data.decode(errors="replace")
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 def _ec_private_key() -> str:

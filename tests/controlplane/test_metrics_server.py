@@ -1,7 +1,10 @@
-"""A cluster that has only the real metrics-server: two commands lead to a plan."""
+"""A cluster that has only the real metrics-server: the README's commands lead to a plan."""
 
 import json
+import os
+import shlex
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -14,6 +17,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object, deployment, usage
 from tests.controlplane.process import Server, free_ports
 from tests.controlplane.waiting import wait_for
+from tests.documented_commands import documented_commands
 
 NODES = "/apis/metrics.k8s.io/v1beta1/nodes"
 API_SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io"
@@ -23,8 +27,9 @@ RESOLUTION_SECONDS = 10
 WINDOW = "20s"
 
 
-def short_windows() -> None:
-    """Let a window of seconds count, which takes two minutes otherwise."""
+def in_haste(home: Path) -> None:
+    """Be in this folder, and let a window of seconds count, which takes two minutes otherwise."""
+    os.chdir(home)
     mock.patch.object(plan_by_samples, "KEPT_WINDOW_SECONDS", (10, 3600)).start()
     mock.patch.object(reader, "SAMPLE_SECONDS", 2.0).start()
 
@@ -139,25 +144,27 @@ def _known(plane: ControlPlane) -> set[str]:
     return {each["metadata"]["name"] for each in answer["items"]} if status == 200 else set()
 
 
-def test_two_commands_lead_to_a_plan(cluster: ControlPlane, tmp_path: Path) -> None:
-    policy = tmp_path / "policy.yaml"
-    by = ("--kubeconfig", str(cluster.admin_kubeconfig), "--policy", str(policy))
-    written = forks.run(["doctor", *by[:2], "--write-policy", str(policy), "-o", "json"])
-    assert "type: metrics-server" in policy.read_text(), written.stderr
-    assert f"`desched plan --policy {policy} --wait 3m`" in written.stderr
+def test_the_commands_of_the_readme_lead_to_a_plan(cluster: ControlPlane, tmp_path: Path) -> None:
+    _, *typed = documented_commands("README.md", "Try it")
+    doctor, plan = (shlex.split(line)[1:] for line in typed)
+    by = ("--kubeconfig", str(cluster.admin_kubeconfig))
+    hasty = partial(in_haste, tmp_path)
+    written = forks.run([*doctor, *by], partial(os.chdir, tmp_path))
+    assert f"`desched {shlex.join(plan)} --wait 3m`" in written.stderr, written.stderr
+    assert "type: metrics-server" in (tmp_path / "policy.yaml").read_text()
 
     def planned() -> Object | None:
-        ended = forks.run(["plan", *by, "--wait", WINDOW, "-o", "json"], short_windows)
+        ended = forks.run([*plan, *by, "--wait", WINDOW, "-o", "json"], hasty)
         last.append(f"{ended.stdout[-3000:]}\n{ended.stderr}")
-        plan = json.loads(ended.stdout)["plan"] if ended.returncode == 0 else {}
-        return plan if plan.get("evictions") else None
+        found = json.loads(ended.stdout)["plan"] if ended.returncode == 0 else {}
+        return found if found.get("evictions") else None
 
     last: list[str] = []
-    plan = wait_for("a plan with evictions", planned, diagnosis=lambda: last[-1])
-    assert plan is not None
-    (hot,) = (each for each in plan["nodes"] if each["node_class"] == "overloaded")
+    found = wait_for("a plan with evictions", planned, diagnosis=lambda: last[-1])
+    assert found is not None
+    (hot,) = (each for each in found["nodes"] if each["node_class"] == "overloaded")
     assert hot["node"] == "hot"
     measured = {each["resource"]: each["measured"][0] for each in hot["pressures"]}
     assert measured["cpu"] == [20, pytest.approx(0.9, abs=0.02)]
-    assert {each["node"] for each in plan["evictions"]} == {"hot"}
-    assert {each["expected_node"] for each in plan["evictions"]} == {"cool"}
+    assert {each["node"] for each in found["evictions"]} == {"hot"}
+    assert {each["expected_node"] for each in found["evictions"]} == {"cool"}
