@@ -14,6 +14,7 @@ INSTALLED := .venv/.installed
 
 IMAGE ?= desched:latest
 IMAGE_BUILD ?= docker build
+SCENARIO ?= load
 PLUGIN_PYTHONS ?= $(BIN)/python
 
 # Whole files side by side, in their order: tests of a file share what is expensive.
@@ -24,9 +25,9 @@ CONTROL_PLANES ?= 5
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-demo: $(RUNTIME) ## the main job on a simulated cluster
+demo: $(RUNTIME) ## the main job on a simulated cluster; with SCENARIO=ai on one with GPUs
 	@mkdir -p build
-	@$(BIN)/desched demo --report build/demo.html
+	@$(BIN)/desched demo --scenario $(SCENARIO) --report build/demo.html
 
 test: check controlplane-binaries browser ## everything: check, unit tests with their coverage, all other tests
 	@$(PYTEST) --numprocesses 2 --cov --cov-report=term:skip-covered tests/unit

@@ -18,7 +18,12 @@ from desched.service.reports.progress import ProgressLine
 from desched.service.reports.rendering import ReportFormat
 from desched.service.reports.simulation import print_simulation, render_simulation
 from desched.simulation.demo import demo_policy
-from desched.simulation.scenarios import guarded_scenario, published_scenario, steering_scenario
+from desched.simulation.scenarios import (
+    ai_scenario,
+    guarded_scenario,
+    published_scenario,
+    steering_scenario,
+)
 from desched.simulation.simulate import Beginning, Course, simulate
 from desched.simulation.world import Simulation
 from desched.snapshot_file.load_check import own_policy, refuse_unseen
@@ -29,6 +34,7 @@ SCENARIOS: Mapping[str, Callable[[], Simulation]] = {
     "published": published_scenario,
     "guarded": guarded_scenario,
     "steering": steering_scenario,
+    "ai": ai_scenario,
 }
 """The clusters of the demonstration, by name."""
 

@@ -4,10 +4,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from desched.cli.command import Command, Invocation, Usage
 from desched.cli.exit_codes import ExitCode
 from desched.cli.page_file import REPORT, charts_file, write_page
-from desched.cli.setting_flags import SETTING_OF_FLAG
+from desched.cli.setting_flags import SETTING_OF_FLAG, own_flag
 
 if TYPE_CHECKING:
     from desched.model.timeline import Timeline
@@ -19,23 +21,25 @@ def run(invocation: Invocation) -> int:
     from rich.console import Console
 
     path = charts_file(invocation)
-    keep = None if path is None else _page_writer(path)
+    scenario = invocation.flags.get("scenario", "load")
+    keep = None if path is None else _page_writer(path, scenario)
     from desched.service.reports.cycle_table import print_report
     from desched.simulation.demo import run_demo
 
     try:
-        code = run_demo(Console(), print_report, keep)
+        code = run_demo(Console(), print_report, keep, scenario)
         sys.stdout.flush()
     except SystemExit:
         return ExitCode.DONE  # rich raises it when the reader is gone
     return code
 
 
-def _page_writer(path: Path) -> "TimelineSink":
+def _page_writer(path: Path, scenario: str) -> "TimelineSink":
     def write(before: "Timeline", after: "Timeline") -> None:
         from desched.service.pages.timeline_page import comparison_of, timeline_page
+        from desched.simulation.demo import DEMONSTRATIONS
 
-        about = ("Two scenes of five nodes each, side by side. Nodes and time are simulated.",)
+        about = (DEMONSTRATIONS[scenario].about,)
         write_page(
             path, timeline_page(comparison_of("The demo of desched", about, (before, after)))
         )
@@ -52,9 +56,18 @@ COMMAND = Command(
         details="It needs neither Kubernetes nor Prometheus.",
         examples={
             "desched demo": "a hot node, the plan, and what comes of it",
-            "desched demo --report demo.html": "and what came of it as a page",
+            "desched demo --scenario ai --report demo.html": "a GPU cluster, also as a page",
         },
-        parameters=(REPORT,),
+        parameters=(
+            own_flag(
+                "--scenario",
+                "load|ai",
+                "What is shown: overloaded nodes, or a rack of a GPU cluster with gangs, fast "
+                "networks and model caches. Default: load.",
+                type=click.Choice(("load", "ai")),
+            ),
+            REPORT,
+        ),
         refused=dict.fromkeys(SETTING_OF_FLAG, _OWN),
     ),
 )

@@ -43,7 +43,7 @@ COMMAND = Command(
         details="It lets time pass in a simulated cluster: each pod goes on to use what it uses "
         "now, cycles run, evicted pods are placed again, and their load follows them. Policies "
         "stand side by side. The start is a file of `desched snapshot`, or a scenario of the "
-        "demonstration: published, guarded or steering.",
+        "demonstration: published, guarded, steering or ai.",
         examples={
             "desched simulate now.snapshot --policy a.yaml --policy b.yaml": "two policies",
             "desched simulate steering --hours 2 -o json": "a scenario, for programs",

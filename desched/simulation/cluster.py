@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from desched.model.cluster import (
     ClusterState,
     ControllerKey,
+    DeclaredGroup,
     Node,
     Owner,
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
     PodRef,
-    Taint,
     Workload,
 )
 from desched.model.pod_groups import groups_of
@@ -146,11 +146,15 @@ class SimulatedCluster:
         cpu_millicores: int = 4000,
         memory_bytes: int = 16 * GIB,
         labels: Mapping[str, str] | None = None,
-        taints: tuple[Taint, ...] = (),
+        extended: Mapping[str, int] | None = None,
         host_usage: Usage = IDLE,
     ) -> None:
-        """Add a node; `host_usage` is the usage of processes outside of pods."""
-        amounts = Amounts(cpu_millicores=cpu_millicores, memory_bytes=memory_bytes, pods=110)
+        """Add a node with `extended` resources.
+
+        `host_usage` is the usage of processes outside of pods.
+        """
+        devices = tuple(sorted((extended or {}).items()))
+        amounts = Amounts(cpu_millicores, memory_bytes, pods=110, extended=devices)
         node = Node(
             name=name,
             uid=self._new_uid("node"),
@@ -163,7 +167,6 @@ class SimulatedCluster:
             },
             capacity=amounts,
             allocatable=amounts,
-            taints=taints,
         )
         self.adopt_node(node, host_usage)
 
@@ -205,6 +208,11 @@ class SimulatedCluster:
     def add_budget(self, budget: SimulatedBudget) -> None:
         """Add a PodDisruptionBudget."""
         self._budgets.append(budget)
+
+    def declare_group(self, group: DeclaredGroup) -> None:
+        """Add an object that says how many pods of a group must run."""
+        declared = (*self._around.declared_groups, group)
+        self._around = replace(self._around, declared_groups=declared)
 
     def add_deployment(
         self,

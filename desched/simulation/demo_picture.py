@@ -71,7 +71,7 @@ class RecordedScene:
         )
 
     def _named(self, node: str) -> str:
-        return f"{node} ({self._name})" if node else ""
+        return f"{node} ({self._name})" if node and self._name else node
 
     def _moved(self, eviction: TimelineEviction) -> TimelineEviction:
         node, landed_on = self._named(eviction.node), self._named(eviction.landed_on)

@@ -4,6 +4,7 @@ from desched.model.cluster import PersistentVolumeClaim, PodVolume, SchedulingCl
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.simulation.budgets import SimulatedBudget
+from desched.simulation.gpu_cluster import CPU_MILLICORES, GANG, ai_nodes, ai_workloads
 from desched.simulation.history import IDLE, Usage
 from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
@@ -71,6 +72,36 @@ def steering_scenario() -> Simulation:
     ):
         template = _template(app, Usage(usage_millicores, 512 * MIB))
         cluster.add_deployment("shop", app, 2, template, nodes=("te1", sibling))
+    simulation.clock.advance(SETTLED_SECONDS)
+    return simulation
+
+
+def ai_scenario() -> Simulation:
+    """Training, inference, fast networks and model caches; a rack uses 85 % of its CPU."""
+    simulation = Simulation()
+    cluster = simulation.cluster
+    for node in ai_nodes():
+        cluster.add_node(
+            node.name,
+            cpu_millicores=CPU_MILLICORES,
+            memory_bytes=64 * 1024 * MIB,
+            labels=node.labels,
+            extended=node.devices,
+        )
+    cluster.declare_group(GANG)
+    for each in ai_workloads():
+        cluster.add_namespace(each.namespace)
+        if each.bare:
+            cluster.add_pod(each.namespace, each.name, each.template, each.nodes[0])
+            continue
+        cluster.add_deployment(
+            each.namespace,
+            each.name,
+            len(each.nodes),
+            each.template,
+            annotations=each.annotations,
+            nodes=each.nodes,
+        )
     simulation.clock.advance(SETTLED_SECONDS)
     return simulation
 

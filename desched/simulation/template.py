@@ -30,6 +30,7 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = IDLE
     usage_by_replica: tuple[Usage | UsageSeries, ...] = ()
     labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     priority_class: str = ""
     scheduler: str = "default-scheduler"
     volumes: tuple[PodVolume, ...] = ()
@@ -44,6 +45,7 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
             scheduling=scored(self.scheduling),
             created_at=NEVER,
             labels={**self.labels, **revision},
+            annotations=self.annotations,
             owner=owner,
             priority=priority,
             scheduler=self.scheduler,

@@ -16,7 +16,8 @@ class SimulatedSteeringLab:
         self.steerer = simulation.steerer
 
     def add_node(self, name: str, taints: Iterable[Taint] = ()) -> None:
-        self._cluster.add_node(name, taints=tuple(taints))
+        self._cluster.add_node(name)
+        self._cluster.change_node(name, taints=tuple(taints))
 
     def node(self, name: str) -> Node:
         return self._cluster.read_cluster().node_by_name[name]

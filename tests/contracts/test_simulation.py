@@ -59,11 +59,10 @@ class SimulatedLab:
         self.evictor = self._simulation.evictor
 
     def add_node(self, name: str, *, zone: str = "", soft_taint: bool = False) -> None:
-        self._cluster.add_node(
-            name,
-            labels={"topology.kubernetes.io/zone": zone} if zone else {},
-            taints=(Taint("lab", Effect.PREFER_NO_SCHEDULE),) if soft_taint else (),
-        )
+        self._cluster.add_node(name, labels={"topology.kubernetes.io/zone": zone} if zone else {})
+        if soft_taint:
+            taints = (Taint("lab", Effect.PREFER_NO_SCHEDULE),)
+            self._cluster.change_node(name, taints=taints)
 
     def cordon(self, *names: str, on: bool = True) -> None:
         for name in names:

@@ -21,7 +21,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import State
 from desched.simulation.continuation import Continuation
 from desched.simulation.demo import demo_policy
-from desched.simulation.scenarios import guarded_scenario, steering_scenario
+from desched.simulation.scenarios import ai_scenario, guarded_scenario, steering_scenario
 from desched.simulation.world import Simulation
 from tests.builders import (
     GIB,
@@ -74,7 +74,7 @@ def test_the_first_load_is_that_of_the_snapshot() -> None:
     assert found["apps", "p1"].memory_bytes == pytest.approx((GIB,))
 
 
-@pytest.mark.parametrize("scenario", [guarded_scenario, steering_scenario])
+@pytest.mark.parametrize("scenario", [guarded_scenario, steering_scenario, ai_scenario])
 def test_the_first_plan_is_that_of_the_snapshot(scenario) -> None:
     by = demo_policy()
     seen = observe(scenario().world(acting=False), by)

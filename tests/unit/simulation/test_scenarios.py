@@ -22,10 +22,12 @@ from desched.ports import ChoosePods, LoadReader, all_pods
 from desched.service.reports.cycle_table import print_report
 from desched.simulation import demo
 from desched.simulation.closed_loop import Descheduler
+from desched.simulation.gpu_cluster import RACKS, RIGHT_RACK
 from desched.simulation.history import Usage
 from desched.simulation.scenarios import (
     LOW_PRIORITY_WORKLOAD,
     OVERLOADED_NODE,
+    ai_scenario,
     guarded_scenario,
     published_scenario,
     steering_scenario,
@@ -178,6 +180,28 @@ def test_pods_that_would_come_straight_back_leave_with_soft_taints_alone(
     assert not any(node.avoided for node in simulation.cluster.read_cluster().nodes)
 
 
+def test_a_rack_of_gpu_nodes_is_relieved_towards_the_right_rack_by_the_right_pods() -> None:
+    """R0.2, R1.2, R2.2, R3.1, R3.5, S1.5: nothing that a system promised is broken."""
+    reports = run(ai_scenario(), 5)
+    assert evicted(reports) == ["chat-1", "embed-1", "mistral-1", "tokenizer-1"]
+    assert [report.result for report in reports] == [
+        CycleResult.EVICTED,
+        *[CycleResult.NOTHING_TO_DO] * 4,
+    ]
+    landed = {e.pod.name: e.expected_node for e in reports[0].plan.evictions}
+    assert set(landed.values()) <= set(RACKS[RIGHT_RACK])
+    assert landed["mistral-1"] in {"te7", "te8"}
+    assert said(reports[0]) == {
+        ("pod_group", "gang train/llama (Volcano): 8 of 8 needed"): 8,
+        ("pod_group", "gang research/sky (SkyPilot): nothing creates its pods again"): 1,
+        ("model_cache", "model llama-70b is on te4 and te9 only"): 1,
+    }
+
+
+def said(report: CycleReport) -> Counter[tuple[str, str]]:
+    return Counter((r.reason.value, r.detail.split(": 0/16")[0]) for r in report.plan.refusals)
+
+
 # The demonstration
 
 
@@ -219,6 +243,21 @@ def test_the_demonstration_keeps_what_happened_without_and_with_desched() -> Non
     ]
     assert before.evictions == ()
     assert {each.reason for each in after.refusals} >= {RefusalReason.BARE_POD}
+
+
+def test_the_demonstration_of_gpus_fits_into_80_columns_and_names_systems_and_objects() -> None:
+    console = Console(width=80, color_system=None)
+    with console.capture() as capture:
+        code = demo.run_demo(console, print_report, scenario="ai")
+    output = capture.get()
+    assert code == 0
+    assert max(map(len, output.splitlines())) <= 80
+    text = " ".join(output.split())
+    assert "serve/mistral inference with mistral-7b, cached on te3, te7, te8" in text
+    assert text.count("(gang train/llama (Volcano): 8 of 8 needed)") == 4
+    assert "(model llama-70b is on te4 and te9 only: 0/16 nodes" in text
+    assert text.count("(as expected)") == 4
+    assert "4 pods moved, no node is overloaded any more" in text
 
 
 def test_the_demonstrations_policy_is_the_published_one() -> None:
