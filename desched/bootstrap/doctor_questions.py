@@ -13,14 +13,17 @@ from msgspec.structs import replace
 from desched.adapters.kubernetes.client.access import (
     FEATURES,
     LOGBOOK_ACCESS,
+    POD_GROUP_ACCESS,
     Access,
     Feature,
     Where,
 )
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.paged_reads import GROUPS_OF_EVERY_SERVER
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP as LOGBOOK
+from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.permission import reviewed
 from desched.adapters.kubernetes.services import read_services
 from desched.adapters.kubernetes.state_store import CONFIG_MAP
@@ -34,6 +37,7 @@ from desched.doctor.examination import (
     Examination,
     FeatureRights,
     Origin,
+    PodGroupFacts,
     PolicyFacts,
     PrometheusFacts,
     RunFacts,
@@ -41,7 +45,7 @@ from desched.doctor.examination import (
 )
 from desched.doctor.proposed_policy import proposed_policy
 from desched.doctor.thresholds import judged_policy
-from desched.errors import ConfigurationError, ObservationError
+from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.cluster import ClusterState, PodRef
 from desched.model.report import Mode
 from desched.model.resources import Resource
@@ -103,6 +107,7 @@ class DoctorQuestions:
             self._examination(policy, version, cluster),
             at=ended,
             rights=self._rights(),
+            pod_groups=_answered(self._pod_groups),
             prometheus=PrometheusFacts(services=_answered(self._services)),
             state=_answered(store.load),
         )
@@ -192,6 +197,28 @@ class DoctorQuestions:
                 )
                 for feature in FEATURES
             )
+
+    def _pod_groups(self) -> tuple[PodGroupFacts, ...]:
+        """The PodGroups that the cluster has; rights are only asked for these."""
+        of_system = {system: kinds[0].access for system, kinds in POD_GROUPS.items()}
+        served = self._reader.served_versions(of_system.values())
+        found = []
+        for (system, access), versions in zip(of_system.items(), served, strict=True):
+            if versions is None:
+                what = "The API server does not list its API groups."
+                raise ObservationError(ObservationSource.CLUSTER, what)
+            is_read = any(kind.access.version in versions for kind in POD_GROUPS[system])
+            if is_read or (versions and access.group not in GROUPS_OF_EVERY_SERVER):
+                found.append(self._facts_of_groups(system, is_read=is_read))
+        return tuple(found)
+
+    def _facts_of_groups(self, system: str, *, is_read: bool) -> PodGroupFacts:
+        name = system.lower()
+        file = f"deploy/pod-groups/{name}.yaml"
+        rights = POD_GROUP_ACCESS[name] if is_read else ()
+        feature = Feature(name, rights, Where.EVERYWHERE, file)
+        answers = [self._may("", right) for right in rights]
+        return PodGroupFacts(system, is_read, feature_rights(feature, "", answers))
 
     def _may(self, namespace: str, access: Access) -> bool | None:
         name = NAMES.get(access.resource, "") if namespace and access.verb != "create" else ""

@@ -33,6 +33,7 @@ class CheckName(StrEnum):
     RIGHTS_EVENTS = "rights_events"
     RIGHTS_LOGBOOK = "rights_logbook"
     RIGHTS_OWN_EVENTS = "rights_own_events"
+    POD_GROUPS = "pod_groups"
     CLUSTER = "cluster"
     PROMETHEUS = "prometheus"
     MATCHERS = "matchers"

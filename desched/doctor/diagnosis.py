@@ -8,6 +8,7 @@ from desched.doctor.checks import Check, CheckName, Diagnosis, problem, skipped
 from desched.doctor.examination import Examination, Unanswered
 from desched.doctor.measures import NAMES, check_measures
 from desched.doctor.other_controllers import check_autoscalers, check_other_deschedulers
+from desched.doctor.pod_groups import check_pod_groups
 from desched.doctor.policy import check_policy
 from desched.doctor.prometheus_address import check_matchers, check_prometheus
 from desched.doctor.rights import check_rights
@@ -51,6 +52,7 @@ def diagnose(examination: Examination) -> Diagnosis:
         check_prometheus(examination),
         check_state(examination),
         *check_rights(examination),
+        check_pod_groups(examination),
         *_of_cluster(examination),
         *_of_metrics(examination),
         *_of_load(examination),

@@ -50,6 +50,17 @@ class FeatureRights(msgspec.Struct, frozen=True):
     without: tuple[str, ...] = ()
 
 
+class PodGroupFacts(msgspec.Struct, frozen=True):
+    """The PodGroups of a system whose API group the server has.
+
+    Without `is_read` it has them in no version that desched reads.
+    """
+
+    system: str
+    is_read: bool
+    rights: FeatureRights
+
+
 class PolicyFacts(msgspec.Struct, frozen=True):
     """The policy that is judged.
 
@@ -105,6 +116,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     metrics: MetricsFacts | Unanswered
     load: ClusterLoad | Unanswered
     state: StoredState | Unanswered
+    pod_groups: tuple[PodGroupFacts, ...] | Unanswered = ()
     cluster_lead_seconds: float = 0.0
     load_lead_seconds: float = 0.0
 

@@ -382,10 +382,25 @@ class Service(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     selector: Mapping[str, str] = {}
 
 
+class GroupPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A part of a group: at least `minimum` of the pods that the selector chooses must run.
+
+    With `match_label_keys`, the pods that have the same values of these labels are a part of their
+    own; a pod that lacks one is in none.
+    """
+
+    name: str
+    minimum: Count
+    selector: LabelSelector
+    match_label_keys: tuple[str, ...] = ()
+
+
 class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What an object of a system says about a group: how many of its pods must run.
 
-    `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides.
+    `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides. If there are
+    `parts`, each of them keeps its own minimum too; a pod is in the first that it matches, and one
+    in none of them stays.
     """
 
     system: str
@@ -393,10 +408,14 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str
     minimum: Count = 0
     stays: str = ""
+    parts: tuple[GroupPart, ...] = ()
 
 
-GangKey = tuple[str, str, str]
-"""The system, the namespace and the name of a gang."""
+GroupKey = tuple[str, str, str]
+"""The system, the namespace and the name of a group."""
+
+GangKey = tuple[str, str, str, str]
+"""The same with the part of the group, which is empty for the whole."""
 
 
 class ClusterState(msgspec.Struct, frozen=True, dict=True):
@@ -458,7 +477,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         return {node.name: node for node in self.nodes}
 
     @cached_property
-    def declared_by_key(self) -> Mapping[GangKey, DeclaredGroup]:
+    def declared_by_key(self) -> Mapping[GroupKey, DeclaredGroup]:
         """What the objects of systems say about groups."""
         return {(each.system, each.namespace, each.name): each for each in self.declared_groups}
 

@@ -4,18 +4,19 @@
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from desched.model.cluster import DeclaredGroup, GangKey, Pod, Workload
+from desched.model.cluster import DeclaredGroup, GangKey, GroupKey, GroupPart, Pod, Workload
 
 _NUMBER = re.compile(r" *[0-9]{1,9} *")
 
 
 class PodGroup(msgspec.Struct, frozen=True, gc=False):
-    """A group of pods of a namespace, of which at least `minimum` must run.
+    """A group of pods of a namespace, or a part of one, of which at least `minimum` must run.
 
     `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides.
     """
@@ -26,19 +27,21 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     minimum: int = 0
     stays: str = ""
     placed_together: bool = False
+    part: str = ""
 
     @property
     def key(self) -> GangKey:
         """The same for all members."""
-        return self.system, self.namespace, self.name
+        return self.system, self.namespace, self.name, self.part
 
     @property
     def is_gang(self) -> bool:
-        """Whether its pods need each other at all."""
-        return bool(self.stays) or self.minimum > 1
+        """Whether its pods need each other at all; other parts need even the only pod of a part."""
+        return bool(self.stays) or self.minimum > (0 if self.part else 1)
 
     def __str__(self) -> str:
-        return f"gang {self.namespace}/{self.name} ({self.system})"
+        part = f", part {self.part}" if self.part else ""
+        return f"gang {self.namespace}/{self.name} ({self.system}){part}"
 
 
 class GroupSystem(NamedTuple):
@@ -66,6 +69,12 @@ class GroupSystem(NamedTuple):
     declared: bool = False
 
 
+TASK = "volcano.sh/task-spec"
+"""The task of a pod in Volcano; the annotation counts before the label."""
+
+SUB_GROUP = "kai.scheduler/subgroup-name"
+
+NO_PART = "which of its parts the pod is in is not known"
 NOT_KNOWN = "how many pods it needs is not known"
 LOST = "nothing creates its pods again"
 
@@ -85,6 +94,16 @@ _OLDER_GROUP = "pod-group.scheduling.sigs.k8s.io"
 """Labels of older versions of coscheduling, which Koordinator still reads."""
 
 _KOORDINATOR = "gang.scheduling.koordinator.sh/"
+KOORDINATOR_STAYS_BY = (
+    f"{_KOORDINATOR}match-policy",
+    f"{_OLDER_GROUP}/match-policy",
+    f"{_KOORDINATOR}network-topology-spec",
+)
+"""Annotations of pods and of PodGroups."""
+
+_LETS_ONE_START = frozenset({"once-satisfied", "waiting-and-running"})
+"""Match policies by which one replacement starts; by `only-waiting` it waits for a whole gang."""
+
 _KUEUE = "kueue.x-k8s.io/"
 _WORKER_SET = "leaderworkerset.sigs.k8s.io/"
 
@@ -127,13 +146,22 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         minimum_by=(f"{_OLDER_GROUP}/min-available",),
         placed_together=True,
     ),
-    GroupSystem("Koordinator", (_OLDER_GROUP,), NOT_KNOWN, placed_together=True),
+    GroupSystem(
+        "Koordinator",
+        (_OLDER_GROUP,),
+        NOT_KNOWN,
+        stays_by=KOORDINATOR_STAYS_BY,
+        placed_together=True,
+        declared=True,
+    ),
     GroupSystem(
         "Koordinator",
         (f"{_KOORDINATOR}name",),
         NOT_KNOWN,
         minimum_by=(f"{_KOORDINATOR}min-available",),
+        stays_by=KOORDINATOR_STAYS_BY,
         placed_together=True,
+        declared=True,
     ),
     GroupSystem(
         "Kueue",
@@ -189,7 +217,7 @@ _INHERITED = (LEAST_MEMBERS, _BUDGET_LEAST, _BUDGET_MOST, _NETWORK)
 
 NAME_KEYS = frozenset(
     key for row in SYSTEMS for key in (*row.marks, *row.named_by) if key != LEAST_MEMBERS
-)
+).union((TASK, SUB_GROUP))
 """Keys of labels and annotations whose values may be names."""
 
 GROUP_KEYS = NAME_KEYS.union(
@@ -197,7 +225,7 @@ GROUP_KEYS = NAME_KEYS.union(
 ) - {"", SCHEDULING_GROUP}
 """All keys of labels and annotations that decide about groups."""
 
-_NONE: Mapping[GangKey, DeclaredGroup] = {}
+_NONE: Mapping[GroupKey, DeclaredGroup] = {}
 
 _MARKS = frozenset(mark for row in SYSTEMS for mark in row.marks)
 GROUP_PREFIXES = tuple(mark for mark in sorted(_MARKS) if mark.endswith("/"))
@@ -205,7 +233,7 @@ GROUP_PREFIXES = tuple(mark for mark in sorted(_MARKS) if mark.endswith("/"))
 
 
 def groups_of(
-    pod: Pod, workload: Workload | None, declared: Mapping[GangKey, DeclaredGroup] = _NONE
+    pod: Pod, workload: Workload | None, declared: Mapping[GroupKey, DeclaredGroup] = _NONE
 ) -> Iterator[PodGroup]:
     """The gangs that the pod belongs to; none if it may run alone.
 
@@ -219,9 +247,25 @@ def groups_of(
         group = PodGroup(row.system, pod.namespace, shown, minimum, stays, row.placed_together)
         if group.is_gang:
             yield group
+        if known is not None and known.parts and not stays:
+            part = _part_of(group, known.parts, pod)
+            if part.is_gang:
+                yield part
 
 
-def declared_keys(pod: Pod, workload: Workload | None) -> Iterator[GangKey]:
+def _part_of(group: PodGroup, parts: Iterable[GroupPart], pod: Pod) -> PodGroup:
+    """The part of the group that the pod is in; Volcano, too, takes the first that matches."""
+    task = pod.annotations.get(TASK)
+    labels = {**pod.labels, TASK: task} if task else pod.labels
+    for part in parts:
+        values = [labels.get(key, "") for key in part.match_label_keys]
+        if all(values) and part.selector.matches(labels):
+            name = "/".join((part.name, *values))
+            return replace(group, part=name, minimum=part.minimum)
+    return replace(group, stays=NO_PART)
+
+
+def declared_keys(pod: Pod, workload: Workload | None) -> Iterator[GroupKey]:
     """The groups of the pod of which an object may say how many pods they need."""
     for row, name, _ in _memberships(pod, workload):
         if row.declared and name:
@@ -260,7 +304,7 @@ def _needed(
     row: GroupSystem, name: str, found: _Found, declared: DeclaredGroup | None
 ) -> tuple[int, str]:
     """How many of its pods must run, or why all of them stay."""
-    stays = [f"{key}: {value}" for key in row.stays_by for value in _values(key, found)]
+    stays = keeping(row.stays_by, found)
     texts = [(k, v) for k in (row.size_by, *row.minimum_by) for v in _values(k, found)]
     stays += [f"{key}: {text} is no number" for key, text in texts if not _NUMBER.fullmatch(text)]
     generated = not name or name.startswith(row.generated_prefix)
@@ -280,6 +324,12 @@ def _needed(
     if row.size_by:
         return 0, f"{max(known)} of {max(known)} needed" if max(known) > 1 else ""
     return max(known), ""
+
+
+def keeping(keys: Iterable[str], found: _Found) -> list[str]:
+    """The labels and annotations by these keys for which all pods of a group stay."""
+    values = ((key, value) for key in keys for value in _values(key, found))
+    return [f"{key}: {value}" for key, value in values if value not in _LETS_ONE_START]
 
 
 def _values(key: str, found: _Found) -> list[str]:

@@ -21,6 +21,7 @@ from desched.model.cluster import (
     ClusterState,
     CSINode,
     DeclaredGroup,
+    GroupPart,
     Node,
     Owner,
     PersistentVolume,
@@ -309,6 +310,7 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
     PersistentVolume: {"name": _one(Named.VOLUME)},
     CSINode: {"name": _NODE},
     DeclaredGroup: {"namespace": _NAMESPACE, "name": _group_name, "stays": _an_object},
+    GroupPart: {"name": _one(Named.VALUE)},
     Service: {"namespace": _NAMESPACE, "name": _one(Named.OBJECT), "selector": _labels},
     Unknown: {"detail": _nothing},
     EvictionRecord: {

@@ -100,6 +100,7 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
         for term in (*each.pod_affinity, *each.pod_anti_affinity, *each.preferred_pod_affinity)
     ]
     spread = [constraint for each in classes for constraint in each.spread]
+    parts = [part for group in cluster.declared_groups for part in group.parts]
     nodes = {
         *NODE_LABELS,
         *by_policy.nodes,
@@ -120,6 +121,8 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
         *_keys(constraint.selector for constraint in spread),
         *(key for each in spread for key in each.match_label_keys),
         *(key for service in cluster.services for key in service.selector),
+        *_keys(part.selector for part in parts),
+        *(key for part in parts for key in part.match_label_keys),
     }
     namespaces = {*by_policy.namespaces, *_keys(term.namespace_selector for term in terms)}
     return LabelKeys(tuple(sorted(nodes)), tuple(sorted(pods)), tuple(sorted(namespaces)))

@@ -1,11 +1,15 @@
 """No plan takes a gang below its minimum, whatever the order of its evictions."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from desched.model.cluster import DeclaredGroup, GroupPart
+from desched.model.pod_groups import TASK, VOLCANO_GROUP
+from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from tests.builders import (
@@ -26,22 +30,34 @@ LEAST = "gang.scheduling.koordinator.sh/min-available"
 EAGER = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.0), limits=no_limits_but())
 
 
-def gang_cluster(members: list[tuple[int, str, bool]], minima: list[int]) -> Snapshot:
-    """Pods of gangs, all of them candidates or else on a cool node; each has its workload."""
+def gang_cluster(
+    members: list[tuple[int, str, bool]], minima: list[int], of_tasks: Sequence[int] = ()
+) -> Snapshot:
+    """Pods of gangs, all of them candidates or else on a cool node; each has its workload.
+
+    With minima of tasks, they are in a PodGroup of Volcano with these tasks, too.
+    """
     pods, usage = [], {}
     for i, (gang, on, ready) in enumerate(members):
         marks = {NAME: f"gang-{gang}", LEAST: str(minima[gang])}
+        if of_tasks:
+            marks |= {VOLCANO_GROUP: "tasks", TASK: str(i % len(of_tasks))}
         pods.append(pod(f"p{i}", on=on, of=f"w{i}", annotations=marks, ready=ready))
         usage[f"p{i}"] = (0.4, 0.1)
     loads = {"hot-1": (0.95, 0.1), "hot-2": (0.9, 0.1), "cool-1": (0.1, 0.1), "cool-2": (0.0, 0.1)}
     workloads = [workload(f"w{i}", 4) for i in range(len(pods))]
     nodes = [node(name, cpu=8) for name in loads]
-    return snapshot(nodes, pods, load(loads, usage), workloads)
+    parts = (
+        GroupPart(str(task), least, LabelSelector((Requirement(TASK, Operator.IN, (str(task),)),)))
+        for task, least in enumerate(of_tasks)
+    )
+    declared = DeclaredGroup("Volcano", "apps", "tasks", 0, "", tuple(parts))
+    return snapshot(nodes, pods, load(loads, usage), workloads, declared_groups=(declared,))
 
 
-def available(seen: Snapshot, without: set[str]) -> Counter[str]:
+def available(seen: Snapshot, without: set[str], by: str = NAME) -> Counter[str]:
     here = (p for p in seen.cluster.pods if p.ready and p.name not in without)
-    return Counter(p.annotations[NAME] for p in here)
+    return Counter(p.annotations[by] for p in here)
 
 
 members = st.tuples(
@@ -54,13 +70,14 @@ members = st.tuples(
 @given(
     members=st.lists(members, min_size=12, max_size=24),
     minima=st.lists(st.integers(1, 7), min_size=3, max_size=3),
+    of_tasks=st.lists(st.integers(0, 7), max_size=3),
     in_flight=st.integers(0, 4),
 )
 def test_no_gang_falls_below_its_minimum(
-    members: list[tuple[int, str, bool]], minima: list[int], in_flight: int
+    members: list[tuple[int, str, bool]], minima: list[int], of_tasks: list[int], in_flight: int
 ) -> None:
-    """R2.2: over a whole plan, and over evictions in flight that a webhook delays."""
-    seen = gang_cluster(members, minima)
+    """R2.2: nor a task; over a whole plan, and over evictions in flight that a webhook delays."""
+    seen = gang_cluster(members, minima, of_tasks)
     cool = [each for each in seen.cluster.pods if each.node == "cool-1"][:in_flight]
     at = NOW - timedelta(minutes=10)
     records = (
@@ -70,11 +87,22 @@ def test_no_gang_falls_below_its_minimum(
     plan = planned(seen, EAGER, State(evictions=tuple(records)))
 
     leaving = {each.name for each in cool}
-    before = available(seen, leaving)
-    after = available(seen, leaving | {eviction.pod.name for eviction in plan.evictions})
+    left = leaving | {eviction.pod.name for eviction in plan.evictions}
+    before, after = available(seen, leaving), available(seen, left)
     for number, least in enumerate(minima):
         gang = f"gang-{number}"
         assert least == 1 or after[gang] == before[gang] or after[gang] >= least
+    if of_tasks:
+        before, after = available(seen, leaving, TASK), available(seen, left, TASK)
+        for task, least in enumerate(of_tasks):
+            assert after[str(task)] == before[str(task)] or after[str(task)] >= least
+
+
+def test_the_surplus_of_each_task_moves() -> None:
+    """R2.2: of two tasks of 5 pods, one needs 3 and one 5; the gang needs 2."""
+    seen = gang_cluster([(0, "hot-1", True)] * 10, [2, 0, 0], [3, 5])
+    moved = {int(eviction.pod.name[1:]) % 2 for eviction in planned(seen, EAGER).evictions}
+    assert (len(planned(seen, EAGER).evictions), moved) == (2, {0})
 
 
 def test_the_surplus_of_a_gang_moves() -> None:

@@ -1,6 +1,6 @@
 """Reads the state of a cluster in pages, and one pod with what decides on its eviction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from msgspec.structs import replace
 
 from desched.adapters.bounded_http import Deadline
-from desched.adapters.kubernetes.client.access import GET_POD
+from desched.adapters.kubernetes.client.access import GET_POD, Access
 from desched.adapters.kubernetes.client.api_types.status import Version
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer, Decoder
@@ -123,6 +123,11 @@ class KubernetesReader:
                 f"The API server does not work: status {answer.status}: {answer.explanation}.",
             )
         return _facts(self._reading(self.deadline_seconds), answer)
+
+    def served_versions(self, kinds: Iterable[Access]) -> list[frozenset[str] | None]:
+        """The versions of each kind's API group that the server has, None if that is not known."""
+        read = self._reading(self.deadline_seconds)
+        return [read.served_versions(kind) for kind in kinds]
 
     def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
         """The pods of these namespaces and names with their surroundings.

@@ -72,6 +72,7 @@ class Cluster:
         self.server = server
         self.denied: set[tuple[str, str]] = set()
         self.refused: set[str] = set()
+        self.served: dict[str, Any] = {"kind": "APIGroupList", "groups": []}
         self.prometheus = Prometheus()
         server.lists["/api/v1/nodes"] = [NODE]
         server.lists["/api/v1/pods"] = [POD]
@@ -85,6 +86,8 @@ class Cluster:
             return Reply(201, {"status": {"allowed": allowed}})
         if request.path in self.refused:
             return status(403, "no")
+        if request.path == "/apis":
+            return Reply(200, self.served)
         if "/configmaps/" in request.path:
             return status(404, "not found")
         if request.path.startswith(PROXY):
@@ -220,6 +223,36 @@ def test_a_missing_right_names_its_feature(run, cluster, policy):
     assert found["rights_evict"]["verdict"] == "skipped"
     assert found["rights_plan"]["verdict"] == "ok"
     assert run(policy=policy, evict="true")["rights_evict"]["verdict"] == "problem"
+
+
+def test_rights_are_asked_for_the_pod_groups_that_the_cluster_has(run, cluster, policy):
+    """X3: the API server says which systems it has; priorityclasses are in a group of PodGroups."""
+    groups = {
+        "scheduling.volcano.sh": "v1beta1",
+        "scheduling.run.ai": "v9",
+        "scheduling.k8s.io": "v1",
+    }
+    cluster.denied = {("watch", "podgroups")}
+    cluster.served["groups"] = [
+        {"name": g, "versions": [{"version": v}]} for g, v in groups.items()
+    ]
+    check = run(policy=policy, once="false")["pod_groups"]
+
+    assert check["verdict"] == "warning"
+    assert "PodGroups of Volcano, which" in check["found"]
+    asked = [r.body["spec"]["resourceAttributes"] for r in cluster.server.requests if r.body]
+    of_groups = [(a["verb"], a["group"]) for a in asked if a["resource"] == "podgroups"]
+    assert of_groups == [("list", "scheduling.volcano.sh"), ("watch", "scheduling.volcano.sh")]
+
+
+def test_without_the_list_of_api_groups_nothing_is_said_of_pod_groups(run, cluster, policy):
+    cluster.refused = {"/apis"}
+    check = run(policy=policy)["pod_groups"]
+
+    assert (check["verdict"], check["found"]) == (
+        "warning",
+        "The API server does not list its API groups.",
+    )
 
 
 @pytest.mark.parametrize("answer", [True, False, None])

@@ -8,7 +8,13 @@ import msgspec
 from desched.adapters.prometheus.stacks import FoundService
 from desched.doctor.checks import CheckName as Name
 from desched.doctor.checks import Verdict
-from desched.doctor.examination import Origin, PolicyFacts, Unanswered
+from desched.doctor.examination import (
+    FeatureRights,
+    Origin,
+    PodGroupFacts,
+    PolicyFacts,
+    Unanswered,
+)
 from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner
 from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Unknown, UnknownReason
 from desched.model.measures import LabelGroup
@@ -165,6 +171,58 @@ RIGHTS = [
         SKIPPED,
         "no pod of its own",
     ),
+]
+
+
+def groups(system: str, *, is_read: bool = True, **fields: Any) -> PodGroupFacts:
+    name = system.lower()
+    found = FeatureRights(name, "", f"deploy/pod-groups/{name}.yaml", **fields)
+    return PodGroupFacts(system, is_read, found)
+
+
+VOLCANO, KAI = groups("Volcano"), groups("KAI")
+WATCHES_NOT = groups("Volcano", missing=("watch podgroups in group scheduling.volcano.sh",))
+UNREADABLE = groups("KAI", missing=("list podgroups", "watch podgroups"))
+POD_GROUPS = [
+    Case(Name.POD_GROUPS, examination(), OK, "The cluster has no PodGroups"),
+    Case(
+        Name.POD_GROUPS,
+        examination(pod_groups=(VOLCANO, KAI)),
+        OK,
+        "may read the PodGroups of Volcano, KAI.",
+    ),
+    Case(
+        Name.POD_GROUPS,
+        examination(pod_groups=(VOLCANO, UNREADABLE)),
+        WARNING,
+        "The cluster has PodGroups of KAI, which the account may not read. Pods of gangs",
+        "`kubectl apply -f deploy/pod-groups/kai.yaml`",
+    ),
+    Case(
+        Name.POD_GROUPS, examination(pod_groups=(WATCHES_NOT,)), WARNING, "Volcano", "volcano.yaml"
+    ),
+    Case(
+        Name.POD_GROUPS,
+        examination(pod_groups=(WATCHES_NOT,), run=run_facts(watches=False)),
+        OK,
+        "may read the PodGroups of Volcano",
+    ),
+    Case(
+        Name.POD_GROUPS,
+        examination(pod_groups=(VOLCANO, groups("KAI", is_read=False))),
+        WARNING,
+        "does not read the versions of PodGroups that KAI has",
+        "`kubectl get --raw /apis`",
+    ),
+    Case(
+        Name.POD_GROUPS,
+        examination(pod_groups=(groups("KAI", unanswered=("list podgroups",)),)),
+        UNKNOWN,
+        "may read the PodGroups of KAI could not be asked",
+        "kai.yaml",
+    ),
+    Case(Name.POD_GROUPS, examination(pod_groups=SILENT), WARNING, "no connection", "/apis"),
+    Case(Name.POD_GROUPS, examination(server_version=SILENT), SKIPPED, "does not answer"),
 ]
 
 NAMED = PriorityThreshold(class_name="hihg")
@@ -940,6 +998,7 @@ OTHERS = [
 CASES = [
     *API_SERVER,
     *RIGHTS,
+    *POD_GROUPS,
     *POLICY,
     *PROMETHEUS,
     *MATCHERS,

@@ -30,6 +30,7 @@ OF_OTHERS = {
     "minAvailable",
     "desched.io/evict",  # our annotation
     "node",  # a label of series
+    "rights.podGroups",  # a value of the chart
 }
 """Words that a person must type elsewhere than in desched's policy or command line."""
 

@@ -1,13 +1,21 @@
 """R2.1: each row of the table of systems, and what makes a pod of it no gang."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
 
-from desched.model.cluster import DeclaredGroup
-from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, SYSTEMS, groups_of
+from desched.model.cluster import DeclaredGroup, GroupPart
+from desched.model.pod_groups import (
+    GROUP_KEYS,
+    GROUP_PREFIXES,
+    SYSTEMS,
+    TASK,
+    PodGroup,
+    groups_of,
+)
+from desched.model.selectors import LabelSelector, Operator, Requirement
 from tests.builders import pod, workload
 from tests.repository import ROOT
 
@@ -64,6 +72,20 @@ ROWS = [
     Row({OLDER: "llama"}, "llama (Koordinator)", UNKNOWN),
     Row({f"{GANG}name": "llama"}, "llama (Koordinator)", UNKNOWN),
     Row({f"{GANG}name": "llama", f"{GANG}min-available": "6"}, "llama (Koordinator)", 6),
+    Row(
+        {
+            f"{GANG}name": "llama",
+            f"{GANG}min-available": "2",
+            f"{GANG}match-policy": "only-waiting",
+        },
+        "llama (Koordinator)",
+        f"{GANG}match-policy: only-waiting",
+    ),
+    Row(
+        {OLDER: "llama", f"{GANG}network-topology-spec": "{}"},
+        "llama (Koordinator)",
+        f"{GANG}network-topology-spec: {{}}",
+    ),
     Row({f"{KUEUE}pod-group-name": "llama"}, "llama (Kueue)", UNKNOWN),
     Row(
         {f"{KUEUE}pod-group-name": "llama", f"{KUEUE}pod-group-total-count": "8"},
@@ -142,6 +164,7 @@ def test_a_group_of_the_specification_is_a_gang() -> None:
         {VOLCANO: "podgroup-2f1c", LEAST: "1"},
         {VOLCANO: "podgroup-2f1c", LEAST: " 0 "},
         {f"{GANG}name": "llama", f"{GANG}min-available": "1"},
+        {f"{GANG}name": "x", f"{GANG}min-available": "1", f"{GANG}match-policy": "once-satisfied"},
         {f"{KUEUE}pod-group-name": "llama", f"{KUEUE}pod-group-total-count": "1"},
         {f"{WORKERS}name": "llama", f"{WORKERS}size": "1"},
     ],
@@ -156,6 +179,8 @@ DECLARED = [
     ({VOLCANO: "podgroup-1"}, "Volcano"),
     ({"scheduling.volcano.sh/group-name": "llama"}, "Volcano"),
     ({"scheduling.x-k8s.io/pod-group": "llama"}, "coscheduling"),
+    ({OLDER: "llama"}, "Koordinator"),
+    ({f"{GANG}name": "llama"}, "Koordinator"),
     ({"pod-group-name": "llama"}, "KAI"),
 ]
 
@@ -188,6 +213,76 @@ def test_only_the_object_of_the_group_itself_counts(marks: Mapping[str, str], sy
     other_system = declared("Kueue", name, 9)
     for each in (other_name, other_place, other_system):
         assert [(g.minimum, g.stays) for g in groups_of(one, None, each)] == alone
+
+
+def of_key(key: str, *minima: tuple[str, int]) -> tuple[GroupPart, ...]:
+    """Parts by the values of one label."""
+    return tuple(
+        GroupPart(value, least, LabelSelector((Requirement(key, Operator.IN, (value,)),)))
+        for value, least in minima
+    )
+
+
+def with_parts(minimum: int, parts: tuple[GroupPart, ...]) -> dict[Any, DeclaredGroup]:
+    return {
+        ("Volcano", "apps", "llama"): DeclaredGroup("Volcano", "apps", "llama", minimum, "", parts)
+    }
+
+
+def needs(found: Iterable[PodGroup]) -> list[tuple[str, int | str]]:
+    return [(str(group).partition("(Volcano)")[2], group.stays or group.minimum) for group in found]
+
+
+def test_a_pod_is_in_its_group_and_in_one_part_of_it() -> None:
+    """R2.2: the minimum of a task; the annotation counts before the label."""
+    known = with_parts(6, of_key(TASK, ("head", 1), ("worker", 4)))
+    for labels, annotations in (({TASK: "worker"}, {}), ({TASK: "head"}, {TASK: "worker"})):
+        one = pod("a", labels=labels, annotations={VOLCANO: "llama", **annotations})
+        assert needs(groups_of(one, None, known)) == [("", 6), (", part worker", 4)]
+
+
+def test_the_only_pod_of_a_part_is_needed_too() -> None:
+    """R2.2: the others of the gang need the head, and a part that needs none has no minimum."""
+    known = with_parts(0, of_key(TASK, ("head", 1), ("extra", 0)))
+    for task, expected in (("head", [(", part head", 1)]), ("extra", [])):
+        one = pod("a", labels={TASK: task}, annotations={VOLCANO: "llama"})
+        assert needs(groups_of(one, None, known)) == expected
+
+
+@pytest.mark.parametrize("labels", [{}, {TASK: "other"}, {"app": "web"}])
+def test_a_pod_in_no_part_of_a_group_with_parts_stays(labels: Mapping[str, str]) -> None:
+    """R2.2, X4: nothing says how many of its like are needed."""
+    one = pod("a", labels=labels, annotations={VOLCANO: "llama"})
+    (group,) = groups_of(one, None, with_parts(0, of_key(TASK, ("head", 1))))
+    assert str(group) == "gang apps/llama (Volcano)"
+    assert group.stays == "which of its parts the pod is in is not known"
+
+
+def test_pods_with_the_same_values_of_labels_are_a_part_of_their_own() -> None:
+    """R2.2: subgroups of Volcano; the first policy that matches counts."""
+    (first,) = of_key("role", ("train", 4))
+    partition = "volcano.sh/partition-id"
+    parts = (
+        GroupPart("train", 4, first.selector, (partition,)),
+        GroupPart("rest", 2, LabelSelector(), ("app",)),
+    )
+    expected = {
+        "train/0": {"role": "train", partition: "0", "app": "x"},
+        "train/1": {"role": "train", partition: "1"},
+        "rest/x": {"role": "train", "app": "x"},
+    }
+    for name, labels in expected.items():
+        one = pod("a", labels=labels, annotations={VOLCANO: "llama"})
+        (group,) = groups_of(one, None, with_parts(1, parts))
+        assert group.key == ("Volcano", "apps", "llama", name)
+
+
+def test_a_group_that_stays_has_no_parts() -> None:
+    one = pod("a", labels={TASK: "head"}, annotations={VOLCANO: "llama"})
+    parts = of_key(TASK, ("head", 1))
+    stays = DeclaredGroup("Volcano", "apps", "llama", 1, "it is being assembled", parts)
+    (group,) = groups_of(one, None, {("Volcano", "apps", "llama"): stays})
+    assert (group.part, group.stays) == ("", "it is being assembled")
 
 
 def test_a_group_of_the_specification_needs_what_its_object_says() -> None:

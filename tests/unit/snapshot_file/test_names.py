@@ -6,10 +6,11 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from desched.model.cluster import ClusterState, DeclaredGroup
+from desched.model.cluster import ClusterState, DeclaredGroup, GroupPart
 from desched.model.load import ClusterLoad
 from desched.model.model_caches import CACHE_KEY, models_of
-from desched.model.pod_groups import groups_of
+from desched.model.pod_groups import TASK, groups_of
+from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.state import State
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.names import FIELDS, with_new_names
@@ -20,6 +21,7 @@ NO_NAMES = {
     "Toleration": {"key", "operator", "value", "effect"},
     "Amounts": {"extended"},
     "DeclaredGroup": {"system"},
+    "GroupPart": {"match_label_keys"},
     "Node": {"operating_system", "images", "addresses"},  # numbers, and none
     "Owner": {"kind", "api_version"},
     "PodVolume": {"path"},
@@ -114,12 +116,17 @@ def test_gangs_stay_apart_and_keep_their_minima() -> None:
         {volcano: "podgroup-two", least: "6"},
         {volcano: "three"},
         {native: "podgroup-one", "gang.scheduling.koordinator.sh/min-available": "2"},
+        {volcano: "five", TASK: "six", "role": "seven"},
+        {volcano: "five", TASK: "eight", "role": "seven"},
     ]
     pods = [pod(f"a{i}", annotations=each, of=None) for i, each in enumerate(marks)]
     pods += [pod(f"l{i}", labels=each, of=None) for i, each in enumerate(marks)]
     pods.append(pod("n", of=None, scheduling_group="four"))
     said = [("Volcano", "podgroup-one", 7), ("Volcano", "three", 3), ("Kubernetes", "four", 4)]
     declared = tuple(DeclaredGroup(system, "apps", name, least) for system, name, least in said)
+    six = LabelSelector((Requirement(TASK, Operator.IN, ("six",)),))
+    part = GroupPart("nine", 5, six, ("role",))
+    declared += (DeclaredGroup("Volcano", "apps", "five", 8, "", (part,)),)
     seen = snapshot([], pods, load({}), declared_groups=declared)
     content = SnapshotContent(seen, State(), "")
     renamed = with_new_names(content, policy()).snapshot.cluster
@@ -128,12 +135,13 @@ def test_gangs_stay_apart_and_keep_their_minima() -> None:
         [g for p in each.pods for g in groups_of(p, None, each.declared_by_key)]
         for each in (seen.cluster, renamed)
     )
-    assert {7, 3, 4} <= {g.minimum for g in before}
+    assert {7, 3, 4, 5, 8} <= {g.minimum for g in before}
     assert [(g.minimum, g.stays) for g in after] == [(g.minimum, g.stays) for g in before]
     keys = [g.key for g in before]
     new_keys = [g.key for g in after]
     assert len(set(zip(keys, new_keys, strict=True))) == len(set(keys)) == len(set(new_keys))
-    assert not {"one", "two", "three", "four"} & {part for key in new_keys for part in key}
+    names = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    assert not [name for name in names if name in str(new_keys)]
 
 
 def test_nodes_hold_the_same_models_by_new_names() -> None:

@@ -129,6 +129,7 @@ def _pod_groups(group: str, version: str) -> tuple[Access, Access]:
 POD_GROUP_ACCESS: Mapping[str, tuple[Access, ...]] = {
     "coscheduling": _pod_groups("scheduling.x-k8s.io", "v1alpha1"),
     "kai": _pod_groups("scheduling.run.ai", "v2alpha2"),
+    "koordinator": _pod_groups("scheduling.sigs.k8s.io", "v1alpha1"),
     "kubernetes": _pod_groups("scheduling.k8s.io", "v1beta1"),
     "volcano": _pod_groups("scheduling.volcano.sh", "v1beta1"),
 }
@@ -136,6 +137,7 @@ POD_GROUP_ACCESS: Mapping[str, tuple[Access, ...]] = {
 
 LIST_COSCHEDULING_GROUPS = POD_GROUP_ACCESS["coscheduling"][0]
 LIST_KAI_GROUPS = POD_GROUP_ACCESS["kai"][0]
+LIST_KOORDINATOR_GROUPS = POD_GROUP_ACCESS["koordinator"][0]
 LIST_KUBERNETES_GROUPS = POD_GROUP_ACCESS["kubernetes"][0]
 LIST_VOLCANO_GROUPS = POD_GROUP_ACCESS["volcano"][0]
 

@@ -50,7 +50,7 @@ class Listing(NamedTuple, Generic[V]):
     version: str
 
 
-_OF_EVERY_SERVER = frozenset({LIST_PRIORITY_CLASSES.group})
+GROUPS_OF_EVERY_SERVER = frozenset({LIST_PRIORITY_CLASSES.group})
 """API groups that are there, whether or not a further kind of them is."""
 
 
@@ -72,7 +72,7 @@ class UnreadKinds:
         self._logged.add((what, status))
         versions = served()
         if versions is not None and what.version not in versions:
-            is_there = versions and what.group not in _OF_EVERY_SERVER
+            is_there = versions and what.group not in GROUPS_OF_EVERY_SERVER
             log = _log.info if is_there else _log.debug  # most clusters lack most systems
             log("kind.not_served", resource=what.resource, group=what.group, version=what.version)
         elif status == HTTPStatus.FORBIDDEN:
@@ -126,7 +126,7 @@ class Reading:
     ) -> Listing[V]:
         """All objects of a kind, of which a selector may choose some, and their common version."""
         if kind.is_discovered:
-            served = self._served_versions(kind.access)
+            served = self.served_versions(kind.access)
             if served is not None and kind.access.version not in served:
                 self.unread.add(kind.access, HTTPStatus.NOT_FOUND, lambda: served)
                 return Listing((), "")
@@ -157,7 +157,7 @@ class Reading:
                 continue
             limit = min(self.page_size, 2 * limit)
             if kind.is_optional and answer.status in _NOT_READ:
-                served = partial(self._served_versions, kind.access)
+                served = partial(self.served_versions, kind.access)
                 self.unread.add(kind.access, answer.status, served)
                 return Listing((), "")
             if (
@@ -184,7 +184,7 @@ class Reading:
         groups = self._served_groups(what)
         return groups is not None and what.group not in {group.name for group in groups}
 
-    def _served_versions(self, what: Access) -> frozenset[str] | None:
+    def served_versions(self, what: Access) -> frozenset[str] | None:
         """The versions of the kind's group, none if the server lacks it; None if not known."""
         try:
             groups = self._groups = self._groups or self._served_groups(what)

@@ -19,6 +19,7 @@ PREFIXES = (
     "leaderworkerset.sigs.k8s.io/",
     "networking.gke.io/interfaces",
     "pod-group-name",
+    "pod-group.scheduling.sigs.k8s.io",
     "scheduling.k8s.io/",
     "scheduling.koordinator.sh/",
     "scheduling.volcano.sh/",

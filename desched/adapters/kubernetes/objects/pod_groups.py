@@ -2,101 +2,193 @@
 
 Tenants write them. One that cannot be read keeps the pods of its own group, and nothing else.
 
-Sources: volcano.sh/apis scheduling/v1beta1, sigs.k8s.io/scheduler-plugins scheduling/v1alpha1,
-k8s.io/api scheduling/v1alpha2, KAI-Scheduler scheduling/v2alpha2.
+Sources: volcano.sh/apis scheduling/v1beta1, sigs.k8s.io/scheduler-plugins scheduling/v1alpha1 and
+Koordinator's copy of it, k8s.io/api scheduling/v1alpha2, KAI-Scheduler scheduling/v2alpha2.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
 from desched.adapters.kubernetes.client.access import (
     LIST_COSCHEDULING_GROUPS,
     LIST_KAI_GROUPS,
+    LIST_KOORDINATOR_GROUPS,
     LIST_KUBERNETES_GROUPS,
     LIST_VOLCANO_GROUPS,
     Access,
 )
-from desched.adapters.kubernetes.client.api_types import pod_groups
+from desched.adapters.kubernetes.client.api_types import metadata, pod_groups
+from desched.adapters.kubernetes.client.api_types.metadata import Int32
 from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
 from desched.adapters.kubernetes.client.paged_reads import Kind
-from desched.model.cluster import DeclaredGroup
+from desched.adapters.kubernetes.objects.selectors import label_selector
+from desched.model.cluster import DeclaredGroup, GroupPart
+from desched.model.pod_groups import KOORDINATOR_STAYS_BY, SUB_GROUP, TASK, keeping
+from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import shortened
 
+_STATUS = RawDecoder(pod_groups.Status)
 _VOLCANO = RawDecoder(pod_groups.VolcanoSpec)
-_VOLCANO_STATUS = RawDecoder(pod_groups.VolcanoStatus)
+_TASKS = RawDecoder(dict[str, Int32])
+_POLICIES = RawDecoder(list[pod_groups.SubGroupPolicy])
 _COSCHEDULING = RawDecoder(pod_groups.CoschedulingSpec)
 _KAI = RawDecoder(pod_groups.KaiSpec)
+_SUB_GROUPS = RawDecoder(list[pod_groups.KaiSubGroup])
 _KUBERNETES = RawDecoder(pod_groups.KubernetesSpec)
 
-_ASSEMBLING = frozenset({"Pending", "Inqueue"})
+LARGEST_PARTS_BYTES = 8192
+"""All pods of a group are compared with all its parts."""
+
+_ASSEMBLING = frozenset({"Pending", "Inqueue", "PreScheduling", "Scheduling"})
 _EMPTY = frozenset({b"", b"null", b"{}", b"[]", b'""'})
 _ONE_BY_ONE = frozenset({b'"single"', b'"Single"', b'"Pod"'})
 
-_Spec = Callable[[Raw, Raw], tuple[int | None, str]]
-"""The minimum from the spec and the status of a PodGroup, and why none of its pods may leave."""
+
+class _Needs(NamedTuple):
+    """The minimum of a PodGroup and of its parts, and why none of its pods may leave."""
+
+    minimum: int | None
+    stays: str = ""
+    parts: tuple[GroupPart, ...] = ()
 
 
-def _volcano(spec: Raw, status: Raw) -> tuple[int | None, str]:
-    found = _VOLCANO(spec) or pod_groups.VolcanoSpec()
-    phase = (_VOLCANO_STATUS(status) or pod_groups.VolcanoStatus()).phase
-    if phase in _ASSEMBLING:
-        return found.min_member, f"it is being assembled ({phase})"
-    return found.min_member, _first(
-        minTaskMember=found.min_task_member,
-        networkTopology=found.network_topology,
-        subGroupPolicy=found.sub_group_policy,
+_Read = Callable[[pod_groups.PodGroup], _Needs]
+
+
+def _volcano(item: pod_groups.PodGroup) -> _Needs:
+    found = _VOLCANO(item.spec) or pod_groups.VolcanoSpec()
+    stays = _assembling(item) or _first(networkTopology=found.network_topology)
+    tasks, policies = found.min_task_member, found.sub_group_policy
+    if _is_set(tasks) and _is_set(policies):
+        stays = stays or _not_evaluated("minTaskMember with subGroupPolicy")
+    stays = stays or _too_large(minTaskMember=tasks, subGroupPolicy=policies)
+    if stays:
+        return _Needs(found.min_member, stays)
+    if _is_set(tasks):
+        return _Needs(found.min_member, "", _tasks(_TASKS(tasks) or {}))
+    return _with_policies(found.min_member, _POLICIES(policies) or ())
+
+
+def _tasks(minima: Mapping[str, int]) -> tuple[GroupPart, ...]:
+    return tuple(_labelled(TASK, task, minimum) for task, minimum in minima.items())
+
+
+def _with_policies(minimum: int | None, policies: Sequence[pod_groups.SubGroupPolicy]) -> _Needs:
+    """All subgroups keep their size, however many of them `minSubGroups` needs.
+
+    Versions of Volcano differ in what a policy without `matchLabelKeys` is.
+    """
+    for each in policies:
+        stays = _first(**{"networkTopology of a subGroupPolicy": each.network_topology})
+        if not each.match_label_keys:
+            stays = stays or _not_evaluated("a subGroupPolicy without matchLabelKeys")
+        if stays:
+            return _Needs(minimum, stays)
+    parts = (
+        GroupPart(
+            each.name or "subgroup",
+            max(1 if each.sub_group_size is None else each.sub_group_size, 0),
+            label_selector(each.label_selector or metadata.LabelSelector()),
+            tuple(each.match_label_keys or ()),
+        )
+        for each in policies
     )
+    return _distinct(minimum, tuple(parts))
 
 
-def _coscheduling(spec: Raw, _status: Raw) -> tuple[int | None, str]:
-    found = _COSCHEDULING(spec) or pod_groups.CoschedulingSpec()
-    return found.min_member, ""
+def _coscheduling(item: pod_groups.PodGroup) -> _Needs:
+    found = _COSCHEDULING(item.spec) or pod_groups.CoschedulingSpec()
+    keeps = keeping(KOORDINATOR_STAYS_BY, [item.metadata.annotations or {}])
+    return _Needs(found.min_member, _assembling(item) or next(iter(keeps), ""))
 
 
-def _kai(spec: Raw, _status: Raw) -> tuple[int | None, str]:
-    found = _KAI(spec) or pod_groups.KaiSpec()
-    constraints = _first(subGroups=found.sub_groups, topologyConstraint=found.topology_constraint)
-    return found.min_member, constraints
+def _kai(item: pod_groups.PodGroup) -> _Needs:
+    """All subgroups keep their minimum, however many of them `minSubGroup` needs."""
+    found = _KAI(item.spec) or pod_groups.KaiSpec()
+    stays = _first(topologyConstraint=found.topology_constraint)
+    stays = stays or _too_large(subGroups=found.sub_groups)
+    groups = () if stays else _SUB_GROUPS(found.sub_groups) or ()
+    above = {each.parent for each in groups if each.parent}
+    parts = []
+    for each in groups:
+        stays = stays or _first(**{"topologyConstraint of a subGroup": each.topology_constraint})
+        if each.name not in above:
+            if each.min_member is None:
+                stays = stays or "one of its subGroups does not say how many pods it needs"
+            parts.append(_labelled(SUB_GROUP, each.name, each.min_member or 0))
+    if groups and not parts:
+        stays = stays or "its subGroups are a circle"
+    return _Needs(found.min_member, stays) if stays else _distinct(found.min_member, tuple(parts))
 
 
-def _kubernetes(spec: Raw, _status: Raw) -> tuple[int | None, str]:
-    found = _KUBERNETES(spec) or pod_groups.KubernetesSpec()
+def _labelled(key: str, value: str, minimum: int) -> GroupPart:
+    selector = LabelSelector((Requirement(key, Operator.IN, (value,)),))
+    return GroupPart(value, max(minimum, 0), selector)
+
+
+def _distinct(minimum: int | None, parts: tuple[GroupPart, ...]) -> _Needs:
+    """Parts of one name would be counted together."""
+    if len({each.name for each in parts}) < len(parts):
+        return _Needs(minimum, "several of its subgroups have one name")
+    return _Needs(minimum, "", parts)
+
+
+def _kubernetes(item: pod_groups.PodGroup) -> _Needs:
+    found = _KUBERNETES(item.spec) or pod_groups.KubernetesSpec()
     policy = found.scheduling_policy or pod_groups.SchedulingPolicy()
     minimum = policy.gang.min_count if policy.gang is not None else None
     if policy.gang is None and bytes(policy.basic) not in {b"", b"null"}:
         minimum = 0
     if not _is_single(bytes(found.disruption_mode)):
-        return minimum, "disruptionMode: its pods are only disrupted together"
-    return minimum, _first(schedulingConstraints=found.scheduling_constraints)
+        return _Needs(minimum, "disruptionMode: its pods are only disrupted together")
+    return _Needs(minimum, _first(schedulingConstraints=found.scheduling_constraints))
 
 
 def _is_single(mode: bytes) -> bool:
     return mode in _EMPTY | _ONE_BY_ONE or mode.startswith(b'{"single"')
 
 
+def _assembling(item: pod_groups.PodGroup) -> str:
+    phase = (_STATUS(item.status) or pod_groups.Status()).phase
+    return f"it is being assembled ({phase})" if phase in _ASSEMBLING else ""
+
+
 def _first(**fields: Raw) -> str:
     """The first field that is there: what it demands is not evaluated."""
-    found = (name for name, value in fields.items() if bytes(value) not in _EMPTY)
-    name = next(found, "")
-    return name and f"{name} of its PodGroup is not evaluated"
+    name = next((name for name, value in fields.items() if _is_set(value)), "")
+    return name and _not_evaluated(name)
 
 
-def _declared(system: str, read: _Spec, item: pod_groups.PodGroup) -> DeclaredGroup:
+def _too_large(**fields: Raw) -> str:
+    large = (name for name, value in fields.items() if len(bytes(value)) > LARGEST_PARTS_BYTES)
+    name = next(large, "")
+    return name and _not_evaluated(f"more than {LARGEST_PARTS_BYTES} bytes of {name}")
+
+
+def _is_set(value: Raw) -> bool:
+    return bytes(value) not in _EMPTY
+
+
+def _not_evaluated(what: str) -> str:
+    return f"{what} of its PodGroup is not evaluated"
+
+
+def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGroup:
     try:
-        minimum, stays = read(item.spec, item.status)
+        minimum, stays, parts = read(item)
     except (*UNDECODABLE, ValueError) as error:
-        minimum, stays = None, shortened(f"its PodGroup cannot be read: {error}")
-    else:
-        if minimum is None and not stays:
-            stays = "its PodGroup does not say how many pods it needs"
-    metadata = item.metadata
-    return DeclaredGroup(system, metadata.namespace, metadata.name, max(minimum or 0, 0), stays)
+        minimum, parts = None, ()
+        stays = shortened(f"its PodGroup cannot be read: {error}")
+    if minimum is None and not stays and not parts:
+        stays = "its PodGroup does not say how many pods it needs"
+    namespace, name = item.metadata.namespace, item.metadata.name
+    return DeclaredGroup(system, namespace, name, max(minimum or 0, 0), stays, parts)
 
 
-def _kind(system: str, access: Access, read: _Spec) -> Kind[Any, DeclaredGroup]:
+def _kind(system: str, access: Access, read: _Read) -> Kind[Any, DeclaredGroup]:
     build = partial(_declared, system, read)
     return Kind(access, pod_groups.PodGroup, build, is_optional=True, is_discovered=True)
 
@@ -108,6 +200,7 @@ POD_GROUPS: Mapping[str, tuple[Kind[Any, DeclaredGroup], ...]] = {
         _kind("Kubernetes", LIST_KUBERNETES_GROUPS._replace(version=version), _kubernetes)
         for version in ("v1alpha2", "v1beta1")
     ),
+    "Koordinator": (_kind("Koordinator", LIST_KOORDINATOR_GROUPS, _coscheduling),),
     "KAI": (_kind("KAI", LIST_KAI_GROUPS, _kai),),
 }
 """The PodGroups of each system, in each version that is read."""

@@ -2,7 +2,7 @@
 
 from msgspec import Raw
 
-from desched.adapters.kubernetes.client.api_types.metadata import Int32, Named, Wire
+from desched.adapters.kubernetes.client.api_types.metadata import Int32, LabelSelector, Named, Wire
 
 
 class PodGroup(Named):
@@ -19,7 +19,15 @@ class VolcanoSpec(Wire):
     sub_group_policy: Raw = Raw()
 
 
-class VolcanoStatus(Wire):
+class SubGroupPolicy(Wire):
+    name: str = ""
+    sub_group_size: Int32 | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    network_topology: Raw = Raw()
+
+
+class Status(Wire):
     phase: str = ""
 
 
@@ -30,6 +38,13 @@ class CoschedulingSpec(Wire):
 class KaiSpec(Wire):
     min_member: Int32 | None = None
     sub_groups: Raw = Raw()
+    topology_constraint: Raw = Raw()
+
+
+class KaiSubGroup(Wire):
+    name: str
+    min_member: Int32 | None = None
+    parent: str | None = None
     topology_constraint: Raw = Raw()
 
 

@@ -6,14 +6,16 @@ import msgspec
 import pytest
 
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
-from desched.model.cluster import DeclaredGroup
-from desched.model.pod_groups import SYSTEMS
+from desched.model.cluster import DeclaredGroup, GroupPart
+from desched.model.pod_groups import SUB_GROUP, SYSTEMS, TASK
+from desched.model.selectors import LabelSelector, Operator, Requirement
 
 NOT_SAID = "its PodGroup does not say how many pods it needs"
 
 
-def read(system: str, spec: Any, status: Any = None) -> DeclaredGroup:
-    document = {"metadata": {"namespace": "apps", "name": "llama"}, "spec": spec, "status": status}
+def read(system: str, spec: Any, status: Any = None, annotations: Any = None) -> DeclaredGroup:
+    metadata = {"namespace": "apps", "name": "llama", "annotations": annotations}
+    document = {"metadata": metadata, "spec": spec, "status": status}
     body = msgspec.json.encode({"metadata": {}, "items": [document]})
     (found,) = POD_GROUPS[system][0].decoder().page(body).values
     assert (found.system, found.namespace, found.name) == (system, "apps", "llama")
@@ -25,6 +27,7 @@ def read(system: str, spec: Any, status: Any = None) -> DeclaredGroup:
     [
         ("Volcano", {"minMember": 6, "queue": "default", "minTaskMember": {}}),
         ("coscheduling", {"minMember": 6, "scheduleTimeoutSeconds": 10}),
+        ("Koordinator", {"minMember": 6, "minResources": {"cpu": "1"}}),
         ("KAI", {"minMember": 6, "queue": "team", "subGroups": []}),
         ("Kubernetes", {"schedulingPolicy": {"gang": {"minCount": 6}}}),
         (
@@ -44,21 +47,111 @@ def test_a_group_of_kubernetes_without_a_gang_needs_none() -> None:
     assert (found.minimum, found.stays) == (0, "")
 
 
-@pytest.mark.parametrize("phase", ["Pending", "Inqueue"])
-def test_a_group_that_is_being_assembled_stays(phase: str) -> None:
+@pytest.mark.parametrize(
+    ("system", "phase"),
+    [
+        ("Volcano", "Pending"),
+        ("Volcano", "Inqueue"),
+        ("coscheduling", "Scheduling"),
+        ("Koordinator", "Pending"),
+        ("Koordinator", "PreScheduling"),
+        ("Koordinator", "Scheduling"),
+    ],
+)
+def test_a_group_that_is_being_assembled_stays(system: str, phase: str) -> None:
     """R2.5: its scheduler has not placed all that it needs."""
-    found = read("Volcano", {"minMember": 1}, {"phase": phase})
+    found = read(system, {"minMember": 1}, {"phase": phase})
     assert found.stays == f"it is being assembled ({phase})"
-    assert not read("Volcano", {"minMember": 1}, {"phase": "Running"}).stays
+    assert not read(system, {"minMember": 1}, {"phase": "Running"}).stays
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "keeps"),
+    [
+        ("gang.scheduling.koordinator.sh/match-policy", "only-waiting", True),
+        ("pod-group.scheduling.sigs.k8s.io/match-policy", "only-waiting", True),
+        ("gang.scheduling.koordinator.sh/match-policy", "once-satisfied", False),
+        ("gang.scheduling.koordinator.sh/network-topology-spec", "{}", True),
+        ("gang.scheduling.koordinator.sh/total-number", "8", False),
+    ],
+)
+def test_annotations_of_koordinator_can_keep_all_pods(key: str, value: str, *, keeps: bool) -> None:
+    """R2.2, R2.4: a replacement that would wait for a whole gang, and a topology."""
+    found = read("Koordinator", {"minMember": 2}, annotations={key: value})
+    assert found.stays == (f"{key}: {value}" if keeps else "")
+
+
+def part(name: str, minimum: int, key: str, *match_label_keys: str) -> GroupPart:
+    selector = LabelSelector((Requirement(key, Operator.IN, (name,)),))
+    return GroupPart(name, minimum, selector, match_label_keys)
+
+
+PARTS = [
+    (
+        "Volcano",
+        {"minMember": 5, "minTaskMember": {"head": 1, "worker": 4}},
+        5,
+        (part("head", 1, TASK), part("worker", 4, TASK)),
+    ),
+    ("Volcano", {"minTaskMember": {"worker": 4}}, 0, (part("worker", 4, TASK),)),
+    (
+        "Volcano",
+        {
+            "minMember": 8,
+            "subGroupPolicy": [
+                {
+                    "name": "train",
+                    "subGroupSize": 4,
+                    "minSubGroups": 1,
+                    "labelSelector": {"matchLabels": {"role": "train"}},
+                    "matchLabelKeys": ["partition"],
+                },
+                {"matchLabelKeys": ["app"]},
+            ],
+        },
+        8,
+        (
+            GroupPart("train", 4, part("train", 0, "role").selector, ("partition",)),
+            GroupPart("subgroup", 1, LabelSelector(), ("app",)),
+        ),
+    ),
+    (
+        "KAI",
+        {
+            "minMember": 3,
+            "subGroups": [{"name": "a", "minMember": 1}, {"name": "b", "minMember": 2}],
+        },
+        3,
+        (part("a", 1, SUB_GROUP), part("b", 2, SUB_GROUP)),
+    ),
+    (
+        "KAI",
+        {
+            "minSubGroup": 1,
+            "subGroups": [
+                {"name": "all", "minSubGroup": 1},
+                {"name": "a", "parent": "all", "minMember": 2},
+            ],
+        },
+        0,
+        (part("a", 2, SUB_GROUP),),
+    ),
+]
+
+
+@pytest.mark.parametrize(("system", "spec", "minimum", "parts"), PARTS)
+def test_parts_of_a_group_have_minima_of_their_own(
+    system: str, spec: Any, minimum: int, parts: tuple[GroupPart, ...]
+) -> None:
+    """R2.2: tasks and subgroups."""
+    found = read(system, spec)
+    assert (found.minimum, found.stays, found.parts) == (minimum, "", parts)
 
 
 @pytest.mark.parametrize(
     ("system", "field", "value"),
     [
-        ("Volcano", "minTaskMember", {"worker": 2}),
         ("Volcano", "networkTopology", {"mode": "hard", "highestTierAllowed": 1}),
-        ("Volcano", "subGroupPolicy", [{"name": "a"}]),
-        ("KAI", "subGroups", [{"name": "a", "minMember": 1}]),
         ("KAI", "topologyConstraint", {"requiredTopologyLevel": "rack"}),
         ("Kubernetes", "schedulingConstraints", {"topology": [{"key": "rack"}]}),
     ],
@@ -68,6 +161,79 @@ def test_what_is_not_evaluated_keeps_all_pods(system: str, field: str, value: An
     policy = {"schedulingPolicy": {"gang": {"minCount": 1}}}
     found = read(system, {"minMember": 1, **policy, field: value})
     assert found.stays == f"{field} of its PodGroup is not evaluated"
+
+
+POLICY = {"name": "a", "matchLabelKeys": ["app"]}
+NOT_EVALUATED = "of its PodGroup is not evaluated"
+
+
+@pytest.mark.parametrize(
+    ("system", "fields", "stays"),
+    [
+        (
+            "Volcano",
+            {"minTaskMember": {"a": 1}, "subGroupPolicy": [POLICY]},
+            f"minTaskMember with subGroupPolicy {NOT_EVALUATED}",
+        ),
+        (
+            "Volcano",
+            {"subGroupPolicy": [{"name": "a"}]},
+            f"a subGroupPolicy without matchLabelKeys {NOT_EVALUATED}",
+        ),
+        (
+            "Volcano",
+            {"subGroupPolicy": [POLICY | {"networkTopology": {"mode": "soft"}}]},
+            f"networkTopology of a subGroupPolicy {NOT_EVALUATED}",
+        ),
+        (
+            "Volcano",
+            {"subGroupPolicy": [POLICY, POLICY]},
+            "several of its subgroups have one name",
+        ),
+        (
+            "Volcano",
+            {"minTaskMember": {f"task-{i}": 1 for i in range(1000)}},
+            f"more than 8192 bytes of minTaskMember {NOT_EVALUATED}",
+        ),
+        ("Volcano", {"minTaskMember": {"a": "one"}}, "its PodGroup cannot be read: "),
+        (
+            "Volcano",
+            {
+                "subGroupPolicy": [
+                    POLICY
+                    | {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
+                ]
+            },
+            "its PodGroup cannot be read: ",
+        ),
+        (
+            "KAI",
+            {"subGroups": [{"name": "a", "minMember": 1, "topologyConstraint": {"topology": "t"}}]},
+            f"topologyConstraint of a subGroup {NOT_EVALUATED}",
+        ),
+        (
+            "KAI",
+            {"subGroups": [{"name": "a"}]},
+            "one of its subGroups does not say how many pods it needs",
+        ),
+        (
+            "KAI",
+            {"subGroups": [{"name": "a", "minMember": 1}, {"name": "a", "minMember": 2}]},
+            "several of its subgroups have one name",
+        ),
+        (
+            "KAI",
+            {"subGroups": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]},
+            "its subGroups are a circle",
+        ),
+        ("KAI", {"subGroups": [{"minMember": 1}]}, "its PodGroup cannot be read: "),
+    ],
+)
+def test_parts_that_are_not_understood_keep_all_pods(system: str, fields: Any, stays: str) -> None:
+    """R2.2, R2.4, X4: unknown means no eviction."""
+    found = read(system, {"minMember": 1, **fields})
+    assert found.stays.startswith(stays)
+    assert not found.parts
 
 
 @pytest.mark.parametrize("mode", [{"all": {}}, "PodGroup", {"later": {}}])
