@@ -97,7 +97,7 @@ FOR_PODS: Mapping[str, str] = {
         "that domain."
     ),
     "model_cache": (
-        "A node that holds its model must accept it, or cacheAffinity be Ignore; put the model on "
+        "A node that holds its model must accept it, or cacheAffinity be Prefer; put the model on "
         "another node, and label that node."
     ),
     "no_node_under_ceiling": (

@@ -127,15 +127,20 @@ class VolumeKind(StrEnum):
     EPHEMERAL_CLAIM = "ephemeral"
     EMPTY_DIR = "emptyDir"
     HOST_PATH = "hostPath"
+    MODEL = "model"
 
 
 class PodVolume(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A volume of a pod: the name of a claim, an emptyDir (perhaps in memory), or a hostPath."""
+    """A volume of a pod: a claim, an emptyDir (perhaps in memory), a hostPath, or a model.
+
+    `model` is the digest of a model that GPUStack mounts from the node.
+    """
 
     kind: VolumeKind
     claim: str = ""
     in_memory: bool = False
     path: str = ""
+    model: str = ""
 
 
 class PodAffinityTerm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -411,6 +416,14 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     parts: tuple[GroupPart, ...] = ()
 
 
+class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Models that nodes hold, as an object of a system says: each of these is on each of those."""
+
+    system: str
+    models: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
 GroupKey = tuple[str, str, str]
 """The system, the namespace and the name of a group."""
 
@@ -450,6 +463,7 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None
     declared_groups: tuple[DeclaredGroup, ...] = ()
+    model_copies: tuple[ModelCopies, ...] = ()
 
     @cached_property
     def own_pods(self) -> tuple[Pod, ...]:
@@ -480,6 +494,19 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     def declared_by_key(self) -> Mapping[GroupKey, DeclaredGroup]:
         """What the objects of systems say about groups."""
         return {(each.system, each.namespace, each.name): each for each in self.declared_groups}
+
+    @cached_property
+    def nodes_by_model(self) -> Mapping[str, Mapping[str, frozenset[str]]]:
+        """The names of the nodes that hold each model, by the system whose objects say so."""
+        found: dict[str, dict[str, set[str]]] = {}
+        for copies in self.model_copies:
+            of_system = found.setdefault(copies.system, {})
+            for model in copies.models:
+                of_system.setdefault(model, set()).update(copies.nodes)
+        return {
+            system: {model: frozenset(nodes) for model, nodes in models.items()}
+            for system, models in found.items()
+        }
 
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:

@@ -1,10 +1,13 @@
-"""Which models and data a pod needs that only some nodes hold, by labels of these nodes."""
+"""Which models and data a pod needs that only some nodes hold.
 
-from collections.abc import Iterator
+Labels of the nodes have it, or objects of KServe and GPUStack, see `ClusterState.nodes_by_model`.
+"""
+
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from desched.model.cluster import Node, Pod, Workload
+from desched.model.cluster import Node, Pod, VolumeKind, Workload
 from desched.model.selectors import Operator, Requirement
 
 CACHE_KEY = "desched.io/cache-key"
@@ -19,32 +22,88 @@ HELD = ("", "Ready", "true")
 CACHE_LABELS = ("fluid.io/s-", "models.ome.io/")
 """Prefixes of labels with which Fluid and OME mark nodes; their webhooks make pods prefer these."""
 
+KSERVE = "KServe"
+GPUSTACK = "GPUStack"
+"""Systems whose objects say which nodes hold which models."""
+
+KSERVE_MODEL = "internal.serving.kserve.io/localmodel"
+KSERVE_NAMESPACE = "internal.serving.kserve.io/localmodel-namespace"
+KSERVE_CLAIM = "internal.serving.kserve.io/localmodel-pvc-name"
+"""Labels of a pod with the name of its LocalModelCache, or of its LocalModelNamespaceCache, which
+is not read, and an annotation with the claim through which it mounts the model."""
+
+KSERVE_LABELS = frozenset({KSERVE_MODEL, KSERVE_NAMESPACE})
+
+NodesByModel = Mapping[str, Mapping[str, frozenset[str]]]
+"""The names of the nodes that hold each model, by system. A system that is not read is missing."""
+
+_DIGEST = "sha256:"
+_SHOWN_OF_DIGEST = len(_DIGEST) + 12
+
+_NONE: NodesByModel = {}
+
 
 class CachedModel(msgspec.Struct, frozen=True, gc=False):
-    """A model or dataset, with the label that nodes have which hold it."""
+    """A model or dataset, with the label that nodes have which hold it.
+
+    `nodes` are the nodes that hold it where an object says so, and `label` is then its name there.
+    `needed_to_start`: the pod cannot start on another node, because nothing downloads it there.
+    """
 
     label: str
     values: tuple[str, ...] = HELD
+    nodes: frozenset[str] | None = None
+    needed_to_start: bool = False
 
     @property
     def name(self) -> str:
         """Its name for people, as in `llama-70b`."""
         name = self.label.removeprefix(LABEL_PREFIX)
+        if name.startswith(_DIGEST):
+            return name[:_SHOWN_OF_DIGEST]
         return name if set(self.values) <= set(HELD) else f"{name}={'|'.join(self.values)}"
 
     def is_on(self, node: Node) -> bool:
         """Whether the node holds it."""
+        if self.nodes is not None:
+            return node.name in self.nodes
         return node.labels.get(self.label) in self.values
 
 
-def models_of(pod: Pod, workload: Workload | None) -> tuple[CachedModel, ...]:
+def models_of(
+    pod: Pod, workload: Workload | None, held: NodesByModel = _NONE
+) -> tuple[CachedModel, ...]:
     """The models that the pod needs; the annotation of the pod counts before the workload's."""
     on_workload = workload.annotations if workload is not None else {}
     text = pod.annotations.get(CACHE_KEY, on_workload.get(CACHE_KEY))
     found = [] if text is None else [_written(text)]
     if pod.scheduling.preferred_node_affinity:
         found += _preferred(pod)
+    if held:
+        found += _listed(pod, held)
     return tuple(dict.fromkeys(found))
+
+
+def kserve_claim(pod: Pod, held: NodesByModel) -> str:
+    """The claim through which the pod mounts a model of a LocalModelCache, empty if none does."""
+    return pod.annotations.get(KSERVE_CLAIM, "") if any(_of_kserve(pod, held)) else ""
+
+
+def _listed(pod: Pod, held: NodesByModel) -> Iterator[CachedModel]:
+    """The models whose nodes objects list."""
+    yield from _of_kserve(pod, held)
+    of_gpustack = held.get(GPUSTACK)
+    if of_gpustack is None:
+        return
+    for volume in pod.volumes:
+        if volume.kind is VolumeKind.MODEL:
+            yield CachedModel(volume.model, nodes=of_gpustack.get(volume.model, frozenset()))
+
+
+def _of_kserve(pod: Pod, held: NodesByModel) -> Iterator[CachedModel]:
+    of_kserve, name = held.get(KSERVE), pod.labels.get(KSERVE_MODEL)
+    if of_kserve is not None and name is not None and KSERVE_NAMESPACE not in pod.labels:
+        yield CachedModel(name, nodes=of_kserve.get(name, frozenset()), needed_to_start=True)
 
 
 def _written(text: str) -> CachedModel:

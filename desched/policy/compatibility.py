@@ -48,6 +48,7 @@ class CacheAffinity(StrEnum):
     """Whether pods move only to nodes that hold their models."""
 
     REQUIRE = "Require"
+    PREFER = "Prefer"
     IGNORE = "Ignore"
 
 

@@ -16,6 +16,7 @@ from desched.model.cluster import (
     ClusterState,
     CSINode,
     DeclaredGroup,
+    ModelCopies,
     Node,
     Owner,
     PersistentVolume,
@@ -68,6 +69,7 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     csi_nodes: Mapping[str, CSINode] = {}
     services: tuple[Service, ...] = ()
     declared_groups: tuple[DeclaredGroup, ...] = ()
+    model_copies: tuple[ModelCopies, ...] = ()
     server_version: str = ""
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None

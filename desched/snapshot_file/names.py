@@ -22,6 +22,7 @@ from desched.model.cluster import (
     CSINode,
     DeclaredGroup,
     GroupPart,
+    ModelCopies,
     Node,
     Owner,
     PersistentVolume,
@@ -37,7 +38,7 @@ from desched.model.cluster import (
 )
 from desched.model.devices import INTERFACES, interfaces_text, networks_of
 from desched.model.load import ClusterLoad, Unknown
-from desched.model.model_caches import CACHE_KEY
+from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM, KSERVE_MODEL
 from desched.model.plan import LandingChance
 from desched.model.pod_groups import GENERATED_PREFIX, NAME_KEYS, VOLCANO_GROUP
 from desched.model.selectors import Requirement, go_integer
@@ -210,6 +211,15 @@ def _group_name(names: Names, name: str, group: DeclaredGroup) -> str:
     return _value(names, VOLCANO_GROUP, name)
 
 
+def _model(names: Names, name: str, _owner: object) -> str:
+    """As a pod's label has it."""
+    return _value(names, KSERVE_MODEL, name)
+
+
+def _models(names: Names, models: tuple[str, ...], owner: object) -> tuple[str, ...]:
+    return tuple(_model(names, each, owner) for each in models)
+
+
 def _uid(names: Names, uid: str, _owner: object) -> str:
     """A uid, or that of a workload known only by its pods, which begins with the namespace."""
     namespace, slash, own = uid.rpartition("/")
@@ -262,6 +272,8 @@ def _annotation(names: Names, key: str, value: str) -> str:
     if key == CACHE_KEY:
         label, is_equal, held = (part.strip() for part in value.partition("="))
         return label + is_equal + _value(names, label, held)
+    if key == KSERVE_CLAIM:
+        return names.of(Named.VOLUME, value)
     return _value(names, key, value) if key in NAME_KEYS else value
 
 
@@ -290,7 +302,7 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
         "scheduling_group": _one(Named.VALUE),
     },
     Owner: {"name": _owner_name, "uid": _UID},
-    PodVolume: {"claim": _one(Named.VOLUME)},
+    PodVolume: {"claim": _one(Named.VOLUME), "model": _model},
     PodAffinityTerm: {"namespaces": _all(Named.NAMESPACE)},
     Requirement: {"values": _required},
     SchedulingClass: {"node_selector": _selected},
@@ -311,6 +323,7 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
     CSINode: {"name": _NODE},
     DeclaredGroup: {"namespace": _NAMESPACE, "name": _group_name, "stays": _an_object},
     GroupPart: {"name": _one(Named.VALUE)},
+    ModelCopies: {"models": _models, "nodes": _all(Named.NODE)},
     Service: {"namespace": _NAMESPACE, "name": _one(Named.OBJECT), "selector": _labels},
     Unknown: {"detail": _nothing},
     EvictionRecord: {
@@ -391,6 +404,7 @@ class _Renaming:
             csi_nodes={node.name: node for node in map(self.of, cluster.csi_nodes.values())},
             services=self.of(cluster.services),
             declared_groups=self.of(cluster.declared_groups),
+            model_copies=self.of(cluster.model_copies),
             own_pod=self.of(cluster.own_pod),
         )
 

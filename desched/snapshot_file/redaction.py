@@ -19,7 +19,7 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.devices import INTERFACES
-from desched.model.model_caches import CACHE_KEY, models_of
+from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM, KSERVE_LABELS, models_of
 from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
@@ -44,7 +44,7 @@ NODE_LABELS = frozenset(
         *(key for key, _ in VIRTUAL_LABELS),
     }
 )
-POD_LABELS = frozenset({PREEMPTABLE, COOLDOWN_TIME, *GROUP_KEYS})
+POD_LABELS = frozenset({PREEMPTABLE, COOLDOWN_TIME, *GROUP_KEYS, *KSERVE_LABELS})
 """Labels that desched reads whatever the policy and the objects are."""
 
 ANNOTATIONS = frozenset(
@@ -54,6 +54,7 @@ ANNOTATIONS = frozenset(
         COOLDOWN_TIME,
         INTERFACES,
         CACHE_KEY,
+        KSERVE_CLAIM,
         DELETION_COST_ANNOTATION,
         MIGRATING_ANNOTATION,
         MIRROR_ANNOTATION,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from desched.adapters.kubernetes.client.access import POD_GROUP_ACCESS
+from desched.adapters.kubernetes.client.access import MODEL_CACHE_ACCESS, POD_GROUP_ACCESS
 from tests.controlplane.binaries import (
     RENDERERS,
     SKIPPED,
@@ -59,6 +59,13 @@ MANIFESTS: Mapping[str, tuple[str, Values]] = {
             {"rights": {"podGroups": {system: True}}},
         )
         for system in POD_GROUP_ACCESS
+    },
+    **{
+        f"model-caches/{system}.yaml": (
+            "model-caches-rbac.yaml",
+            {"rights": {"modelCaches": {system: True}}},
+        )
+        for system in MODEL_CACHE_ACCESS
     },
     "flow-control.yaml": ("flow-control.yaml", EVERYTHING),
     "alerts.yaml": ("prometheus-rule.yaml", EVERYTHING),

@@ -21,6 +21,7 @@ from desched.adapters.kubernetes.client.access import (
     LEASE_ACCESS,
     LOGBOOK_ACCESS,
     METRICS_ACCESS,
+    MODEL_CACHE_ACCESS,
     OBSERVING_ACCESS,
     OWN_EVENT_ACCESS,
     POD_GROUP_ACCESS,
@@ -165,19 +166,28 @@ def test_no_other_roles_are_shipped() -> None:
     } == ROLES.keys()
 
 
-@pytest.mark.parametrize("system", POD_GROUP_ACCESS)
-def test_the_right_to_read_the_pod_groups_of_a_system_is_added_on_its_own(system: str) -> None:
+OPTIONAL = [
+    (folder, system, rights)
+    for folder, systems in (("pod-groups", POD_GROUP_ACCESS), ("model-caches", MODEL_CACHE_ACCESS))
+    for system, rights in systems.items()
+]
+
+
+@pytest.mark.parametrize(("folder", "system", "rights"), OPTIONAL)
+def test_the_right_to_read_the_objects_of_a_system_is_added_on_its_own(
+    folder: str, system: str, rights: tuple[Access, ...]
+) -> None:
     """X3: read-only rights, one ClusterRole for each system."""
-    file = ROOT / "deploy" / "pod-groups" / f"{system}.yaml"
+    file = ROOT / "deploy" / folder / f"{system}.yaml"
     role, binding = yaml.safe_load_all(file.read_text())
     (granted,) = role["rules"]
 
     assert (role["kind"], role["metadata"]["name"]) == (
         "ClusterRole",
-        f"desched-pod-groups-{system}",
+        f"desched-{folder}-{system}",
     )
     assert sorted(product(granted["verbs"], granted["apiGroups"], granted["resources"])) == sorted(
-        (access.verb, access.group, access.resource) for access in POD_GROUP_ACCESS[system]
+        (access.verb, access.group, access.resource) for access in rights
     )
     account = manifest("ServiceAccount")["metadata"]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]

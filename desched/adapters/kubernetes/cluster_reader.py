@@ -23,6 +23,7 @@ from desched.adapters.kubernetes.objects.budgets import (
     SERVICES,
 )
 from desched.adapters.kubernetes.objects.metadata import controller_of
+from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.pods import pods_kind
@@ -72,6 +73,7 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     CSI_NODES,
     SERVICES,
     *(kind for kinds in POD_GROUPS.values() for kind in kinds),
+    *MODEL_CACHES.values(),
 )
 """All kinds that the state of the cluster is made from, beside pods."""
 
@@ -217,6 +219,7 @@ def cluster_state(
         declared_groups=tuple(
             each for kinds in POD_GROUPS.values() for kind in kinds for each in read.all(kind)
         ),
+        model_copies=tuple(copies for kind in MODEL_CACHES.values() for copies in read.all(kind)),
         own_pod=own_pod,
     )
     facts = server()

@@ -8,7 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
+from desched.model.cache import cached
 from desched.model.cluster import ClusterState, ControllerKey, GangKey, Pod, Workload
+from desched.model.model_caches import CachedModel, models_of
 from desched.model.plan import Finding, RefusalReason
 from desched.model.pod_groups import PodGroup, groups_of
 from desched.model.snapshot import FreshLook
@@ -17,6 +19,7 @@ from desched.planning.deadline import Deadline, OutOfTime
 from desched.planning.eligibility.annotations import EvictionAnnotations, eviction_annotations
 from desched.planning.eligibility.controllers import declared_uid, with_declared_workloads
 from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.compatibility import CacheAffinity
 from desched.policy.policy import Policy, Protections
 from desched.policy.resolution.priority import resolve_threshold
 
@@ -154,6 +157,23 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _members(self) -> Sequence[tuple[Pod, PodGroup]]:
         return [(pod, group) for pod in self.cluster.pods for group in self.gangs_of(pod)]
+
+    def models_of(self, pod: Pod) -> tuple[CachedModel, ...]:
+        """The models that the pod needs where it goes; none if the policy ignores caches."""
+        if self.policy.cache_affinity is CacheAffinity.IGNORE:
+            return ()
+        return models_of(pod, self.cluster.workload_of(pod), self.cluster.nodes_by_model)
+
+    def model_elsewhere(self, pod: Pod) -> bool | None:
+        """Whether another node holds all models of the pod; None if it needs none."""
+        models = self.models_of(pod)
+        return any(name != pod.node for name in self._holders(models)) if models else None
+
+    @cached
+    def _holders(self, models: tuple[CachedModel, ...]) -> Sequence[str]:
+        """The schedulable nodes with all these models."""
+        nodes = (node for node in self.cluster.nodes if node.ready and not node.unschedulable)
+        return [node.name for node in nodes if all(model.is_on(node) for model in models)]
 
     @cached_property
     def claim_users(self) -> Mapping[tuple[str, str, str], tuple[Pod, ...]]:

@@ -11,9 +11,11 @@ import posixpath
 from fnmatch import fnmatchcase
 
 from desched.model.cluster import PersistentVolume, Pod, PodVolume, VolumeKind
+from desched.model.model_caches import kserve_claim
 from desched.model.selectors import NodeSelectorTerm, Operator
 from desched.planning.eligibility.context import EligibilityContext, Why
 from desched.planning.eligibility.virtual_machines import is_taken_over
+from desched.policy.compatibility import CacheAffinity
 
 CLAIMS = frozenset({VolumeKind.CLAIM, VolumeKind.EPHEMERAL_CLAIM})
 HOSTNAME_KEYS = frozenset({"kubernetes.io/hostname", "metadata.name"})
@@ -70,7 +72,7 @@ def shared_claims(pod: Pod, context: EligibilityContext) -> Why:
         if volume.kind is not VolumeKind.CLAIM:
             continue  # a replacement gets new ephemeral claims
         claim = context.cluster.claims.get((pod.namespace, volume.claim))
-        if claim is None or not claim.for_one_node:
+        if claim is None or not claim.for_one_node or _is_copied(pod, volume, context):
             continue
         users = context.claim_users.get((pod.node, pod.namespace, volume.claim), ())
         other = next((user for user in users if user.uid != pod.uid), None)
@@ -116,11 +118,18 @@ def _node_bound(pod: Pod, volume: PodVolume, context: EligibilityContext) -> str
     persistent = context.cluster.volumes.get(claim.volume)
     if persistent is None:
         return f"its volume {claim.volume} was not found"
-    if persistent.local:
+    if persistent.local and not _is_copied(pod, volume, context):
         return f"its volume {claim.volume} is on a node's own disk"
     if _is_bound_to_one_node(persistent, context):
         return f"its volume {claim.volume} is bound to a node"
     return ""
+
+
+def _is_copied(pod: Pod, volume: PodVolume, context: EligibilityContext) -> bool:
+    """Whether it has a model of KServe, which each node with a copy offers at the same path."""
+    if not volume.claim or context.policy.cache_affinity is CacheAffinity.IGNORE:
+        return False
+    return volume.claim == kserve_claim(pod, context.cluster.nodes_by_model)
 
 
 def _is_bound_to_one_node(volume: PersistentVolume, context: EligibilityContext) -> bool:

@@ -144,72 +144,64 @@ class Destinations:
 
         With `cool`, a landing on a node above its ceiling is a bad one, too.
         """
+        return self._find(pod, charge, cool=cool)[0]
+
+    def _find(
+        self, pod: Pod, charge: Mapping[Resource, float], *, cool: bool = False
+    ) -> tuple[Destination | Finding[RefusalReason], FreeCapacity]:
+        """The answer of `find`, with the free capacity that it is by."""
         self.free.deadline.check(pod)
         most = max(FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE // len(self.free.arrays))
         if len(self._refused_if_late) >= most:
-            return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1])
-        fit, landing = self.free.fit(pod, pod.node, charge), None
+            return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1]), self.free
+        found = self._find_within(self.free, pod, charge, cool=cool)
+        if isinstance(found, Finding) and self.free.may_download(pod):
+            free = self.free.with_downloads()
+            return self._find_within(free, pod, charge, cool=cool), free
+        return found, self.free
+
+    def _find_within(
+        self, free: FreeCapacity, pod: Pod, charge: Mapping[Resource, float], *, cool: bool
+    ) -> Destination | Finding[RefusalReason]:
+        fit, landing = free.fit(pod, pod.node, charge), None
         if fit.under_ceiling.any():
-            landing = forecast(pod, self.free, self._view)
+            landing = forecast(pod, free, self._view)
         if landing is None:
-            return self._unfit(pod, fit)
-        unknown = self._choice_of_others(pod, landing)
+            return _unfit(pod, fit, free)
+        unknown = _choice_of_others(pod, landing, free)
         if unknown is not None:
             return unknown
-        successor = self.free.successor(pod)
+        successor = free.successor(pod)
         if successor is not None:
             return Finding(RefusalReason.ROOM_AWAITED, f"{successor.ref} waits for this room")
         limits = LandingLimits(
             pod,
             charge,
-            self.free,
+            free,
             fit,
             self._bad(fit, cool=cool),
-            self._feedback.crowded_nodes(self.free.arrays),
+            self._feedback.crowded_nodes(free.arrays),
             self._most_risk_of(pod),
         )
         return self._destination(landing, limits)
 
-    def _choice_of_others(self, pod: Pod, landing: Landing) -> Finding[RefusalReason] | None:
-        """Where another scheduler, whose choice is not known, must not place it but may."""
-        if not landing.any_fit:
-            return None
-        if (landing.destinations & self.free.outside_domains(pod)).any():
-            why = f"{self.free.domains_of(pod)}: {pod.scheduler} may place it outside"
-            return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
-        if (landing.destinations & self.free.without_model(pod)).any():
-            why = f"{self.free.models_of(pod)}: {pod.scheduler} may place it elsewhere"
-            return Finding(RefusalReason.MODEL_CACHE, why)
-        return None
-
-    def _unfit(self, pod: Pod, fit: Fit) -> Finding[RefusalReason]:
-        """Why no node can take the pod."""
-        if fit.inside.any():
-            return Finding(RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation)
-        if fit.in_domains.any():
-            why = f"{self.free.models_of(pod)}: {fit.explanation}"
-            return Finding(RefusalReason.MODEL_CACHE, why)
-        if fit.requests.any():
-            why = f"{self.free.domains_of(pod)}: {fit.explanation}"
-            return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
-        return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)
-
     def examine(self, pod: Pod, charge: Mapping[Resource, float]) -> Examination:
         """All that decides on the pod's destination, whether or not it has one."""
-        fit, loads = self.free.fit(pod, pod.node, charge), self.free.loads_with(charge)
-        landing, found = forecast(pod, self.free, self._view), self.find(pod, charge)
+        found, free = self._find(pod, charge)
+        fit, loads = free.fit(pod, pod.node, charge), free.loads_with(charge)
+        landing = forecast(pod, free, self._view)
         scores: Mapping[str, Ints] = {}
         if landing.destinations.any() and not landing.any_fit:
             view = found.view if isinstance(found, Destination) else self._view
             scores = plugin_scores(landing.departure, view, landing.destinations)
         return Examination(
             fit,
-            self.free.exclusions(pod, pod.node, fit),
+            free.exclusions(pod, pod.node, fit),
             loads,
-            self.free.over_ceiling(loads),
+            free.over_ceiling(loads),
             landing,
             scores,
-            self.free.harmed(loads, self._within.margin_ratio),
+            free.harmed(loads, self._within.margin_ratio),
             self._most_risk_of(pod),
             found,
         )
@@ -317,3 +309,31 @@ class Destinations:
         if surcharge:
             found += f"; recent landings from its pool were worse than forecast (+{surcharge:.0%})"
         return found
+
+
+def _choice_of_others(
+    pod: Pod, landing: Landing, free: FreeCapacity
+) -> Finding[RefusalReason] | None:
+    """Where another scheduler, whose choice is not known, must not place it but may."""
+    if not landing.any_fit:
+        return None
+    if (landing.destinations & free.outside_domains(pod)).any():
+        why = f"{free.domains_of(pod)}: {pod.scheduler} may place it outside"
+        return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
+    if (landing.destinations & free.without_model(pod)).any():
+        why = f"{free.models_of(pod)}: {pod.scheduler} may place it elsewhere"
+        return Finding(RefusalReason.MODEL_CACHE, why)
+    return None
+
+
+def _unfit(pod: Pod, fit: Fit, free: FreeCapacity) -> Finding[RefusalReason]:
+    """Why no node can take the pod."""
+    if fit.inside.any():
+        return Finding(RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation)
+    if fit.in_domains.any():
+        why = f"{free.models_of(pod)}: {fit.explanation}"
+        return Finding(RefusalReason.MODEL_CACHE, why)
+    if fit.requests.any():
+        why = f"{free.domains_of(pod)}: {fit.explanation}"
+        return Finding(RefusalReason.PLACEMENT_DOMAIN, why)
+    return Finding(RefusalReason.NO_NODE_FITS, fit.explanation)

@@ -1,11 +1,9 @@
-"""Where a pod must not go: outside its placement domains, and to nodes without its model.
-
-Placement domains are sets of nodes that a network, their GPUs, or a purchase connects.
+"""Placement domains: sets of nodes that a network, their GPUs, or a purchase connects.
 
 A domain is the tuple of values from the widest rung on, so that racks of the same name in different
 blocks differ. A node without a rung is in nobody's domain from there on. Rungs that no node of the
-cluster has do not count. kube-scheduler knows none of this, so that nodes outside and those without
-the model count as bad landings.
+cluster has do not count. kube-scheduler knows none of this, so that nodes outside count as bad
+landings.
 """
 
 from collections.abc import Sequence
@@ -15,11 +13,10 @@ import numpy as np
 
 from desched.model.cluster import GangKey, Pod
 from desched.model.devices import gpus_of, has_fast_network
-from desched.model.model_caches import CachedModel, models_of
 from desched.planning.arrays import Ints, Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.policy.compatibility import CacheAffinity
+from desched.planning.placement.model_caches import ModelLimits
 
 Rungs = Sequence[tuple[str, ...]]
 """From the widest to the narrowest, each with alternative keys of labels."""
@@ -54,19 +51,18 @@ class NodeDomains:
         return np.array([number(i) for i in range(len(self._arrays))], dtype=np.int64)
 
 
-MOST_WARM_NAMED = 5
-"""A refusal names so many of the nodes that hold a model."""
-
-
 class PlacementLimits:
-    """Which nodes are outside the domains of a pod or lack its model, and what these are."""
+    """Which nodes are outside the domains of a pod, and what these are.
+
+    `models` has the limits by its models.
+    """
 
     def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
         self._context = context
         self._arrays = arrays
         self._domains = context.policy.domains
         self._known: dict[tuple[int, tuple[str, ...], int], Mask] = {}
-        self._cold: dict[tuple[CachedModel, ...], Mask] = {}
+        self.models = ModelLimits(context, arrays)
 
     def outside(self, pod: Pod) -> Mask:
         """The nodes outside the domains of a pod on a node. Do not modify."""
@@ -91,34 +87,6 @@ class PlacementLimits:
         if rungs:
             found.append(f"the {rungs} widest levels of the network that it shares with its gang")
         return ", ".join(found)
-
-    def without_model(self, pod: Pod) -> Mask:
-        """The nodes that lack a model of the pod. Do not modify."""
-        models = self._models(pod)
-        mask = self._cold.get(models)
-        if mask is None:
-            mask = self._arrays.where(lambda node: not all(each.is_on(node) for each in models))
-            self._cold[models] = mask
-        return mask
-
-    def describe_models(self, pod: Pod) -> str:
-        """Where its models are, as in `model llama-70b is on te4 and te9 only`."""
-        return "; ".join(f"model {m.name} is on {self._nodes_with(m)}" for m in self._models(pod))
-
-    def _nodes_with(self, model: CachedModel) -> str:
-        names = [node.name for node in self._arrays.nodes if model.is_on(node)]
-        if not names:
-            return "no node"
-        named, others = names[:MOST_WARM_NAMED], len(names) - MOST_WARM_NAMED
-        if others > 0:
-            named.append(f"{others} other(s)")
-        *first, last = named
-        return f"{', '.join(first)} and {last} only" if first else f"{last} only"
-
-    def _models(self, pod: Pod) -> tuple[CachedModel, ...]:
-        if self._context.policy.cache_affinity is CacheAffinity.IGNORE:
-            return ()
-        return models_of(pod, self._context.cluster.workload_of(pod))
 
     def _labels(self, pod: Pod, source: int) -> tuple[str, ...]:
         """The labels of its node whose values the pod must not leave."""

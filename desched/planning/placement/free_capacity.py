@@ -75,6 +75,7 @@ class FreeCapacity:
         self.arrays = arrays = NodeArrays(cluster.nodes)
         self.names = arrays.names
         self._limits = limits(arrays) if limits else None
+        self._may_download = False
         self._filters = FilterChain(cluster, arrays, self.deadline)
         self._waiting = WaitingPods()
         self._is_destination = arrays.where(lambda node: node.name in destinations)
@@ -118,7 +119,19 @@ class FreeCapacity:
 
     def without_model(self, pod: Pod) -> Mask:
         """The nodes that lack a model of the pod. Do not modify."""
-        return self._limits.without_model(pod) if self._limits is not None else self.arrays.none()
+        if self._limits is None:
+            return self.arrays.none()
+        return self._limits.models.lacking(pod, may_download=self._may_download)
+
+    def may_download(self, pod: Pod) -> bool:
+        """Whether the pod may move to nodes without its models, if need be."""
+        return self._limits is not None and self._limits.models.may_download(pod)
+
+    def with_downloads(self) -> "FreeCapacity":
+        """The same, but pods may download their models again where that is possible."""
+        relaxed: FreeCapacity = copy.copy(self)
+        relaxed._may_download = True
+        return relaxed
 
     def outside(self, pod: Pod) -> Mask:
         """The nodes where a pod on a node must not land, though the scheduler would place it."""
@@ -130,7 +143,7 @@ class FreeCapacity:
 
     def models_of(self, pod: Pod) -> str:
         """Which nodes hold the models of the pod; empty without any."""
-        return self._limits.describe_models(pod) if self._limits is not None else ""
+        return self._limits.models.describe(pod) if self._limits is not None else ""
 
     def schedulable(self, pod: Pod) -> Mask:
         """The nodes on which a pending pod passes the filters."""

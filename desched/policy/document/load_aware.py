@@ -94,9 +94,10 @@ class LoadAwareArgs(PluginArgs):
     `Allow`: they move as others do."""
     placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Ignore"})
     """Which labels of nodes name domains, such as racks, that pods stay in."""
-    cache_affinity: CacheAffinity | None = optional(EXTENDED.cache_affinity.value, example="Ignore")
+    cache_affinity: CacheAffinity | None = optional(EXTENDED.cache_affinity.value, example="Prefer")
     """`Require`: a pod with a model or dataset in a cache of its node moves only to nodes that hold
-    it, too. `Ignore`: caches do not count."""
+    it, too. `Prefer`: it moves elsewhere if it cannot move to one of these, as the last choice.
+    `Ignore`: caches do not count."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )

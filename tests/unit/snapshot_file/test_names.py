@@ -6,9 +6,24 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from desched.model.cluster import ClusterState, DeclaredGroup, GroupPart
+from desched.model.cluster import (
+    ClusterState,
+    DeclaredGroup,
+    GroupPart,
+    ModelCopies,
+    PodVolume,
+    VolumeKind,
+)
 from desched.model.load import ClusterLoad
-from desched.model.model_caches import CACHE_KEY, models_of
+from desched.model.model_caches import (
+    CACHE_KEY,
+    GPUSTACK,
+    KSERVE,
+    KSERVE_CLAIM,
+    KSERVE_MODEL,
+    kserve_claim,
+    models_of,
+)
 from desched.model.pod_groups import TASK, groups_of
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.state import State
@@ -22,6 +37,7 @@ NO_NAMES = {
     "Amounts": {"extended"},
     "DeclaredGroup": {"system"},
     "GroupPart": {"match_label_keys"},
+    "ModelCopies": {"system"},
     "Node": {"operating_system", "images", "addresses"},  # numbers, and none
     "Owner": {"kind", "api_version"},
     "PodVolume": {"path"},
@@ -161,3 +177,28 @@ def test_nodes_hold_the_same_models_by_new_names() -> None:
     assert after == before
     assert before[1] == before[2] == [False, True, False, False]
     assert "v2" not in str(renamed)
+
+
+def test_nodes_hold_the_same_models_of_objects_by_new_names() -> None:
+    """R1.2: as the labels, annotations and volumes of their pods name them."""
+    digest = f"sha256:{'3' * 64}"
+    mounted = (PodVolume(VolumeKind.CLAIM, "llama-gpu"), PodVolume(VolumeKind.MODEL, model=digest))
+    served = pod(
+        "a",
+        labels={KSERVE_MODEL: "llama"},
+        annotations={KSERVE_CLAIM: "llama-gpu"},
+        volumes=mounted,
+    )
+    copies = (
+        ModelCopies(KSERVE, ("llama", "other"), ("n1", "gone")),
+        ModelCopies(GPUSTACK, (digest,), ("n0",)),
+    )
+    seen = snapshot([node("n0"), node("n1")], [served], load({}), model_copies=copies)
+    renamed = with_new_names(SnapshotContent(seen, State(), ""), policy()).snapshot.cluster
+
+    (one,) = renamed.pods
+    llama, mount = models_of(one, None, renamed.nodes_by_model)
+    assert [llama.is_on(each) for each in renamed.nodes] == [False, True]
+    assert [mount.is_on(each) for each in renamed.nodes] == [True, False]
+    assert kserve_claim(one, renamed.nodes_by_model) == one.volumes[0].claim
+    assert not {"llama", "llama-gpu", digest, "gone"} & set(str(renamed).split("'"))

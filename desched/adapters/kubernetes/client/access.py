@@ -141,6 +141,27 @@ LIST_KOORDINATOR_GROUPS = POD_GROUP_ACCESS["koordinator"][0]
 LIST_KUBERNETES_GROUPS = POD_GROUP_ACCESS["kubernetes"][0]
 LIST_VOLCANO_GROUPS = POD_GROUP_ACCESS["volcano"][0]
 
+_WITHOUT_CACHES = "local volumes keep their pods, and other pods move as if they needed no model"
+
+
+def _model_caches(group: str, resource: str) -> tuple[Access, Access]:
+    """The rights to read which nodes hold which models."""
+    of = f"{group} {resource}"
+    return (
+        _right(f"list {of}", "which nodes hold a model", _WITHOUT_CACHES, "v1alpha1"),
+        _right(f"watch {of}", _KEPT_UP_TO_DATE, _WITHOUT_CACHES, "v1alpha1"),
+    )
+
+
+MODEL_CACHE_ACCESS: Mapping[str, tuple[Access, ...]] = {
+    "gpustack": _model_caches("worker.gpustack.ai", "nodemodelstores"),
+    "kserve": _model_caches("serving.kserve.io", "localmodelcaches"),
+}
+"""What each system with a cache of models needs, by its name in the values of the chart."""
+
+LIST_KSERVE_CACHES = MODEL_CACHE_ACCESS["kserve"][0]
+LIST_MODEL_STORES = MODEL_CACHE_ACCESS["gpustack"][0]
+
 EVICTING_ACCESS: tuple[Access, ...] = (
     GET_POD := _right(
         "get pods", "a fresh look just before an eviction", "nothing is evicted (`unreadable`)"

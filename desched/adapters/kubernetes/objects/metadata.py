@@ -14,6 +14,7 @@ PREFIXES = (
     "gang.scheduling.koordinator.sh/",
     "gpu-fraction",
     "gpu-memory",
+    "internal.serving.kserve.io/localmodel-pvc-name",
     "karpenter.sh/",
     "kueue.x-k8s.io/",
     "leaderworkerset.sigs.k8s.io/",

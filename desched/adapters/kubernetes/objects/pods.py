@@ -26,6 +26,7 @@ from desched.adapters.kubernetes.objects.metadata import (
     may_be_relevant,
     relevant_annotations,
 )
+from desched.adapters.kubernetes.objects.model_caches import GPUSTACK_DIGEST, GPUSTACK_DRIVER
 from desched.adapters.kubernetes.objects.scheduling_class import (
     Fingerprint,
     fingerprint,
@@ -217,4 +218,7 @@ def _volumes(pod_name: str, volumes: Iterable[pods.Volume]) -> tuple[PodVolume, 
             found.append(_MEMORY_DIR if in_memory else _DISK_DIR)
         elif volume.host_path is not None:
             found.append(PodVolume(VolumeKind.HOST_PATH, path=intern(volume.host_path.path)))
+        elif volume.csi is not None and volume.csi.driver == GPUSTACK_DRIVER:
+            digest = (volume.csi.volume_attributes or {}).get(GPUSTACK_DIGEST, "")
+            found.append(PodVolume(VolumeKind.MODEL, model=intern(digest)))
     return tuple(found)

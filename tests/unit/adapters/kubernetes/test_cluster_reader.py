@@ -9,6 +9,7 @@ import structlog
 import desched.adapters.kubernetes.client.connection as connection_module
 from desched.adapters.kubernetes.client.access import METRICS_ACCESS, REQUIRED_ACCESS
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
@@ -133,6 +134,7 @@ def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiSe
     needed = [access for access in REQUIRED_ACCESS if access not in of_others]
     declared = [access.path() for access in needed if access.verb == "list"]
     declared += [kind.access.path() for kinds in POD_GROUPS.values() for kind in kinds]
+    declared += [kind.access.path() for kind in MODEL_CACHES.values()]
     asked = [path for path in server.paths() if path != "/apis"]
     assert sorted(asked) == sorted([*declared, "/version"])
 

@@ -3,8 +3,26 @@
 from collections.abc import Mapping
 from typing import Any
 
-from desched.model.model_caches import CACHE_KEY
+import pytest
+
+from desched.model.cluster import (
+    ModelCopies,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodVolume,
+    VolumeKind,
+)
+from desched.model.model_caches import (
+    CACHE_KEY,
+    GPUSTACK,
+    KSERVE,
+    KSERVE_CLAIM,
+    KSERVE_MODEL,
+    KSERVE_NAMESPACE,
+)
 from desched.model.plan import Plan
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.policy.compatibility import CacheAffinity
 from desched.policy.policy import Policy
 from tests.builders import amounts, evicted, load, node, planned, pod, policy, reasons, snapshot
@@ -12,6 +30,7 @@ from tests.builders import amounts, evicted, load, node, planned, pod, policy, r
 LLAMA = {CACHE_KEY: "llama-70b"}
 WARM = {"cache.desched.io/llama-70b": "true"}
 GROUP = "cloud.google.com/gke-placement-group"
+PREFERRING = policy(cache_affinity=CacheAffinity.PREFER)
 
 
 def plan_of(
@@ -25,10 +44,11 @@ def plan_of(
     """A pod of one core that has to leave a hot node for one of the cool nodes."""
     nodes = [node("hot", labels=hot), *(node(name, labels=each) for name, each in cool.items())]
     given: dict[str, Any] = {"request": amounts(1, 1), "annotations": LLAMA} | fields
+    around = given.pop("around", {})
     one = pod("a", on="hot", **given)
     levels = {name: (0.75 if name in full else 0.1, 0.1) for name in cool}
     used = load({"hot": (0.9, 0.1), **levels}, {"a": (1.0, 0.1)})
-    return planned(snapshot(nodes, [one], used), by or policy())
+    return planned(snapshot(nodes, [one], used, **around), by or policy())
 
 
 def test_a_pod_moves_to_the_node_that_holds_its_model() -> None:
@@ -104,3 +124,155 @@ def test_a_pod_bound_to_its_node_by_a_selector_stays() -> None:
     bound = {"node_selector": ((name, "hot"),)}
     plan = plan_of({"te4": WARM | {name: "te4"}}, hot=WARM | {name: "hot"}, scheduling=bound)
     assert reasons(plan) == {"a": "no_node_fits"}
+
+
+def test_a_pod_prefers_the_node_with_its_model() -> None:
+    """S1.5: with a warm node that fits, a landing elsewhere is the same risk as with Require."""
+    plan = plan_of({"te4": WARM, "te5": {}}, PREFERRING)
+    (move,) = plan.evictions
+    assert (move.expected_node, move.landing_risk) == ("te4", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("cool", "full"),
+    [
+        ({"te4": {}, "te5": {}}, ()),
+        ({"te4": WARM, "te5": {}}, ("te4",)),
+    ],
+)
+def test_a_pod_that_only_prefers_warm_nodes_moves_to_a_cold_one_if_none_fits(
+    cool: Mapping[str, Mapping[str, str]], full: tuple[str, ...]
+) -> None:
+    """S1.5, S1.6: the model is on no other node, or on one that has no room."""
+    assert plan_of(cool, full=full).refusals
+    (move,) = plan_of(cool, PREFERRING, full=full).evictions
+    assert move.expected_node == ("te5" if full else "te4")
+
+
+def test_a_pod_that_only_prefers_warm_nodes_goes_where_the_scheduler_puts_it() -> None:
+    """S1.5: without steering, a landing on the warm node alone would be too unlikely."""
+    careful = policy(cache_affinity=CacheAffinity.PREFER, max_landing_risk=0.15)
+    (move,) = plan_of({"te4": WARM, "te5": {}}, careful).evictions
+    assert move.landing_risk <= 0.15
+
+
+def test_with_the_preferred_node_gone_a_warm_node_elsewhere_or_any_takes_the_pod() -> None:
+    """S1.6: `Prefer` is what opts in; with `Require` the refusal names the nodes."""
+    gone = node("te4", labels=WARM, unschedulable=True)
+    cold, warm = node("te5"), node("te6", labels=WARM)
+    levels = dict.fromkeys(("te4", "te5", "te6"), (0.1, 0.1))
+    one = pod("a", on="hot", request=amounts(1, 1), annotations=LLAMA)
+    used = load({"hot": (0.9, 0.1), **levels}, {"a": (1.0, 0.1)})
+
+    def plan(*cool: Node, affinity: CacheAffinity) -> Plan:
+        nodes = [node("hot", labels=WARM), gone, *cool]
+        return planned(snapshot(nodes, [one], used), policy(cache_affinity=affinity))
+
+    for affinity in (CacheAffinity.REQUIRE, CacheAffinity.PREFER):
+        (move,) = plan(cold, warm, affinity=affinity).evictions
+        assert move.expected_node == "te6"
+    (refusal,) = plan(cold, affinity=CacheAffinity.REQUIRE).refusals
+    assert refusal.detail.startswith("model llama-70b is on hot and te4 only: ")
+    (move,) = plan(cold, affinity=CacheAffinity.PREFER).evictions
+    assert move.expected_node == "te5"
+
+
+@pytest.mark.parametrize("affinity", [CacheAffinity.REQUIRE, CacheAffinity.PREFER])
+def test_of_equal_pods_the_one_without_a_model_leaves_and_then_one_whose_model_is_elsewhere(
+    affinity: CacheAffinity,
+) -> None:
+    """S1.5: by name alone, `a` would go first."""
+    nodes = [node("hot", labels=WARM), node("te4", labels=WARM)]
+    used = load({"hot": (0.9, 0.1), "te4": (0.1, 0.1)}, dict.fromkeys(("a", "b", "c"), (1.0, 0.1)))
+    needs = {"a": {CACHE_KEY: "mixtral"}, "b": LLAMA, "c": {}}
+    by = policy(cache_affinity=affinity)
+    for names, gone in (("ab", ["b"]), ("bc", ["c"]), ("abc", ["c"])):
+        pods = [
+            pod(name, on="hot", request=amounts(1, 1), annotations=needs[name]) for name in names
+        ]
+        assert evicted(planned(snapshot(nodes, pods, used), by)) == gone
+
+
+IN_GROUP = {"pool": "gpu"}
+
+
+def of_kserve(*downloaded: str, **fields: Any) -> dict[str, Any]:
+    """A pod on the local volume of a LocalModelCache, whose nodes are those with `IN_GROUP`."""
+    group = Requirement("pool", Operator.IN, ("gpu",))
+    volume = PersistentVolume("pv", node_affinity=(NodeSelectorTerm((group,)),), local=True)
+    claim = PersistentVolumeClaim("apps", "llama-gpu", volume="pv", for_one_node=True)
+    around = {
+        "claims": {("apps", "llama-gpu"): claim},
+        "volumes": {"pv": volume},
+        "model_copies": (ModelCopies(KSERVE, ("llama",), downloaded),),
+    }
+    return {
+        "labels": {"app": "web", KSERVE_MODEL: "llama"},
+        "annotations": {KSERVE_CLAIM: "llama-gpu"},
+        "volumes": (PodVolume(VolumeKind.CLAIM, "llama-gpu"),),
+        "around": around,
+        "hot": IN_GROUP,
+    } | fields
+
+
+COOL = {"te4": IN_GROUP, "te5": IN_GROUP, "te6": {}}
+
+
+@pytest.mark.parametrize("affinity", [CacheAffinity.REQUIRE, CacheAffinity.PREFER])
+def test_a_pod_of_kserve_moves_to_a_node_that_has_downloaded_its_model(
+    affinity: CacheAffinity,
+) -> None:
+    """R1.2, R1.3: and that its volume allows."""
+    by = policy(cache_affinity=affinity)
+    (move,) = plan_of(COOL, by, **of_kserve("hot", "te5", "te6")).evictions
+    assert move.expected_node == "te5"
+    assert move.landing_risk == 0.5
+    (refusal,) = plan_of(COOL, by, **of_kserve("hot", "te6")).refusals
+    assert refusal.reason == "model_cache"
+    assert refusal.detail.startswith("model llama is on hot and te6 only: ")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"around": of_kserve()["around"] | {"model_copies": ()}},
+        {"annotations": {KSERVE_CLAIM: "other"}},
+        {"annotations": {}},
+        {"labels": {"app": "web"}},
+        {"labels": {KSERVE_MODEL: "llama", KSERVE_NAMESPACE: "apps"}},
+        {"by": policy(cache_affinity=CacheAffinity.IGNORE)},
+    ],
+)
+def test_a_local_volume_without_an_entry_in_the_index_keeps_its_pod(change: Any) -> None:
+    """R1.1: not read, another claim, no model, a cache that is not read, and not wanted."""
+    plan = plan_of(COOL, **of_kserve("hot", "te4", "te5") | change)
+    assert reasons(plan) == {"a": "node_bound_volume"}
+
+
+def test_copies_of_a_model_are_not_shared_by_the_pods_of_a_node() -> None:
+    """R1.1: another claim for one node would be attached there."""
+    fields = of_kserve("hot", "te5")
+    around = fields.pop("around")
+    hot = fields.pop("hot")
+    pods = [pod(name, on="hot", request=amounts(1, 1), **fields) for name in ("a", "b")]
+    nodes = [node("hot", labels=hot), node("te5", labels=IN_GROUP)]
+    used = load({"hot": (0.9, 0.1), "te5": (0.1, 0.1)}, {"a": (1.0, 0.1), "b": (1.0, 0.1)})
+    assert evicted(planned(snapshot(nodes, pods, used, **around), policy())) == ["a"]
+
+
+def test_a_pod_of_gpustack_moves_to_a_node_whose_store_has_its_digest() -> None:
+    """R1.2: with Prefer also elsewhere, because its driver downloads the model there."""
+    digest = f"sha256:{'3' * 64}"
+    mount = (PodVolume(VolumeKind.MODEL, model=digest),)
+
+    def plan(*stores: str, by: Policy | None = None) -> Plan:
+        copies = tuple(ModelCopies(GPUSTACK, (digest,), (name,)) for name in stores)
+        fields: Any = {"volumes": mount, "annotations": {}, "around": {"model_copies": copies}}
+        return plan_of({"te4": {}, "te5": {}}, by, **fields)
+
+    (move,) = plan("hot", "te5").evictions
+    assert move.expected_node == "te5"
+    (refusal,) = plan("hot").refusals
+    assert refusal.detail.startswith("model sha256:333333333333 is on hot only: ")
+    assert evicted(plan("hot", by=PREFERRING)) == ["a"]
+    assert evicted(plan()) == ["a"]  # X3: its objects are not read

@@ -49,12 +49,18 @@ class HostPathSource(Wire):
     path: str = ""
 
 
+class CSISource(Wire):
+    driver: str = ""
+    volume_attributes: Strings = None
+
+
 class Volume(Wire):
     name: str
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: Present | None = None
     empty_dir: EmptyDirSource | None = None
     host_path: HostPathSource | None = None
+    csi: CSISource | None = None
 
 
 class SchedulingGroup(Wire):

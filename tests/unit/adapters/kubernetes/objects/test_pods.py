@@ -144,6 +144,15 @@ def test_volumes_that_tie_or_lose_data_are_kept() -> None:
         {"name": "pages", "emptyDir": {"medium": "HugePages-2Mi"}},
         {"name": "logs", "hostPath": {"path": "/var/log"}},
         {"name": "config", "configMap": {"name": "web"}},
+        {
+            "name": "model",
+            "csi": {
+                "driver": "model.csi.gpustack.ai",
+                "volumeAttributes": {"artifact": "qwen", "manifestDigest": "sha256:33"},
+            },
+        },
+        {"name": "bare", "csi": {"driver": "model.csi.gpustack.ai"}},
+        {"name": "secret", "csi": {"driver": "other", "volumeAttributes": None}},
     ]
 
     assert built(manifests.pod(volumes=volumes)).volumes == (
@@ -153,6 +162,8 @@ def test_volumes_that_tie_or_lose_data_are_kept() -> None:
         PodVolume(VolumeKind.EMPTY_DIR, in_memory=True),
         PodVolume(VolumeKind.EMPTY_DIR, in_memory=True),
         PodVolume(VolumeKind.HOST_PATH, path="/var/log"),
+        PodVolume(VolumeKind.MODEL, model="sha256:33"),
+        PodVolume(VolumeKind.MODEL),
     )
 
 

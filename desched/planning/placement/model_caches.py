@@ -1,0 +1,63 @@
+"""Which nodes lack a model that a pod needs; there it would have to be downloaded again.
+
+kube-scheduler does not know that, so that landings on them are bad ones.
+"""
+
+from collections.abc import Sequence
+
+from desched.model.cluster import Pod
+from desched.model.model_caches import CachedModel
+from desched.planning.arrays import Mask
+from desched.planning.eligibility.context import EligibilityContext
+from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.policy.compatibility import CacheAffinity
+
+MOST_NAMED = 5
+"""A refusal names so many of the nodes that hold a model."""
+
+
+class ModelLimits:
+    """The nodes without the models of a pod, and where these models are."""
+
+    def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
+        self._context = context
+        self._arrays = arrays
+        self._cold: dict[tuple[CachedModel, ...], Mask] = {}
+
+    def lacking(self, pod: Pod, *, may_download: bool) -> Mask:
+        """The nodes that lack a model of the pod. Do not modify.
+
+        With `may_download`, only those where it could not start.
+        """
+        models = self._context.models_of(pod)
+        if may_download:
+            models = tuple(model for model in models if model.needed_to_start)
+        mask = self._cold.get(models)
+        if mask is None:
+            mask = self._arrays.none() if not models else self._without(models)
+            self._cold[models] = mask
+        return mask
+
+    def may_download(self, pod: Pod) -> bool:
+        """Whether the pod may move to nodes without its models, if need be."""
+        return self._context.policy.cache_affinity is CacheAffinity.PREFER and not all(
+            model.needed_to_start for model in self._context.models_of(pod)
+        )
+
+    def describe(self, pod: Pod) -> str:
+        """Where its models are, as in `model llama-70b is on te4 and te9 only`."""
+        models = self._context.models_of(pod)
+        return "; ".join(f"model {model.name} is on {self._nodes_with(model)}" for model in models)
+
+    def _without(self, models: Sequence[CachedModel]) -> Mask:
+        return self._arrays.where(lambda node: not all(each.is_on(node) for each in models))
+
+    def _nodes_with(self, model: CachedModel) -> str:
+        names = [node.name for node in self._arrays.nodes if model.is_on(node)]
+        if not names:
+            return "no node"
+        named, others = names[:MOST_NAMED], len(names) - MOST_NAMED
+        if others > 0:
+            named.append(f"{others} other(s)")
+        *first, last = named
+        return f"{', '.join(first)} and {last} only" if first else f"{last} only"
