@@ -1,11 +1,11 @@
-"""Hands the samples of metrics-server from one process to the next."""
+"""Hands the samples of load from one process to the next."""
 
 from dataclasses import dataclass, field
 
 import structlog
 
 from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
-from desched.adapters.metrics_server.reader import MetricsServerReader
+from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.errors import ObservationError
 from desched.policy.durations import duration_text
 from desched.policy.policy import Policy
@@ -24,9 +24,9 @@ class LoadSamples:
 
     store: KubernetesSampleStore
     may_write: Fence | None = None
-    _reader: MetricsServerReader | None = field(default=None, init=False)
+    _reader: SampledLoadReader | None = field(default=None, init=False)
 
-    def recall(self, reader: MetricsServerReader) -> None:
+    def recall(self, reader: SampledLoadReader) -> None:
         """Let a new reader continue with the kept samples."""
         self._reader = reader
         try:
@@ -46,8 +46,9 @@ class LoadSamples:
 
 def no_window_yet(policy: Policy) -> str:
     """Why a single cycle knows no load, and which commands help."""
+    title = policy.metrics.type.in_words
     return (
-        "metrics-server has no history, so one look covers no window. `desched plan --wait 3m` "
+        f"One look covers no window, because {title} has no history. `desched plan --wait 3m` "
         "takes samples for three minutes and plans by them; a service, also in a dry run, takes "
         f"its own and decides after {duration_text(first_decision_seconds(policy))}."
     )

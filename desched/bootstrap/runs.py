@@ -27,7 +27,6 @@ from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.policy.loading import load_policy, parse_policy
-from desched.policy.policy import MetricsType
 from desched.service.cycles.loop import ServiceLoop
 from desched.service.cycles.runner import CycleRunner, ReportSink
 from desched.service.cycles.schedule import Schedule, cron, every, time_zone
@@ -186,7 +185,7 @@ def _run(
         report = output.traces.cycle(runner.run)()
     ending = Ending(inconclusive=is_inconclusive(report))
     policy = policy_file.read().policy
-    if ending.inconclusive and policy.metrics.type is MetricsType.METRICS_SERVER:
+    if ending.inconclusive and policy.metrics.type.is_sampled:
         output.stderr.write(f"desched: {no_window_yet(policy)}\n")
     return ending
 

@@ -60,6 +60,10 @@ MANIFESTS: Mapping[str, tuple[str, Values]] = {
         )
         for system in POD_GROUP_ACCESS
     },
+    "custom-metrics/rbac.yaml": (
+        "custom-metrics-rbac.yaml",
+        {"rights": {"customMetrics": True}},
+    ),
     "flow-control.yaml": ("flow-control.yaml", EVERYTHING),
     "alerts.yaml": ("prometheus-rule.yaml", EVERYTHING),
 }

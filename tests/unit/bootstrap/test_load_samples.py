@@ -2,7 +2,7 @@ import pytest
 import structlog
 
 from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
-from desched.adapters.metrics_server.reader import MetricsServerReader
+from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.bootstrap.load_samples import LoadSamples
 from desched.errors import ObservationError, ObservationSource
 
@@ -16,7 +16,7 @@ def store(mocker):
 
 @pytest.fixture
 def reader(mocker):
-    return mocker.create_autospec(MetricsServerReader, instance=True)
+    return mocker.create_autospec(SampledLoadReader, instance=True)
 
 
 def test_a_reader_continues_with_what_was_kept_and_leaves_it_to_the_next(store, reader):

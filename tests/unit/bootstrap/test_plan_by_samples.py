@@ -14,7 +14,7 @@ from desched.cli import main
 from desched.doctor.proposed_policy import STARTING_POLICY
 from desched.service.process.clock import SystemClock
 from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, Reply, status
-from tests.unit.adapters.metrics_server.test_reader import NODES, PODS, node_metrics, pod_metrics
+from tests.unit.adapters.metrics_apis.test_reader import NODES, PODS, node_metrics, pod_metrics
 from tests.unit.bootstrap.test_doctor import NODE, POD, REVIEWS
 
 BY_METRICS_SERVER = STARTING_POLICY.replace("{type: prometheus}", "{type: metrics-server}")
@@ -149,7 +149,7 @@ def test_prometheus_needs_no_wait(run, tmp_path):
     path.write_text(STARTING_POLICY)
     code, _, err = run("plan", "--policy", str(path), "--wait", "3m")
     assert code == 2
-    assert "--wait is for metrics-server, which has no history" in err
+    assert "--wait is for metrics-server and the custom metrics API, which have no" in err
 
 
 def test_the_doctor_judges_by_the_newest_samples(run, policy):
