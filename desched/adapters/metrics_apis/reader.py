@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from heapq import nlargest
 from itertools import cycle
 from threading import Event, Lock, Thread
 from typing import TypeVar
@@ -33,6 +34,9 @@ SAMPLE_SECONDS = 15.0
 
 Pods, of which there are many more, are sampled half as often.
 """
+
+MOST_KEPT_PODS = 10_000
+"""More than fit into the text."""
 
 BY_METRICS_SERVER = MetricsSource("", type=MetricsType.METRICS_SERVER)
 
@@ -90,7 +94,7 @@ class SampledLoadReader:
     def kept(self) -> str:
         """The samples for the next process, those of pods with the highest CPU usage first."""
         with self._changing:
-            pods = sorted(self._pods.items(), key=lambda pod: pod[1].newest_cpu, reverse=True)
+            pods = nlargest(MOST_KEPT_PODS, self._pods.items(), lambda pod: pod[1].newest_cpu)
             return encode_samples(self._metrics.type, self._nodes, pods)
 
     def collect(self, policy: Policy, seconds: float, tell: Callable[[float], None]) -> None:
