@@ -259,8 +259,8 @@ class Settings(BaseSettings):
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Option(OUTPUT)] = "info"
     """The lowest level that is logged."""
     listen_address: Annotated[str | None, Option(OUTPUT, "HOST:PORT")] = None
-    """The address of the page at /, of /metrics, /healthz, /readyz, /status and /explain of a
-    service; by default :10258 in a cluster and 127.0.0.1:10258 outside."""
+    """The address of the page at /, of /metrics, /healthz, /readyz, /status, /explain and
+    /load-samples of a service; by default :10258 in a cluster and 127.0.0.1:10258 outside."""
 
     @classmethod
     def settings_customise_sources(

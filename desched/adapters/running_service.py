@@ -23,6 +23,7 @@ from desched.model.text import on_one_line
 
 DEADLINE_SECONDS = 30.0
 LONGEST_BODY_BYTES = 64 * 2**20
+LONGEST_SAMPLES_BYTES = 2**20
 _CALLERS_FAULT = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND})
 
 
@@ -94,6 +95,18 @@ class RunningService:
             f"The answer of {self._name} is in format {on_one_line(version)}, this desched "
             f"reads {EXPLANATION_VERSION}; use the desched of the service's version."
         )
+
+    def load_samples(self) -> str:
+        """The samples of load that it has taken, empty if it has none or is another version.
+
+        Raises:
+            ConfigurationError: there is no such service.
+            ObservationError: it does not answer.
+        """
+        answer = self._ask("/load-samples", {})
+        if answer.status != HTTPStatus.OK or len(answer.body) > LONGEST_SAMPLES_BYTES:
+            return ""
+        return answer.body.decode("ascii", errors="replace")
 
     def _refused(self, status: int, body: bytes) -> None:
         try:

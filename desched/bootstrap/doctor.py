@@ -117,7 +117,7 @@ def write_policy(text: str | None, output: Output, stderr: TextIO) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}.") from error
-    wait = " --wait 3m" * (_type_in(text) is MetricsType.METRICS_SERVER)
+    wait = " --wait 3m" * _type_in(text).is_sampled
     stderr.write(f"desched: Wrote {path}. Try it with `desched plan --policy {path}{wait}`.\n")
 
 

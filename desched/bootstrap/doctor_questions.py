@@ -158,7 +158,7 @@ class DoctorQuestions:
         policy = examination.policy.policy
         source = MetricsSource("", type=MetricsType.METRICS_SERVER)
         policy = replace(policy, metrics=source)
-        found = self._with_metrics_server(replace(examination, policy=PolicyFacts(policy)))
+        found = self._with_samples(replace(examination, policy=PolicyFacts(policy)))
         load = found.load
         if isinstance(load, Unanswered):
             return examination
@@ -228,8 +228,8 @@ class DoctorQuestions:
 
     def _with_load(self, examination: Examination) -> Examination:
         """The examination with the load by its policy, from the first source that has some."""
-        if examination.policy.policy.metrics.type is MetricsType.METRICS_SERVER:
-            return self._with_metrics_server(examination)
+        if examination.policy.policy.metrics.type.is_sampled:
+            return self._with_samples(examination)
         self._tell("Asking Prometheus")
         first: Examination | None = None
         for facts in self._sources(examination):
@@ -239,9 +239,10 @@ class DoctorQuestions:
                 return looked
         return first or examination
 
-    def _with_metrics_server(self, examination: Examination) -> Examination:
-        self._tell("Asking metrics-server")
-        metrics = Unanswered("The policy reads load from metrics-server.")
+    def _with_samples(self, examination: Examination) -> Examination:
+        title = examination.policy.policy.metrics.type.in_words
+        self._tell(f"Asking {title}")
+        metrics = Unanswered(f"The policy reads load from {title}.")
         if self._settings.prometheus_url:
             facts = replace(examination.prometheus, origin=Origin.SETTINGS, invalid=True)
             examination = replace(examination, prometheus=facts)

@@ -8,6 +8,7 @@ from rich.console import Console
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.service_proxy import ServiceProxy
 from desched.adapters.running_service import RunningService, ServiceUrl
+from desched.bootstrap.load_samples import SERVICE_PORT
 from desched.bootstrap.look import Look, with_look
 from desched.bootstrap.snapshot import SnapshotFile
 from desched.bootstrap.state import state_namespace
@@ -21,9 +22,6 @@ from desched.service.reports.explanation import print_explanation, render_explan
 from desched.service.reports.formatting import plain, span
 from desched.settings import Settings, service_name, service_url
 from desched.snapshot_file.report import target_of
-
-SERVICE_PORT = 10258
-"""The port of the Service that `deploy/` installs."""
 
 
 def explain_live(

@@ -1,4 +1,4 @@
-"""The source of load that the policy names: metrics-server, or a Prometheus and how to reach it."""
+"""The source of load that the policy names: a metrics API, or a Prometheus and how to reach it."""
 
 import socket
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.metrics_server.reader import MetricsServerReader
+from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.past.objects import Stretch
 from desched.adapters.prometheus.past.reader import HowToRead, PastReader
@@ -27,16 +27,11 @@ from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.measures import MetricsFacts
 from desched.model.past import Past
-from desched.policy.policy import MetricsType, Policy
+from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.ports import ChoosePods, Clock, all_pods
 from desched.settings import Settings, origin_of, parse_headers, trusted_origins
 
 T = TypeVar("T")
-
-_NO_HISTORY = (
-    "The policy reads load from metrics-server, which has no history; set metrics.type to "
-    "prometheus."
-)
 
 
 class LoadSource:
@@ -66,7 +61,8 @@ class LoadSource:
         self._target = Target("")
         self._service: InClusterService | None = None  # if it is reached through the API server
         self._reader: PrometheusLoadReader | None = None
-        self._metrics_server: MetricsServerReader | None = None
+        self._sampler: SampledLoadReader | None = None
+        self._sampled_source = MetricsSource("")
 
     def read_load(
         self, cluster: ClusterState, policy: Policy, choose: ChoosePods = all_pods
@@ -77,11 +73,9 @@ class LoadSource:
             ObservationError: the source did not answer, or answered with an error.
             ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
         """
-        if policy.metrics.type is MetricsType.METRICS_SERVER:
-            return self._sampled().read_load(cluster, policy, choose)
-        if self._metrics_server is not None:
-            self._metrics_server.close()
-            self._metrics_server = None
+        if policy.metrics.type.is_sampled:
+            return self._sampled(policy.metrics).read_load(cluster, policy, choose)
+        self._stop_sampling()
         return self._asked(policy, lambda reader: reader.read_load(cluster, policy, choose))
 
     def read_metrics(self, cluster: ClusterState, policy: Policy) -> MetricsFacts:
@@ -100,8 +94,8 @@ class LoadSource:
             ObservationError: Prometheus did not answer, or its data does not suffice.
             ConfigurationError: the address of Prometheus, or the way to it, is missing or invalid.
         """
-        if policies[0].metrics.type is MetricsType.METRICS_SERVER:
-            raise ConfigurationError(_NO_HISTORY)
+        if (kind := policies[0].metrics.type).is_sampled:
+            raise _without_history(kind)
         self._target = self._target_of(policies[0])
         connection, self._service = self._way_to(self._target)
         reader = PastReader(connection, self._clock.wait, how)
@@ -111,33 +105,41 @@ class LoadSource:
             reader.close()
 
     def collect(self, policy: Policy, seconds: float, tell: Callable[[float], None]) -> None:
-        """Take samples of metrics-server for so long; `tell` gets the share that is done.
+        """Take samples for so long; `tell` gets the share that is done.
 
         Raises:
-            ObservationError: metrics-server does not answer, or desched is stopping.
+            ObservationError: the source does not answer, or desched is stopping.
             ConfigurationError: the settings name a Prometheus.
         """
-        self._sampled().collect(policy, seconds, tell)
+        self._sampled(policy.metrics).collect(policy, seconds, tell)
 
-    def _sampled(self) -> MetricsServerReader:
+    def _sampled(self, metrics: MetricsSource) -> SampledLoadReader:
         """The reader with the samples so far."""
         if self._settings.prometheus_url:
             raise ConfigurationError(
                 "--prometheus-url (DESCHED_PROMETHEUS_URL) is set, but the policy reads load from "
-                "metrics-server; remove the setting, or set metrics.type to prometheus."
+                f"{metrics.type.in_words}; remove the setting, or set metrics.type to prometheus."
             )
         if self._kubernetes is None:
-            raise ConfigurationError(_NO_HISTORY)
-        if self._metrics_server is None:
-            self._metrics_server = MetricsServerReader(
+            raise _without_history(metrics.type)
+        if self._sampler is None or self._sampled_source != metrics:
+            self._stop_sampling()
+            self._sampled_source = metrics
+            self._sampler = SampledLoadReader(
                 self._kubernetes,
                 self._clock.wait,
                 deadline_seconds=self._settings.api_server_timeout.total_seconds(),
+                metrics=metrics,
                 keeps_sampling=self._keeps_sampling,
             )
             if self._samples is not None:
-                self._samples.recall(self._metrics_server)
-        return self._metrics_server
+                self._samples.recall(self._sampler)
+        return self._sampler
+
+    def _stop_sampling(self) -> None:
+        if self._sampler is not None:
+            self._sampler.close()
+            self._sampler = None
 
     def _asked(self, policy: Policy, ask: Callable[[PrometheusLoadReader], T]) -> T:
         reader = self._reader_for(self._target_of(policy))
@@ -330,3 +332,10 @@ def _resolves(url: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _without_history(kind: MetricsType) -> ConfigurationError:
+    return ConfigurationError(
+        f"The policy reads load from {kind.in_words}, which has no history; set metrics.type to "
+        "prometheus."
+    )

@@ -6,11 +6,10 @@ from typing import NamedTuple, TextIO, TypeVar
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
-from desched.adapters.kubernetes.sample_store import KubernetesSampleStore
-from desched.bootstrap.load_samples import LoadSamples
+from desched.bootstrap.load_samples import samples_for_a_look
 from desched.bootstrap.load_source import LoadSource
 from desched.bootstrap.policy_source import named_policy
-from desched.bootstrap.state import state_namespace, state_store
+from desched.bootstrap.state import state_store
 from desched.errors import ObservationError
 from desched.model.cluster import PodRef
 from desched.model.state import State
@@ -67,8 +66,7 @@ def _look(
     own_pod = PodRef(namespace, settings.pod_name) if settings.pod_name is not None else None
     seconds = settings.api_server_timeout.total_seconds()
     reader = KubernetesReader(kubernetes, own_pod=own_pod, deadline_seconds=seconds)
-    samples = LoadSamples(KubernetesSampleStore(kubernetes, state_namespace(settings, kubernetes)))
-    source = LoadSource(settings, kubernetes, clock, samples)
+    source = LoadSource(settings, kubernetes, clock, samples_for_a_look(settings, kubernetes))
     world = World(reader, source, clock, None)
     keeper = StateKeeper(state_store(settings, kubernetes), clock, State(), None)
     state = keeper.load(policy.policy)

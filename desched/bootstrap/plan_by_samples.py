@@ -1,4 +1,4 @@
-"""`desched plan --wait`: a plan by samples of metrics-server that the command takes itself."""
+"""`desched plan --wait`: a plan by samples of load that the command takes itself."""
 
 from signal import Signals
 from typing import TextIO
@@ -9,7 +9,6 @@ from desched.cycle import CycleInfo, observe, planned_report
 from desched.errors import ConfigurationError
 from desched.model.report import CycleReport, Mode
 from desched.policy.durations import duration_seconds, duration_text
-from desched.policy.policy import MetricsType
 from desched.policy.resolution.metrics_source import KEPT_WINDOW_SECONDS
 from desched.policy.windows_of_samples import with_one_window
 from desched.service.cycles.runner import ReportSink
@@ -57,10 +56,10 @@ def plan_by_samples(
 
     def planned(look: Look) -> CycleReport:
         policy = look.policy.policy
-        if policy.metrics.type is not MetricsType.METRICS_SERVER:
+        if not policy.metrics.type.is_sampled:
             raise ConfigurationError(
-                f"--wait is for metrics-server, which has no history; {policy.source} reads "
-                "Prometheus, which has one. Omit it."
+                f"--wait is for metrics-server and the custom metrics API, which have no history; "
+                f"{policy.source} reads Prometheus, which has one. Omit it."
             )
         for warning in look.policy.warnings:
             stderr.write(f"desched: {warning}\n")

@@ -15,7 +15,7 @@ from desched.bootstrap.audit import audit_log
 from desched.bootstrap.cluster_watch import cluster_watch_of, watching
 from desched.bootstrap.election import contend, contender, wait_for_lease
 from desched.bootstrap.janitor import at_work, janitor_of, look_once
-from desched.bootstrap.load_samples import LoadSamples, no_window_yet
+from desched.bootstrap.load_samples import LoadSamples, no_window_yet, samples_for_a_look
 from desched.bootstrap.logbook import logbook_keeper
 from desched.bootstrap.policy_source import config_map_of, named_policy
 from desched.bootstrap.process import Intent, Process
@@ -27,7 +27,6 @@ from desched.model.cluster import PodRef
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, Mode
 from desched.policy.loading import load_policy, parse_policy
-from desched.policy.policy import MetricsType
 from desched.service.cycles.loop import ServiceLoop
 from desched.service.cycles.runner import CycleRunner, ReportSink
 from desched.service.cycles.schedule import Schedule, cron, every, time_zone
@@ -44,6 +43,7 @@ from desched.service.telemetry.cycle_log import CompetitorLog, log_cycle
 from desched.service.telemetry.explain_endpoint import ExplainEndpoint, explain_answers
 from desched.service.telemetry.kubernetes_events import EventPublisher
 from desched.service.telemetry.metrics import ServiceMetrics
+from desched.service.telemetry.samples_endpoint import SamplesEndpoint, samples_answers
 from desched.service.telemetry.status_endpoint import StatusEndpoint, status_answers
 from desched.settings import Settings, flag_of, variable_of
 
@@ -186,7 +186,7 @@ def _run(
         report = output.traces.cycle(runner.run)()
     ending = Ending(inconclusive=is_inconclusive(report))
     policy = policy_file.read().policy
-    if ending.inconclusive and policy.metrics.type is MetricsType.METRICS_SERVER:
+    if ending.inconclusive and policy.metrics.type.is_sampled:
         output.stderr.write(f"desched: {no_window_yet(policy)}\n")
     return ending
 
@@ -198,12 +198,14 @@ def _samples(
     leadership: Leadership | None,
 ) -> LoadSamples:
     """What a service leaves to the next run; a dry run reads it and must not write."""
+    if not settings.loops:
+        return samples_for_a_look(settings, kubernetes)
     store = KubernetesSampleStore(kubernetes, state_namespace(settings, kubernetes))
 
     def may_act() -> bool:
         return leadership is None or leadership.may_act()
 
-    return LoadSamples(store, may_act if mode is Mode.EVICT and settings.loops else None)
+    return LoadSamples(store, may_act if mode is Mode.EVICT else None)
 
 
 def is_inconclusive(report: CycleReport) -> bool:
@@ -283,7 +285,11 @@ def _serve(runner: CycleRunner, process: Process, traces: Tracing) -> None:
         leadership.on_change(lambda change: show(leading=change.leading))
     explanations = ExplainEndpoint(process.kubernetes.target)
     runner.on_decision(explanations.decided)
-    answers = {**status_answers(status), **explain_answers(explanations)}
+    answers = {
+        **status_answers(status),
+        **explain_answers(explanations),
+        **samples_answers(SamplesEndpoint(process.samples.offered, clock.monotonic)),
+    }
     with serve(address, health, metrics.exposition, answers) as bound:
         notice = {"notice": process.intent.notice} if process.intent.notice else {}
         _log.info(

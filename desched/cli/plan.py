@@ -76,7 +76,7 @@ COMMAND = Command(
             own_flag(
                 "--wait",
                 "DURATION",
-                "With metrics-server: take samples for so long, such as 3m, and plan by them.",
+                "Without Prometheus: take samples for so long, such as 3m, and plan by them.",
             ),
             own_flag("--node", "NAME", "Show only this node and its pods."),
             own_flag("--all", "", "Show each pod that stays, not ten names for each reason."),

@@ -25,6 +25,7 @@ class CheckName(StrEnum):
     RIGHTS_WATCH = "rights_watch"
     RIGHTS_SIZING = "rights_sizing"
     RIGHTS_METRICS_SERVER = "rights_metrics_server"
+    RIGHTS_CUSTOM_METRICS = "rights_custom_metrics"
     RIGHTS_LEASE = "rights_lease"
     RIGHTS_STATE = "rights_state"
     RIGHTS_EVICT = "rights_evict"

@@ -15,7 +15,6 @@ from desched.doctor.checks import (
 )
 from desched.doctor.examination import Examination, Origin, PrometheusFacts, Unanswered
 from desched.model.measures import LabelGroup, MetricsFacts
-from desched.policy.policy import MetricsType
 from desched.service.reports.formatting import first_names
 
 NETWORK_POLICY_PORTS = frozenset({443, 6443, 9090})
@@ -26,7 +25,7 @@ _NAME_ONE = "Set `metrics.address` in the policy or pass `--prometheus-url`"
 
 _URL_UNUSED = (
     "--prometheus-url (DESCHED_PROMETHEUS_URL) is set but not used, because the policy reads load "
-    "from metrics-server. No cycle runs with both."
+    "from {}. No cycle runs with both."
 )
 _ONE_SOURCE = "Remove the setting, or set `metrics.type: prometheus` in the policy."
 
@@ -34,8 +33,8 @@ _ONE_SOURCE = "Remove the setting, or set `metrics.type: prometheus` in the poli
 def check_prometheus(examination: Examination) -> Check:
     """Whether an address is set or found, and whether it answers."""
     name, facts = CheckName.PROMETHEUS, examination.prometheus
-    if examination.policy.policy.metrics.type is MetricsType.METRICS_SERVER:
-        return _metrics_server(examination)
+    if examination.policy.policy.metrics.type.is_sampled:
+        return _sampled(examination)
     if not facts.address:
         if examination.policy.problem:
             return skipped(name, "The policy, which may name its address, is invalid.")
@@ -50,18 +49,19 @@ def check_prometheus(examination: Examination) -> Check:
     return _answering(examination)
 
 
-def _metrics_server(examination: Examination) -> Check:
+def _sampled(examination: Examination) -> Check:
     """The check of a policy that needs no Prometheus."""
     name, load = CheckName.PROMETHEUS, examination.load
+    title = examination.policy.policy.metrics.type.in_words
     if examination.prometheus.invalid:
-        return Check(name, Verdict.PROBLEM, _URL_UNUSED, _ONE_SOURCE, invalid_configuration=True)
+        found = _URL_UNUSED.format(title)
+        return Check(name, Verdict.PROBLEM, found, _ONE_SOURCE, invalid_configuration=True)
     if isinstance(load, Unanswered):
         fix = "Correct what the sentence names, or set `metrics.type: prometheus` in the policy."
         return problem(name, load.why, fix)
     return ok(
         name,
-        "The policy reads load from metrics-server, which answers. It has no history and no "
-        "throttling.",
+        f"The policy reads load from {title}, which answers. It has no history and no throttling.",
         "A service takes samples itself; `desched plan --wait 3m` does so once.",
     )
 

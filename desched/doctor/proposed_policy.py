@@ -78,16 +78,15 @@ def proposed_policy(examination: Examination, base: Policy | None = None) -> str
     """
     address = _address(examination.prometheus)
     metrics = base.metrics if base else MetricsSource(address)
-    sampled = metrics.type is MetricsType.METRICS_SERVER
-    if not address and not sampled:
+    if not address and not metrics.type.is_sampled:
         return None
     facts = None if isinstance(examination.metrics, Unanswered) else examination.metrics
     lines = [
         *_head(examination),
         *_indented(
             6,
-            _BY_METRICS_SERVER
-            if sampled
+            _sampled(metrics)
+            if metrics.type.is_sampled
             else _metrics(address, metrics, facts, examination.prometheus),
         ),
         *_indented(6, _windows(base, facts)),
@@ -129,12 +128,13 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-_BY_METRICS_SERVER = (
-    "metrics:",
-    "  # It has no history: a service takes samples itself, and `desched plan --wait 3m` once.",
-    "  # With a Prometheus desched also knows the past, and throttled pods.",
-    "  type: metrics-server",
-)
+def _sampled(metrics: MetricsSource) -> Iterator[str]:
+    yield "metrics:"
+    yield "  # Without history, a service takes samples itself, and `desched plan --wait 3m` once."
+    yield "  # With a Prometheus desched also knows the past, and throttled pods."
+    yield f"  type: {metrics.type}"
+    if metrics.type is MetricsType.PROMETHEUS_ADAPTOR:
+        yield f"  averagedOver: {duration_text(metrics.averaged_seconds)}"
 
 
 def _metrics(

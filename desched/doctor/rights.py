@@ -19,6 +19,7 @@ _USES: Mapping[str, tuple[str, str]] = {
     "watch": ("watch the cluster", "or start desched with `--watch=false`"),
     "sizing": ("read what VerticalPodAutoscalers recommend", ""),
     "metrics_server": ("read the load that metrics-server measures", ""),
+    "custom_metrics": ("read the load of nodes from the custom metrics API", ""),
     "lease": (
         "take part in leader election",
         "or start a single replica with `--leader-elect=false`",
@@ -94,14 +95,16 @@ def _not_used(feature: str, run: RunFacts, policy: Policy) -> str:
     """Why the run needs no right for a feature, empty if it needs them."""
     dry = "A dry run does not need it." if not run.evicts else ""
     off = "The policy's steering is Off." if policy.steering.mode is Steering.OFF else ""
-    by_prometheus = policy.metrics.type is MetricsType.PROMETHEUS
+    source = policy.metrics.type
+    elsewhere = f"The policy reads load from {source.in_words}."
     own = "" if run.in_cluster else "This run has no pod of its own."
     why_not = {
         **dict.fromkeys(("evict", "record", "events"), dry),
         "steer": dry or off,
         "lease": "" if run.elects else "This run takes no part in leader election.",
         "watch": "" if run.watches else "This run lists instead.",
-        "metrics_server": "The policy reads load from Prometheus." if by_prometheus else "",
+        "metrics_server": "" if source.is_sampled else elsewhere,
+        "custom_metrics": "" if source is MetricsType.PROMETHEUS_ADAPTOR else elsewhere,
         **dict.fromkeys(("logbook", "own_events"), own),
     }
     return why_not.get(feature, "")

@@ -44,12 +44,12 @@ class ResourceLoad(NamedTuple):
 
 
 NEWEST_SAMPLE_SECONDS = 10
-"""A window that one sample of metrics-server covers; it measures at most this often."""
+"""A window that one sample covers; metrics-server measures at most this often."""
 
 
 def judged_policy(policy: Policy) -> Policy:
-    """The policy by which one look can judge: with metrics-server, by the newest sample alone."""
-    if policy.metrics.type is MetricsType.METRICS_SERVER:
+    """The policy by which one look can judge: without history, by the newest sample alone."""
+    if policy.metrics.type.is_sampled:
         return with_one_window(policy, NEWEST_SAMPLE_SECONDS)
     return policy
 
@@ -69,7 +69,7 @@ def check_nodes(snapshot: Snapshot, examination: Examination) -> Check:
                 "Check the stores behind Prometheus; `metrics.matchers` can leave broken ones out."
             )
             return problem(name, f"{detail}; each cycle would be held.", fix)
-    sampled = policy.metrics.type is MetricsType.METRICS_SERVER
+    source_fix = _SOURCE_FIXES.get(policy.metrics.type)
     pressure = pressure_of(snapshot, policy, None)
     by_reason = Counter(v.reason for v in pressure.verdicts if v.node_class is NodeClass.UNKNOWN)
     details = tuple(_details(pressure.verdicts))
@@ -78,16 +78,15 @@ def check_nodes(snapshot: Snapshot, examination: Examination) -> Check:
     if hold := unknown_nodes_hold(pressure):
         found = f"{sentence_of(hold.reason).removesuffix('.')} ({hold.detail})."
         fix = _fix(hold.reason, by_reason, pressure.verdicts)
-        if sampled and hold.reason is not HoldReason.NO_NODE_IN_SCOPE:
-            fix = _METRICS_SERVER_FIX
+        if source_fix and hold.reason is not HoldReason.NO_NODE_IN_SCOPE:
+            fix = source_fix
         return problem(name, found, fix, details)
     left_out = sum(v.node_class is NodeClass.OUT_OF_SCOPE for v in pressure.verdicts)
     found = f"{known} trusted load, {unknown} unknown, {left_out} out of scope."
-    if sampled:
+    if source_fix:
         found += " Only the newest samples were looked at."
     if unknown:
-        fix = _METRICS_SERVER_FIX if sampled else _unknown_fix(by_reason)
-        return warning(name, found, fix, details)
+        return warning(name, found, source_fix or _unknown_fix(by_reason), details)
     return ok(name, found, details=details)
 
 
@@ -136,10 +135,14 @@ _UNKNOWN_FIXES: Mapping[UnknownReason, str] = {
 }
 
 
-_METRICS_SERVER_FIX = (
-    "Compare with `kubectl top nodes`, and read the log of metrics-server: "
-    "`kubectl --namespace kube-system logs deployment/metrics-server`."
-)
+_SOURCE_FIXES = {
+    MetricsType.METRICS_SERVER: "Compare with `kubectl top nodes`, and read the log of "
+    "metrics-server: `kubectl --namespace kube-system logs deployment/metrics-server`.",
+    MetricsType.PROMETHEUS_ADAPTOR: "Compare with `kubectl get --raw "
+    '"/apis/custom.metrics.k8s.io/v1beta1/nodes/*/node_cpu_usage_avg"`: each node needs a value '
+    "from 0 to 1 under its own name; correct the rules of the adapter.",
+}
+"""By the sources that have no history."""
 
 
 def _unknown_fix(unknown: Counter[NodeReason | UnknownReason | None]) -> str:

@@ -17,7 +17,7 @@ from desched.model.measures import MeasureFacts, MetricsFacts
 from desched.model.snapshot import Snapshot
 from desched.planning.overload.scope import out_of_scope
 from desched.policy.durations import duration_text
-from desched.policy.policy import MetricsType, Policy
+from desched.policy.policy import Policy
 from desched.policy.windows_of_samples import first_decision_seconds
 from desched.service.reports.formatting import clock_time, count, first_names
 
@@ -105,10 +105,13 @@ def check_history(snapshot: Snapshot, examination: Examination) -> Check:
     sustained = duration_text(policy.sustained_seconds)
     if not policy.sustained_seconds:
         return ok(name, "sustainedFor is 0s: no history is needed.")
-    if policy.metrics.type is MetricsType.METRICS_SERVER:
+    if policy.metrics.type.is_sampled:
         first = duration_text(first_decision_seconds(policy))
+        title = policy.metrics.type.in_words
         return ok(
-            name, f"metrics-server has none: a service takes samples, and decides after {first}."
+            name,
+            f"None is needed from {title}, which has none: a service takes samples, and decides "
+            f"after {first}.",
         )
     nodes = _old_enough(snapshot, policy)
     if not nodes:

@@ -158,6 +158,8 @@ def _metrics(metrics: MetricsSource) -> _Rows:
     yield ("metrics", "stack"), metrics.stack or NONE
     yield ("metrics", "namespace"), metrics.namespace or NONE
     yield ("metrics", "tenant"), metrics.tenant or NONE
+    if metrics.averaged_seconds:
+        yield ("metrics", "averagedOver"), duration_text(metrics.averaged_seconds)
     for label, value in metrics.matchers.items():
         yield ("metrics", "matchers", label), value
     for key, given in (("queries", metrics.queries), ("sources", metrics.sources)):

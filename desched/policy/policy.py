@@ -68,6 +68,24 @@ class MetricsType(StrEnum):
 
     PROMETHEUS = "prometheus"
     METRICS_SERVER = "metrics-server"
+    PROMETHEUS_ADAPTOR = "prometheus_adaptor"
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether it has only the present, so that desched keeps samples of its own."""
+        return self is not MetricsType.PROMETHEUS
+
+    @property
+    def in_words(self) -> str:
+        """Its name in sentences."""
+        return _TITLES[self]
+
+
+_TITLES = {
+    MetricsType.PROMETHEUS: "Prometheus",
+    MetricsType.METRICS_SERVER: "metrics-server",
+    MetricsType.PROMETHEUS_ADAPTOR: "the custom metrics API",
+}
 
 
 class PrometheusStack(StrEnum):
@@ -86,6 +104,7 @@ class PrometheusStack(StrEnum):
 class MetricsSource(msgspec.Struct, frozen=True):
     """Where load comes from; only Prometheus has an address and what follows it.
 
+    Values of the custom metrics API are means over `averaged_seconds`; others are not averaged.
     Without an address, the Service of `stack` in `namespace` is read; `tenant` is Mimir's.
     `matchers` are label matchers put into every built-in query. `queries` replace built-in ones;
     keys: node_cpu, node_memory, pod_cpu, pod_memory, node_cpu_destination,
@@ -101,6 +120,7 @@ class MetricsSource(msgspec.Struct, frozen=True):
     stack: PrometheusStack | None = None
     namespace: str = ""
     tenant: str = ""
+    averaged_seconds: int = 0
 
 
 class OtherDescheduler(StrEnum):

@@ -1,4 +1,4 @@
-"""What samples of metrics-server, which has no history, can say of a policy's windows, and when."""
+"""What desched's own samples, where there is no history, say of a policy's windows, and when."""
 
 from msgspec.structs import replace
 
@@ -6,11 +6,12 @@ from desched.policy.durations import duration_text
 from desched.policy.policy import Policy, ResourceRule
 
 
-def with_one_window(policy: Policy, window_seconds: int) -> Policy:
-    """The policy with this window in place of all others, and without `sustainedFor`.
+def with_one_window(policy: Policy, sampled_seconds: int) -> Policy:
+    """The policy with the window of samples of so long in place of all, without `sustainedFor`.
 
     Its source says so, because a plan by it may differ from that of a service.
     """
+    window_seconds = sampled_seconds + policy.metrics.averaged_seconds
 
     def ruled(rules: tuple[ResourceRule, ...]) -> tuple[ResourceRule, ...]:
         return tuple(
@@ -34,4 +35,5 @@ def with_one_window(policy: Policy, window_seconds: int) -> Policy:
 def first_decision_seconds(policy: Policy) -> int:
     """How long a service takes samples before it can know that load is sustained."""
     sustained_seconds = policy.sustained_seconds + policy.shortest_window_seconds
-    return max(policy.longest_window_seconds, sustained_seconds)
+    longest_seconds = max(policy.longest_window_seconds, sustained_seconds)
+    return longest_seconds - policy.metrics.averaged_seconds

@@ -67,6 +67,10 @@ MANIFESTS: Mapping[str, tuple[str, Values]] = {
         )
         for system in MODEL_CACHE_ACCESS
     },
+    "custom-metrics/rbac.yaml": (
+        "custom-metrics-rbac.yaml",
+        {"rights": {"customMetrics": True}},
+    ),
     "flow-control.yaml": ("flow-control.yaml", EVERYTHING),
     "alerts.yaml": ("prometheus-rule.yaml", EVERYTHING),
 }

@@ -1,4 +1,7 @@
-"""A cluster that has only the real metrics-server: the README's commands lead to a plan."""
+"""Metrics APIs instead of Prometheus: the README's commands lead to a plan by each.
+
+metrics-server is the real one, the custom metrics API has a stand-in.
+"""
 
 import json
 import os
@@ -10,9 +13,11 @@ from unittest import mock
 
 import pytest
 
-from desched.adapters.metrics_server import reader
+from desched.adapters.metrics_apis import reader
 from desched.bootstrap import plan_by_samples
 from tests.controlplane import forks
+from tests.controlplane.adapter import PATH, adapter
+from tests.controlplane.chart_rendering import DEPLOY
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object, deployment, usage
 from tests.controlplane.process import Server, free_ports
@@ -20,11 +25,31 @@ from tests.controlplane.waiting import wait_for
 from tests.documented_commands import documented_commands
 
 NODES = "/apis/metrics.k8s.io/v1beta1/nodes"
-API_SERVICE = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io"
+API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 RESOLUTION_SECONDS = 10
 """The shortest that metrics-server allows."""
 
 WINDOW = "20s"
+NAMESPACE = "desched-system"
+VOLCANO_METRICS = {
+    "node_cpu_usage_avg": {"hot": "850m", "cool": "50m"},
+    "node_memory_usage_avg": {"hot": "100m", "cool": "100m"},
+}
+VOLCANO = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: default
+  pluginConfig:
+  - name: LoadAware
+    args:
+      thresholds: {cpu: 30, memory: 30}
+      targetThresholds: {cpu: 60, memory: 85}
+      metrics: {type: prometheus_adaptor, averagedOver: 0s}
+  plugins:
+    balance:
+      enabled: [LoadAware]
+"""
 
 
 def in_haste(home: Path) -> None:
@@ -34,12 +59,12 @@ def in_haste(home: Path) -> None:
     mock.patch.object(reader, "SAMPLE_SECONDS", 2.0).start()
 
 
-def aggregated(port: int) -> tuple[Object, Object]:
-    """What makes the API server ask metrics-server on loopback."""
+def aggregated(name: str, group: str, port: int) -> tuple[Object, Object]:
+    """What makes the API server pass requests for a group on to a server on loopback."""
     service: Object = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": "metrics-server", "namespace": "kube-system"},
+        "metadata": {"name": name, "namespace": "kube-system"},
         "spec": {
             "type": "ExternalName",
             "externalName": "localhost",
@@ -49,11 +74,11 @@ def aggregated(port: int) -> tuple[Object, Object]:
     api_service: Object = {
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
-        "metadata": {"name": "v1beta1.metrics.k8s.io"},
+        "metadata": {"name": f"v1beta1.{group}"},
         "spec": {
-            "group": "metrics.k8s.io",
+            "group": group,
             "version": "v1beta1",
-            "service": {"name": "metrics-server", "namespace": "kube-system", "port": port},
+            "service": {"name": name, "namespace": "kube-system", "port": port},
             "groupPriorityMinimum": 100,
             "versionPriority": 100,
             "insecureSkipTLSVerify": True,
@@ -127,14 +152,16 @@ def cluster(
     ]
     server = Server("metrics-server", command, tmp_path)
     try:
-        control_plane.apply(*readable_by_anybody(), *aggregated(port))
+        control_plane.apply(
+            *readable_by_anybody(), *aggregated("metrics-server", "metrics.k8s.io", port)
+        )
         server.wait_until(
             "metrics-server knows both nodes", lambda: _known(control_plane) == {"hot", "cool"}
         )
         yield control_plane
     finally:
         # While it is registered and does not answer, no namespace can be deleted.
-        control_plane.request("DELETE", API_SERVICE)
+        control_plane.request("DELETE", f"{API_SERVICES}/v1beta1.metrics.k8s.io")
         wait_for("no aggregated API", lambda: control_plane.request("GET", NODES)[0] == 404)
         server.stop()
 
@@ -144,17 +171,70 @@ def _known(plane: ControlPlane) -> set[str]:
     return {each["metadata"]["name"] for each in answer["items"]} if status == 200 else set()
 
 
-def test_the_commands_of_the_readme_lead_to_a_plan(cluster: ControlPlane, tmp_path: Path) -> None:
+def test_each_metrics_api_leads_to_a_plan(cluster: ControlPlane, tmp_path: Path) -> None:
+    the_commands_of_the_readme_lead_to_a_plan(cluster, tmp_path)
+    volcanos_metrics_lead_to_a_plan(cluster, tmp_path)
+
+
+def the_commands_of_the_readme_lead_to_a_plan(cluster: ControlPlane, tmp_path: Path) -> None:
     _, *typed = documented_commands("README.md", "Try it")
     doctor, plan = (shlex.split(line)[1:] for line in typed)
     by = ("--kubeconfig", str(cluster.admin_kubeconfig))
-    hasty = partial(in_haste, tmp_path)
     written = forks.run([*doctor, *by], partial(os.chdir, tmp_path))
     assert f"`desched {shlex.join(plan)} --wait 3m`" in written.stderr, written.stderr
     assert "type: metrics-server" in (tmp_path / "policy.yaml").read_text()
 
+    found = evictions_planned(tmp_path, *plan, *by)
+    (hot,) = (each for each in found["nodes"] if each["node_class"] == "overloaded")
+    assert hot["node"] == "hot"
+    measured = {each["resource"]: each["measured"][0] for each in hot["pressures"]}
+    assert measured["cpu"] == [20, pytest.approx(0.9, abs=0.02)]
+    assert {each["node"] for each in found["evictions"]} == {"hot"}
+    assert {each["expected_node"] for each in found["evictions"]} == {"cool"}
+
+
+def volcanos_metrics_lead_to_a_plan(cluster: ControlPlane, tmp_path: Path) -> None:
+    """By the account and the rights that deploy/ gives, through the API server's aggregation."""
+    cluster.apply((DEPLOY / "base" / "namespace.yaml").read_text(), *rights("base"))
+    account = str(cluster.kubeconfig_for(NAMESPACE, "desched"))
+    policy = tmp_path / "adaptor.yaml"
+    policy.write_text(VOLCANO)
+    plan = ("plan", "--kubeconfig", account, "--policy", str(policy))
+    # metrics-server has made this certificate for itself.
+    certificate, key = (tmp_path / f"apiserver.{suffix}" for suffix in ("crt", "key"))
+    with adapter(VOLCANO_METRICS, certificate, key) as port:
+        cluster.apply(*aggregated("adapter", "custom.metrics.k8s.io", port))
+        try:
+            path = f"{PATH}/nodes/*/node_cpu_usage_avg"
+            wait_for("the adapter's answer", lambda: cluster.request("GET", path)[0] == 200)
+            refused = forks.run(
+                [*plan, "--wait", WINDOW, "-o", "json"], partial(in_haste, tmp_path)
+            )
+            assert refused.returncode == 3
+            assert "may not get nodes/node_cpu_usage_avg in group custom.metr" in refused.stderr
+            cluster.apply(*rights("custom-metrics"))
+            found = evictions_planned(tmp_path, *plan)
+        finally:
+            cluster.request("DELETE", f"{API_SERVICES}/v1beta1.custom.metrics.k8s.io")
+            wait_for("no adapter", lambda: cluster.request("GET", PATH)[0] == 404)
+    (hot,) = (each for each in found["nodes"] if each["node_class"] == "overloaded")
+    measured = {each["resource"]: each["measured"][0] for each in hot["pressures"]}
+    assert hot["node"] == "hot"
+    assert measured["cpu"] == [20, pytest.approx(0.85)]
+    assert {each["expected_node"] for each in found["evictions"]} == {"cool"}
+
+
+def rights(folder: str) -> tuple[str, ...]:
+    """The ServiceAccount and its roles in a folder of deploy/."""
+    return ((DEPLOY / folder / "rbac.yaml").read_text(),)
+
+
+def evictions_planned(home: Path, *plan: str) -> Object:
+    """The plan of this command by samples of some seconds, once it has evictions."""
+
     def planned() -> Object | None:
-        ended = forks.run([*plan, *by, "--wait", WINDOW, "-o", "json"], hasty)
+        typed = [*plan, "--wait", WINDOW, "-o", "json"]
+        ended = forks.run(typed, partial(in_haste, home))
         last.append(f"{ended.stdout[-3000:]}\n{ended.stderr}")
         found = json.loads(ended.stdout)["plan"] if ended.returncode == 0 else {}
         return found if found.get("evictions") else None
@@ -162,9 +242,4 @@ def test_the_commands_of_the_readme_lead_to_a_plan(cluster: ControlPlane, tmp_pa
     last: list[str] = []
     found = wait_for("a plan with evictions", planned, diagnosis=lambda: last[-1])
     assert found is not None
-    (hot,) = (each for each in found["nodes"] if each["node_class"] == "overloaded")
-    assert hot["node"] == "hot"
-    measured = {each["resource"]: each["measured"][0] for each in hot["pressures"]}
-    assert measured["cpu"] == [20, pytest.approx(0.9, abs=0.02)]
-    assert {each["node"] for each in found["evictions"]} == {"hot"}
-    assert {each["expected_node"] for each in found["evictions"]} == {"cool"}
+    return found

@@ -3,15 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from desched.adapters.metrics_server.kept_samples import (
+from desched.adapters.metrics_apis.kept_samples import (
     LONGEST_GAP_SECONDS,
     STEP_SECONDS,
     decode_samples,
     encode_samples,
 )
-from desched.adapters.metrics_server.node_loads import longest_gap_seconds
-from desched.adapters.metrics_server.samples import Mean, Sample, Track
+from desched.adapters.metrics_apis.node_loads import longest_gap_seconds
+from desched.adapters.metrics_apis.samples import Mean, Sample, Track
+from desched.policy.policy import MetricsType
 
+SOURCE = MetricsType.METRICS_SERVER
 gaps = st.one_of(st.floats(10, LONGEST_GAP_SECONDS), st.floats(10, 400))
 cpus = st.floats(0, 64_000)
 
@@ -25,7 +27,7 @@ def test_windows_are_the_same_after_a_restart(
     for gap, cpu in steps:
         at += gap
         kept_on.add(Sample(at, 15.0, cpu, cpu))
-    read = decode_samples(encode_samples({"n": kept_on}, ()))
+    read = decode_samples(SOURCE, encode_samples(SOURCE, {"n": kept_on}, ()))
     assert read is not None
     restarted = read.nodes["n"]
 
@@ -43,4 +45,4 @@ def test_windows_are_the_same_after_a_restart(
         assert found.covered_seconds >= expected.covered_seconds - 1e-3
         span = max(cpu for _, cpu in steps) - min(cpu for _, cpu in steps)
         share = min(1.0, STEP_SECONDS / expected.covered_seconds)
-        assert abs(found.cpu_millicores - expected.cpu_millicores) <= share * span + 0.01
+        assert abs(found.cpu - expected.cpu) <= share * span + 0.01

@@ -15,6 +15,7 @@ from desched import __version__
 from desched.adapters.kubernetes import events, logbook_store, state_store
 from desched.adapters.kubernetes.client import connection
 from desched.adapters.kubernetes.client.access import (
+    CUSTOM_METRICS_ACCESS,
     EVENT_ACCESS,
     EVICTING_ACCESS,
     FEATURES,
@@ -50,6 +51,7 @@ from tests.repository import ROOT
 BASE = ROOT / "deploy" / "base"
 EVICT = ROOT / "deploy" / "overlays" / "evict-without-steering"
 STEERING = ROOT / "deploy" / "overlays" / "evict"
+CUSTOM_METRICS = ROOT / "deploy" / "custom-metrics"
 POLICY_KEY = "policy.yaml"
 LOGBOOK_VERBS = ["get", "patch"]
 EVENTS_PER_EVICTION = 2  # on the pod and on its node
@@ -58,6 +60,7 @@ ROLES: dict[tuple[Path, str, str], tuple[Access, ...]] = {
     (BASE, "ClusterRole", "desched"): (*OBSERVING_ACCESS, *WATCHING_ACCESS),
     (BASE, "ClusterRole", "desched-vertical-autoscalers"): SIZING_ACCESS,
     (BASE, "ClusterRole", "desched-metrics-server"): METRICS_ACCESS,
+    (CUSTOM_METRICS, "ClusterRole", "desched-custom-metrics"): CUSTOM_METRICS_ACCESS,
     (BASE, "Role", "desched"): LEASE_ACCESS,
     (BASE, "Role", "desched-state"): STATE_READING_ACCESS,
     (BASE, "Role", "desched-logbook"): LOGBOOK_ACCESS,
@@ -139,7 +142,7 @@ def test_a_role_grants_exactly_what_the_adapter_declares(
     assert sorted(granted) == sorted((a.verb, a.group, a.resource) for a in declared)
 
 
-@pytest.mark.parametrize("folder", [BASE, EVICT, STEERING])
+@pytest.mark.parametrize("folder", [BASE, EVICT, STEERING, CUSTOM_METRICS])
 def test_the_doctor_asks_for_exactly_the_rights_that_are_granted(folder: Path) -> None:
     """Each in the folder that it advises to apply, and where the kind of Role grants it."""
     granted = [
@@ -160,7 +163,7 @@ def test_the_doctor_asks_for_exactly_the_rights_that_are_granted(folder: Path) -
 def test_no_other_roles_are_shipped() -> None:
     assert {
         (folder, document["kind"], document["metadata"]["name"])
-        for folder in (BASE, EVICT, STEERING)
+        for folder in (BASE, EVICT, STEERING, CUSTOM_METRICS)
         for document in documents(folder)
         if document["kind"] in {"ClusterRole", "Role"}
     } == ROLES.keys()

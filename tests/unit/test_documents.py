@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from desched.adapters.kubernetes.client.access import (
+    CUSTOM_METRICS_ACCESS,
     EVENT_ACCESS,
     EVICTING_ACCESS,
     LEASE_ACCESS,
@@ -98,6 +99,7 @@ PERMISSIONS = {
     "Watching": WATCHING_ACCESS,
     "Sizes of replacements": SIZING_ACCESS,
     "Load by metrics-server": METRICS_ACCESS,
+    "Load by the custom metrics API": CUSTOM_METRICS_ACCESS,
     "PodGroups": tuple(access for rights in POD_GROUP_ACCESS.values() for access in rights),
     "Model caches": tuple(access for rights in MODEL_CACHE_ACCESS.values() for access in rights),
     "Leader election": LEASE_ACCESS,

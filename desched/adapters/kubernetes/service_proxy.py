@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from desched.adapters.kubernetes.client.connection import KubernetesConnection
+from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 
@@ -18,8 +18,15 @@ class ServiceProxy:
     """
 
     def __init__(
-        self, kubernetes: KubernetesConnection, namespace: str, name: str, port: int
+        self,
+        kubernetes: KubernetesConnection,
+        namespace: str,
+        name: str,
+        port: int,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
+        self._deadline_seconds = deadline_seconds
         self._kubernetes = kubernetes
         self._service = f"{namespace}/{name}"
         self._path = f"/api/v1/namespaces/{namespace}/services/http:{name}:{port}/proxy"
@@ -31,7 +38,9 @@ class ServiceProxy:
             ConfigurationError: there is no such Service.
             ObservationError: the API server does not answer, refuses it, or reaches no pod.
         """
-        answer = self._kubernetes.get(self._path + path, query)
+        answer = self._kubernetes.get(
+            self._path + path, query, deadline_seconds=self._deadline_seconds
+        )
         refusal = answer.status_object if answer.status >= _REFUSED else None
         if refusal is None:
             return answer

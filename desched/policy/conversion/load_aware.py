@@ -27,11 +27,13 @@ from desched.policy.document.metrics import METRICS_SERVER_SPELLINGS
 from desched.policy.document.sections import keys
 from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR, LOAD_AWARE
 from desched.policy.durations import duration_seconds, duration_text
+from desched.policy.policy import MetricsType
 from desched.policy.resolution.rules import LONGEST_WINDOW_SECONDS
 
 _KEYS = ("thresholds", "targetThresholds")
 _DEAD = ("evictLocalStoragePods", "evictSystemCriticalPods", "evictFailedBarePods")
 _WOKEN = "had no effect there; here it protects pods, as it says."
+_AVERAGED = "each value counts as a mean over 10m, as in Volcano's rules; see averagedOver."
 _SHORTEST_SECONDS = 300
 _VOLCANO = {
     *_KEYS,
@@ -122,12 +124,14 @@ def _convert_metrics(metrics: OriginalSection, draft: Draft) -> None:
         metrics.dropped("address", "metrics-server needs none.")
         unknown_args(metrics)
         return
-    if source is None or source.lower() not in {"prometheus", "prometheus_adaptor"}:
+    if source is not None and source.lower() == MetricsType.PROMETHEUS_ADAPTOR:
+        draft.load_aware["metrics"]["type"] = MetricsType.PROMETHEUS_ADAPTOR.value
+        metrics.changed("type", _AVERAGED, at)
+        metrics.dropped("address", "the adapter has one of its own.")
+        unknown_args(metrics)
+        return
+    if source is None or source.lower() != "prometheus":
         metrics.held("type", "without a type that it knows, LoadAware did nothing there.")
-    elif source.lower() != "prometheus":
-        text = "desched reads Prometheus itself; set the address of the one behind the adapter."
-        metrics.changed("type", text, at)
-        address = None
     set_address(metrics, "address", address, draft)
     unknown_args(metrics)
 
@@ -153,6 +157,9 @@ def set_address(section: OriginalSection, key: str, address: str | None, draft: 
 def _convert_duration(args: OriginalSection, draft: Draft) -> None:
     """The window, at least the default of desched: a shorter one lets more nodes overload."""
     text = args.text("duration")
+    if draft.load_aware["metrics"]["type"] == MetricsType.PROMETHEUS_ADAPTOR:
+        args.dropped("duration", "had no effect there with prometheus_adaptor; 15m here.")
+        return
     try:
         seconds = duration_seconds(text) if text else 0
     except ValueError:

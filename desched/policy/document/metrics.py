@@ -8,12 +8,18 @@ from desched.policy.document.values import (
     Form,
     NamespaceName,
     Section,
+    lasting,
     matching,
     optional,
     refusal,
 )
 from desched.policy.policy import MetricsType, PrometheusStack
 from desched.policy.wording import quoted
+
+VOLCANO_AVERAGE_SECONDS = 600
+"""The range in the rules of Volcano's documentation."""
+
+LONGEST_AVERAGE_SECONDS = 3600
 
 METRICS_SERVER_SPELLINGS = frozenset({"metrics-server", "metrics_server", "kubernetesmetrics"})
 """Also as Volcano and kubernetes-sigs spell it."""
@@ -30,12 +36,10 @@ def _metrics_type(value: object) -> str:
         return MetricsType.PROMETHEUS
     if text in METRICS_SERVER_SPELLINGS:
         return MetricsType.METRICS_SERVER
-    if text == "prometheus_adaptor":
-        raise refusal(
-            f"found {quoted(value)}, which reads the custom metrics API; desched does not: write "
-            '"type: prometheus" and as metrics.address the URL of the Prometheus behind the adapter'
-        )
-    raise refusal(f'found {quoted(value)}, allowed are "prometheus" and "metrics-server"')
+    if text == MetricsType.PROMETHEUS_ADAPTOR:
+        return MetricsType.PROMETHEUS_ADAPTOR
+    allowed = '"prometheus", "metrics-server" and "prometheus_adaptor"'
+    raise refusal(f"found {quoted(value)}, allowed are {allowed}")
 
 
 _MANAGED = {
@@ -139,13 +143,22 @@ class Metrics(Section):
                     "metrics-server",
                     "metrics_server",
                     "KubernetesMetrics",
+                    "prometheus_adaptor",
                 ],
             },
         ),
     ]
-    """`prometheus` or `metrics-server`; upper and lower case are the same. `metrics_server` and
-    `KubernetesMetrics` mean `metrics-server`, which has no history: a service collects its own
-    samples, and evicts nothing before they cover the windows and `sustainedFor`."""
+    """`prometheus`, `metrics-server` or `prometheus_adaptor`; upper and lower case are the same.
+    `metrics_server` and `KubernetesMetrics` mean `metrics-server`. `prometheus_adaptor` is the
+    custom metrics API with Volcano's metrics of nodes, `node_cpu_usage_avg` and
+    `node_memory_usage_avg`, and metrics-server for pods. These two have no history: a service
+    collects its own samples, and evicts nothing before they cover the windows and
+    `sustainedFor`."""
+    averaged_over: Annotated[int, lasting(0, LONGEST_AVERAGE_SECONDS)] | None = optional(
+        seconds=VOLCANO_AVERAGE_SECONDS, example="5m"
+    )
+    """With `prometheus_adaptor`: the range over which the rules of the adapter average, such as
+    `[10m:30s]`. Windows must be longer by two minutes; by default they are longer by five."""
     address: str | None = optional(
         example="http://prometheus-server.kube-system.svc.cluster.local:80"
     )

@@ -3,7 +3,12 @@
 import re
 from urllib.parse import urlsplit
 
-from desched.policy.document.metrics import Metrics, Queries, Sources
+from desched.policy.document.metrics import (
+    VOLCANO_AVERAGE_SECONDS,
+    Metrics,
+    Queries,
+    Sources,
+)
 from desched.policy.document.sections import names
 from desched.policy.document.values import written
 from desched.policy.durations import duration_text
@@ -25,10 +30,10 @@ _MATCHERS = re.compile(rf"{_MATCHER}(?:,{_MATCHER})*")
 
 def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
     """The source as the adapter needs it; what is wrong with it is noted."""
-    if metrics.type == MetricsType.METRICS_SERVER:
-        for key in written(**dict(metrics)).keys() - {"type"}:
-            notes.warn("has no effect with metrics-server.", key)
-        return MetricsSource("", type=MetricsType.METRICS_SERVER)
+    if (kind := MetricsType(metrics.type)).is_sampled:
+        return _sampled_source(metrics, kind, notes)
+    if metrics.averaged_over is not None:
+        notes.warn('has an effect with "type: prometheus_adaptor" only.', "averagedOver")
     if problem := _address_problem(metrics.address or ""):
         notes.refuse(problem, "address")
     _check_stack(metrics, notes)
@@ -46,6 +51,23 @@ def metrics_source(metrics: Metrics, notes: Notes) -> MetricsSource:
         namespace=metrics.namespace or (_usual_namespace(metrics) if metrics.stack else ""),
         tenant=metrics.tenant or "",
     )
+
+
+def _sampled_source(metrics: Metrics, kind: MetricsType, notes: Notes) -> MetricsSource:
+    spelt = {name: key for key, name in names(Metrics).items()}
+    used = {"type"}
+    if kind is MetricsType.PROMETHEUS_ADAPTOR:
+        used.add("averaged_over")
+    for name in written(**dict(metrics)).keys() - used:
+        notes.warn(f"has no effect with {kind.in_words}.", spelt[name])
+    return MetricsSource("", type=kind, averaged_seconds=averaged_seconds(metrics))
+
+
+def averaged_seconds(metrics: Metrics) -> int:
+    """Over how long each value that the source has is a mean; 0 where desched asks for means."""
+    if metrics.type != MetricsType.PROMETHEUS_ADAPTOR:
+        return 0
+    return VOLCANO_AVERAGE_SECONDS if metrics.averaged_over is None else metrics.averaged_over
 
 
 def _check_stack(metrics: Metrics, notes: Notes) -> None:
@@ -79,25 +101,29 @@ def _usual_namespace(metrics: Metrics) -> str:
 
 def check_kept_windows(policy: Policy, notes: Notes) -> None:
     """Refuse windows that desched's own samples, its only history, cannot cover."""
-    if policy.metrics.type is not MetricsType.METRICS_SERVER:
+    kind, averaged = policy.metrics.type, policy.metrics.averaged_seconds
+    if not kind.is_sampled:
         return
     windows = {seconds for rule in policy.rules for seconds in rule.windows_seconds}
     further = {w.window_seconds for rule in policy.rules for w in rule.destination_windows}
-    shortest, longest = (duration_text(each) for each in KEPT_WINDOW_SECONDS)
-    least, most = KEPT_WINDOW_SECONDS
+    least, most = (each + averaged for each in KEPT_WINDOW_SECONDS)
+    shortest, longest = duration_text(least), duration_text(most)
+    has_none = f"{kind.in_words} has no history"
+    if averaged:
+        has_none += f", its values are means over {duration_text(averaged)} (metrics.averagedOver)"
     for seconds in sorted(windows | further):
         if not least <= seconds <= most:
             notes.refuse(
-                f'has a window of "{duration_text(seconds)}", but metrics-server has no history, '
-                f'and desched keeps samples for windows from "{shortest}" to "{longest}" only; '
-                'change it, or write "type: prometheus".',
+                f'has a window of "{duration_text(seconds)}", but {has_none}, and desched keeps '
+                f'samples for windows from "{shortest}" to "{longest}" only; change it, or write '
+                '"type: prometheus".',
                 "metrics",
                 "type",
             )
     if policy.sustained_seconds > most:
         notes.refuse(
-            f'found "{duration_text(policy.sustained_seconds)}", but metrics-server has no '
-            f'history, and desched keeps samples for "{longest}" only.',
+            f'found "{duration_text(policy.sustained_seconds)}", but {has_none}, and desched '
+            f'keeps samples for "{longest}" only.',
             "sustainedFor",
         )
 

@@ -7,6 +7,7 @@ from desched.policy.document.thresholds import ResourcePercentages
 from desched.policy.durations import duration_text
 from desched.policy.policy import DestinationWindow, ResourceRule
 from desched.policy.reading.problems import Notes
+from desched.policy.resolution.metrics_source import averaged_seconds
 
 LONGEST_WINDOW_SECONDS = 24 * 3600
 """Nodes younger than the longest window are left alone; a day of that is enough."""
@@ -127,7 +128,8 @@ def _windows(args: LoadAwareArgs, resource: Resource, notes: Notes) -> tuple[int
     given: tuple[int, ...] | None = getattr(args.windows, resource.value, None)
     at = notes.below("windows", resource.value) if given else notes.below("duration")
     if given is None:
-        given = (DEFAULT_WINDOW_SECONDS if args.duration is None else args.duration,)
+        usual = DEFAULT_WINDOW_SECONDS + averaged_seconds(args.metrics)
+        given = (usual if args.duration is None else args.duration,)
     for seconds in given:
         _check_window(seconds, at)
     return tuple(sorted(set(given)))

@@ -20,7 +20,7 @@ MOST_PARAMETERS = 10
 SLOWEST_REQUEST_SECONDS = 10.0
 _STOP_POLL_SECONDS = 0.05
 _HIGHEST_PORT = 65_535
-_TEXT = "text/plain; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
 
@@ -113,7 +113,7 @@ def _answers(health: Health, exposition: Callable[[], bytes]) -> Answers:
 
 def _probe(problem: str | None) -> Answer:
     status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-    return Answer(status, _TEXT, f"{problem or 'ok'}\n".encode())
+    return Answer(status, TEXT, f"{problem or 'ok'}\n".encode())
 
 
 class _Server(ThreadingHTTPServer):
@@ -136,7 +136,7 @@ class _Server(ThreadingHTTPServer):
         if path in self._answers:
             return self._answers[path](dict(parse_qsl(query)[:MOST_PARAMETERS]))
         text = f"there are {', '.join(self._answers)}\n"
-        return Answer(HTTPStatus.NOT_FOUND, _TEXT, text.encode())
+        return Answer(HTTPStatus.NOT_FOUND, TEXT, text.encode())
 
     def server_bind(self) -> None:
         if self.address_family == socket.AF_INET6:

@@ -283,7 +283,7 @@ def test_a_headers_file_that_is_none_is_refused_without_repeating_it(tmp_path):
 
 @pytest.fixture
 def sampler(mocker):
-    return mocker.patch("desched.bootstrap.load_source.MetricsServerReader", autospec=True)
+    return mocker.patch("desched.bootstrap.load_source.SampledLoadReader", autospec=True)
 
 
 BY_METRICS_SERVER = msgspec.structs.replace(
@@ -298,6 +298,16 @@ def test_the_policy_chooses_metrics_server(kubernetes, reader, sampler):
     assert sampler.call_count == 1  # its samples are kept
     assert sampler.call_args.kwargs["keeps_sampling"] is True
     assert not reader.called
+
+
+def test_another_range_of_the_custom_metrics_begins_with_new_samples(kubernetes, sampler):
+    loads = source(kubernetes)
+    for seconds in (600, 600, 300):
+        metrics = MetricsSource("", type=MetricsType.PROMETHEUS_ADAPTOR, averaged_seconds=seconds)
+        loads.read_load(CLUSTER, msgspec.structs.replace(demo_policy(), metrics=metrics))
+        assert sampler.call_args.kwargs["metrics"] == metrics
+    assert sampler.call_count == 2
+    sampler.return_value.close.assert_called_once_with()
 
 
 def test_a_single_look_takes_no_further_samples(kubernetes, sampler):

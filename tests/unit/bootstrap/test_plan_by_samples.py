@@ -1,6 +1,7 @@
 """`desched plan --wait` and its neighbours, on a cluster that has only metrics-server."""
 
 import json
+import time
 from copy import deepcopy
 from datetime import timedelta
 from email.utils import format_datetime
@@ -9,14 +10,24 @@ import pytest
 import yaml
 
 from desched import cycle
+from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.bootstrap import doctor_questions
 from desched.cli import main
 from desched.doctor.proposed_policy import STARTING_POLICY
+from desched.model.cluster import ClusterState
+from desched.policy.loading import load_policy
 from desched.service.process.clock import SystemClock
-from tests.unit.adapters.kubernetes.fake_api_server import FakeApiServer, Reply, status
-from tests.unit.adapters.metrics_server.test_reader import NODES, PODS, node_metrics, pod_metrics
+from desched.service.telemetry.samples_endpoint import SamplesEndpoint
+from tests.unit.adapters.kubernetes.fake_api_server import (
+    FakeApiServer,
+    Reply,
+    connection_to,
+    status,
+)
+from tests.unit.adapters.metrics_apis.test_reader import NODES, PODS, node_metrics, pod_metrics
 from tests.unit.bootstrap.test_doctor import NODE, POD, REVIEWS
 
+PAGE = "/api/v1/namespaces/desched-system/services/http:desched:10258/proxy/load-samples"
 BY_METRICS_SERVER = STARTING_POLICY.replace("{type: prometheus}", "{type: metrics-server}")
 
 
@@ -130,6 +141,31 @@ def test_a_single_look_shows_the_load_and_which_commands_help(run, policy):
     assert "decides after 15m" in err
 
 
+def test_a_single_look_plans_by_the_samples_of_the_running_service(run, cluster, policy):
+    """As `desched plan` does from a laptop, through the API server's proxy."""
+    taken = SampledLoadReader(connection_to(cluster.server), lambda _: False, deadline_seconds=30.0)
+    by = load_policy(policy).policy
+    state = ClusterState((), ())
+    cluster.begin(1200)
+    while cluster.at < SystemClock().now():
+        taken.read_load(state, by)
+        cluster.move(15)
+    service = SamplesEndpoint(taken.kept, time.monotonic)
+
+    def answer(request):
+        if request.path == PAGE:
+            return Reply(200, service.answer({}).body)
+        return cluster.answer(request)
+
+    cluster.server.answer = answer
+    code, out, err = run("plan", "--policy", str(policy), "-o", "json")
+    report = json.loads(out)
+    assert report["plan"]["hold"] is None, err
+    (hot,) = (each for each in report["plan"]["nodes"] if each["node_class"] == "overloaded")
+    assert hot["node"] == "n-a"
+    assert code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -149,7 +185,7 @@ def test_prometheus_needs_no_wait(run, tmp_path):
     path.write_text(STARTING_POLICY)
     code, _, err = run("plan", "--policy", str(path), "--wait", "3m")
     assert code == 2
-    assert "--wait is for metrics-server, which has no history" in err
+    assert "--wait is for metrics-server and the custom metrics API, which have no" in err
 
 
 def test_the_doctor_judges_by_the_newest_samples(run, policy):

@@ -79,6 +79,7 @@ API_SERVER = [
 
 DRY_RUN = run_facts(evicts=False)
 BY_METRICS_SERVER = by(metrics=MetricsSource("", type=MetricsType.METRICS_SERVER))
+BY_CUSTOM_METRICS = by(metrics=MetricsSource("", type=MetricsType.PROMETHEUS_ADAPTOR))
 OFF = by(steering=SteeringRules(Steering.OFF))
 
 
@@ -151,6 +152,19 @@ RIGHTS = [
         lacking("metrics_server", "list nodes"),
         SKIPPED,
         "reads load from Prometheus",
+    ),
+    Case(
+        Name.RIGHTS_CUSTOM_METRICS,
+        lacking("custom_metrics", "get them", policy=BY_CUSTOM_METRICS),
+        PROBLEM,
+        "get them",
+        "deploy/base",
+    ),
+    Case(
+        Name.RIGHTS_CUSTOM_METRICS,
+        lacking("custom_metrics", "get them", policy=BY_METRICS_SERVER),
+        SKIPPED,
+        "reads load from metrics-server",
     ),
     Case(
         Name.RIGHTS_STEER, lacking("steer", "patch nodes"), WARNING, "Without it", "steering: Off"

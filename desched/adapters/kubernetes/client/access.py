@@ -25,7 +25,7 @@ class Access(NamedTuple):
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         steps = ["namespaces", namespace, kind] if namespace else [kind]
         steps += [step for step in (name, subresource) if step]
-        return "/".join([root, *(quote(step, safe="") for step in steps)])
+        return "/".join([root, *(quote(step, safe="*") for step in steps)])
 
     def __str__(self) -> str:
         return f"{self.verb} {self.resource}" + (f" in group {self.group}" if self.group else "")
@@ -112,6 +112,22 @@ METRICS_ACCESS: tuple[Access, ...] = (
     ),
 )
 """What metrics-server needs as the source of load; nothing else depends on it."""
+
+_NO_CUSTOM_METRICS = "no cycle runs with `metrics.type: prometheus_adaptor`"
+
+
+def _node_metric(metric: str, of: str) -> Access:
+    """The right to read a metric of all nodes at once, in its first version."""
+    what = f"get custom.metrics.k8s.io nodes/{metric}"
+    reason = f"{of} of nodes with `metrics.type: prometheus_adaptor`"
+    return _right(what, reason, _NO_CUSTOM_METRICS, version="v1beta1")
+
+
+CUSTOM_METRICS_ACCESS: tuple[Access, ...] = (
+    GET_NODE_CPU := _node_metric("node_cpu_usage_avg", "CPU load"),
+    GET_NODE_MEMORY := _node_metric("node_memory_usage_avg", "memory load"),
+)
+"""What the custom metrics API needs as the source of load, beside metrics-server for pods."""
 
 _NAMED_GANGS_STAY = "pods of groups whose minimum only these objects have stay"
 _MINIMUM = "how many pods a gang needs"
@@ -284,6 +300,7 @@ class Feature(NamedTuple):
 
 
 _BASE = "deploy/base"
+_CUSTOM_METRICS = "deploy/custom-metrics"
 _EVICT = "deploy/overlays/evict-without-steering"
 _STEER = "deploy/overlays/evict"
 
@@ -292,6 +309,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("watch", WATCHING_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("sizing", SIZING_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("metrics_server", METRICS_ACCESS, Where.EVERYWHERE, _BASE),
+    Feature("custom_metrics", CUSTOM_METRICS_ACCESS, Where.EVERYWHERE, _CUSTOM_METRICS),
     Feature("lease", LEASE_ACCESS, Where.OF_STATE, _BASE),
     Feature("state", STATE_READING_ACCESS, Where.OF_STATE, _BASE),
     Feature("evict", EVICTING_ACCESS, Where.EVERYWHERE, _EVICT),

@@ -29,13 +29,9 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
         f'{ARGS}.metrics.type: is missing; write "type: prometheus".',
     ),
     "metrics are missing": ({"metrics": REMOVED}, f"{ARGS}.metrics: is missing; write "),
-    "the adapter of the custom metrics API": (
-        {"metrics": {"type": "prometheus_adaptor"}},
-        'desched does not: write "type: prometheus"',
-    ),
     "another type": (
         {"metrics": {"type": "datadog"}},
-        f'{ARGS}.metrics.type: found "datadog", allowed are "prometheus" and "metrics-server".',
+        'found "datadog", allowed are "prometheus", "metrics-server" and "prometheus_adaptor".',
     ),
     "a threshold above its target": (
         {"thresholds": {"cpu": 90, "memory": 30}},

@@ -43,6 +43,42 @@ def test_so_is_a_longer_sustained_for():
     assert 'sustainedFor: found "2h"' in refusal(published(load_aware=changes))
 
 
+def by_adaptor(duration=None, **keys):
+    return {
+        "metrics": {"type": "prometheus_adaptor", "address": None, **keys},
+        "duration": duration,
+    }
+
+
+@pytest.mark.parametrize(("keys", "seconds"), [({}, 600), ({"averagedOver": "5m"}, 300)])
+def test_a_window_of_values_that_are_means_is_longer_than_their_range(keys, seconds):
+    policy = resolved(load_aware=by_adaptor(**keys))
+    assert policy.metrics == MetricsSource(
+        "", type=MetricsType.PROMETHEUS_ADAPTOR, averaged_seconds=seconds
+    )
+    assert {rule.windows_seconds for rule in policy.rules if rule.windows_seconds} == {
+        (seconds + 300,)
+    }
+
+
+@pytest.mark.parametrize("duration", ["2m", "11m", "2h"])
+def test_a_window_that_their_range_leaves_nothing_of_is_refused(duration):
+    said = refusal(published(load_aware=by_adaptor(duration)))
+    assert f'has a window of "{duration}", but the custom metrics API has no history' in said
+    assert "means over 10m (metrics.averagedOver), and desched keeps samples for windows" in said
+    resolved(load_aware=by_adaptor("12m"))
+    resolved(load_aware=by_adaptor("2m", averagedOver="0s"))
+
+
+def test_the_range_of_a_rule_is_for_the_custom_metrics_api_only():
+    both = by_metrics_server(averagedOver="5m")
+    assert "averagedOver: has no effect with metrics-server." in warnings(load_aware=both)
+    assert resolved(load_aware=both).metrics == OF_SAMPLES
+    prometheus = {"metrics": {"type": "prometheus", "address": None, "averagedOver": "5m"}}
+    found = warnings(load_aware=prometheus)
+    assert 'averagedOver: has an effect with "type: prometheus_adaptor" only.' in found
+
+
 def by_stack(stack, address=None, **keys):
     return {"metrics": {"type": "prometheus", "address": address, "stack": stack, **keys}}
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import structlog
 
-from desched.adapters.metrics_server.reader import MetricsServerReader
+from desched.adapters.metrics_apis.reader import SampledLoadReader
 from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import Measured, PodUsage, Unknown, UnknownReason
@@ -47,7 +47,7 @@ class Times:
 
     def __init__(self, server):
         self.server = server
-        self.reader = MetricsServerReader(
+        self.reader = SampledLoadReader(
             connection_to(server), lambda _: False, deadline_seconds=30.0
         )
 
@@ -214,7 +214,7 @@ def test_samples_are_forgotten_when_no_window_needs_them(times):
     ("reply", "text"),
     [
         (Reply(404, b"404 page not found\n"), "kubectl get apiservice v1beta1.metrics.k8s.io"),
-        (status(503, "no endpoints"), "does not serve metrics.k8s.io (status 503)"),
+        (status(503, "no endpoints"), "or set metrics.type to prometheus (status 503)."),
         (status(403, "no"), "the account may not list nodes in group metrics.k8s.io (403)"),
         (Reply(body={"items": [{"metadata": {"name": "node-1"}}]}), "node-1"),
         (Reply(body={"items": [node_metrics(NOW, cpu="a")]}), "not a quantity"),
@@ -256,7 +256,7 @@ class Pauses:
 
 def test_a_service_samples_between_its_cycles(server):
     pauses = Pauses(server, 24)
-    reader = MetricsServerReader(
+    reader = SampledLoadReader(
         connection_to(server), pauses, deadline_seconds=30.0, keeps_sampling=True
     )
     assert isinstance(loads_of(reader.read_load(CLUSTER, POLICY))[CPU], Unknown)
@@ -268,7 +268,7 @@ def test_a_service_samples_between_its_cycles(server):
 
 def test_a_service_logs_once_that_it_cannot_sample(server):
     pauses = Pauses(server, 6)
-    reader = MetricsServerReader(
+    reader = SampledLoadReader(
         connection_to(server), pauses, deadline_seconds=30.0, keeps_sampling=True
     )
     with structlog.testing.capture_logs() as logs:
@@ -279,7 +279,7 @@ def test_a_service_logs_once_that_it_cannot_sample(server):
 
 
 def test_samples_are_taken_for_as_long_as_a_window_needs(server):
-    reader = MetricsServerReader(connection_to(server), Pauses(server, 20), deadline_seconds=30.0)
+    reader = SampledLoadReader(connection_to(server), Pauses(server, 20), deadline_seconds=30.0)
     shares: list[float] = []
     reader.collect(POLICY, 300, shares.append)
     load = reader.read_load(CLUSTER, POLICY)
@@ -290,7 +290,7 @@ def test_samples_are_taken_for_as_long_as_a_window_needs(server):
 
 def test_a_sample_that_fails_between_is_a_gap(server):
     pauses = Pauses(server, 20)
-    reader = MetricsServerReader(connection_to(server), pauses, deadline_seconds=30.0)
+    reader = SampledLoadReader(connection_to(server), pauses, deadline_seconds=30.0)
 
     def fail_once():
         failing = pauses.left == 10
@@ -304,7 +304,7 @@ def test_a_sample_that_fails_between_is_a_gap(server):
 
 
 def test_samples_end_when_desched_stops(server):
-    reader = MetricsServerReader(connection_to(server), Pauses(server, 3), deadline_seconds=30.0)
+    reader = SampledLoadReader(connection_to(server), Pauses(server, 3), deadline_seconds=30.0)
     with pytest.raises(ObservationError, match="desched is stopping"):
         reader.collect(POLICY, 300, lambda _: None)
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from desched.adapters.metrics_server.node_loads import longest_gap_seconds
-from desched.adapters.metrics_server.samples import Sample, Track
+from desched.adapters.metrics_apis.node_loads import longest_gap_seconds
+from desched.adapters.metrics_apis.samples import Sample, Track
+from desched.policy.policy import MetricsType
 from desched.policy.resolution.metrics_source import KEPT_WINDOW_SECONDS
 
 VERSION = 1
@@ -29,7 +30,7 @@ PodKey = tuple[str, str]
 
 
 class KeptSamples(NamedTuple):
-    """The tracks of nodes by name, and of pods by namespace and name."""
+    """The tracks of nodes by name, and of pods by namespace and name, from one source."""
 
     nodes: Mapping[str, Track]
     pods: Mapping[PodKey, Track]
@@ -44,28 +45,33 @@ class _Kept(msgspec.Struct):
 
 
 class _Document(msgspec.Struct):
+    """The samples of one source, because those of another may be in another unit."""
+
     version: int
     tracks: list[_Kept]
+    source: str = MetricsType.METRICS_SERVER
 
 
 _DOCUMENT = msgspec.json.Decoder(_Document)
 
 
-def encode_samples(nodes: Mapping[str, Track], pods: Iterable[tuple[PodKey, Track]]) -> str:
+def encode_samples(
+    source: MetricsType, nodes: Mapping[str, Track], pods: Iterable[tuple[PodKey, Track]]
+) -> str:
     """The samples of nodes, and then of as many pods as fit, in this order."""
     of_nodes = (_Kept(name, _rows(track)) for name, track in nodes.items())
     of_pods = (_Kept(name, _rows(track), namespace) for (namespace, name), track in pods)
     kept = list(chain(of_nodes, of_pods))
-    text = _text(kept)
+    text = _text(source, kept)
     while len(text) > LONGEST_TEXT_BYTES:
         share = LONGEST_TEXT_BYTES / len(text)
         kept = kept[: min(len(kept) - 1, int(len(kept) * share))]
-        text = _text(kept)
+        text = _text(source, kept)
     return text
 
 
-def decode_samples(text: str) -> KeptSamples | None:
-    """The samples from the text, None if it is not understood."""
+def decode_samples(source: MetricsType, text: str) -> KeptSamples | None:
+    """The samples from the text, None if it is not understood, or has those of another source."""
     try:
         packed = base64.b64decode(text, validate=True)
         unpacking = zlib.decompressobj()
@@ -75,7 +81,7 @@ def decode_samples(text: str) -> KeptSamples | None:
         document = _DOCUMENT.decode(found)
     except (ValueError, zlib.error):
         return None
-    if document.version != VERSION:
+    if (document.version, document.source) != (VERSION, source):
         return None
     tracks = [(kept, Track(Sample(*row) for row in kept.samples)) for kept in document.tracks]
     return KeptSamples(
@@ -84,15 +90,14 @@ def decode_samples(text: str) -> KeptSamples | None:
     )
 
 
-def _text(kept: list[_Kept]) -> str:
-    document = msgspec.json.encode(_Document(VERSION, kept))
+def _text(source: MetricsType, kept: list[_Kept]) -> str:
+    document = msgspec.json.encode(_Document(VERSION, kept, source))
     return base64.b64encode(zlib.compress(document)).decode()
 
 
 def _rows(track: Track) -> list[tuple[float, float, float, float]]:
     return [
-        (each.at, each.seconds, round(each.cpu_millicores, 3), round(each.memory_bytes))
-        for each in in_steps(track)
+        (each.at, each.seconds, round(each.cpu, 3), round(each.memory)) for each in in_steps(track)
     ]
 
 
@@ -123,6 +128,6 @@ def _joined(step: Sample, sample: Sample, gap_seconds: float) -> Sample:
     return Sample(
         sample.at,
         seconds,
-        mean(step.cpu_millicores, sample.cpu_millicores),
-        mean(step.memory_bytes, sample.memory_bytes),
+        mean(step.cpu, sample.cpu),
+        mean(step.memory, sample.memory),
     )

@@ -9,14 +9,12 @@ from typing import Generic, NamedTuple, TypeVar
 from desched.adapters.kubernetes.client.access import LIST_NODE_METRICS, LIST_POD_METRICS
 from desched.adapters.kubernetes.client.api_types.metadata import Metadata, Time, Wire
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.kubernetes.client.paged_reads import Kind, why_refused
-from desched.adapters.metrics_server.samples import Sample
-from desched.errors import AnswerTooLarge, ObservationError, ObservationSource
+from desched.adapters.kubernetes.client.paged_reads import Kind
+from desched.adapters.metrics_apis.answers import MetricsApi
+from desched.adapters.metrics_apis.samples import Sample
 from desched.model.resources import exact_quantity
 
 K = TypeVar("K")
-V = TypeVar("V")
-W = TypeVar("W")
 
 _MILLICORES_PER_CORE = 1000
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)")
@@ -91,12 +89,18 @@ _NODES = Kind(LIST_NODE_METRICS, _NodeMetrics, _node)
 _PODS = Kind(LIST_POD_METRICS, _PodMetrics, _pod)
 
 
+_ABSENT = (
+    "The API server does not serve metrics.k8s.io; check that metrics-server runs with "
+    "`kubectl get apiservice v1beta1.metrics.k8s.io`, or set metrics.type to prometheus"
+)
+
+
 class MetricsLists:
-    """Reads the lists; each is one request, because the API has no pages."""
+    """Reads the lists."""
 
     def __init__(self, connection: KubernetesConnection, deadline_seconds: float) -> None:
-        self._connection = connection
-        self._deadline_seconds = deadline_seconds
+        absent = dict.fromkeys((HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE), _ABSENT)
+        self._api = MetricsApi(connection, deadline_seconds, absent)
 
     def nodes(self) -> Look[str]:
         """The usage of all nodes.
@@ -104,7 +108,7 @@ class MetricsLists:
         Raises:
             ObservationError: it could not be read in time.
         """
-        body, at = self._answer(_NODES)
+        body, at = self._api.read(_NODES.access)
         return Look(dict(_NODES.decoder().page(body).values), at)
 
     def pods(self) -> Look[tuple[str, str]]:
@@ -113,34 +117,5 @@ class MetricsLists:
         Raises:
             ObservationError: it could not be read in time.
         """
-        body, at = self._answer(_PODS)
+        body, at = self._api.read(_PODS.access)
         return Look(dict(filter(None, _PODS.decoder().page(body).values)), at)
-
-    def _answer(self, kind: Kind[W, V]) -> tuple[bytes, datetime]:
-        access = kind.access
-        try:
-            answer = self._connection.get(access.path(), deadline_seconds=self._deadline_seconds)
-        except AnswerTooLarge as error:
-            raise _unread(
-                f"{error} metrics-server has no pages; set metrics.type to prometheus in "
-                "so large a cluster."
-            ) from error
-        if answer.status in {HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE}:
-            raise _unread(
-                f"The API server does not serve metrics.k8s.io (status {answer.status}); check "
-                "that metrics-server runs with `kubectl get apiservice v1beta1.metrics.k8s.io`, or "
-                "set metrics.type to prometheus."
-            )
-        if answer.status != HTTPStatus.OK:
-            why = why_refused(answer, access)
-            raise _unread(f"The {access.resource} of metrics.k8s.io could not be read: {why}.")
-        if answer.date is None:
-            raise _unread(
-                "The answer of metrics-server has no time, so the age of its samples is unknown; "
-                "configure the proxies between to pass the header Date on."
-            )
-        return answer.body, answer.date
-
-
-def _unread(text: str) -> ObservationError:
-    return ObservationError(ObservationSource.CLUSTER, text)

@@ -6,7 +6,7 @@ The rules are those for Prometheus; the first problem that is found gives the re
 import math
 from collections.abc import Iterator, Sequence
 
-from desched.adapters.metrics_server.samples import Curve, Mean, Track
+from desched.adapters.metrics_apis.samples import MILLIONTHS, Curve, Mean, Track
 from desched.model.cluster import Node
 from desched.model.load import (
     Level,
@@ -18,6 +18,7 @@ from desched.model.load import (
 )
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
+from desched.policy.policy import MetricsSource, MetricsType
 
 COVERED_SHARE = 0.8
 LONGEST_GAP_SHARE = 0.3
@@ -29,7 +30,7 @@ STALE_AFTER_SECONDS = 180.0
 MOST_AHEAD_SECONDS = 60.0
 """The kubelet's clock, which a sample has, may be ahead by this much."""
 
-HIGHEST_RATIO = 1.05
+LOWEST_RATIO, HIGHEST_RATIO = -0.01, 1.05
 HISTORY_STEPS = 10
 """Between the points that show whether load is sustained."""
 
@@ -42,10 +43,15 @@ def longest_gap_seconds(window_seconds: float) -> float:
 
 
 class NodeSamples:
-    """The samples of one node at a time of the API server's clock; without a track, none."""
+    """The samples of one node at a time of the API server's clock; without a track, none.
 
-    def __init__(self, node: Node, track: Track | None, now: float) -> None:
+    Where each sample is a mean over some time before it, a window of samples begins that much
+    later than the window of load that they tell about.
+    """
+
+    def __init__(self, node: Node, track: Track | None, now: float, metrics: MetricsSource) -> None:
         self.node = node
+        self._metrics = metrics
         self._track = track
         self._now = now
         self._newest_at = track.newest_at if track is not None else None
@@ -65,7 +71,7 @@ class NodeSamples:
         problem = next(self._problems(resource, found), None)
         age = None if self._newest_at is None else max(0.0, self._now - self._newest_at)
         if problem is None:
-            capped = tuple(Level(each.window_seconds, min(each.ratio, 1.0)) for each in levels)
+            capped = tuple(Level(each.window_seconds, _share(each.ratio)) for each in levels)
             return Measured(capped), SeenLoad(age)
         waits = max(self._wait_seconds(seconds, mean) for seconds, mean in found)
         uncovered = problem[0] is UnknownReason.WINDOW_NOT_COVERED
@@ -80,10 +86,9 @@ class NodeSamples:
             return None
         step = sustained_seconds // HISTORY_STEPS
         ends = (newest_at - step * back for back in range(HISTORY_STEPS, -1, -1))
-        means = (curve.mean(end - window_seconds, end) for end in ends)
-        return LoadHistory(
-            step, tuple(self._plausible(resource, mean, window_seconds) for mean in means)
-        )
+        sampled = self._sampled_seconds(window_seconds)
+        means = (curve.mean(end - sampled, end) for end in ends)
+        return LoadHistory(step, tuple(self._plausible(resource, mean, sampled) for mean in means))
 
     def steps(
         self, resource: Resource, window_seconds: int, step_seconds: int
@@ -94,13 +99,18 @@ class NodeSamples:
         if curve is None or newest_at is None:
             return [None] * count
         ends = (newest_at - step_seconds * back for back in range(count - 1, -1, -1))
-        means = (curve.mean(end - step_seconds, end) for end in ends)
-        return [self._plausible(resource, mean, step_seconds) for mean in means]
+        sampled = self._sampled_seconds(step_seconds)
+        means = (curve.mean(end - sampled, end) for end in ends)
+        return [self._plausible(resource, mean, sampled) for mean in means]
 
-    def _curve(self, window_seconds: float) -> Curve | None:
+    def _sampled_seconds(self, window_seconds: int) -> int:
+        """How long the samples are apart, the first from the last, that tell about a window."""
+        return window_seconds - self._metrics.averaged_seconds
+
+    def _curve(self, window_seconds: int) -> Curve | None:
         if self._track is None:
             return None
-        gap = longest_gap_seconds(window_seconds)
+        gap = longest_gap_seconds(self._sampled_seconds(window_seconds))
         if gap not in self._curves:
             self._curves[gap] = self._track.curve(gap, self.node.created_at.timestamp())
         return self._curves[gap]
@@ -109,13 +119,13 @@ class NodeSamples:
         curve, newest_at = self._curve(window_seconds), self._newest_at
         if curve is None or newest_at is None:
             return None
-        return curve.mean(newest_at - window_seconds, newest_at)
+        return curve.mean(newest_at - self._sampled_seconds(window_seconds), newest_at)
 
     def _problems(
         self, resource: Resource, found: Sequence[tuple[int, Mean | None]]
     ) -> Iterator[Problem]:
         if self._newest_at is None:
-            yield UnknownReason.ABSENT, "metrics-server has no metrics of this node"
+            yield UnknownReason.ABSENT, f"{self._metrics.type.in_words} has no metrics of this node"
             return
         age = self._now - self._newest_at
         if age < -MOST_AHEAD_SECONDS:
@@ -126,20 +136,24 @@ class NodeSamples:
         for seconds, mean in found:
             yield from self._gaps(seconds, mean)
         for _, mean in found:
-            if mean and (ratio := self._ratio(resource, mean)) > HIGHEST_RATIO:
+            if mean is None:
+                continue
+            ratio = self._ratio(resource, mean)
+            if not LOWEST_RATIO <= ratio <= HIGHEST_RATIO:
                 yield UnknownReason.IMPLAUSIBLE, f"a load of {ratio:.1%} of the capacity"
 
     def _gaps(self, window_seconds: int, mean: Mean | None) -> Iterator[Problem]:
-        length = duration_text(window_seconds)
+        sampled = self._sampled_seconds(window_seconds)
         node_age = self._now - self.node.created_at.timestamp()
         if node_age < window_seconds:
+            length = duration_text(window_seconds)
             text = f"the node joined {max(node_age, 0.0):.0f}s ago, within the last {length}"
             yield UnknownReason.WINDOW_NOT_COVERED, text
-        share = mean.covered_seconds / window_seconds if mean else 0.0
+        share = mean.covered_seconds / sampled if mean else 0.0
         if share < COVERED_SHARE:
             text = (
-                f"desched's own samples cover {share:.0%} of the last {length}, and "
-                "metrics-server has no history"
+                f"desched's own samples cover {share:.0%} of the last {duration_text(sampled)}, "
+                f"and {self._metrics.type.in_words} has no history"
             )
             yield UnknownReason.WINDOW_NOT_COVERED, text
 
@@ -147,19 +161,26 @@ class NodeSamples:
         """How long until samples cover the window, if they keep coming."""
         covered = mean.covered_seconds if mean else 0.0
         young = window_seconds - (self._now - self.node.created_at.timestamp())
-        return max(0.0, young, window_seconds * COVERED_SHARE - covered)
+        return max(0.0, young, self._sampled_seconds(window_seconds) * COVERED_SHARE - covered)
 
     def _plausible(
-        self, resource: Resource, mean: Mean | None, window_seconds: int
+        self, resource: Resource, mean: Mean | None, sampled_seconds: int
     ) -> float | None:
-        if mean is None or mean.covered_seconds < COVERED_SHARE * window_seconds:
+        if mean is None or mean.covered_seconds < COVERED_SHARE * sampled_seconds:
             return None
         ratio = self._ratio(resource, mean)
-        return min(ratio, 1.0) if ratio <= HIGHEST_RATIO else None
+        return _share(ratio) if LOWEST_RATIO <= ratio <= HIGHEST_RATIO else None
 
     def _ratio(self, resource: Resource, mean: Mean) -> float:
         """The load as a share of capacity; without a capacity it is impossible."""
-        capacity, used = self.node.capacity.memory_bytes, mean.memory_bytes
+        capacity, used = self.node.capacity.memory_bytes, mean.memory
         if resource is Resource.CPU:
-            capacity, used = self.node.capacity.cpu_millicores, mean.cpu_millicores
+            capacity, used = self.node.capacity.cpu_millicores, mean.cpu
+        if self._metrics.type is MetricsType.PROMETHEUS_ADAPTOR:
+            return used / MILLIONTHS
         return used / capacity if capacity else float("inf")
+
+
+def _share(ratio: float) -> float:
+    """The ratio without what calculations add at both ends."""
+    return min(max(ratio, 0.0), 1.0)

@@ -1,6 +1,6 @@
 import pytest
 
-from desched.adapters.metrics_server.samples import Sample, Track
+from desched.adapters.metrics_apis.samples import Sample, Track
 
 
 def track(*ends, seconds=15.0, cpu=1000.0, memory=2.0**30):
@@ -15,7 +15,7 @@ def test_each_sample_stands_for_the_time_since_the_one_before():
     rising = Track(Sample(15.0 * i, 15.0, 100.0 * i, 0.0) for i in range(1, 5))
     mean = mean_of(rising, 15.0, 60.0)
     assert mean.covered_seconds == 45.0
-    assert mean.cpu_millicores == pytest.approx((200 + 300 + 400) / 3)
+    assert mean.cpu == pytest.approx((200 + 300 + 400) / 3)
 
 
 def test_a_stretch_may_begin_and_end_within_a_sample():
@@ -37,7 +37,7 @@ def test_an_older_or_equal_sample_changes_nothing():
     known = track(15.0, 30.0)
     known.add(Sample(30.0, 15.0, 4000.0, 0.0))
     known.add(Sample(20.0, 15.0, 4000.0, 0.0))
-    assert [sample.cpu_millicores for sample in known] == [1000.0, 1000.0]
+    assert [sample.cpu for sample in known] == [1000.0, 1000.0]
 
 
 def test_a_clock_that_was_set_back_begins_a_new_track():

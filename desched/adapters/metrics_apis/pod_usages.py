@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from desched.adapters.metrics_server.node_loads import (
+from desched.adapters.metrics_apis.node_loads import (
     COVERED_SHARE,
     MOST_AHEAD_SECONDS,
     STALE_AFTER_SECONDS,
     longest_gap_seconds,
 )
-from desched.adapters.metrics_server.samples import Mean, Track
+from desched.adapters.metrics_apis.samples import Mean, Track
 from desched.model.cluster import Pod
 from desched.model.load import PodUsage
 from desched.model.resources import Resource
@@ -37,8 +37,8 @@ def pod_usage(
         if len(known) < len(found):
             return ()
         if resource is Resource.CPU:
-            return tuple(mean.cpu_millicores * share for mean, share in known)
-        return tuple(mean.memory_bytes for mean, _ in known)
+            return tuple(mean.cpu * share for mean, share in known)
+        return tuple(mean.memory for mean, _ in known)
 
     return PodUsage(values(Resource.CPU), values(Resource.MEMORY))
 

@@ -1,7 +1,8 @@
-"""Reads the load of the whole cluster from metrics-server, and keeps the samples."""
+"""Reads the load of the whole cluster from the metrics APIs, and keeps the samples."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from heapq import nlargest
 from itertools import cycle
 from threading import Event, Lock, Thread
 from typing import TypeVar
@@ -9,20 +10,21 @@ from typing import TypeVar
 import structlog
 
 from desched.adapters.kubernetes.client.connection import KubernetesConnection
-from desched.adapters.metrics_server.kept_samples import decode_samples, encode_samples
-from desched.adapters.metrics_server.lists import Look, MetricsLists
-from desched.adapters.metrics_server.node_loads import (
+from desched.adapters.metrics_apis.custom_metrics import CustomMetrics
+from desched.adapters.metrics_apis.kept_samples import decode_samples, encode_samples
+from desched.adapters.metrics_apis.lists import Look, MetricsLists
+from desched.adapters.metrics_apis.node_loads import (
     COVERED_SHARE,
     STALE_AFTER_SECONDS,
     NodeSamples,
 )
-from desched.adapters.metrics_server.pod_usages import pod_usage
-from desched.adapters.metrics_server.samples import Track
+from desched.adapters.metrics_apis.pod_usages import pod_usage
+from desched.adapters.metrics_apis.samples import Track
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad, LoadHistory, Measured, PodUsage, SeenLoad, Unknown
 from desched.model.resources import Resource
-from desched.policy.policy import Policy
+from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.ports import ChoosePods, all_pods
 
 K = TypeVar("K")
@@ -33,13 +35,18 @@ SAMPLE_SECONDS = 15.0
 Pods, of which there are many more, are sampled half as often.
 """
 
+MOST_KEPT_PODS = 10_000
+"""More than fit into the text."""
+
+BY_METRICS_SERVER = MetricsSource("", type=MetricsType.METRICS_SERVER)
+
 MEASURED = (Resource.CPU, Resource.MEMORY)
 
 _log = structlog.get_logger(__name__)
 
 
-class MetricsServerReader:
-    """The LoadReader for metrics-server.
+class SampledLoadReader:
+    """The LoadReader for metrics-server, and for the custom metrics API with metrics-server's pods.
 
     Each read takes a sample. In a service (`keeps_sampling`) a thread takes further ones from the
     first read on, until `wait` returns true. What cannot be known: `throttled` pods, and any time
@@ -52,9 +59,15 @@ class MetricsServerReader:
         wait: Callable[[float], bool],
         *,
         deadline_seconds: float,
+        metrics: MetricsSource = BY_METRICS_SERVER,
         keeps_sampling: bool = False,
     ) -> None:
-        self._lists = MetricsLists(connection, deadline_seconds)
+        self._metrics = metrics
+        lists = MetricsLists(connection, deadline_seconds)
+        self._list_nodes, self._list_pods = lists.nodes, lists.pods
+        if metrics.type is MetricsType.PROMETHEUS_ADAPTOR:
+            averaged_seconds = metrics.averaged_seconds
+            self._list_nodes = CustomMetrics(connection, deadline_seconds, averaged_seconds).nodes
         self._wait = wait
         self._keeps_sampling = keeps_sampling
         self._nodes: dict[str, Track] = {}
@@ -71,7 +84,7 @@ class MetricsServerReader:
 
     def recall(self, text: str) -> None:
         """Continue with the samples of an earlier process; its own samples follow them."""
-        kept = decode_samples(text) if text else None
+        kept = decode_samples(self._metrics.type, text) if text else None
         if kept is None:
             return
         with self._changing:
@@ -81,14 +94,14 @@ class MetricsServerReader:
     def kept(self) -> str:
         """The samples for the next process, those of pods with the highest CPU usage first."""
         with self._changing:
-            pods = sorted(self._pods.items(), key=lambda pod: pod[1].newest_cpu, reverse=True)
-            return encode_samples(self._nodes, pods)
+            pods = nlargest(MOST_KEPT_PODS, self._pods.items(), lambda pod: pod[1].newest_cpu)
+            return encode_samples(self._metrics.type, self._nodes, pods)
 
     def collect(self, policy: Policy, seconds: float, tell: Callable[[float], None]) -> None:
         """Take samples for so long; `tell` gets the share of the time that has passed.
 
         Raises:
-            ObservationError: metrics-server does not answer at all, or desched is stopping.
+            ObservationError: an API does not answer at all, or desched is stopping.
         """
         self._kept_seconds = kept_seconds(policy)
         self._sample_nodes()
@@ -109,17 +122,20 @@ class MetricsServerReader:
         All pods are known at once, so `choose` is not asked.
 
         Raises:
-            ObservationError: metrics-server did not answer.
+            ObservationError: an API did not answer.
         """
         del choose
         self._kept_seconds = kept_seconds(policy)
         nodes, pods = self._sample_nodes(), self._sample_pods()
         if self._keeps_sampling and self._thread is None:
-            self._thread = Thread(target=self._keep_sampling, name="metrics-server", daemon=True)
+            self._thread = Thread(target=self._keep_sampling, name="load-samples", daemon=True)
             self._thread.start()
         with self._changing:
             now = nodes.at.timestamp()
-            samples = [NodeSamples(n, self._nodes.get(n.name), now) for n in cluster.nodes]
+            samples = [
+                NodeSamples(node, self._nodes.get(node.name), now, self._metrics)
+                for node in cluster.nodes
+            ]
             load = _nodes_load(samples, policy)
             usages = self._pod_usages(cluster, policy, pods.at.timestamp())
         times = sorted((nodes.at, pods.at))
@@ -162,12 +178,12 @@ class MetricsServerReader:
         self._trouble = trouble
 
     def _sample_nodes(self) -> Look[str]:
-        look = self._lists.nodes()
+        look = self._list_nodes()
         self._keep(self._nodes, look)
         return look
 
     def _sample_pods(self) -> Look[tuple[str, str]]:
-        look = self._lists.pods()
+        look = self._list_pods()
         self._keep(self._pods, look)
         return look
 

@@ -3,13 +3,16 @@ import zlib
 
 import pytest
 
-from desched.adapters.metrics_server.kept_samples import (
+from desched.adapters.metrics_apis.kept_samples import (
     LONGEST_TEXT_BYTES,
     decode_samples,
     encode_samples,
     in_steps,
 )
-from desched.adapters.metrics_server.samples import Sample, Track
+from desched.adapters.metrics_apis.samples import Sample, Track
+from desched.policy.policy import MetricsType
+
+SOURCE = MetricsType.METRICS_SERVER
 
 
 def track(*ends, cpu=1000.0):
@@ -17,11 +20,17 @@ def track(*ends, cpu=1000.0):
 
 
 def test_nodes_and_pods_are_read_as_they_were_written():
-    text = encode_samples({"n": track(15.0)}, [(("apps", "web"), track(15.0, cpu=7.0))])
-    found = decode_samples(text)
+    text = encode_samples(SOURCE, {"n": track(15.0)}, [(("apps", "web"), track(15.0, cpu=7.0))])
+    found = decode_samples(SOURCE, text)
     assert found is not None
     assert list(found.nodes["n"]) == list(track(15.0))
     assert list(found.pods["apps", "web"]) == list(track(15.0, cpu=7.0))
+
+
+def test_shares_are_not_taken_for_amounts():
+    text = encode_samples(MetricsType.PROMETHEUS_ADAPTOR, {"n": track(15.0)}, [])
+    assert decode_samples(MetricsType.PROMETHEUS_ADAPTOR, text) is not None
+    assert decode_samples(SOURCE, text) is None
 
 
 def test_samples_become_steps_of_a_minute_and_a_gap_stays():
@@ -39,9 +48,9 @@ def test_what_does_not_fit_is_left_out_from_the_end():
         (("apps", f"pod-{i}"), track(*range(1000 + i, 2000 + i, 61), cpu=i**1.5))
         for i in range(4000)
     ]
-    text = encode_samples(nodes, pods)
+    text = encode_samples(SOURCE, nodes, pods)
     assert LONGEST_TEXT_BYTES / 2 < len(text) <= LONGEST_TEXT_BYTES
-    found = decode_samples(text)
+    found = decode_samples(SOURCE, text)
     assert found is not None
     assert found.nodes.keys() == nodes.keys()
     assert list(found.pods) == [key for key, _ in pods[: len(found.pods)]]
@@ -58,4 +67,4 @@ def test_what_does_not_fit_is_left_out_from_the_end():
     ],
 )
 def test_a_text_that_is_not_understood_is_no_samples(text):
-    assert decode_samples(text) is None
+    assert decode_samples(SOURCE, text) is None

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 from itertools import starmap
 from typing import NamedTuple
 
+MILLIONTHS = 1_000_000
+"""The unit of shares, because kept samples are rounded to whole numbers."""
+
 SET_BACK_SECONDS = 60.0
 """A sample that is this much older than the one before comes from a clock that was set back."""
 
@@ -13,21 +16,22 @@ SET_BACK_SECONDS = 60.0
 class Sample(NamedTuple):
     """Usage over `seconds` that ended `at` a time, in seconds since 1970.
 
-    CPU is the mean over these seconds, in millicores; memory is that at their end, in bytes.
+    CPU is the mean over these seconds, in millicores; memory is that at their end, in bytes. Both
+    are in millionths of a node's capacity where the source has only shares.
     """
 
     at: float
     seconds: float
-    cpu_millicores: float
-    memory_bytes: float
+    cpu: float
+    memory: float
 
 
 class Mean(NamedTuple):
     """Mean usage over the part of a stretch that samples cover."""
 
     covered_seconds: float
-    cpu_millicores: float
-    memory_bytes: float
+    cpu: float
+    memory: float
 
 
 class Track:
@@ -51,7 +55,7 @@ class Track:
 
     @property
     def newest_cpu(self) -> float:
-        """The CPU usage of the newest sample in millicores, 0 without any."""
+        """The CPU usage of the newest sample, 0 without any."""
         usage = self._columns[2]
         return usage[-1] if usage else 0.0
 
@@ -121,6 +125,6 @@ def _plus(
     covered, cpu, memory = sums
     return (
         covered + seconds,
-        cpu + sample.cpu_millicores * seconds,
-        memory + sample.memory_bytes * seconds,
+        cpu + sample.cpu * seconds,
+        memory + sample.memory * seconds,
     )
