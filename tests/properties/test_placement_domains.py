@@ -1,0 +1,234 @@
+"""No plan breaks a gang or widens its domain, and the order of pods and nodes decides nothing.
+
+The reference knows the drawn cluster, not the labels and annotations by which desched sees it.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desched.model.cluster import DeclaredGroup, Node
+from desched.model.plan import Plan
+from desched.model.snapshot import Snapshot
+from desched.policy.policy import Protections
+from tests.builders import (
+    amounts,
+    load,
+    no_limits_but,
+    node,
+    planned,
+    pod,
+    policy,
+    rule,
+    snapshot,
+    workload,
+)
+
+EAGER = policy(
+    rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.0),
+    limits=no_limits_but(),
+    protections=Protections(gpu_pods=False),
+)
+LEVELS = (
+    "topology.kubernetes.io/zone",
+    "cloud.google.com/gce-topology-block",
+    "cloud.google.com/gce-topology-subblock",
+)
+GROUP, CLIQUE = "cloud.google.com/gke-placement-group", "nvidia.com/gpu.clique"
+GPU = "nvidia.com/gpu"
+
+Path = tuple[str | None, ...]
+"""The names of the domains of a node, None where it has no label."""
+
+
+class Place(NamedTuple):
+    """Where a node is."""
+
+    path: Path
+    group: str | None
+    clique: str | None
+
+
+class Member(NamedTuple):
+    """A pod; `gang` is -1 outside all gangs."""
+
+    gang: int
+    on: str
+    ready: bool
+    has_gpu: bool
+
+
+class Drawn(NamedTuple):
+    """A cluster as it is meant."""
+
+    places: Mapping[str, Place]
+    members: Mapping[str, Member]
+    minima: Sequence[int]
+    seen: Snapshot
+
+
+def marks(gang: int, minimum: int) -> dict[str, str]:
+    """How three systems mark the pods of a gang."""
+    name = f"gang-{gang}"
+    return (
+        {
+            "gang.scheduling.koordinator.sh/name": name,
+            "gang.scheduling.koordinator.sh/min-available": str(minimum),
+        },
+        {"scheduling.x-k8s.io/pod-group": name},
+        {"scheduling.k8s.io/group-name": name},
+    )[gang % 3]
+
+
+def declared(gang: int, minimum: int) -> Iterator[DeclaredGroup]:
+    system = (None, "coscheduling", "Volcano")[gang % 3]
+    if system is not None:
+        yield DeclaredGroup(system, "apps", f"gang-{gang}", minimum)
+
+
+def drawn(seed: int) -> Drawn:
+    """A cluster of this seed; the first nodes are overloaded."""
+    chance = random.Random(seed)  # noqa: S311  (no secret)
+    places = {f"n{i}": _place(chance) for i in range(chance.randint(4, 9))}
+    hot = list(places)[: chance.randint(1, 3)]
+    members = {
+        f"p{i}": Member(
+            chance.randint(-1, 2),
+            chance.choice(hot if chance.random() < 0.7 else list(places)),
+            chance.random() < 0.9,
+            chance.random() < 0.5,
+        )
+        for i in range(chance.randint(4, 16))
+    }
+    minima = [chance.randint(1, 6) for _ in range(3)]
+    levels = {n: 0.95 if n in hot else chance.choice([0.0, 0.1, 0.3]) for n in places}
+    return Drawn(places, members, minima, _snapshot(places, members, minima, levels))
+
+
+def _place(chance: random.Random) -> Place:
+    """A node whose racks and blocks have names of other blocks and zones, or none."""
+    path = tuple(chance.choice(["a", "a", "b", None]) for _ in LEVELS)
+    group, clique = (chance.choice(["1", "1", "2", None]) for _ in range(2))
+    return Place(path, group, clique)
+
+
+def _snapshot(
+    places: Mapping[str, Place],
+    members: Mapping[str, Member],
+    minima: Sequence[int],
+    levels: Mapping[str, float],
+) -> Snapshot:
+    pods = [
+        pod(
+            name,
+            on=each.on,
+            of=f"w-{name}",
+            request=amounts(0.1, 0.1, **({GPU: 1} if each.has_gpu else {})),
+            annotations=marks(each.gang, minima[each.gang]) if each.gang >= 0 else {},
+            ready=each.ready,
+        )
+        for name, each in members.items()
+    ]
+    usage = {each.name: (0.6, 0.1) for each in pods}
+    return snapshot(
+        [_node(name, place) for name, place in places.items()],
+        pods,
+        load({name: (level, 0.1) for name, level in levels.items()}, usage),
+        [workload(f"w-{each.name}", 4) for each in pods],
+        declared_groups=tuple(
+            group for gang, minimum in enumerate(minima) for group in declared(gang, minimum)
+        ),
+    )
+
+
+def _node(name: str, place: Place) -> Node:
+    size = msgspec.structs.replace(amounts(8, 16, **{GPU: 16}), pods=110)
+    values = dict(zip((*LEVELS, GROUP, CLIQUE), (*place.path, *place[1:]), strict=True))
+    labels = {key: value for key, value in values.items() if value is not None}
+    return node(name, labels=labels, capacity=size, allocatable=size)
+
+
+def common(one: Path, other: Path) -> int:
+    """How many levels from the widest on two nodes have in common."""
+    count = 0
+    for a, b in zip(one, other, strict=True):
+        if a is None or a != b:
+            break
+        count += 1
+    return count
+
+
+def closeness(of: Drawn, name: str, where: Mapping[str, str]) -> int:
+    """How close a pod is to its nearest peer, 0 without any or outside gangs."""
+    gang = of.members[name].gang
+    if gang < 0 or of.minima[gang] == 1:
+        return 0
+    peers = (p for p, each in of.members.items() if each.gang == gang and p != name)
+    own = of.places[where[name]].path
+    return max((common(own, of.places[where[peer]].path) for peer in peers), default=0)
+
+
+def available(of: Drawn, gang: int, gone: set[str]) -> int:
+    members = of.members.items()
+    return sum(m.gang == gang and m.ready and name not in gone for name, m in members)
+
+
+def moves(plan: Plan) -> dict[str, str]:
+    return {eviction.pod.name: eviction.expected_node for eviction in plan.evictions}
+
+
+@settings(max_examples=4 * settings().max_examples)
+@given(seed=st.integers(0, 2**32))
+def test_no_plan_breaks_a_gang_or_leaves_a_domain(seed: int) -> None:
+    """R0.1, R0.2, R0.3, R2.2, R2.4: the reference recomputes each from what was drawn."""
+    cluster = drawn(seed)
+    found = moves(planned(cluster.seen, EAGER))
+    before = {name: member.on for name, member in cluster.members.items()}
+    after = before | found
+
+    for gang, minimum in enumerate(cluster.minima):
+        left = available(cluster, gang, set(found))
+        assert minimum == 1 or left >= minimum or left == available(cluster, gang, set())
+    for name in cluster.members:
+        assert closeness(cluster, name, after) >= closeness(cluster, name, before)
+    for name, target in found.items():
+        source, landed = cluster.places[before[name]], cluster.places[target]
+        assert source.group in {None, landed.group}
+        if cluster.members[name].has_gpu:
+            assert source.clique in {None, landed.clique}
+
+
+@settings(max_examples=settings().max_examples)
+@given(seed=st.integers(0, 2**32))
+def test_the_order_of_nodes_pods_and_groups_decides_nothing(seed: int) -> None:
+    cluster = drawn(seed)
+    chance = random.Random(seed + 1)  # noqa: S311  (no secret)
+    state = cluster.seen.cluster
+    nodes, pods, groups = list(state.nodes), list(state.pods), list(state.declared_groups)
+    for each in (nodes, pods, groups):
+        chance.shuffle(each)
+    other = msgspec.structs.replace(
+        cluster.seen,
+        cluster=msgspec.structs.replace(
+            state, nodes=tuple(nodes), pods=tuple(pods), declared_groups=tuple(groups)
+        ),
+    )
+    one, two = planned(cluster.seen, EAGER), planned(other, EAGER)
+    assert (one.evictions, one.refusals) == (two.evictions, two.refusals)
+
+
+def test_the_drawn_clusters_have_moves_and_each_refusal() -> None:
+    """Else the properties above could not fail."""
+    plans = [planned(drawn(seed).seen, EAGER) for seed in range(40)]
+    reasons = {refusal.reason.value for plan in plans for refusal in plan.refusals}
+    assert {"pod_group", "placement_domain"} <= reasons
+    gangs = [
+        cluster.members[name].gang
+        for cluster, plan in zip(map(drawn, range(40)), plans, strict=True)
+        for name in moves(plan)
+    ]
+    assert sum(gang >= 0 for gang in gangs) >= 20
