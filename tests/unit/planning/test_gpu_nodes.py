@@ -77,3 +77,20 @@ def test_a_pod_fits_only_where_each_network_of_its_annotation_is() -> None:
     (refusal,) = plan_of({}, {**RAILS, f"{NETWORK_RESOURCES}vpc8": 0}, networks).refusals
     assert refusal.reason == "no_node_fits"
     assert f"1 Insufficient {NETWORK_RESOURCES}vpc8" in refusal.detail
+
+
+def test_two_pods_cannot_claim_the_same_network() -> None:
+    """X1: the second is judged on the cluster that already has the move of the first."""
+    rail = {f"{NETWORK_RESOURCES}vpc1": 1}
+    nodes = [gpu_node(name, **rail) for name in ("hot-1", "hot-2", "cool")]
+    pods = [pod(n, on=f"hot-{n}", of=f"w{n}", request=amounts(1, 1, **rail)) for n in "12"]
+    used = load(
+        {"hot-1": (0.9, 0.1), "hot-2": (0.9, 0.1), "cool": (0.1, 0.1)},
+        {"1": (1.0, 0.1), "2": (1.0, 0.1)},
+    )
+    plan = planned(snapshot(nodes, pods, used, [workload("w1"), workload("w2")]))
+    assert evicted(plan) == ["1"]
+    (refusal,) = plan.refusals
+    # The network that the first one leaves is free, on a node that it leaves above its ceiling.
+    assert (refusal.pod.name, refusal.reason) == ("2", "no_node_under_ceiling")
+    assert f"Insufficient {NETWORK_RESOURCES}vpc1" in refusal.detail

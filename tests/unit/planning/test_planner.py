@@ -130,6 +130,7 @@ def test_a_destination_is_judged_by_its_worst_window() -> None:
 
 
 def test_missing_load_makes_a_node_unknown_and_never_a_destination() -> None:
+    """S2.8, X4: no data is never usage 0."""
     seen = hot_node(a=1.7, b=1.7)
     blind = load(
         {"hot": (0.85, 0.1), "cool": (unknown(), 0.05)}, {"a": (1.7, 0.1), "b": (1.7, 0.1)}
@@ -152,6 +153,7 @@ def test_one_node_or_a_tenth_may_be_unknown(nodes: int, blind: int, *, held: boo
 
 
 def test_a_cluster_without_any_load_is_held() -> None:
+    """S2.8: without Prometheus nothing is evicted."""
     seen = hot_node(a=1.7, b=1.7)
     plan = planned(msgspec.structs.replace(seen, load=load({})))
     assert plan.hold is HoldReason.TOO_MANY_UNKNOWN_NODES

@@ -101,6 +101,7 @@ def cpu_of_overloaded_node(report: CycleReport) -> float:
 
 @pytest.mark.parametrize("stress_priority", [0, 1_000_000])
 def test_one_pod_leaves_the_overloaded_node_and_no_other_ever_does(stress_priority: int) -> None:
+    """S2.9, R2.10: never the stress pod, whatever its priority, and nothing in later cycles."""
     simulation = published_scenario(stress_priority)
     reports = run(simulation, 8)
     assert cpu_of_overloaded_node(reports[0]) == 0.875
@@ -112,6 +113,7 @@ def test_one_pod_leaves_the_overloaded_node_and_no_other_ever_does(stress_priori
 
 
 def test_pods_that_must_stay_are_refused_each_for_its_reason() -> None:
+    """R2.10, X2: also the priority threshold, which is silent elsewhere."""
     first = run(guarded_scenario(), 1)[0]
     assert {refusal.pod.name: refusal.reason for refusal in first.plan.refusals} == {
         "stress": RefusalReason.BARE_POD,
@@ -153,6 +155,7 @@ def test_an_overloaded_node_whose_data_cannot_be_trusted_loses_nothing(
 
 
 def test_without_prometheus_no_cycle_acts() -> None:
+    """S2.8: nothing is evicted, and the cycle fails."""
     simulation = published_scenario()
     before = simulation.cluster.read_cluster().pods
     with pytest.raises(ObservationError, match="refused"):

@@ -49,6 +49,7 @@ ASKING = [
 def test_a_pod_that_is_forbidden_to_move_stays_and_the_report_says_by_what(
     key: str, value: str
 ) -> None:
+    """R2.5: `preemptable: "false"`, or what is no boolean."""
     one = Candidate().annotate(key, value)
     assert one.finding() == ("opted_out", f'{key}: "{value}" on the pod')
 
@@ -62,6 +63,7 @@ def test_what_a_workload_forbids_holds_for_its_pods(key: str, value: str) -> Non
 
 @pytest.mark.parametrize(("key", "value"), SILENT)
 def test_a_permission_for_others_neither_forbids_nor_asks(key: str, value: str) -> None:
+    """R2.5: `preemptable: "true"` is as if it were absent."""
     said = eviction_annotations(pod("p", annotations={key: value}), None)
     assert not said.requests
     assert not said.forbids
@@ -103,6 +105,7 @@ def test_our_own_annotation_wins_over_all_others(key: str, value: str) -> None:
 
 
 def test_volcanos_label_counts_where_the_pod_has_no_annotation_of_that_name() -> None:
+    """R2.5: the annotation counts before the label."""
     assert eviction_annotations(pod("p", labels={PREEMPTABLE: "false"}), None).forbids
     both = pod("p", labels={PREEMPTABLE: "false"}, annotations={PREEMPTABLE: "true"})
     assert not eviction_annotations(both, None).forbids

@@ -149,6 +149,8 @@ def test_a_budget_does_not_make_a_second_replica_of_one() -> None:
 
 
 def test_pods_of_a_job_that_ignores_disruptions_may_move_alone() -> None:
+    """R2.3, R4.5: one eviction would use up what a Job may fail."""
+
     def job_of_one(*, survives: bool) -> Candidate:
         one = Candidate(owner=Owner("Job", "batch", "uid-job", "batch/v1"))
         job = Workload("Job", "apps", "batch", "uid-job", 1, survives_disruption=survives)

@@ -199,6 +199,7 @@ def test_an_ordinary_replica_may_be_moved() -> None:
 
 @each_rule
 def test_each_rule_refuses_what_it_is_about(reason: str, spoil: Spoil) -> None:
+    """X2: each refusal has the code of its rule."""
     assert spoiled(spoil).reason == reason
 
 

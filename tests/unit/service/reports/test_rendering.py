@@ -228,6 +228,7 @@ def test_each_field_of_the_report_is_documented_and_no_other() -> None:
 def test_each_reason_has_a_sentence_and_is_documented(
     section: str, reasons: type[StrEnum], meanings: Mapping[StrEnum, str]
 ) -> None:
+    """X2: machine-readable, with a sentence for people."""
     assert set(meanings) == set(reasons) == documented(section).keys()
     if section != "Results":  # whose texts have placeholders
         assert dict(meanings) == documented(section)
