@@ -28,13 +28,19 @@ class Site:
         self.places: dict[str, list[str]] = {}
 
     def node(
-        self, *names: str, uses: str = "0", cpu: str = "4", labels: Mapping[str, str] | None = None
+        self,
+        *names: str,
+        uses: str = "0",
+        cpu: str = "4",
+        labels: Mapping[str, str] | None = None,
+        resources: Mapping[str, str] | None = None,
     ) -> None:
         """Alike nodes that use this much CPU on their own."""
         self.nodes[tuple(f"{self.name}-{name}" for name in names)] = {
             "cpu": cpu,
             "labels": {SITE: self.name, **(labels or {})},
             "annotations": usage(uses),
+            "resources": resources,
         }
 
     def workload(self, name: str, on: Sequence[str], uses: str, **fields: Any) -> None:

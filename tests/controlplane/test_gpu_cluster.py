@@ -1,0 +1,62 @@
+"""The GPU cluster of the demonstration on a real API server, with the real scheduler."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from desched.simulation.gpu_cluster import GANG, RACKS, RIGHT_RACK
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.gpu_site import GPU_SITE, gpu_site
+from tests.controlplane.installation import DEPLOY
+from tests.controlplane.manifests import VOLCANO_GROUPS, volcano_group
+from tests.controlplane.sites import Sites, app_of, short
+
+MOVED = {"chat", "embed", "mistral", "tokenizer"}
+"""Of each node of the overloaded rack, the workload that may leave it."""
+
+GANGS_AND_MODELS = {"pod_group", "model_cache"}
+
+
+@pytest.fixture(scope="module")
+def site(
+    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sites]:
+    with running_control_plane.prometheus() as prometheus:
+        built = Sites(running_control_plane, prometheus, tmp_path_factory.mktemp("gpu"))
+        try:
+            built.build(gpu_site())
+            built.plane.serve(VOLCANO_GROUPS)
+            built.plane.apply((DEPLOY / "pod-groups" / "volcano.yaml").read_text())
+            built.plane.apply(volcano_group(GPU_SITE, GANG.name, GANG.minimum))
+            yield built
+        finally:
+            running_control_plane.reset()
+
+
+def test_a_rack_is_relieved_by_the_right_pods_towards_the_right_rack(site: Sites) -> None:
+    """R0.2, R1.2, R2.2, R3.1, R3.2, R3.5: what the demonstration shows."""
+    before = {app: site.where(GPU_SITE, app) for app in MOVED}
+    moved: set[str] = set()
+    said: dict[tuple[str, str], set[str]] = defaultdict(set)
+
+    def relieved() -> bool:
+        """One look is enough unless a busy machine leaves gaps in what is measured."""
+        report = site.look(GPU_SITE, "--evict")
+        moved.update(app_of(o["pod"]) for o in report["outcomes"] if o["verdict"] == "evicted")
+        for each in report["plan"]["refusals"]:
+            if each["reason"] in GANGS_AND_MODELS:
+                what = each["reason"], each["detail"].partition(": 0/")[0]
+                said[what].add(each["pod"]["name"])
+        return moved >= MOVED
+
+    site.plane.wait_for("a relieved rack", relieved)
+    assert moved == MOVED
+    for app in MOVED:
+        landed = site.landed(GPU_SITE, app, before[app])
+        assert set(short(GPU_SITE, landed)) <= set(RACKS[RIGHT_RACK])
+    assert {what: len(pods) for what, pods in said.items()} == {
+        ("pod_group", f"gang {GPU_SITE}/llama (Volcano): 8 of 8 needed"): GANG.minimum,
+        ("pod_group", f"gang {GPU_SITE}/sky (SkyPilot): nothing creates its pods again"): 1,
+        ("model_cache", "model llama-70b is on ai-te4 and ai-te9 only"): 1,
+    }
