@@ -257,12 +257,12 @@ def decide(
 
 
 def _decided(classified: ClassifiedNodes, out_of_time: OutOfTime, *, may_steer: bool) -> Decision:
-    book, state, pressure = classified
+    book, state, pressure, stayed = classified
     with _without_garbage_collection():
         context = EligibilityContext.of(book, state, out_of_time)
         settled: tuple[EvictionRecord, ...] = ()
         if not clocks_differ(book.snapshot):
-            state, settled = follow_up(context, pressure)
+            state, settled = follow_up(context, pressure, stayed)
             context = context.with_state(state)
         plan = plan_moves(context, pressure, may_steer=may_steer)
         context = context.with_state(replace(context.state, chains=plan.chains))

@@ -29,7 +29,7 @@ from desched.model.plan import Plan
 from desched.model.resources import Amounts, Resource
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
-from desched.model.state import State
+from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
@@ -210,7 +210,13 @@ def reasons(plan: Plan) -> dict[str, str]:
     return {refusal.pod.name: refusal.reason.value for refusal in plan.refusals}
 
 
-def followed_up(state: State, seen: Snapshot, by: Policy, now: datetime = NOW) -> FollowUp:
+def followed_up(
+    state: State,
+    seen: Snapshot,
+    by: Policy,
+    now: datetime = NOW,
+    stayed: Iterable[EvictionRecord] = (),
+) -> FollowUp:
     """What a cycle makes of its earlier evictions before it plans."""
     context = EligibilityContext.of(UsageBook(seen, by, now), state)
-    return follow_up(context, classify(context.book, state))
+    return follow_up(context, classify(context.book, state), stayed)

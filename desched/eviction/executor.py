@@ -206,6 +206,7 @@ class _Executor:
         try:
             answer = self._evictor.evict(eviction.pod, eviction.reason)
         except StopActing as error:
+            acting.journal.doubt(eviction)
             return self._end(attempt, EvictionVerdict.UNKNOWN, error)
         if answer.verdict in {EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER}:
             return self._accepted(attempt, answer)

@@ -1,5 +1,6 @@
 """Follow-up: finds the results of evictions, and updates cool-downs and pauses."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -22,25 +23,33 @@ class FollowUp(NamedTuple):
     settled: tuple[EvictionRecord, ...]
 
 
-def follow_up(context: EligibilityContext, pressure: Pressure) -> FollowUp:
-    """Judge the evictions in flight; the context has the state as of `State.observed`."""
+def follow_up(
+    context: EligibilityContext, pressure: Pressure, stayed: Iterable[EvictionRecord] = ()
+) -> FollowUp:
+    """Judge the evictions in flight; the context has the state as of `State.observed`.
+
+    Those whose pod stayed, which the state does not have any more, moved nothing: they do not count
+    for the limit by the hour.
+    """
     state, policy, now = context.state, context.policy, context.now
     load = PresentLoad(context, pressure)
     evictions = settle_evictions(state.evictions, load)
     known = {record.pod for record in state.evictions if not record.in_flight}
-    settled = sorted(
-        (r for r in evictions if not r.in_flight and r.pod not in known),
-        key=lambda record: (record.evicted_at, record.pod),
-    )
+    moved = _in_order(r for r in evictions if not r.in_flight and r.pod not in known)
+    settled = _in_order((*moved, *stayed))
     state = replace(
         state,
         evictions=evictions,
         nodes=rounds_of_nodes(state, load),
         cool_downs=with_cool_downs(state.cool_downs, settled, policy.follow_up, now),
         forecasts=with_forecast_checks(state.forecasts, settled, now),
-        moves=with_recent_moves(state.moves, settled, policy.follow_up, now),
+        moves=with_recent_moves(state.moves, moved, policy.follow_up, now),
     )
     state = with_pauses(state, settled, policy, now)
     nodes = len(context.cluster.nodes)
     most = after_results(state, settled, policy.limits, nodes)
     return FollowUp(replace(state, most_evictions=most), tuple(settled))
+
+
+def _in_order(records: Iterable[EvictionRecord]) -> list[EvictionRecord]:
+    return sorted(records, key=lambda record: (record.evicted_at, record.pod))

@@ -49,12 +49,19 @@ class Journal:
         Raises:
             StopActing: it could not be recorded.
         """
+        self._note(eviction, taken_over=True)
+        self._keep(self.state)
+
+    def doubt(self, eviction: PlannedEviction) -> None:
+        """Record that the response is missing or unclear; the next write stores it."""
+        self._note(eviction, unanswered=True)
+
+    def _note(self, eviction: PlannedEviction, **changes: bool) -> None:
         records = tuple(
-            replace(record, taken_over=True) if record.pod == eviction.pod else record
+            replace(record, **changes) if record.pod == eviction.pod else record
             for record in self.state.evictions
         )
         self.state = replace(self.state, evictions=records)
-        self._keep(self.state)
 
 
 def _begun(eviction: PlannedEviction, record: EvictionRecord) -> ChainUnderWay | None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from desched.eviction.replacements import Replicas, replacements, replicas_of
 from desched.model.cluster import Pod
-from desched.model.state import TAKEN_OVER_PATIENCE, EvictionRecord, MoveResult
+from desched.model.state import LONGEST_MIGRATION, EvictionRecord, MoveResult
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import Pressure
 from desched.planning.overload.node_load import LoadedNode
@@ -71,11 +71,12 @@ def _judged(
     record: EvictionRecord, replacement: Pod | None, replicas: Replicas, load: PresentLoad
 ) -> EvictionRecord:
     record = replace(record, replacement=replacement.ref if replacement else None)
-    overdue = load.context.now >= _deadline(record, load)
+    now = load.context.now
+    overdue = now >= _deadline(record, load)
+    if record.taken_over and record.left_at is None:  # its machine still runs in the first pod
+        return replace(record, result=MoveResult.STAYED, settled_at=now) if overdue else record
     if replacement is None:
         result = _missed(record, replicas, load, overdue=overdue)
-    elif record.taken_over and record.left_at is None:
-        result = None  # the virtual machine still runs in the first pod
     elif not replacement.ready:
         result = _unready(record, replacement) if overdue else None
     else:
@@ -83,14 +84,14 @@ def _judged(
     if result is None:
         return record
     node = replacement.node if replacement else ""
-    return replace(record, result=result, landed_on=node, settled_at=load.context.now)
+    return replace(record, result=result, landed_on=node, settled_at=now)
 
 
 def _deadline(record: EvictionRecord, load: PresentLoad) -> datetime:
     patience = timedelta(seconds=load.context.policy.follow_up.patience_seconds)
     due = record.judged_by or record.evicted_at + patience
     if record.taken_over:
-        due = max(due, (record.left_at or record.evicted_at + TAKEN_OVER_PATIENCE) + patience)
+        due = max(due, (record.left_at or record.evicted_at + LONGEST_MIGRATION) + patience)
     return due
 
 

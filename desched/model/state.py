@@ -6,6 +6,7 @@ It is stored in the cluster and survives a restart, so every part of it has a bo
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,7 +19,7 @@ HOUR = timedelta(hours=1)
 """The period of the limit `workload_hourly`."""
 
 TAKEN_OVER_PATIENCE = timedelta(minutes=10)
-"""How long a webhook may take to move a workload before the eviction counts as failed."""
+"""How long a webhook may take to move a workload before it counts as having stayed."""
 
 LONGEST_MIGRATION = timedelta(hours=1)
 """The same while KubeVirt marks the pod as one whose virtual machine it migrates."""
@@ -58,9 +59,10 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `left_at` is the time of the first snapshot without the pod, None while the pod exists. (The
     real time is a little earlier; the error only leads to longer waits.) `taken_over` means that an
-    admission webhook performs the eviction in its own way. `replicas` is the number that the
-    workload desired, `pool` the pool of the source. The replacement is awaited until `judged_by`;
-    `result` is None until it is known. See `PlannedEviction` for the other fields.
+    admission webhook performs the eviction in its own way, `unanswered` that the response is
+    missing or was not understood. `replicas` is the number that the workload desired, `pool` the
+    pool of the source. The replacement is awaited until `judged_by`; `result` is None until it is
+    known. See `PlannedEviction` for the other fields.
     """
 
     pod: PodRef
@@ -72,6 +74,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     memory_bytes: float = 0.0
     left_at: datetime | None = None
     taken_over: bool = False
+    unanswered: bool = False
     workload: str = ""
     replicas: int = 0
     pool: str = ""
@@ -311,24 +314,38 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         cooling = {c.workload for c in self.cool_downs if c.level or c.result in FAILURES}
         return frozenset(cooling | {failure.workload for failure in self.failures})
 
-    def observed(self, pods: Iterable[Pod], now: datetime, horizon: timedelta) -> "State":
+    def observed(self, pods: Iterable[Pod], now: datetime, horizon: timedelta) -> "Observed":
         """Update the evictions with the pods of a snapshot.
 
-        If a pod exists without a deletion timestamp, its eviction did not happen. A record is
-        removed once it has a result and its pod has been gone for the horizon, because then no
-        window includes the pod any more.
+        If a pod exists without a deletion timestamp, its eviction did not happen, unless a webhook
+        may still carry it out. A record is removed once it has a result and its pod has been gone
+        for the horizon, because then no window includes the pod any more. It is kept for an
+        eviction of the same workload that was in flight beside it: its replacement would seem free.
         """
         if not self.evictions:
-            return self
+            return Observed(self)
+        waiting: dict[str, datetime] = {}
+        for record in self.in_flight:
+            since = waiting.get(record.workload_uid, record.evicted_at)
+            waiting[record.workload_uid] = min(since, record.evicted_at)
         awaited = {record.pod.uid for record in self.evictions}
         present = {pod.uid: pod for pod in pods if pod.uid in awaited and not pod.finished}
-        looked = (
+        looked = [
             # `_is_past` uses the record before this update: an end must first be recorded.
-            _after_look(record, present.get(record.pod.uid), now)
+            (record, _after_look(record, present.get(record.pod.uid), now))
             for record in self.evictions
-            if not _is_past(record, now, horizon)
-        )
-        return msgspec.structs.replace(self, evictions=tuple(r for r in looked if r))
+            if not _is_past(record, now, horizon, waiting.get(record.workload_uid))
+        ]
+        state = msgspec.structs.replace(self, evictions=tuple(seen for _, seen in looked if seen))
+        stayed = (_stayed(record, now) for record, seen in looked if seen is None)
+        return Observed(state, tuple(record for record in stayed if record))
+
+
+class Observed(NamedTuple):
+    """A state after a look at the pods, and the evictions that it ended because the pod stayed."""
+
+    state: State
+    stayed: tuple[EvictionRecord, ...] = ()
 
 
 def _after_look(record: EvictionRecord, pod: Pod | None, now: datetime) -> EvictionRecord | None:
@@ -339,7 +356,26 @@ def _after_look(record: EvictionRecord, pod: Pod | None, now: datetime) -> Evict
     return record if pod.deleting or under_way else None
 
 
-def _is_past(record: EvictionRecord, now: datetime, horizon: timedelta) -> bool:
-    if record.left_at is None or now - record.left_at < horizon:
+def _stayed(record: EvictionRecord, now: datetime) -> EvictionRecord | None:
+    """The record with its result; None if it has one, or if it was not requested.
+
+    The state was stored before the request, so a process may have ended in between.
+    """
+    if not record.in_flight or not (record.taken_over or record.unanswered):
+        return None
+    return msgspec.structs.replace(
+        record, left_at=None, replacement=None, result=MoveResult.STAYED, settled_at=now
+    )
+
+
+def _is_past(
+    record: EvictionRecord, now: datetime, horizon: timedelta, waiting_since: datetime | None
+) -> bool:
+    """Whether nothing needs it; `waiting_since` is the oldest eviction of its workload in flight.
+
+    One that was requested long after the result cannot take the replacement, which is older.
+    """
+    if record.left_at is None or record.in_flight or now - record.left_at < horizon:
         return False
-    return not record.in_flight
+    known_at = record.settled_at or record.left_at
+    return waiting_since is None or known_at + horizon < waiting_since

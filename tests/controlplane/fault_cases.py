@@ -308,7 +308,7 @@ class Afterwards(StrEnum):
 class Deed(NamedTuple):
     """A fault of the eviction itself, and how a single run with some rules ends.
 
-    `asked` counts the requests.
+    `asked` is the most requests that it makes.
     """
 
     fault: Fault
@@ -336,16 +336,13 @@ DONE = {
     "late": unknown(LATE, Afterwards.FOLLOWED),
     "failed": unknown(FAILED, Afterwards.FOLLOWED),
 }
-NOT_DONE = [
-    unknown(faults.NEVER, Afterwards.ASKED),
-    unknown(status(503), Afterwards.ASKED),
-    unknown(faults.redirect("/elsewhere"), Afterwards.ASKED),
-    unknown(status(401), Afterwards.ASKED, asked=2),  # once more, with renewed credentials
-    Deed(BUDGET, "not_evicted", "blocked_by_budget", Afterwards.ASKED, asked=2, rules=PATIENT),
-]
-"""One after the other on the same pod: the next one finds it there."""
-
-REFUSED_FOR_GOOD = {
+BLOCKED = Deed(BUDGET, "not_evicted", "blocked_by_budget", Afterwards.ASKED, asked=2, rules=PATIENT)
+NOT_DONE = {
+    "never": unknown(faults.NEVER, Afterwards.RESTS),
+    "unavailable": unknown(status(503), Afterwards.RESTS),
+    "redirect": unknown(faults.redirect("/elsewhere"), Afterwards.RESTS),
+    # Once more, with renewed credentials.
+    "unauthorized": unknown(status(401), Afterwards.RESTS, asked=2),
     "forbidden": Deed(status(403), "not_evicted", "forbidden", Afterwards.RESTS),
     "webhook": Deed(THROTTLED_SILENTLY, "not_evicted", "forbidden", Afterwards.RESTS),
 }

@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from desched.eviction.follow_up import FollowUp
-from desched.model.cluster import Pod, Workload
+from desched.model.cluster import MIGRATING_ANNOTATION, Pod, PodRef, Workload
 from desched.model.load import Unknown
 from desched.model.plan import LandingChance
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import (
     HOUR,
+    LONGEST_MIGRATION,
     SUCCESSES,
     EvictionRecord,
     ForecastCheck,
@@ -107,6 +108,7 @@ def _as_it_is(one: Pod, chance: Random) -> Pod:
         ready=chance.random() < 0.5,
         deleting=chance.random() < 0.2,
         phase="Failed" if chance.random() < 0.1 else "Running",
+        annotations={MIGRATING_ANNOTATION: ""} if chance.random() < 0.1 else {},
     )
 
 
@@ -126,17 +128,23 @@ def _evicted(one: Pod, now: datetime, chance: Random) -> EvictionRecord:
         landing_risk=chance.uniform(0, 0.15),
         judged_by=chance.choice([None, now + 2 * MINUTE, now + 10 * MINUTE]),
         taken_over=chance.random() < 0.2,
+        unanswered=chance.random() < 0.2,
         probe=chance.random() < 0.3,
     )
 
 
+def looked(state: State, step: Step, by: Policy = POLICY) -> FollowUp:
+    """What a cycle makes of the stored evictions."""
+    observed, stayed = state.observed(step.seen.cluster.pods, step.now, HORIZON)
+    return followed_up(observed, step.seen, by, step.now, stayed)
+
+
 def lived(history: Sequence[Step], by: Policy = POLICY) -> Iterator[tuple[Step, State, FollowUp]]:
-    """Each step with the state before its follow-up, and what the follow-up made of it."""
+    """Each step with the state that was stored before it, and what the follow-up made of it."""
     state = State()
     for step in history:
-        before = state.observed(step.seen.cluster.pods, step.now, HORIZON)
-        after = followed_up(before, step.seen, by, step.now)
-        yield step, before, after
+        after = looked(state, step, by)
+        yield step, state, after
         state = after.state
         for record in step.evictions:
             state = state.with_eviction(record)
@@ -174,7 +182,10 @@ def test_what_became_of_an_eviction_is_told_once_and_never_changes(history: list
             told[record.pod, record.evicted_at] = record
         for record in after.state.evictions:
             key = record.pod, record.evicted_at
-            assert record.in_flight or record == known.get(key, told.get(key))
+            if not record.in_flight:
+                as_told = told.get(key) or known[key]
+                left_at = as_told.left_at or record.left_at  # of a pod that ended afterwards
+                assert record == msgspec.structs.replace(as_told, left_at=left_at)
 
 
 @slow
@@ -183,8 +194,10 @@ def test_every_eviction_is_judged_in_time(history: list[Step]) -> None:
     patience = timedelta(seconds=RULES.patience_seconds)
     for step, _, after in lived(history):
         for record in after.state.in_flight:
-            if not record.taken_over:
-                assert step.now < (record.judged_by or record.evicted_at + patience)
+            due = record.judged_by or record.evicted_at + patience
+            if record.taken_over:
+                due = max(due, (record.left_at or record.evicted_at + LONGEST_MIGRATION) + patience)
+            assert step.now < due
 
 
 @slow
@@ -207,6 +220,8 @@ def test_every_move_counts_for_an_hour_and_its_replacement_rests(history: list[S
     told: dict[tuple[str, datetime], str] = {}
     for step, _, after in lived(history):
         for record in after.settled:
+            if record.result is MoveResult.STAYED and record.pod in staying(step):
+                continue  # nothing has moved
             replacement = record.replacement
             told[record.workload_uid, record.evicted_at] = replacement.uid if replacement else ""
         moves = [(move.workload_uid, move.at) for move in after.state.moves]
@@ -235,6 +250,30 @@ def test_no_pause_begins_that_is_wider_than_the_failures_that_ask_for_it(
 def test_looking_twice_at_the_same_changes_nothing(history: list[Step]) -> None:
     for step, _, after in lived(history):
         assert followed_up(after.state, step.seen, POLICY, step.now) == FollowUp(after.state, ())
+        again = looked(after.state, step)
+        kept, nodes = again.state.evictions, again.state.nodes
+        assert set(kept) <= set(after.state.evictions)  # dropped is what no window shows any more
+        assert set(nodes) <= set(after.state.nodes)
+        as_before = msgspec.structs.replace(after.state, evictions=kept, nodes=nodes)
+        assert again == FollowUp(as_before, ())
+
+
+def staying(step: Step) -> set[PodRef]:
+    """The pods that exist and are not being deleted."""
+    return {one.ref for one in step.seen.cluster.pods if not one.deleting and not one.finished}
+
+
+@slow
+@given(histories())
+def test_an_eviction_whose_pod_stayed_ends_with_a_result_unless_it_was_not_requested(
+    history: list[Step],
+) -> None:
+    for step, before, after in lived(history):
+        requested = {r.pod for r in before.in_flight if r.taken_over or r.unanswered}
+        dropped = requested - {r.pod for r in after.state.evictions}
+        ended = {r.pod: r.result for r in after.settled if r.pod in dropped}
+        assert ended == dict.fromkeys(dropped, MoveResult.STAYED)
+        assert dropped <= staying(step)
 
 
 @slow
@@ -251,7 +290,7 @@ def test_the_order_of_objects_and_records_changes_nothing(
         )
         seen = msgspec.structs.replace(step.seen, cluster=loaded)
         turned = msgspec.structs.replace(before, evictions=tuple(reversed(before.evictions)))
-        found = followed_up(turned, seen, POLICY, step.now)
+        found = looked(turned, step._replace(seen=seen))
         records = tuple(reversed(found.state.evictions))
         state = msgspec.structs.replace(found.state, evictions=records)
         assert FollowUp(state, found.settled) == after
@@ -290,8 +329,8 @@ def test_memory_stays_small_however_many_workloads_and_nodes_are_moved(came: lis
         replaced = pod(f"web-{i - 1}-b", "n1", of=f"w{i - 1}", created_at=now - 9 * MINUTE)
         owners = [Workload("Deployment", "apps", f"w{i - 1}", f"uid-w{i - 1}", 1)]
         seen = snapshot(nodes, [replaced] if comes else [], overloaded, owners)
-        state = state.observed(seen.cluster.pods, now, HORIZON)
-        state = followed_up(state, seen, POLICY, now).state
+        state, stayed = state.observed(seen.cluster.pods, now, HORIZON)
+        state = followed_up(state, seen, POLICY, now, stayed).state
         for field in (
             "evictions",
             "cool_downs",

@@ -202,7 +202,18 @@ def test_a_pod_that_is_not_being_deleted_was_not_evicted_after_all() -> None:
     assert len(world.state.evictions) == 1
     world.later(300)
     report = world.run(Mode.DRY_RUN, state=world.state)
+    assert [(r.pod.name, r.result) for r in report.settled] == [("a", MoveResult.STAYED)]
     assert not report.state.evictions
+    assert not report.plan.evictions  # their workload cools down
+
+
+def test_an_eviction_that_was_recorded_and_not_requested_may_be_tried_at_once() -> None:
+    world = two_moves(RuntimeError("the end"))
+    with pytest.raises(RuntimeError):
+        world.run()
+    world.later(300)
+    report = world.run(Mode.DRY_RUN, state=world.state)
+    assert (report.settled, report.state.evictions) == ((), ())
     assert [e.pod.name for e in report.plan.evictions] == ["a", "b"]
 
 
@@ -212,8 +223,9 @@ def test_a_webhook_that_took_an_eviction_over_has_ten_minutes() -> None:
     world.without("b")
     world.later(599)
     assert not world.run(Mode.DRY_RUN, state=world.state).plan.evictions
-    world.later(1201)
-    world.run(Mode.DRY_RUN, state=world.state)
+    world.later(601)
+    report = world.run(Mode.DRY_RUN, state=world.state)
+    assert {r.pod.name: r.result for r in report.settled}["a"] is MoveResult.STAYED
     assert [r.pod.name for r in world.state.evictions] == ["b"]
 
 

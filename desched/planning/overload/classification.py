@@ -23,7 +23,7 @@ from desched.model.plan import (
 )
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
-from desched.model.state import PauseScope, State
+from desched.model.state import EvictionRecord, Observed, PauseScope, State
 from desched.planning.clocks import clocks_differ
 from desched.planning.overload.measurement import DepartedLoad, measure
 from desched.planning.overload.node_load import (
@@ -79,20 +79,25 @@ class Pressure(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClassifiedNodes(NamedTuple):
-    """The classes of all nodes of a snapshot, with the book and the state that they are from."""
+    """The classes of all nodes of a snapshot, with the book and the state that they are from.
+
+    `stayed` are the evictions that the state does not have any more because their pods stayed.
+    """
 
     book: UsageBook
     state: State
     pressure: Pressure
+    stayed: tuple[EvictionRecord, ...]
 
     @classmethod
     def of(cls, snapshot: Snapshot, policy: Policy, state: State) -> "ClassifiedNodes":
         """Update the state with the pods of the snapshot if its times can be trusted, classify."""
+        observed = Observed(state)
         if not clocks_differ(snapshot):
             horizon = timedelta(seconds=policy.longest_window_seconds)
-            state = state.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
+            observed = state.observed(snapshot.cluster.pods, snapshot.taken_at, horizon)
         book = UsageBook(snapshot, policy, snapshot.taken_at)
-        return cls(book, state, classify(book, state))
+        return cls(book, observed.state, classify(book, observed.state), observed.stayed)
 
 
 def classify(book: UsageBook, state: State) -> Pressure:

@@ -168,6 +168,9 @@ class Stage(Journal):
         if eviction.pod.name == self.handing_over_fails_for:
             raise StopActing("somebody else changed the state")
 
+    def doubt(self, eviction: PlannedEviction) -> None:
+        self._did("doubted", eviction.pod)
+
     def steer(self, eviction: PlannedEviction) -> str:
         return "a node changed" if eviction.pod.name == self.unsteered else ""
 

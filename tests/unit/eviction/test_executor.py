@@ -217,6 +217,13 @@ def test_what_was_evicted_is_announced_although_acting_ends() -> None:
     assert not stage.times("announced", "p1")
 
 
+def test_an_eviction_is_in_doubt_only_if_its_answer_was_lost() -> None:
+    stage = apart(4)
+    stage.answers |= {"p0": [TAKEN_OVER], "p1": [FORBIDDEN], "p3": [LOST]}
+    assert stage.run() == ["taken_over", "forbidden", "evicted", "unknown"]
+    assert [deed.pod for deed in stage.log if deed.what == "doubted"] == ["p3"]
+
+
 # When all of it ends
 
 

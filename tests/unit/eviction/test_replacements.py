@@ -124,3 +124,19 @@ def test_a_follow_up_is_the_same_for_any_order_of_pods():
         seen, cluster=msgspec.structs.replace(seen.cluster, pods=tuple(reversed(pods)))
     )
     assert followed(state, seen) == followed(state, turned)
+
+
+def test_a_replacement_stays_that_of_its_eviction_while_another_one_waits():
+    """Otherwise a single pod would be the good landing of two evictions."""
+    hour = timedelta(hours=1)
+    moved = record("web-0", taken_over=True)
+    first = followed(State((moved, record("web-1"))), look([replacement()]))
+    assert [r.pod.name for r in first.settled] == ["web-0"]
+    late = EVICTED_AT + minutes(8)
+    again, _ = first.state.observed([replacement()], late, minutes(5))
+    assert followed(again, look([replacement()]), late).settled == ()
+    # One that is requested long afterwards cannot have been replaced by it.
+    new = record("web-2", evicted_at=EVICTED_AT + hour, left_at=None)
+    later = msgspec.structs.replace(again, evictions=(again.evictions[0], new))
+    observed = later.observed([], EVICTED_AT + hour, minutes(5))
+    assert [r.pod.name for r in observed.state.evictions] == ["web-2"]

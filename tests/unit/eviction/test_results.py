@@ -10,7 +10,13 @@ from desched.model.cluster import MIGRATING_ANNOTATION, Owner
 from desched.model.load import LoadProblem
 from desched.model.plan import LandingChance
 from desched.model.resources import Resource
-from desched.model.state import LONGEST_MIGRATION, TAKEN_OVER_PATIENCE, MoveResult, State
+from desched.model.state import (
+    LONGEST_MIGRATION,
+    TAKEN_OVER_PATIENCE,
+    MoveResult,
+    Observed,
+    State,
+)
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
@@ -18,6 +24,7 @@ from desched.policy.policy import Protections
 from tests.builders import (
     NOW,
     amounts,
+    followed_up,
     load,
     measured,
     node,
@@ -32,6 +39,7 @@ from tests.unit.eviction.moves import (
     CALM,
     DUE,
     EVICTED_AT,
+    POLICY,
     followed,
     look,
     minutes,
@@ -159,9 +167,15 @@ def test_an_eviction_that_was_taken_over_has_patience_from_when_its_pod_left():
     taken_over = record(taken_over=True, left_at=left_at)
     assert result(taken_over, look(), DUE) is None
     assert result(taken_over, look(), left_at + minutes(10)) is MoveResult.NEVER_CAME
+
+
+@pytest.mark.parametrize("pods", [[], [replacement(on="n1")]], ids=["alone", "copied"])
+def test_a_machine_whose_first_pod_does_not_end_has_stayed(pods):
     still_here = record(taken_over=True, left_at=None)
-    assert result(still_here, look(), DUE) is None
-    assert result(still_here, look(), EVICTED_AT + minutes(20)) is MoveResult.STAYED
+    late = EVICTED_AT + LONGEST_MIGRATION + minutes(10)
+    assert result(still_here, look(pods), late - SECOND) is None
+    settled = followed(still_here, look(pods), late).settled
+    assert [(r.result, r.landed_on) for r in settled] == [(MoveResult.STAYED, "")]
 
 
 def test_a_machine_has_landed_once_it_has_left_its_first_pod():
@@ -178,14 +192,66 @@ def test_a_machine_has_landed_once_it_has_left_its_first_pod():
 )
 def test_a_migration_is_awaited_for_longer_while_kubevirt_marks_its_pod(annotations, longest):
     begun = record(taken_over=True, left_at=None)
-    state = State(evictions=(begun,))
     source = pod(begun.pod.name, on=begun.node, annotations=annotations, uid=begun.pod.uid)
+    assert looked_at(begun, [source], EVICTED_AT + longest - SECOND) == ((begun,), ())
+    evictions, (settled,) = looked_at(begun, [source], EVICTED_AT + longest)
+    assert (evictions, settled.result) == ((), MoveResult.STAYED)
 
-    def awaited(after):
-        return state.observed([source], begun.evicted_at + after, timedelta(hours=1)).evictions
 
-    assert awaited(longest - SECOND) == (begun,)
-    assert awaited(longest) == ()
+def looked_at(begun, pods, now):
+    """The evictions after a look at these pods, and those that ended because their pod stayed."""
+    observed = State((begun,)).observed(pods, now, timedelta(hours=1))
+    return observed.state.evictions, observed.stayed
+
+
+def test_an_eviction_whose_answer_was_lost_has_stayed_if_its_pod_is_not_being_deleted():
+    begun = record(unanswered=True, left_at=None)
+    source = pod(begun.pod.name, on=begun.node)
+    deleting = msgspec.structs.replace(source, deleting=True)
+    stayed = msgspec.structs.replace(begun, result=MoveResult.STAYED, settled_at=NOW)
+    assert looked_at(begun, [source], NOW) == ((), (stayed,))
+    assert looked_at(begun, [deleting], NOW) == ((begun,), ())
+    left = msgspec.structs.replace(begun, left_at=NOW)
+    assert looked_at(begun, [], NOW) == ((left,), ())
+
+
+def test_an_eviction_that_was_recorded_and_not_requested_is_forgotten():
+    begun = record(left_at=None)
+    assert looked_at(begun, [pod(begun.pod.name, on=begun.node)], NOW) == ((), ())
+
+
+def test_a_result_is_not_replaced_because_the_pod_stays():
+    known = record(taken_over=True, left_at=None, result=MoveResult.STAYED)
+    source = pod(known.pod.name, on=known.node)
+    assert looked_at(known, [source], EVICTED_AT + TAKEN_OVER_PATIENCE) == ((), ())
+
+
+def test_a_pod_that_stayed_rests_but_has_not_moved():
+    begun = record(taken_over=True, left_at=None, replacement=replacement().ref)
+    source = pod(begun.pod.name, on=begun.node)
+    later = EVICTED_AT + TAKEN_OVER_PATIENCE
+    observed = State((begun,)).observed([source], later, timedelta(hours=1))
+    after = followed_up(observed.state, look([source]), POLICY, later, observed.stayed)
+    (settled,) = after.settled
+    assert (settled.replacement, settled.landed_on, settled.settled_at) == (None, "", later)
+    (cool_down,) = after.state.cool_downs
+    assert (cool_down.workload, cool_down.result) == (begun.workload, MoveResult.STAYED)
+    assert cool_down.until > later
+    assert (after.state.evictions, after.state.moves, after.state.failures) == ((), (), ())
+
+
+def test_what_another_eviction_may_have_as_its_replacement_is_free_once_the_pod_stayed():
+    copied = record("web-1", taken_over=True, left_at=None)
+    gone = record("web-0", left_at=EVICTED_AT)
+    source, new = pod("web-1", on="n0"), replacement()
+    later = EVICTED_AT + TAKEN_OVER_PATIENCE
+    observed = State((copied, gone)).observed([source, new], later, timedelta(hours=1))
+    after = followed_up(observed.state, look([source, new]), POLICY, later, observed.stayed)
+    found = {r.pod.name: (r.result, r.replacement) for r in after.settled}
+    assert found == {
+        "web-0": (MoveResult.LANDED_AS_FORECAST, new.ref),
+        "web-1": (MoveResult.STAYED, None),
+    }
 
 
 def test_a_workload_that_is_gone_wants_no_replacement():
@@ -257,7 +323,9 @@ def test_without_anything_in_flight_no_pod_is_looked_at():
 
 def test_an_eviction_is_not_forgotten_before_it_is_judged():
     late = DUE + minutes(60)
-    state = State((record(left_at=None),)).observed([], late, timedelta(0))
+    state = State((record(left_at=None),)).observed([], late, timedelta(0)).state
     assert result(state, look(), late) is MoveResult.NEVER_CAME
     settled = followed(state, look(), late).state
-    assert settled.observed([], late, timedelta(0)).evictions == ()
+    assert settled.observed([], late, timedelta(0)) == Observed(
+        msgspec.structs.replace(settled, evictions=())
+    )
