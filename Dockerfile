@@ -5,13 +5,16 @@ FROM ${PYTHON_IMAGE} AS builder
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /source
 
+# Another lock adds an extra, such as google.txt.
+ARG LOCK=runtime.txt
+
 # The locks come first: an edit of the code does not fetch the dependencies again.
 COPY requirements/ requirements/
 RUN python3 -m venv /build \
  && /build/bin/pip install --require-hashes --requirement requirements/build.txt
 RUN python3 -m venv --without-pip /opt/desched \
  && /build/bin/pip --python /opt/desched/bin/python3 install --no-compile \
-    --require-hashes --requirement requirements/runtime.txt
+    --require-hashes --requirement "requirements/${LOCK}"
 
 COPY pyproject.toml README.md LICENSE ./
 COPY docs/man/ docs/man/

@@ -111,11 +111,15 @@ generated: $(INSTALLED) ## write what is generated: references, schema, flags, m
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
-		--no-emit-index-url --no-header --extra otel --extra report --group dev pyproject.toml -o requirements/dev.txt
+		--no-emit-index-url --no-header --all-extras --group dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --extra otel --extra report \
 		pyproject.toml \
 		-o requirements/runtime.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+		--no-emit-index-url --no-header -c requirements/dev.txt --extra otel --extra report \
+		--extra google pyproject.toml \
+		-o requirements/google.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --group build -o requirements/build.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \

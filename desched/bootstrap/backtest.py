@@ -67,7 +67,7 @@ def _read(
     url = prometheus_url(settings, policies[0])
     # Only the way to Prometheus may need an account.
     account = None
-    if needs_proxy(url) if url else policies[0].metrics.stack:
+    if needs_proxy(url) if url else policies[0].metrics.is_searched:
         account = connect(settings.kubeconfig, settings.context, clock.wait)
     load = LoadSource(settings, account, clock)
     with ProgressLine("Reading the past", stderr, clock) as tell:

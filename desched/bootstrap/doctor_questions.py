@@ -269,7 +269,7 @@ class DoctorQuestions:
         ):
             if url:
                 return [replace(facts, address=without_user(url), origin=origin)]
-        if policy.metrics.stack is not None:
+        if policy.metrics.is_searched:
             return [replace(facts, address=_address_of_stack(facts, policy), origin=Origin.STACK)]
         found = facts.found[:MOST_TRIED_SERVICES]
         return [replace(facts, address=each.url, origin=Origin.DISCOVERED) for each in found]

@@ -21,13 +21,20 @@ from desched.adapters.prometheus.port_forward import (
 )
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.bootstrap.load_samples import LoadSamples
-from desched.bootstrap.stack_service import StackService, Target, as_account, for_tenant
+from desched.bootstrap.stack_service import (
+    GOOGLE,
+    StackService,
+    Target,
+    as_account,
+    by_google,
+    for_tenant,
+)
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.measures import MetricsFacts
 from desched.model.past import Past
-from desched.policy.policy import MetricsSource, MetricsType, Policy
+from desched.policy.policy import MetricsSource, MetricsType, Policy, PrometheusStack
 from desched.ports import ChoosePods, Clock, all_pods
 from desched.settings import Settings, origin_of, parse_headers, trusted_origins
 
@@ -147,8 +154,9 @@ class LoadSource:
 
     def _target_of(self, policy: Policy) -> Target:
         url = prometheus_url(self._settings, policy)
-        if url or policy.metrics.stack is None:
-            return Target(url, policy.metrics.tenant)
+        if url or not policy.metrics.is_searched:
+            is_googles = policy.metrics.stack is PrometheusStack.GMP
+            return Target(url, policy.metrics.tenant, by_google=is_googles)
         return self._stack_service.target(policy.metrics)
 
     def _explained(self, policy: Policy, ask: Callable[[], T]) -> T:
@@ -203,6 +211,10 @@ class LoadSource:
         direct = prometheus_connection(self._settings, url)
         if not self._settings.prometheus_url:
             _check_recipient(direct, self._settings)
+        if target.by_google:
+            direct = by_google(direct)
+            if not self._settings.prometheus_url and origin_of(url) != origin_of(GOOGLE):
+                _check_recipient(direct, self._settings)
         if target.as_account and not direct.credentials:
             inside = self._kubernetes is not None and self._kubernetes.in_cluster
             direct = as_account(direct, in_cluster=inside)
@@ -281,7 +293,12 @@ def through_proxy(
     service = in_cluster_service(direct.url)
     if service is None or _resolves(direct.url):
         return None
-    if direct.bearer_token or direct.bearer_token_file or direct.basic_credentials:
+    if (
+        direct.bearer_token
+        or direct.bearer_token_file
+        or direct.token_provider
+        or direct.basic_credentials
+    ):
         raise ConfigurationError(
             f"{direct.address} does not resolve here, and the API server does not forward "
             f"credentials to Prometheus. {port_forward_hint(direct.url)}."

@@ -24,14 +24,20 @@ _log = structlog.get_logger(__name__)
 ACCOUNT_FILES = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod has the token of its account and, on OpenShift, the CA that signs its Services."""
 TENANT_HEADER = "X-Scope-OrgID"
+GOOGLE = "https://monitoring.googleapis.com"
+"""It may have Google's token wherever its address comes from."""
 
 
 class Target(NamedTuple):
-    """The Prometheus to read; `as_account` if it knows desched by the token of its account."""
+    """The Prometheus to read; `as_account` if it knows desched by the token of its account.
+
+    `by_google` if that is an account of Google.
+    """
 
     url: str
     tenant: str = ""
     as_account: bool = False
+    by_google: bool = False
 
 
 class StackService:
@@ -118,3 +124,21 @@ def as_account(direct: PrometheusConnection, *, in_cluster: bool) -> PrometheusC
         bearer_token_file=ACCOUNT_FILES / "token",
         ca_file=direct.ca_file or ACCOUNT_FILES / "service-ca.crt",
     )
+
+
+def by_google(direct: PrometheusConnection) -> PrometheusConnection:
+    """The connection by a token that Google gives.
+
+    Raises:
+        ConfigurationError: the library for it is not installed, or there are other credentials.
+    """
+    try:
+        from desched.adapters.prometheus.google_token import GoogleToken  # noqa: PLC0415  (optional)
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            "metrics.stack: gmp requires a library of Google that is not installed; install it "
+            "with `pip install 'desched[google]'`, or run Google's query frontend in the cluster, "
+            'and set metrics.address to its Service, such as "http://frontend.gmp-public.svc:9090",'
+            " without metrics.stack."
+        ) from error
+    return replace(direct, token_provider=GoogleToken())

@@ -17,7 +17,7 @@ from desched.model.measures import MetricsFacts
 from desched.model.resources import Resource
 from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.durations import duration_text
-from desched.policy.policy import MetricsSource, MetricsType, Policy
+from desched.policy.policy import MetricsSource, MetricsType, Policy, PrometheusStack
 from desched.service.reports.formatting import plain
 
 DEFAULT_WINDOWS_SECONDS = (300, 900)
@@ -146,13 +146,8 @@ def _metrics(
         yield from map("  # {}".format, _about(each, chosen=each.url == address))
     if facts is None:
         yield "  # It did not answer, so what follows does not know this cluster's load."
-    if metrics.stack and prometheus.origin is Origin.STACK:
-        yield f"  stack: {metrics.stack}"
-        yield f"  namespace: {metrics.namespace}"
-        if metrics.tenant:
-            yield f"  tenant: {_quoted(metrics.tenant)}"
-    else:
-        yield f"  address: {_quoted(address)}"
+    searched = metrics.stack is not None and prometheus.origin is Origin.STACK
+    yield from _place("" if searched else address, metrics)
     ours = own_matchers(facts, metrics.matchers) if facts else {}
     if ours:
         yield "  # This Prometheus has data of several clusters; these labels select this one."
@@ -166,6 +161,19 @@ def _metrics(
     if sources:
         yield "  # Not the usual jobs; check that only trusted targets have these."
     yield from _mapping("sources", sources)
+
+
+def _place(address: str, metrics: MetricsSource) -> Iterator[str]:
+    """Which Prometheus is read; without an address, the one of the stack."""
+    if address:
+        yield f"  address: {_quoted(address)}"
+        if metrics.stack is PrometheusStack.GMP:
+            yield f"  stack: {metrics.stack}"
+        return
+    yield f"  stack: {metrics.stack}"
+    yield f"  namespace: {metrics.namespace}"
+    if metrics.tenant:
+        yield f"  tenant: {_quoted(metrics.tenant)}"
 
 
 def _about(service: FoundService, *, chosen: bool) -> Iterator[str]:

@@ -89,7 +89,10 @@ _TITLES = {
 
 
 class PrometheusStack(StrEnum):
-    """A stack whose Service in the cluster is found by its labels; `auto` is any of them."""
+    """A stack whose Service in the cluster is found by its labels; `auto` is any of them.
+
+    `gmp` is Google's managed Prometheus, which has an address and requires a token of Google.
+    """
 
     AUTO = "auto"
     KUBE_PROMETHEUS = "kube-prometheus"
@@ -99,6 +102,7 @@ class PrometheusStack(StrEnum):
     VICTORIA_METRICS = "victoriametrics"
     THANOS = "thanos"
     MIMIR = "mimir"
+    GMP = "gmp"
 
 
 class MetricsSource(msgspec.Struct, frozen=True):
@@ -121,6 +125,11 @@ class MetricsSource(msgspec.Struct, frozen=True):
     namespace: str = ""
     tenant: str = ""
     averaged_seconds: int = 0
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether a Service of the stack is searched for in the cluster, unless a URL is set."""
+        return self.stack is not None and self.stack is not PrometheusStack.GMP
 
 
 class OtherDescheduler(StrEnum):

@@ -261,9 +261,10 @@ def test_credentials_are_refused_where_the_policy_alone_says_where_they_go(helm:
         ("metrics-server", "{{type: {}}}"),
         ("metrics_server", '{{"type" : "{}"}}'),
         ("KubernetesMetrics", "\n          type: {}"),
+        ("prometheus_adaptor", "{{type: {}}}"),
     ],
 )
-def test_a_prometheus_is_refused_beside_a_policy_for_metrics_server(
+def test_a_prometheus_is_refused_beside_a_policy_for_another_source(
     helm: Path, spelling: str, form: str
 ) -> None:
     def policy(source: str) -> str:

@@ -15,9 +15,14 @@ def pins(name: str) -> dict[str, str]:
     return {block.partition("==")[0]: block for block in blocks}
 
 
-@pytest.mark.parametrize("lock", ["build.txt", "runtime.txt"])
+@pytest.mark.parametrize("lock", ["build.txt", "runtime.txt", "google.txt"])
 def test_the_image_installs_what_the_tests_ran_with(lock: str) -> None:
     assert pins(lock).items() <= pins("dev.txt").items()
+
+
+def test_the_usual_image_has_no_library_of_a_cloud() -> None:
+    assert "google-auth" not in pins("runtime.txt")
+    assert pins("runtime.txt").keys() < pins("google.txt").keys()
 
 
 def test_the_image_can_build_the_wheel() -> None:

@@ -81,7 +81,7 @@ class PrometheusConnection:
         return {
             "DESCHED_PROMETHEUS_BEARER_TOKEN": self.bearer_token,
             "--prometheus-bearer-token-file": self.bearer_token_file,
-            "the account at the API server": self.token_provider,
+            "the token of desched's own account": self.token_provider,
             "--prometheus-username": self.username,
             "a user name in the URL": None if self.username else self.basic_credentials,
         }

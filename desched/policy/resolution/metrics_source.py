@@ -74,7 +74,10 @@ def _check_stack(metrics: Metrics, notes: Notes) -> None:
     """Refuse a stack that could be anybody's, and what belongs to none."""
     stack, namespace = metrics.stack, metrics.namespace
     usual = _usual_namespace(metrics)
-    if stack and metrics.address:
+    if stack is PrometheusStack.GMP:
+        if namespace:
+            notes.refuse("is that of a stack in the cluster; remove it.", "namespace")
+    elif stack and metrics.address:
         notes.refuse("has no effect beside an address; remove one of them.", "stack")
     elif stack and usual and namespace not in {None, usual}:
         notes.refuse(f'found "{namespace}", but OpenShift\'s is "{usual}".', "namespace")

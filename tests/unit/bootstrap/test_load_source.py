@@ -1,4 +1,5 @@
 import socket
+import sys
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.load_source import LoadSource, prometheus_connection, through_proxy
 from desched.errors import ConfigurationError, ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
-from desched.policy.policy import MetricsSource, MetricsType
+from desched.policy.policy import MetricsSource, MetricsType, PrometheusStack
 from desched.settings import load_settings
 from desched.simulation.clock import VirtualClock
 from desched.simulation.demo import demo_policy
@@ -342,3 +343,60 @@ def test_a_service_continues_with_kept_samples(mocker, kubernetes, sampler):
     loads = LoadSource(load_settings({}), kubernetes, VirtualClock(), samples)
     loads.read_load(CLUSTER, BY_METRICS_SERVER)
     samples.recall.assert_called_once_with(sampler.return_value)
+
+
+GOOGLES = "https://monitoring.googleapis.com/v1/projects/p/location/global/prometheus"
+
+
+def googles(address):
+    metrics = MetricsSource(address, stack=PrometheusStack.GMP)
+    return msgspec.structs.replace(demo_policy(), metrics=metrics)
+
+
+@pytest.fixture
+def google(mocker):
+    return mocker.patch("desched.adapters.prometheus.google_token.GoogleToken", autospec=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "address"),
+    [
+        ({}, GOOGLES),
+        ({"prometheus_url": EXTERNAL}, ""),
+        ({"prometheus_trusted_addresses": EXTERNAL}, EXTERNAL),
+    ],
+)
+def test_google_and_whom_the_settings_name_get_googles_token(
+    kubernetes, reader, google, flags, address
+):
+    source(kubernetes, **flags).read_load(CLUSTER, googles(address))
+    assert reader.call_args.args[0].token_provider is google.return_value
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        (EXTERNAL, "TRUSTED_ADDRESSES"),
+        ("https://monitoring.googleapis.com:8443", "TRUSTED_ADDRESSES"),
+        ("http://monitoring.googleapis.com/", "unencrypted"),
+        ("", "The address of Prometheus is missing"),
+    ],
+)
+def test_nobody_else_gets_googles_token(kubernetes, reader, google, address, why):
+    with pytest.raises(ConfigurationError, match=why):
+        source(kubernetes).read_load(CLUSTER, googles(address))
+    assert not google.return_value.called
+    assert not reader.called
+
+
+def test_googles_token_does_not_go_beside_another(kubernetes, google, monkeypatch):
+    monkeypatch.setenv("DESCHED_PROMETHEUS_BEARER_TOKEN", "s3cr3t")
+    with pytest.raises(ConfigurationError, match="Several credentials are set"):
+        source(kubernetes, prometheus_url=GOOGLES).read_load(CLUSTER, googles(""))
+    assert not google.return_value.called
+
+
+def test_without_googles_library_a_sentence_says_what_to_install(kubernetes, monkeypatch):
+    monkeypatch.setitem(sys.modules, "desched.adapters.prometheus.google_token", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'desched\[google\]'"):
+        source(kubernetes).read_load(CLUSTER, googles(GOOGLES))
