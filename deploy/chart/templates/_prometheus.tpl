@@ -29,8 +29,8 @@
 {{- end }}
 {{- with .url }}
 {{- /* In any spelling of desched, and wherever YAML allows the key to stand. */}}
-{{- if regexMatch `(?i)"type":"(metrics-server|metrics_server|kubernetesmetrics)"` (toJson (fromYaml $.Values.policy)) }}
-{{- fail "prometheus.url is set, but the policy reads load from metrics-server; remove the value, or set metrics.type of the policy to prometheus" }}
+{{- if regexMatch `(?i)"type":"(metrics-server|metrics_server|kubernetesmetrics|prometheus_adaptor)"` (toJson (fromYaml $.Values.policy)) }}
+{{- fail "prometheus.url is set, but the policy does not read load from Prometheus; remove the value, or set metrics.type of the policy to prometheus" }}
 {{- end }}
 - name: DESCHED_PROMETHEUS_URL
   value: {{ . | quote }}
