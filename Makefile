@@ -32,7 +32,7 @@ demo: $(RUNTIME) ## the main job on a simulated cluster; with SCENARIO=ai on one
 test: check controlplane-binaries browser ## everything: check, unit tests with their coverage, all other tests
 	@$(PYTEST) --numprocesses 2 --cov --cov-report=term:skip-covered tests/unit
 	@$(PYTEST) --numprocesses $(CONTROL_PLANES) tests/controlplane tests/properties tests/contracts \
-		tests/browser
+		tests/browser tests/image
 
 check: $(INSTALLED) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

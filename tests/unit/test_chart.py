@@ -14,6 +14,7 @@ from jsonschema import Draft7Validator
 from desched import __version__
 from desched.policy.document.metrics import METRICS_SERVER_SPELLINGS
 from desched.policy.loading import load_policy
+from desched.policy.policy import MetricsType
 from desched.settings import Settings, load_settings, variable_of
 from tests.chart_reference import PAGE, documented_values, with_table
 from tests.controlplane.chart_rendering import (
@@ -261,10 +262,10 @@ def test_credentials_are_refused_where_the_policy_alone_says_where_they_go(helm:
         ("metrics-server", "{{type: {}}}"),
         ("metrics_server", '{{"type" : "{}"}}'),
         ("KubernetesMetrics", "\n          type: {}"),
-        ("prometheus_adaptor", "{{type: {}}}"),
+        ("prometheus_adaptor", "{{averagedOver: 0s, type: {}}}"),
     ],
 )
-def test_a_prometheus_is_refused_beside_a_policy_for_another_source(
+def test_a_prometheus_is_refused_beside_a_policy_that_reads_none(
     helm: Path, spelling: str, form: str
 ) -> None:
     def policy(source: str) -> str:
@@ -274,19 +275,19 @@ def test_a_prometheus_is_refused_beside_a_policy_for_another_source(
         )
 
     by_url: Values = {"prometheus": {"url": "http://prometheus.example.com"}}
-    by_metrics_server = {"policy": policy(form.format(spelling))}
-    assert "but the policy reads load from metrics-server" in refusal(
-        helm, {**by_metrics_server, **by_url}
+    without = {"policy": policy(form.format(spelling))}
+    assert "but the policy does not read load from Prometheus" in refusal(
+        helm, {**without, **by_url}
     )
-    assert rendered(helm, by_metrics_server)
+    assert rendered(helm, without)
     commented = policy(form.format("prometheus") + f" # not type: {spelling}")
     assert rendered(helm, {"policy": commented, **by_url})
 
 
-def test_the_chart_knows_every_spelling_of_metrics_server() -> None:
+def test_the_chart_knows_every_other_source_of_load_in_each_spelling() -> None:
     template = (CHART / "templates" / "_prometheus.tpl").read_text()
 
-    for spelling in METRICS_SERVER_SPELLINGS:
+    for spelling in METRICS_SERVER_SPELLINGS | {*MetricsType} - {MetricsType.PROMETHEUS}:
         assert re.search(rf'"type":"\([^)]*\b{spelling}\b', template)
 
 

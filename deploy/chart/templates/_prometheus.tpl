@@ -30,7 +30,7 @@
 {{- with .url }}
 {{- /* In any spelling of desched, and wherever YAML allows the key to stand. */}}
 {{- if regexMatch `(?i)"type":"(metrics-server|metrics_server|kubernetesmetrics|prometheus_adaptor)"` (toJson (fromYaml $.Values.policy)) }}
-{{- fail "prometheus.url is set, but the policy reads load from metrics-server or the custom metrics API; remove the value, or set metrics.type of the policy to prometheus" }}
+{{- fail "prometheus.url is set, but the policy does not read load from Prometheus; remove the value, or set metrics.type of the policy to prometheus" }}
 {{- end }}
 - name: DESCHED_PROMETHEUS_URL
   value: {{ . | quote }}
