@@ -111,7 +111,7 @@ generated: $(INSTALLED) ## write what is generated: references, schema, flags, m
 lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
-		--no-emit-index-url --no-header --all-extras --group dev pyproject.toml -o requirements/dev.txt
+		--no-emit-index-url --no-header --extra google --extra otel --extra report --group dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --extra otel --extra report \
 		pyproject.toml \
@@ -120,6 +120,12 @@ lock: $(INSTALLED) ## pin the newest versions of all dependencies, with hashes
 		--no-emit-index-url --no-header -c requirements/dev.txt --extra otel --extra report \
 		--extra google pyproject.toml \
 		-o requirements/google.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+		--no-emit-index-url --no-header --extra otel --extra report --extra aws pyproject.toml \
+		-o requirements/aws.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet --no-deps \
+		--no-emit-index-url --no-header -c requirements/aws.txt --group signing \
+		-o requirements/signing.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
 		--no-emit-index-url --no-header -c requirements/dev.txt --group build -o requirements/build.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --quiet \
@@ -145,9 +151,10 @@ $(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml
 	@touch $@
 
 # The tools for development on top.
-$(INSTALLED): $(RUNTIME) requirements/dev.txt
+$(INSTALLED): $(RUNTIME) requirements/dev.txt requirements/signing.txt
 	@echo "Installing the tools for development into .venv (once) …"
 	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --require-hashes --no-deps -r requirements/signing.txt
 	@touch $@
 
 .PHONY: help demo test check format unit properties mutation controlplane-binaries browser pictures soak wheel image kubectl-plugin site generated lock clean

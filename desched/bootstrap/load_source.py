@@ -22,19 +22,19 @@ from desched.adapters.prometheus.port_forward import (
 from desched.adapters.prometheus.reader import PrometheusLoadReader
 from desched.bootstrap.load_samples import LoadSamples
 from desched.bootstrap.stack_service import (
-    GOOGLE,
     StackService,
     Target,
     as_account,
-    by_google,
+    by_account,
     for_tenant,
+    is_own,
 )
 from desched.errors import ConfigurationError, ObservationError
 from desched.model.cluster import ClusterState
 from desched.model.load import ClusterLoad
 from desched.model.measures import MetricsFacts
 from desched.model.past import Past
-from desched.policy.policy import MetricsSource, MetricsType, Policy, PrometheusStack
+from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.ports import ChoosePods, Clock, all_pods
 from desched.settings import Settings, origin_of, parse_headers, trusted_origins
 
@@ -155,8 +155,9 @@ class LoadSource:
     def _target_of(self, policy: Policy) -> Target:
         url = prometheus_url(self._settings, policy)
         if url or not policy.metrics.is_searched:
-            is_googles = policy.metrics.stack is PrometheusStack.GMP
-            return Target(url, policy.metrics.tenant, by_google=is_googles)
+            stack = policy.metrics.stack
+            managed = stack if stack and stack.is_managed else None
+            return Target(url, policy.metrics.tenant, managed=managed)
         return self._stack_service.target(policy.metrics)
 
     def _explained(self, policy: Policy, ask: Callable[[], T]) -> T:
@@ -211,9 +212,9 @@ class LoadSource:
         direct = prometheus_connection(self._settings, url)
         if not self._settings.prometheus_url:
             _check_recipient(direct, self._settings)
-        if target.by_google:
-            direct = by_google(direct)
-            if not self._settings.prometheus_url and origin_of(url) != origin_of(GOOGLE):
+        if target.managed:
+            direct = by_account(direct, target.managed)
+            if not (self._settings.prometheus_url or is_own(target.managed, url)):
                 _check_recipient(direct, self._settings)
         if target.as_account and not direct.credentials:
             inside = self._kubernetes is not None and self._kubernetes.in_cluster
@@ -297,6 +298,7 @@ def through_proxy(
         direct.bearer_token
         or direct.bearer_token_file
         or direct.token_provider
+        or direct.sign
         or direct.basic_credentials
     ):
         raise ConfigurationError(

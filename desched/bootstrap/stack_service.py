@@ -1,5 +1,6 @@
 """The Prometheus of the stack that a policy names, and what desched identifies itself by there."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from desched.adapters.prometheus.stacks import (
     service_of_stack,
 )
 from desched.errors import ConfigurationError, ObservationError
-from desched.policy.policy import MetricsSource
+from desched.policy.policy import MetricsSource, PrometheusStack
 from desched.policy.resolution.metrics_source import OPENSHIFT_NAMESPACE
 
 _log = structlog.get_logger(__name__)
@@ -24,20 +25,23 @@ _log = structlog.get_logger(__name__)
 ACCOUNT_FILES = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod has the token of its account and, on OpenShift, the CA that signs its Services."""
 TENANT_HEADER = "X-Scope-OrgID"
-GOOGLE = "https://monitoring.googleapis.com"
-"""It may have Google's token wherever its address comes from."""
+_GOOGLE = re.compile(r"https://monitoring\.googleapis\.com(?=/|$)")
+_AMAZON = re.compile(
+    r"https://aps-workspaces(?:-fips)?\.(?P<region>[a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|api\.aws)"
+    r"(?=/|$)"
+)
 
 
 class Target(NamedTuple):
     """The Prometheus to read; `as_account` if it knows desched by the token of its account.
 
-    `by_google` if that is an account of Google.
+    `managed` is the service whose account it requires.
     """
 
     url: str
     tenant: str = ""
     as_account: bool = False
-    by_google: bool = False
+    managed: PrometheusStack | None = None
 
 
 class StackService:
@@ -126,19 +130,41 @@ def as_account(direct: PrometheusConnection, *, in_cluster: bool) -> PrometheusC
     )
 
 
-def by_google(direct: PrometheusConnection) -> PrometheusConnection:
-    """The connection by a token that Google gives.
+def is_own(managed: PrometheusStack, url: str) -> bool:
+    """Whether the address is the managed service's own, so that it may know desched's account."""
+    own = _GOOGLE if managed is PrometheusStack.GMP else _AMAZON
+    return own.match(url.strip()) is not None
+
+
+def by_account(direct: PrometheusConnection, managed: PrometheusStack) -> PrometheusConnection:
+    """The connection to a managed service by an account there.
 
     Raises:
         ConfigurationError: the library for it is not installed, or there are other credentials.
     """
     try:
-        from desched.adapters.prometheus.google_token import GoogleToken  # noqa: PLC0415  (optional)
+        if managed is PrometheusStack.GMP:
+            from desched.adapters.prometheus.google_token import (  # noqa: PLC0415  (optional)
+                GoogleToken,
+            )
+
+            return replace(direct, token_provider=GoogleToken())
+        from desched.adapters.prometheus.aws_signature import (  # noqa: PLC0415  (optional)
+            AwsSignature,
+        )
     except ModuleNotFoundError as error:
+        extra, instead = _LIBRARIES[managed]
         raise ConfigurationError(
-            "metrics.stack: gmp requires a library of Google that is not installed; install it "
-            "with `pip install 'desched[google]'`, or run Google's query frontend in the cluster, "
-            'and set metrics.address to its Service, such as "http://frontend.gmp-public.svc:9090",'
-            " without metrics.stack."
+            f"metrics.stack: {managed} requires a library that is not installed; install it with "
+            f"`pip install 'desched[{extra}]'`, or run {instead} in the cluster, and set "
+            "metrics.address to its Service, without metrics.stack."
         ) from error
-    return replace(direct, token_provider=GoogleToken())
+    host = _AMAZON.match(direct.url.strip())
+    return replace(direct, sign=AwsSignature(host["region"] if host else ""))
+
+
+_LIBRARIES = {
+    PrometheusStack.GMP: ("google", "Google's query frontend"),
+    PrometheusStack.AMP: ("aws", "aws-sigv4-proxy"),
+}
+"""The extra of each managed service, and what does without."""

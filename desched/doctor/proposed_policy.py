@@ -17,7 +17,7 @@ from desched.model.measures import MetricsFacts
 from desched.model.resources import Resource
 from desched.policy.document.root import API_VERSION, KIND
 from desched.policy.durations import duration_text
-from desched.policy.policy import MetricsSource, MetricsType, Policy, PrometheusStack
+from desched.policy.policy import MetricsSource, MetricsType, Policy
 from desched.service.reports.formatting import plain
 
 DEFAULT_WINDOWS_SECONDS = (300, 900)
@@ -167,7 +167,7 @@ def _place(address: str, metrics: MetricsSource) -> Iterator[str]:
     """Which Prometheus is read; without an address, the one of the stack."""
     if address:
         yield f"  address: {_quoted(address)}"
-        if metrics.stack is PrometheusStack.GMP:
+        if metrics.stack and metrics.stack.is_managed:
             yield f"  stack: {metrics.stack}"
         return
     yield f"  stack: {metrics.stack}"

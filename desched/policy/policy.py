@@ -91,7 +91,7 @@ _TITLES = {
 class PrometheusStack(StrEnum):
     """A stack whose Service in the cluster is found by its labels; `auto` is any of them.
 
-    `gmp` is Google's managed Prometheus, which has an address and requires a token of Google.
+    Managed services have an address and require what identifies an account of theirs.
     """
 
     AUTO = "auto"
@@ -103,6 +103,12 @@ class PrometheusStack(StrEnum):
     THANOS = "thanos"
     MIMIR = "mimir"
     GMP = "gmp"
+    AMP = "amp"
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether it is the service of Google or Amazon, outside the cluster."""
+        return self in {PrometheusStack.GMP, PrometheusStack.AMP}
 
 
 class MetricsSource(msgspec.Struct, frozen=True):
@@ -129,7 +135,7 @@ class MetricsSource(msgspec.Struct, frozen=True):
     @property
     def is_searched(self) -> bool:
         """Whether a Service of the stack is searched for in the cluster, unless a URL is set."""
-        return self.stack is not None and self.stack is not PrometheusStack.GMP
+        return self.stack is not None and not self.stack.is_managed
 
 
 class OtherDescheduler(StrEnum):

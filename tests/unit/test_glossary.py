@@ -34,7 +34,7 @@ PROGRAMS = """
     samples sarif scenarios schedule search sections server session set signals simulation store
     stored stream syntax table telemetry template text traces types values view watch world yaml
     block range
-    comparison custom difference google plugin token
+    aws comparison custom difference google plugin signature token
 """
 """They mean what they mean in any program."""
 

@@ -4,11 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pydantic import SecretStr
 
 from desched.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest
 
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
@@ -19,7 +23,7 @@ class PrometheusConnection:
 
     The server may also be behind a path, such as the service proxy of an API server. At most one
     of the bearer sources and the user name is used; a user name in the URL counts as one.
-    `token_provider` is called before each request. `allow_insecure_credentials` permits
+    `token_provider` and `sign` are called before each request. `allow_insecure_credentials` permits
     credentials over plain http to other hosts than this one.
 
     Raises:
@@ -30,6 +34,7 @@ class PrometheusConnection:
     bearer_token: SecretStr | None = None
     bearer_token_file: Path | None = None
     token_provider: Callable[[], str | None] | None = field(default=None, repr=False)
+    sign: "Callable[[PreparedRequest], None] | None" = field(default=None, repr=False)
     username: str | None = None
     password: SecretStr | None = None
     client_cert_file: Path | None = None
@@ -82,6 +87,7 @@ class PrometheusConnection:
             "DESCHED_PROMETHEUS_BEARER_TOKEN": self.bearer_token,
             "--prometheus-bearer-token-file": self.bearer_token_file,
             "the token of desched's own account": self.token_provider,
+            "a signature of desched's account at AWS": self.sign,
             "--prometheus-username": self.username,
             "a user name in the URL": None if self.username else self.basic_credentials,
         }

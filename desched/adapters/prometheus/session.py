@@ -58,7 +58,7 @@ class Credentials(AuthBase):
         """Set the Authorization header.
 
         Raises:
-            ObservationError: the token cannot be read.
+            ObservationError: the token cannot be read, or there are no credentials to sign with.
         """
         token = self._bearer_token()
         if token:
@@ -72,6 +72,8 @@ class Credentials(AuthBase):
         elif basic := self._connection.basic_credentials:
             user, password = basic
             r = HTTPBasicAuth(user.encode(), password.encode())(r)
+        elif self._connection.sign is not None:
+            self._connection.sign(r)
         return r
 
     def _bearer_token(self) -> str | None:

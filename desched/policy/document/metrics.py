@@ -43,9 +43,6 @@ def _metrics_type(value: object) -> str:
 
 
 _MANAGED = {
-    "amp": "requests signed with SigV4; run aws-sigv4-proxy in the cluster, and set "
-    "metrics.address to its Service with the path of the workspace, such as "
-    '"http://aws-sigv4-proxy.monitoring.svc:8080/workspaces/ws-1234"',
     "azure": "tokens of Microsoft Entra; run its authorization proxy (aad-auth-proxy) in the "
     "cluster, and set metrics.address to its Service, such as "
     '"http://aad-auth-proxy.monitoring.svc:8081"',
@@ -173,11 +170,11 @@ class Metrics(Section):
     path that are usual for it. It is found by its labels; `auto` is the Service of any known
     stack. If several match, none is read. With `openshift`, desched identifies itself by the token
     of its own account, which needs the ClusterRole `cluster-monitoring-view`. `gmp` is Google's
-    managed Prometheus: it is read at `address`, with a token of Google. `amp` and `azure` are
-    refused, with what to put in front of them."""
+    managed Prometheus, and `amp` Amazon's: they are read at `address`, by an account of theirs.
+    `azure` is refused, with what to put in front of it."""
     namespace: NamespaceName | None = optional(example="monitoring")
-    """The namespace of the stack, required with `stack` except `gmp`, because tenants can give
-    Services in their namespaces any labels. OpenShift's is always `openshift-monitoring`."""
+    """The namespace of the stack, required with `stack` except `gmp` and `amp`, because tenants can
+    give Services in their namespaces any labels. OpenShift's is always `openshift-monitoring`."""
     tenant: (
         Annotated[
             str, matching(r"[A-Za-z0-9!_.*'()|-]{1,150}", "the ID of a tenant of Mimir is allowed")

@@ -74,7 +74,7 @@ def _check_stack(metrics: Metrics, notes: Notes) -> None:
     """Refuse a stack that could be anybody's, and what belongs to none."""
     stack, namespace = metrics.stack, metrics.namespace
     usual = _usual_namespace(metrics)
-    if stack is PrometheusStack.GMP:
+    if stack and stack.is_managed:
         if namespace:
             notes.refuse("is that of a stack in the cluster; remove it.", "namespace")
     elif stack and metrics.address:

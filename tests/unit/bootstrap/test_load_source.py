@@ -345,58 +345,86 @@ def test_a_service_continues_with_kept_samples(mocker, kubernetes, sampler):
     samples.recall.assert_called_once_with(sampler.return_value)
 
 
+GMP, AMP = PrometheusStack.GMP, PrometheusStack.AMP
 GOOGLES = "https://monitoring.googleapis.com/v1/projects/p/location/global/prometheus"
+AMAZONS = "https://aps-workspaces.eu-west-1.amazonaws.com/workspaces/ws-1"
 
 
-def googles(address):
-    metrics = MetricsSource(address, stack=PrometheusStack.GMP)
+def managed(stack, address):
+    metrics = MetricsSource(address, stack=stack)
     return msgspec.structs.replace(demo_policy(), metrics=metrics)
 
 
 @pytest.fixture
-def google(mocker):
-    return mocker.patch("desched.adapters.prometheus.google_token.GoogleToken", autospec=True)
+def accounts(mocker):
+    """What identifies desched at each managed service."""
+    where = "desched.adapters.prometheus"
+    return {
+        GMP: mocker.patch(f"{where}.google_token.GoogleToken", autospec=True),
+        AMP: mocker.patch(f"{where}.aws_signature.AwsSignature", autospec=True),
+    }
 
 
 @pytest.mark.parametrize(
-    ("flags", "address"),
+    ("flags", "stack", "address"),
     [
-        ({}, GOOGLES),
-        ({"prometheus_url": EXTERNAL}, ""),
-        ({"prometheus_trusted_addresses": EXTERNAL}, EXTERNAL),
+        ({}, GMP, GOOGLES),
+        ({}, AMP, AMAZONS),
+        ({"prometheus_url": EXTERNAL}, GMP, ""),
+        ({"prometheus_url": EXTERNAL}, AMP, ""),
+        ({"prometheus_trusted_addresses": EXTERNAL}, AMP, EXTERNAL),
     ],
 )
-def test_google_and_whom_the_settings_name_get_googles_token(
-    kubernetes, reader, google, flags, address
+def test_a_managed_service_and_whom_the_settings_name_know_the_account(
+    kubernetes, reader, accounts, flags, stack, address
 ):
-    source(kubernetes, **flags).read_load(CLUSTER, googles(address))
-    assert reader.call_args.args[0].token_provider is google.return_value
+    source(kubernetes, **flags).read_load(CLUSTER, managed(stack, address))
+    connection = reader.call_args.args[0]
+    expected = accounts[stack].return_value
+    assert (connection.token_provider or connection.sign) is expected
+    if stack is AMP:
+        accounts[AMP].assert_called_once_with("eu-west-1" if address == AMAZONS else "")
 
 
 @pytest.mark.parametrize(
-    ("address", "why"),
+    ("stack", "address", "why"),
     [
-        (EXTERNAL, "TRUSTED_ADDRESSES"),
-        ("https://monitoring.googleapis.com:8443", "TRUSTED_ADDRESSES"),
-        ("http://monitoring.googleapis.com/", "unencrypted"),
-        ("", "The address of Prometheus is missing"),
+        (GMP, EXTERNAL, "TRUSTED_ADDRESSES"),
+        (GMP, AMAZONS, "TRUSTED_ADDRESSES"),
+        (AMP, GOOGLES, "TRUSTED_ADDRESSES"),
+        (GMP, "https://monitoring.googleapis.com:8443", "TRUSTED_ADDRESSES"),
+        (GMP, "https://monitoring.googleapis.com.example.com", "TRUSTED_ADDRESSES"),
+        (AMP, "https://aps-workspaces.a.b.amazonaws.com", "TRUSTED_ADDRESSES"),
+        (AMP, "https://example.com/aps-workspaces.a.amazonaws.com", "TRUSTED_ADDRESSES"),
+        (GMP, "http://monitoring.googleapis.com/", "unencrypted"),
+        (AMP, AMAZONS.replace("https", "http"), "unencrypted"),
+        (GMP, "", "The address of Prometheus is missing"),
     ],
 )
-def test_nobody_else_gets_googles_token(kubernetes, reader, google, address, why):
+def test_nobody_else_knows_it(kubernetes, reader, accounts, stack, address, why):
     with pytest.raises(ConfigurationError, match=why):
-        source(kubernetes).read_load(CLUSTER, googles(address))
-    assert not google.return_value.called
+        source(kubernetes).read_load(CLUSTER, managed(stack, address))
+    assert not accounts[stack].return_value.called
     assert not reader.called
 
 
-def test_googles_token_does_not_go_beside_another(kubernetes, google, monkeypatch):
+@pytest.mark.parametrize(("stack", "address"), [(GMP, GOOGLES), (AMP, AMAZONS)])
+def test_an_account_does_not_go_beside_other_credentials(
+    kubernetes, accounts, monkeypatch, stack, address
+):
     monkeypatch.setenv("DESCHED_PROMETHEUS_BEARER_TOKEN", "s3cr3t")
     with pytest.raises(ConfigurationError, match="Several credentials are set"):
-        source(kubernetes, prometheus_url=GOOGLES).read_load(CLUSTER, googles(""))
-    assert not google.return_value.called
+        source(kubernetes, prometheus_url=address).read_load(CLUSTER, managed(stack, ""))
+    assert not accounts[stack].return_value.called
 
 
-def test_without_googles_library_a_sentence_says_what_to_install(kubernetes, monkeypatch):
-    monkeypatch.setitem(sys.modules, "desched.adapters.prometheus.google_token", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'desched\[google\]'"):
-        source(kubernetes).read_load(CLUSTER, googles(GOOGLES))
+@pytest.mark.parametrize(
+    ("stack", "address", "module", "extra"),
+    [(GMP, GOOGLES, "google_token", "google"), (AMP, AMAZONS, "aws_signature", "aws")],
+)
+def test_without_its_library_a_sentence_says_what_to_install(
+    kubernetes, monkeypatch, stack, address, module, extra
+):
+    monkeypatch.setitem(sys.modules, f"desched.adapters.prometheus.{module}", None)
+    with pytest.raises(ConfigurationError, match=rf"pip install 'desched\[{extra}\]'"):
+        source(kubernetes).read_load(CLUSTER, managed(stack, address))

@@ -225,4 +225,5 @@ def test_every_stack_of_a_policy_is_in_the_table() -> None:
     assert set(POLICY_STACKS) == set(PrometheusStack) - {
         PrometheusStack.AUTO,
         PrometheusStack.GMP,
+        PrometheusStack.AMP,
     }

@@ -90,11 +90,11 @@ def test_a_stack_in_a_namespace_takes_the_place_of_the_address():
     )
 
 
-def test_googles_prometheus_has_an_address():
-    address = "https://monitoring.googleapis.com/v1/projects/p/location/global/prometheus"
-    for url in (address, None):  # the flag may have it
-        found = resolved(load_aware=by_stack("gmp", url)).metrics
-        assert found == MetricsSource(url or "", stack=PrometheusStack.GMP)
+@pytest.mark.parametrize("stack", [PrometheusStack.GMP, PrometheusStack.AMP])
+def test_a_managed_prometheus_has_an_address(stack):
+    for url in ("https://prometheus.example.com/prom", None):  # the flag may have it
+        found = resolved(load_aware=by_stack(stack.value, url)).metrics
+        assert found == MetricsSource(url or "", stack=stack)
         assert not found.is_searched
 
 
@@ -115,7 +115,7 @@ def test_openshift_has_its_own_namespace():
         (by_stack("promethus"), 'allowed are "auto"'),
         (by_stack(7), 'allowed are "auto"'),
         (by_stack("gmp", namespace="mon"), "is that of a stack in the cluster; remove it."),
-        (by_stack("AMP"), "aws-sigv4-proxy"),
+        (by_stack("AMP", namespace="mon"), "is that of a stack in the cluster; remove it."),
         (by_stack("azure"), "aad-auth-proxy"),
     ],
 )
