@@ -58,7 +58,10 @@ FOR_PODS: Mapping[str, str] = {
     "host_path": f"If it can lose that directory, {_ANNOTATE}.",
     "resource_claims": "Nothing makes it movable; desched does not evaluate free devices.",
     "networks_unknown": "Correct its annotation networking.gke.io/interfaces.",
-    "pod_group": "Let more pods of its gang run than it needs, if that is known; else nothing.",
+    "pod_group": (
+        "Let more pods of its gang run than it needs. If that is not known, `desched doctor` says "
+        "whether its PodGroup may be read; else nothing."
+    ),
     "not_migratable": "Let KubeVirt migrate it: evictionStrategy LiveMigrate, and shared storage.",
     "without_budget": (
         "Cover it with a PodDisruptionBudget, or remove PodsWithoutPDB from podProtections."

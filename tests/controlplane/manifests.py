@@ -90,13 +90,13 @@ def custom_kind(group: str, version: str, kind: str) -> Object:
 VOLCANO_GROUPS = custom_kind("scheduling.volcano.sh", "v1beta1", "PodGroup")
 
 
-def volcano_group(namespace: str, name: str, minimum: int) -> Object:
+def volcano_group(namespace: str, name: str, minimum: int, **spec: Any) -> Object:
     """A PodGroup of Volcano that needs so many pods."""
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"minMember": minimum},
+        "spec": {"minMember": minimum, **spec},
     }
 
 

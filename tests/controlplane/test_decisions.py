@@ -115,7 +115,10 @@ def gang() -> Site:
     site.node("cool")
     site.workload("llama", ("hot", "hot"), "400m", cpu_request="400m")
     template = site.manifests[-1]["spec"]["template"]
-    template["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "llama"
+    template["metadata"]["annotations"] |= {
+        "scheduling.k8s.io/group-name": "llama",
+        "volcano.sh/task-spec": "worker",
+    }
     return site
 
 
@@ -217,5 +220,7 @@ def test_what_the_object_of_a_group_says_decides_on_its_pods(sites: Sites) -> No
     sites.plane.apply((DEPLOY / "pod-groups" / "volcano.yaml").read_text())
     sites.plane.apply(volcano_group("gang", "llama", 2))
     sites.plane.wait_for("the group", lambda: why() == {f"{named} 2 of 2 needed"})
-    sites.plane.apply(volcano_group("gang", "llama", 1))
+    sites.plane.apply(volcano_group("gang", "llama", 1, minTaskMember={"worker": 2}))
+    sites.plane.wait_for("the task", lambda: why() == {f"{named[:-1]}, part worker: 2 of 2 needed"})
+    sites.plane.apply(volcano_group("gang", "llama", 1, minTaskMember={"worker": 1}))
     assert evicted(sites.look("gang", "--evict")) == ["llama"]
