@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from desched.doctor.checks import Check, CheckName, ok, skipped, unknown, warning
 from desched.doctor.examination import Examination, PodGroupFacts, Unanswered
-
-_STAY = "Pods of gangs whose minimum only they have stay."
+from desched.service.reports.formatting import first_names
 
 
 def check_pod_groups(examination: Examination) -> Check:
@@ -19,12 +18,14 @@ def check_pod_groups(examination: Examination) -> Check:
         return ok(name, "The cluster has no PodGroups of a system that desched knows.")
     lacking = [each for each in found if _lacks(each, watches=examination.run.watches)]
     if lacking:
+        missing = [right for each in lacking for right in each.rights.missing]
+        without = dict.fromkeys(what for each in lacking for what in each.rights.without)
         return warning(
             name,
-            f"The cluster has PodGroups of {_systems(lacking)}, which the account may not read. "
-            f"{_STAY}",
+            f"The cluster has PodGroups of {_systems(lacking)}, but the account may not "
+            f"{first_names(missing, 4)}. Without {'it' if len(missing) == 1 else 'them'}, "
+            f"{'; '.join(without)}.",
             f"Grant it with {_files(lacking)}, or `rights.podGroups` in the chart.",
-            [f"{each.system}: may not {', '.join(each.rights.missing)}" for each in lacking],
         )
     return _unsure(found) or ok(name, f"The account may read the PodGroups of {_systems(found)}.")
 
@@ -36,7 +37,8 @@ def _unsure(found: Iterable[PodGroupFacts]) -> Check | None:
     if unread:
         return warning(
             CheckName.POD_GROUPS,
-            f"desched does not read the versions of PodGroups that {_systems(unread)} has. {_STAY}",
+            f"desched does not read the versions of PodGroups that {_systems(unread)} has. "
+            "Pods of gangs whose minimum only they have stay.",
             "See them with `kubectl get --raw /apis`; a newer desched may read them.",
         )
     if unasked:

@@ -239,7 +239,7 @@ def test_rights_are_asked_for_the_pod_groups_that_the_cluster_has(run, cluster, 
     check = run(policy=policy, once="false")["pod_groups"]
 
     assert check["verdict"] == "warning"
-    assert "PodGroups of Volcano, which" in check["found"]
+    assert "PodGroups of Volcano, but the account may not watch podgroups" in check["found"]
     asked = [r.body["spec"]["resourceAttributes"] for r in cluster.server.requests if r.body]
     of_groups = [(a["verb"], a["group"]) for a in asked if a["resource"] == "podgroups"]
     assert of_groups == [("list", "scheduling.volcano.sh"), ("watch", "scheduling.volcano.sh")]

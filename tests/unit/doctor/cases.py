@@ -196,7 +196,9 @@ def groups(system: str, *, is_read: bool = True, **fields: Any) -> PodGroupFacts
 
 VOLCANO, KAI = groups("Volcano"), groups("KAI")
 WATCHES_NOT = groups("Volcano", missing=("watch podgroups in group scheduling.volcano.sh",))
-UNREADABLE = groups("KAI", missing=("list podgroups", "watch podgroups"))
+UNREADABLE = groups(
+    "KAI", missing=("list podgroups", "watch podgroups"), without=("their pods stay",)
+)
 POD_GROUPS = [
     Case(Name.POD_GROUPS, examination(), OK, "The cluster has no PodGroups"),
     Case(
@@ -209,7 +211,7 @@ POD_GROUPS = [
         Name.POD_GROUPS,
         examination(pod_groups=(VOLCANO, UNREADABLE)),
         WARNING,
-        "The cluster has PodGroups of KAI, which the account may not read. Pods of gangs",
+        "of KAI, but the account may not list podgroups, watch podgroups. Without them, their pods",
         "`kubectl apply -f deploy/pod-groups/kai.yaml`",
     ),
     Case(
