@@ -72,11 +72,14 @@ class LoadSamples:
 def samples_for_a_look(settings: Settings, kubernetes: KubernetesConnection) -> LoadSamples:
     """What a single look continues with."""
     namespace = state_namespace(settings, kubernetes)
+    store = KubernetesSampleStore(kubernetes, namespace)
+    if kubernetes.in_cluster:
+        return LoadSamples(store)  # the account of a pod may not reach Services so
     proxy = ServiceProxy(
         kubernetes, namespace, SERVICE_NAME, SERVICE_PORT, deadline_seconds=ASKING_SECONDS
     )
     running = RunningService(f"Service {namespace}/{SERVICE_NAME}", proxy.get)
-    return LoadSamples(KubernetesSampleStore(kubernetes, namespace), running=running)
+    return LoadSamples(store, running=running)
 
 
 def no_window_yet(policy: Policy) -> str:
