@@ -15,12 +15,13 @@ from desched.eviction.follow_up import follow_up
 from desched.eviction.journal import Journal
 from desched.eviction.steering import Steering
 from desched.model.cluster import Pod
-from desched.model.load import ClusterLoad, PodChoice
+from desched.model.load import ClusterLoad, PodChoice, Unknown
 from desched.model.plan import Finding, NodeClass, Plan
 from desched.model.report import (
     CycleReport,
     CycleResult,
     EvictionVerdict,
+    GpuLoad,
     Mode,
     NotActing,
     Observed,
@@ -376,6 +377,7 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         other_deschedulers=others.unexpected,
         acknowledged_deschedulers=others.acknowledged,
         recent_loads=tuple(_recent_loads(snapshot)),
+        gpu_loads=tuple(_gpu_loads(snapshot)),
     )
 
 
@@ -391,6 +393,15 @@ def _recent_loads(snapshot: Snapshot) -> Iterator[RecentLoad]:
     for node, loads in sorted((load.last_hour or load.history).items()):
         for resource, history in sorted(loads.items()):
             yield RecentLoad(node, resource, history.step_seconds, history.ratios)
+
+
+def _gpu_loads(snapshot: Snapshot) -> Iterator[GpuLoad]:
+    for node, load in sorted(snapshot.load.gpus.items()):
+        if isinstance(load, Unknown):
+            yield GpuLoad(node, None, detail=f"{load.reason.value}: {load.detail}")
+        else:
+            (level,) = load.levels
+            yield GpuLoad(node, level.ratio, level.window_seconds)
 
 
 def _overloaded(plan: Plan) -> tuple[str, ...]:

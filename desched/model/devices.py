@@ -44,6 +44,15 @@ FAST_NETWORK_RESOURCES = ("*/efa", "*rdma*", "*/hca*", f"{NETWORK_RESOURCES}*")
 """Patterns of extended resources that are interfaces of a fast network."""
 
 
+NVIDIA = "nvidia.com/"
+"""The prefix of the GPUs of which the load can be measured, and of their parts."""
+
+
+def has_nvidia_gpu(amounts: Amounts) -> bool:
+    """Whether there is a GPU of NVIDIA, or a part of one, among the amounts."""
+    return any(count and name.startswith(NVIDIA) for name, count in amounts.extended)
+
+
 @lru_cache(maxsize=1000)
 def is_gpu(resource: str) -> bool:
     """Whether the extended resource of this name is a GPU or the like."""

@@ -123,6 +123,8 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     `pods` has the usage of the pods `pods_of`, None for all. For other nodes, `pod_sums` has the
     usage of all their pods together, in millicores and bytes, by window; it is infinite if it is
     not known, and it may include pods that do not exist.
+
+    `gpus` has the mean load of the GPUs of each node with some, over one window.
     """
 
     nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]
@@ -137,3 +139,4 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     last_hour: Mapping[str, Mapping[Resource, LoadHistory]] = {}
     pods_of: PodChoice | None = None
     pod_sums: Mapping[str, Mapping[Resource, tuple[float, ...]]] = {}
+    gpus: Mapping[str, Measured | Unknown] = {}

@@ -102,6 +102,15 @@ class RecentLoad(msgspec.Struct, frozen=True, gc=False):
     ratios: tuple[float | None, ...]
 
 
+class GpuLoad(msgspec.Struct, frozen=True, gc=False):
+    """The mean load of the GPUs of a node over a window; None if it is unknown, with the reason."""
+
+    node: str
+    ratio: float | None
+    window_seconds: int = 0
+    detail: str = ""
+
+
 class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     """One pass through observe, plan, confirm, evict and report.
 
@@ -110,7 +119,8 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     were set and removed. `not_acting` is the reason why no eviction is allowed now.
     `other_deschedulers` names them by product and namespace, without those that the policy
     acknowledges. `recent_loads` covers the last hour,
-    in a service the policy's `sustainedFor`; nodes without any data have none.
+    in a service the policy's `sustainedFor`; nodes without any data have none. `gpu_loads` has the
+    nodes with GPUs of NVIDIA, if Prometheus is the source of load.
     """
 
     version: str = REPORT_VERSION
@@ -134,3 +144,4 @@ class CycleReport(msgspec.Struct, frozen=True, kw_only=True):
     other_deschedulers: tuple[str, ...] = ()
     acknowledged_deschedulers: tuple[str, ...] = ()
     recent_loads: tuple[RecentLoad, ...] = ()
+    gpu_loads: tuple[GpuLoad, ...] = ()

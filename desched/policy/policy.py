@@ -119,7 +119,8 @@ class MetricsSource(msgspec.Struct, frozen=True):
     `matchers` are label matchers put into every built-in query. `queries` replace built-in ones;
     keys: node_cpu, node_memory, pod_cpu, pod_memory, node_cpu_destination,
     node_memory_destination; `{window}` stands for the window. `sources`, with the first four of
-    these keys, are matchers in PromQL in place of those that select the usual exporters.
+    these keys and node_gpu, are matchers in PromQL in place of those that select the usual
+    exporters.
     """
 
     address: str
@@ -285,6 +286,7 @@ class Policy(msgspec.Struct, frozen=True):
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     domains: PlacementDomains = KNOWN_DOMAINS
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity
+    gpu_ceiling_ratio: float | None = None
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

@@ -91,6 +91,7 @@ class _Load(msgspec.Struct, omit_defaults=True):
     server_times: tuple[Time, Time] | None = None
     seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}
     last_hour: Mapping[str, Mapping[Resource, LoadHistory]] = {}
+    gpus: Mapping[str, Measured | Unknown] = {}
 
 
 class _Policy(msgspec.Struct):

@@ -232,7 +232,31 @@ def write_strangers(history: History) -> None:
     history.container_memory(elsewhere, 900)
 
 
+def write_gpus(history: History) -> None:
+    """DCGM's exporters of both generations, with MIG instances, and with pods on their GPUs."""
+    exporter = {"job": "nvidia-dcgm-exporter", "namespace": "gpu", "pod": "nvidia-dcgm-exporter-a"}
+    utilization, engine = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+    for gpu, busy in (("u0", 80), ("u1", 100)):
+        older = {**exporter, "Hostname": "n-a", "UUID": gpu, "exported_pod": "train"}
+        history.gauge(utilization, older, busy)
+    newer = {"job": "dcgm-exporter", "hostname": "n-b", "UUID": "u2"}
+    shared = {**newer, "namespace": "a", "container": "main"}
+    history.gauge(utilization, {**shared, "pod": "web"}, 30)
+    history.gauge(utilization, {**shared, "pod": "other"}, 30, scraped(until=100.0))
+    history.gauge(utilization, {**shared, "pod": "next"}, 30, scraped(since=99.0))
+    relabelled = {**newer, "hostname": "dcgm-xyz", "node": "n-c", "UUID": "u3"}
+    history.gauge(utilization, relabelled, 50)
+    for instance, share in (("1", 0.2), ("2", 0.6)):
+        parts = {**newer, "hostname": "n-d", "UUID": "u4", "GPU_I_ID": instance}
+        history.gauge(engine, parts, share)
+    history.gauge(utilization, {**newer, "hostname": "n-d", "UUID": "u5"}, 100)
+    history.gauge(engine, {**newer, "hostname": "n-d", "UUID": "u5"}, 0.7)
+    history.gauge(utilization, {**newer, "hostname": "n-e"}, 10, scraped(until=240.0))
+    history.gauge(utilization, {**STRANGER, "hostname": "n-f", "UUID": "u6"}, 10)
+
+
 STACKS = {
+    "gpus": write_gpus,
     **{name: write_stack(name) for name in BY_STACK},
     "strangers": write_strangers,
     "regimes": write_five_regimes,
@@ -250,9 +274,10 @@ STACKS = {
 }
 
 
-def node(name: str, *addresses: str) -> Node:
+def node(name: str, *addresses: str, gpus: int = 0) -> Node:
     long_ago = datetime.now(UTC) - timedelta(days=1)
-    return Node(name, f"uid-{name}", long_ago, {}, Amounts(), Amounts(), addresses=addresses)
+    free = Amounts(extended=(("nvidia.com/gpu", gpus),))
+    return Node(name, f"uid-{name}", long_ago, {}, Amounts(), free, addresses=addresses)
 
 
 def pod(namespace: str, name: str, on: str = "") -> Pod:
@@ -598,6 +623,27 @@ def test_pods_that_their_limit_holds_back_are_named(url: str) -> None:
 
 def test_where_nothing_measures_throttling_no_pod_is_named(url: str) -> None:
     assert read(url, "regimes", 300).throttled == frozenset()
+
+
+def test_the_gpus_of_each_node_are_measured_whatever_their_exporter_calls_the_node(
+    url: str,
+) -> None:
+    """Of a node with MIG instances, the metric counts that all of its GPUs have."""
+    nodes = [*(node(f"n-{letter}", gpus=2) for letter in "abcdef"), node("n-g")]
+
+    found = read(url, "gpus", 300, 900, nodes=nodes).gpus
+
+    assert {
+        name: round(load.levels[0].ratio, 6) if isinstance(load, Measured) else load.reason
+        for name, load in found.items()
+    } == {
+        "n-a": 0.9,
+        "n-b": 0.3,
+        "n-c": 0.5,
+        "n-d": 0.5,
+        "n-e": UnknownReason.STALE,
+        "n-f": UnknownReason.ABSENT,
+    }
 
 
 def test_live_scrapes_are_read_until_a_node_vanishes(

@@ -126,6 +126,38 @@ class NodeSource(NamedTuple):
         return f"max by ({self.by}) (timestamp({selector(*self.raw, scope)}))"
 
 
+DCGM = "DCGM's exporter"
+DCGM_SCOPE = (
+    'job=~"dcgm-exporter|nvidia-dcgm-exporter|gke-managed-dcgm-exporter|gpu-metrics'
+    '|kubernetes-service-endpoints"'
+)
+"""The jobs of its chart, of NVIDIA's GPU operator, of GKE, and of the prometheus chart."""
+
+# By GPU or MIG instance, and not by the pod that uses it: that changes, and of several pods which
+# share one, each has the load of all. Older exporters write Hostname.
+_BY_GPU = ", ".join(
+    ("node", "instance", "Hostname", "hostname", "UUID", "GPU_I_ID", *CLUSTER_LABELS)
+)
+
+
+def _dcgm(metric: str, whole: int) -> NodeSource:
+    """A gauge of DCGM, which is `whole` if the GPU is busy all the time."""
+
+    def ratio(window_seconds: int, scope: Scope) -> str:
+        step_ms = window_seconds * 1000 // CHECKPOINTS
+        gauge = f"max by ({_BY_GPU}) ({selector(metric, '', scope)})"
+        return f"avg_over_time(({gauge})[{window_seconds}s:{step_ms}ms]) / {whole}"
+
+    return NodeSource(DCGM, DCGM_SCOPE, _BY_GPU, (metric, ""), ratio)
+
+
+GPU_SOURCES: Mapping[str, NodeSource] = {
+    "engine": _dcgm("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1),
+    "utilization": _dcgm("DCGM_FI_DEV_GPU_UTIL", 100),
+}
+"""By name, in order of preference: MIG instances have only the first, some GPUs only the second."""
+
+
 def exporter_names(scope: Scope) -> str:
     """The node name that each node_exporter reports, with the labels of its other series."""
     return f"group by ({_BY_EXPORTER}) ({selector('node_uname_info', '', scope)})"

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
+from desched.adapters.prometheus.gpu_loads import read_gpus
 from desched.adapters.prometheus.history import LoadTracks
 from desched.adapters.prometheus.measures import look
 from desched.adapters.prometheus.node_loads import NodeLoads
@@ -89,6 +90,10 @@ class PrometheusLoadReader:
             pod_sums={} if everything else pod_loads.sums(),
         )
 
+        # Of its own, so that neither its warnings nor its errors touch the other resources.
+        of_gpus, shortest = CycleQueries(self._client), min(map(min, windows.values()), default=0)
+        gpus = read_gpus(of_gpus, index, policy.metrics, cluster, shortest) if shortest else {}
+
         def completed(load: ClusterLoad) -> ClusterLoad:
             if policy.sustained_seconds and load.pods_of != PodChoice() and not load.history:
                 load = replace(load, history=_by_node(tracks.history(policy.sustained_seconds)))
@@ -99,6 +104,7 @@ class PrometheusLoadReader:
                 unresolved_series=len(node_loads.unresolved),
                 server_times=(min(evaluated), max(evaluated)) if evaluated else None,
                 seen=node_loads.seen,
+                gpus=gpus,
             )
 
         if everything:

@@ -16,6 +16,7 @@ from desched.model.devices import gpus_of, has_fast_network
 from desched.planning.arrays import Ints, Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.placement.gpu_load import GpuLimits
 from desched.planning.placement.model_caches import ModelLimits
 
 Rungs = Sequence[tuple[str, ...]]
@@ -54,7 +55,7 @@ class NodeDomains:
 class PlacementLimits:
     """Which nodes are outside the domains of a pod, and what these are.
 
-    `models` has the limits by its models.
+    `models` has the limits by its models, `gpus` those by the load of GPUs.
     """
 
     def __init__(self, context: EligibilityContext, arrays: NodeArrays) -> None:
@@ -63,6 +64,7 @@ class PlacementLimits:
         self._domains = context.policy.domains
         self._known: dict[tuple[int, tuple[str, ...], int], Mask] = {}
         self.models = ModelLimits(context, arrays)
+        self.gpus = GpuLimits(context, arrays)
 
     def outside(self, pod: Pod) -> Mask:
         """The nodes outside the domains of a pod on a node. Do not modify."""

@@ -31,6 +31,7 @@ IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
 OUTSIDE_DOMAIN = "node(s) are outside its placement domain"
 WITHOUT_MODEL = "node(s) do not hold its model"
+GPUS_BUSY = "node(s) have GPUs above gpuCeiling, or of unknown load"
 ABOVE_CEILING = "node(s) would rise above their ceiling"
 
 _EPSILON = 1e-9
@@ -135,7 +136,11 @@ class FreeCapacity:
 
     def outside(self, pod: Pod) -> Mask:
         """The nodes where a pod on a node must not land, though the scheduler would place it."""
-        return self.outside_domains(pod) | self.without_model(pod)
+        return self.outside_domains(pod) | self.without_model(pod) | self._gpus_busy(pod)
+
+    def _gpus_busy(self, pod: Pod) -> Mask:
+        """The nodes without GPU time for the pod. Do not modify."""
+        return self._limits.gpus.busy(pod) if self._limits is not None else self.arrays.none()
 
     def domains_of(self, pod: Pod) -> str:
         """The placement domains of the pod; empty without any."""
@@ -168,7 +173,7 @@ class FreeCapacity:
         requests[position] = False
         in_domains = requests & ~self.outside_domains(pod)
         inside = in_domains & ~self.without_model(pod)
-        under = inside & self._is_destination
+        under = inside & self._is_destination & ~self._gpus_busy(pod)
         loads: dict[Resource, Floats] = {}
         for resource, ceilings in self._ceilings.items():
             if not np.count_nonzero(under):
@@ -180,7 +185,7 @@ class FreeCapacity:
         if not np.count_nonzero(under):
             found = Counter(self._filters.excluded(pod, position, verdicts))
             found[IS_SOURCE] += returns
-            found += self._no_destinations(requests, in_domains, inside, under)
+            found += self._no_destinations(pod, requests, in_domains, inside, under)
             explanation = self._explain(found)
         return Fit(requests, in_domains, inside, under, explanation, loads)
 
@@ -191,7 +196,7 @@ class FreeCapacity:
         found = Counter(self._filters.excluded(pod, position, verdicts))
         found[IS_SOURCE] += bool(requests[position])
         masks = fit.requests, fit.in_domains, fit.inside, fit.under_ceiling
-        return +(found + self._no_destinations(*masks))
+        return +(found + self._no_destinations(pod, *masks))
 
     def loads_with(self, usage: Mapping[Resource, float]) -> dict[Resource, Floats]:
         """The load of each destination with a pod of this usage."""
@@ -379,18 +384,21 @@ class FreeCapacity:
         return share
 
     def _no_destinations(
-        self, requests: Mask, in_domains: Mask, inside: Mask, under_ceiling: Mask
+        self, pod: Pod, requests: Mask, in_domains: Mask, inside: Mask, under_ceiling: Mask
     ) -> Counter[str]:
         """Why nodes that pass the filters are none of those under their ceiling."""
         passing, near = np.count_nonzero(requests), np.count_nonzero(in_domains)
         found = np.count_nonzero(inside)
-        below = np.count_nonzero(inside & self._is_destination)
+        destinations = inside & self._is_destination
+        below = np.count_nonzero(destinations)
+        idle = np.count_nonzero(destinations & ~self._gpus_busy(pod))
         return Counter(
             {
                 OUTSIDE_DOMAIN: int(passing - near),
                 WITHOUT_MODEL: int(near - found),
                 NO_DESTINATION: int(found - below),
-                ABOVE_CEILING: int(below - np.count_nonzero(under_ceiling)),
+                GPUS_BUSY: int(below - idle),
+                ABOVE_CEILING: int(idle - np.count_nonzero(under_ceiling)),
             }
         )
 

@@ -92,6 +92,9 @@ class LoadAwareArgs(PluginArgs):
     gpu_pods: GpuPods | None = optional(EXTENDED.gpu_pods.value, example="Allow")
     """`Protect`: pods that request a GPU stay, and pods without one leave their nodes instead.
     `Allow`: they move as others do."""
+    gpu_ceiling: Percent | None = optional(example=80)
+    """With `gpuPods: Allow`: a pod that requests a GPU of NVIDIA moves only to nodes whose GPUs are
+    busy for at most this share of the time. DCGM's exporter must have their load in Prometheus."""
     placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Ignore"})
     """Which labels of nodes name domains, such as racks, that pods stay in."""
     cache_affinity: CacheAffinity | None = optional(EXTENDED.cache_affinity.value, example="Prefer")

@@ -115,6 +115,8 @@ class Sources(Section):
     """CPU of nodes."""
     node_memory: Source | None = optional(example='job="my-node-exporter"')
     """Memory of nodes."""
+    node_gpu: Source | None = optional(example='job="my-dcgm-exporter"', alias="nodeGPU")
+    """GPUs of nodes, by DCGM's exporter."""
     pod_cpu: Source | None = optional(
         example='job="kubelet",metrics_path="/metrics/cadvisor"', alias="podCPU"
     )

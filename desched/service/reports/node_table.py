@@ -2,9 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
+from typing import Literal
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -12,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure, UnjudgedLoad
-from desched.model.report import CycleReport, RecentLoad
+from desched.model.report import CycleReport, GpuLoad, RecentLoad
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
 from desched.service.reports.formatting import clock_time, percent, plain
@@ -20,6 +21,11 @@ from desched.service.reports.formatting import clock_time, percent, plain
 MOST_NODES = 20
 COLUMN_ORDER = (Resource.CPU, Resource.MEMORY, Resource.PODS)
 RESOURCE_NAMES = {Resource.CPU: "CPU", Resource.MEMORY: "Memory", Resource.PODS: "Pods"}
+GPU: Literal["gpu"] = "gpu"
+_Line = Resource | Literal["gpu"]
+LINE_NAMES: Mapping[str, str] = {**{r.value: n for r, n in RESOURCE_NAMES.items()}, GPU: "GPU"}
+"""What a line of a narrow table may be about."""
+
 BLOCKS = "▁▂▃▄▅▆▇█"
 _UNBOUNDED = 10_000
 _NAME_CHARACTERS = 26
@@ -43,7 +49,7 @@ def print_nodes(report: CycleReport, console: Console) -> None:
     """
     shown, left = _choose_nodes(report)
     draws = console.is_terminal and console.encoding.startswith("utf")
-    nodes = _Shown(shown, report.recent_loads if draws else ())
+    nodes = _Shown(shown, report.recent_loads if draws else (), report.gpu_loads)
     console.print(_fitting(nodes, console) if console.is_terminal else nodes.side_by_side())
     if left:
         kinds = Counter(verdict.node_class.replace("_", " ") for verdict in left)
@@ -64,8 +70,15 @@ def _fitting(nodes: "_Shown", console: Console) -> Table:
 class _Shown:
     """Nodes that are shown, in layouts of different widths."""
 
-    def __init__(self, verdicts: Sequence[NodeVerdict], recent: Iterable[RecentLoad]) -> None:
+    def __init__(
+        self,
+        verdicts: Sequence[NodeVerdict],
+        recent: Iterable[RecentLoad],
+        gpus: Iterable[GpuLoad],
+    ) -> None:
         self._verdicts = verdicts
+        names = {verdict.node for verdict in verdicts}
+        self._gpus = {gpu.node: gpu for gpu in gpus if gpu.node in names}
         self._resources = [r for r in COLUMN_ORDER if any(_levels(v, r) for v in verdicts)]
         self._recent = {(each.node, each.resource): each for each in recent}
         spans = {span_of(load) for load in self._recent.values()}
@@ -83,8 +96,12 @@ class _Shown:
             table.add_column("after", justify="right")
             if self._last:
                 table.add_column(self._last)
+        if self._gpus:
+            table.add_column(f"GPU % {self._gpu_window()}".rstrip(), justify="right")
         for verdict in self._verdicts:
             cells = [cell for r in self._resources for cell in self._cells(verdict, r)]
+            if self._gpus:
+                cells.append(self._gpu(verdict))
             table.add_row(Text(plain(verdict.node)), _state(verdict), *cells)
         return table
 
@@ -96,7 +113,7 @@ class _Shown:
         if self._last:
             table.add_column(self._last)
         for verdict, resource, names in self._stacked():
-            table.add_row(*names, *(self._cells(verdict, resource) if resource else ()))
+            table.add_row(*names, *self._line_cells(verdict, resource))
         return table
 
     def smallest(self) -> Table:
@@ -104,7 +121,7 @@ class _Shown:
         table = self._lines(_SHORT_NAME_CHARACTERS)
         table.add_column("after", justify="right")
         for verdict, resource, names in self._stacked():
-            levels, _, after, *_ = self._cells(verdict, resource) if resource else [Text()] * 3
+            levels, _, after, *_ = (*self._line_cells(verdict, resource), *[Text()] * 3)
             table.add_row(*names, levels, after)
         return table
 
@@ -117,17 +134,34 @@ class _Shown:
         table.add_column(heading, justify="right", overflow="fold")
         return table
 
-    def _stacked(self) -> Iterator[tuple[NodeVerdict, Resource | None, tuple[Text, Text]]]:
-        """Each line: the node, the resource if it has one, and both of their names.
+    def _stacked(self) -> Iterator[tuple[NodeVerdict, _Line | None, tuple[Text, Text]]]:
+        """Each line: the node, what it is about if anything, and both of their names.
 
         The first line has the name of the node, the second one its state.
         """
-        resources = [*self._resources, None, None][: max(2, len(self._resources))]
         for verdict in self._verdicts:
+            lines: list[_Line] = [*self._resources, *([GPU] if verdict.node in self._gpus else [])]
+            resources = [*lines, None, None][: max(2, len(lines))]
             heads = [Text(plain(verdict.node)), _state(verdict)]
             for resource, head in zip_longest(resources, heads, fillvalue=None):
-                name = RESOURCE_NAMES[resource] if resource else ""
+                name = LINE_NAMES[resource] if resource else ""
                 yield verdict, resource, (head or Text(), Text(name))
+
+    def _line_cells(self, verdict: NodeVerdict, line: _Line | None) -> Sequence[Text]:
+        if isinstance(line, Resource):
+            return self._cells(verdict, line)
+        return [self._gpu(verdict)] if line else []
+
+    def _gpu_window(self) -> str:
+        seconds = max(gpu.window_seconds for gpu in self._gpus.values())
+        return duration_text(seconds) if seconds else ""
+
+    def _gpu(self, verdict: NodeVerdict) -> Text:
+        """The load of the node's GPUs; they have neither a target nor a level after the plan."""
+        gpu = self._gpus.get(verdict.node)
+        if gpu is None:
+            return Text("")
+        return Text("?", style="dim") if gpu.ratio is None else Text(percent(gpu.ratio))
 
     def _windows(self, resource: Resource) -> str:
         """The windows of the levels in a cell, as `5m/15m`."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from desched.model.plan import NodeClass, NodeVerdict, UnjudgedLoad
-from desched.model.report import CycleReport, RecentLoad
+from desched.model.report import CycleReport, GpuLoad, RecentLoad
 from desched.model.resources import Resource
 from desched.service.reports.node_table import print_nodes
 from tests.unit.service.example_reports import REPORT, pressure
@@ -114,3 +114,20 @@ def test_one_resource_leaves_a_line_for_the_state():
     lines = printed(replace(cpu, plan=replace(cpu.plan, nodes=(alone,))), 60)
 
     assert any(line.startswith("overloaded") for line in lines)
+
+
+GPUS = (GpuLoad("worker-1", 0.875, 300), GpuLoad("worker-2", None, detail="absent: no series"))
+
+
+def test_the_load_of_gpus_is_shown_for_each_node_that_has_some():
+    seen = replace(report("worker-1", "worker-2", "worker-3"), gpu_loads=GPUS)
+
+    heading, *lines = printed(seen, 200, terminal=False)
+    assert heading.endswith("GPU % 5m")
+    assert [line.split()[-1] for line in lines] == ["87.5", "?", "80/75"]
+
+    for width, cells in ((80, ["GPU", "87.5"]), (40, ["GPU", "87.5"])):
+        lines = printed(seen, width)
+        assert max(map(len, lines)) <= width
+        assert [line.split() for line in lines if "GPU" in line] == [cells, ["GPU", "?"]]
+    assert "GPU" not in " ".join(printed(report("worker-1"), 200))
