@@ -16,6 +16,7 @@ IMAGE ?= desched:latest
 IMAGE_BUILD ?= docker build
 SCENARIO ?= load
 PLUGIN_PYTHONS ?= $(BIN)/python
+SITE ?= build/site
 
 # Whole files side by side, in their order: tests of a file share what is expensive.
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --tb=short
@@ -94,10 +95,12 @@ kubectl-plugin: wheel ## build the archive of the kubectl plug-in for this platf
 	@tar --create --gzip --directory build/kubectl-plugin --file "dist/$$($(BIN)/python -m \
 		tests.krew_manifest)" kubectl-desched LICENSE
 
+# With SITE=FOLDER it adds this version to a site that has others.
 site: $(RUNTIME) ## build the documentation site into build/site, with strict links
 	@$(PIP) --require-hashes -r requirements/site.txt
 	@$(BIN)/python -m tests.site build/site-source
 	@$(BIN)/zensical build --strict
+	@$(BIN)/python -m tests.site build/site-version $(SITE)
 
 generated: $(INSTALLED) ## write what is generated: references, schema, flags, manifests
 	$(BIN)/python -m tests.policy_reference > docs/policy-reference.md

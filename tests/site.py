@@ -1,15 +1,18 @@
-"""The pages of the documentation site, and what they link to: `python -m tests.site FOLDER`.
+"""The documentation site: its pages, and its versions.
 
-The folder gets every document at its place in the project, so that all links lead where they do
-there.
+`python -m tests.site FOLDER` copies every document to its place in the project, so that all links
+lead where they do there. `python -m tests.site BUILT SITE` adds the built pages to a site as this
+version; the other versions of the site stay as they are.
 """
 
+import json
 import re
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from desched import __version__
 from tests.repository import ROOT
 
 PAGES = ("*.md", "docs/**/*.md", "policies/*.md", "deploy/**/*.md", "tests/**/*.md")
@@ -35,5 +38,27 @@ def stage(folder: Path) -> None:
         shutil.copyfile(file, target)
 
 
+def add(built: Path, site: Path, version: str = __version__) -> None:
+    """Put the pages into the folder of their version, and list all versions, newest first.
+
+    The theme reads the list, in the format of mike. The site itself leads to the newest version.
+    """
+    shutil.rmtree(site / version, ignore_errors=True)
+    shutil.copytree(built, site / version)
+    versions = sorted((folder.name for folder in site.glob("*.*.*/")), key=_order, reverse=True)
+    listed = [{"version": each, "title": each, "aliases": []} for each in versions]
+    (site / "versions.json").write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
+    newest = f'<!doctype html><meta http-equiv="refresh" content="0; url={versions[0]}/">\n'
+    (site / "index.html").write_text(newest, encoding="utf-8")
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 if __name__ == "__main__":
-    stage(Path(sys.argv[1]))
+    folder, *published = map(Path, sys.argv[1:])
+    if published:
+        add(folder, published[0])
+    else:
+        stage(folder)
