@@ -233,6 +233,7 @@ LOOKED_UP = {ROOT / "CHANGELOG.md", ROOT / "deploy" / "chart" / "README.md"} | {
         "operations-reference.md",
         "glossary.md",
         "soak/soak.md",
+        "tutorial-volcano.md",
         "virtual-machines.md",
     )
 }
