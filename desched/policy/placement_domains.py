@@ -56,18 +56,30 @@ EQUIVALENCE = ("cloud.google.com/gke-accelerator", "nvidia.com/gpu.product")
 """Labels of nodes with the same GPUs, for pods with a fast network."""
 
 
+_TIER = "topology.volcano.sh/tier-"
+"""Followed by a number, it stands for the HyperNodes of that tier."""
+
+
+def tier_of(key: str) -> int | None:
+    """The tier of HyperNodes that a key stands for, None if it is one of labels."""
+    number = key.removeprefix(_TIER)
+    return int(number) if number != key and number.isdecimal() else None
+
+
 class PlacementDomains(msgspec.Struct, frozen=True):
     """The labels that name domains; without any, a pod may go to every node.
 
     A pod stays within the value of each of `groups`, with a GPU also of `accelerator_groups`, and
     with a fast network also of `equivalence`. A pod of a gang stays as close to its nearest peer as
-    it is, by `rungs`: of the labels of a rung, the first that a node has names its domain.
+    it is, if `by_network`: by HyperNodes and Topologies, or by `rungs`: of the labels of a rung,
+    the first that a node has names its domain.
     """
 
     rungs: tuple[tuple[str, ...], ...] = ()
     groups: tuple[str, ...] = ()
     accelerator_groups: tuple[str, ...] = ()
     equivalence: tuple[str, ...] = ()
+    by_network: bool = False
 
     @property
     def keys(self) -> frozenset[str]:
@@ -76,5 +88,5 @@ class PlacementDomains(msgspec.Struct, frozen=True):
         return frozenset((*of_rungs, *self.groups, *self.accelerator_groups, *self.equivalence))
 
 
-KNOWN_DOMAINS = PlacementDomains(RUNGS, GROUPS, ACCELERATOR_GROUPS, EQUIVALENCE)
+KNOWN_DOMAINS = PlacementDomains(RUNGS, GROUPS, ACCELERATOR_GROUPS, EQUIVALENCE, by_network=True)
 """Those of the platforms that are known."""

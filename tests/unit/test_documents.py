@@ -234,6 +234,7 @@ LOOKED_UP = {ROOT / "CHANGELOG.md", ROOT / "deploy" / "chart" / "README.md"} | {
         "glossary.md",
         "soak/soak.md",
         "tutorial.md",
+        "tutorial-volcano.md",
         "virtual-machines.md",
     )
 }

@@ -38,6 +38,7 @@ NO_NAMES = {
     "DeclaredGroup": {"system"},
     "GroupPart": {"match_label_keys"},
     "ModelCopies": {"system"},
+    "Topology": {"system", "levels"},
     "Node": {"operating_system", "images", "addresses"},  # numbers, and none
     "Owner": {"kind", "api_version"},
     "PodVolume": {"path"},
@@ -53,10 +54,6 @@ NO_NAMES = {
     "StorageClass": {"name", "provisioner"},
     "CSINode": {"attach_limits"},
     "ClusterState": {"server_version", "priority_classes"},
-    "EvictionRecord": {"pool"},
-    "RecentMove": {"pool"},
-    "Failure": {"pool"},
-    "ForecastCheck": {"pool"},
     "LastCycle": {"mode", "result"},
 }
 """Texts that stay; the documentation of `--hash-names` lists them."""
