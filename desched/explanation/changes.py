@@ -141,6 +141,7 @@ FOR_NODES: Mapping[str, str] = {
     "too_young": "Wait until it is older than the longest window.",
     "being_removed": "If nobody removes it, uncordon it.",
     "under_pressure": "Wait until the kubelet reports no pressure.",
+    "without_domain": "Give it the label that balanceScope names, or a HyperNode of that tier.",
     "settling": "Wait until the measurements show the last move.",
     "not_sustained_yet": "The overload must last for sustainedFor.",
     "pool_saturated": "Add nodes to the pool, or reduce its load.",

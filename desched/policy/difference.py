@@ -147,7 +147,7 @@ def _protections(found: Protections) -> _Rows:
 
 def _domains(found: PlacementDomains) -> _Rows:
     at = "placementDomains"
-    mode = DomainMode.REQUIRE if found.keys else DomainMode.IGNORE
+    mode = DomainMode.REQUIRE if found.by_network else DomainMode.IGNORE
     yield (at, "mode"), mode.value
     yield (at, "groups"), ", ".join(found.groups) or NONE
     yield (at, "acceleratorGroups"), ", ".join(found.accelerator_groups) or NONE

@@ -25,6 +25,7 @@ NOT_COMPARED = {"source", "digest", "place"}
 
 OTHERS: dict[str, Any] = {
     "address": "http://other",
+    "balance_scope": "example.com/rack",
     "matchers": {"cluster": "b"},
     "queries": {"pod_cpu": "sum(x[{window}])"},
     "sources": {"node_memory": 'job="x"'},
