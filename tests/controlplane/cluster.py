@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -230,6 +231,7 @@ class ControlPlane:
             *self._scheduler_flags,
         )
         self.scheduler_log = scheduler.log
+        self._scheduler = scheduler
         kwok = self._serve(
             "kwok",
             f"--kubeconfig={kubeconfig}",
@@ -531,6 +533,19 @@ class ControlPlane:
             for node in self.items("/api/v1/nodes")
             if _has_condition(node, "Ready") and not _has_not_ready_taint(node)
         }.issuperset(names)
+
+    @contextmanager
+    def paused_scheduler(self) -> Iterator[None]:
+        """The scheduler does nothing meanwhile, and has seen all that was done when it ends.
+
+        It would try pods that fit nowhere yet again and again, with two requests each time.
+        """
+        self._scheduler.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._scheduler.signal(signal.SIGCONT)
+        self.wait_for_scheduler()
 
     def wait_for_scheduler(self) -> None:
         """Returns when the scheduler has seen which nodes are open to pods and which are not.

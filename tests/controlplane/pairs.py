@@ -27,21 +27,23 @@ class Pairs(Sites):
         for node, uses in (("hot", "2500m"), ("cold", "0")):
             names = [f"{node}{number}" for number in numbers]
             self.plane.add_node(*names, annotations=usage(uses), unschedulable=True)
-        self.plane.apply(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-            *(manifest for number in numbers for manifest in _workloads(number)),
-        )
+        self.plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        with self.plane.paused_scheduler():
+            self.plane.apply(*(each for number in numbers for each in _workloads(number)))
+            for number in numbers:
+                self._place_pair(number)
         for number in numbers:
-            for app, (node, _, _) in APPS.items():
-                (pod,) = self._created(NAMESPACE, f"{app}{number}", 1)
-                self.bind(NAMESPACE, pod["metadata"]["name"], f"{node}{number}")
+            body = {"metadata": {"labels": {SITE: str(number)}}, "spec": {"unschedulable": False}}
             for node in ("hot", "cold"):
-                change = {"metadata": {"labels": {SITE: str(number)}}}
-                body = {**change, "spec": {"unschedulable": False}}
                 self.plane.request("PATCH", f"/api/v1/nodes/{node}{number}", body)
         self.plane.wait_for("nodes that take pods", lambda: not self._tainted())
         self.plane.wait_for_scheduler()
         self.wait_until_measured(PAIRS * len(APPS))
+
+    def _place_pair(self, number: int) -> None:
+        for app, (node, _, _) in APPS.items():
+            (pod,) = self._created(NAMESPACE, f"{app}{number}", 1)
+            self.bind(NAMESPACE, pod["metadata"]["name"], f"{node}{number}")
 
 
 def _workloads(number: int) -> Iterator[Object]:

@@ -72,17 +72,17 @@ class Sites(Installation):
             for alike, node in site.nodes.items():
                 self.plane.add_node(*alike, **node, unschedulable=True)
                 names.update(alike)
-        self.plane.apply(
-            *(
-                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": s.name}}
-                for s in sites
-            ),
-            priority_class(VALUED, 1_000),
-            *(manifest for site in sites for manifest in site.manifests),
+        namespaces = (
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": site.name}}
+            for site in sites
         )
+        manifests = (manifest for site in sites for manifest in site.manifests)
+        self.plane.apply(*namespaces, priority_class(VALUED, 1_000))
         self.allow_state_in(*(site.name for site in sites))
-        for site in sites:
-            self._place(site)
+        with self.plane.paused_scheduler():
+            self.plane.apply(*manifests)
+            for site in sites:
+                self._place(site)
         for name in names:
             self.plane.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": False}})
         self.plane.wait_for("nodes that take pods", lambda: names.isdisjoint(self._tainted()))
