@@ -33,14 +33,14 @@ demo: $(RUNTIME) ## the main job on a simulated cluster; with SCENARIO=ai on one
 	@mkdir -p build
 	@$(BIN)/desched demo --scenario $(SCENARIO) --report build/demo.html
 
-# What needs no control plane runs beside those, in the time in which they wait; its output comes at the end.
+# What needs no control plane runs beside those, in the time in which they wait.
 test: controlplane-binaries browser ## everything: check, unit tests with their coverage, all other tests
 	@mkdir -p build
-	@nice -n 10 $(MAKE) --no-print-directory check coverage > build/unit.log 2>&1 & unit=$$!; \
-		trap 'kill $$unit' INT TERM; failed=0; \
+	@(nice -n 10 $(MAKE) --no-print-directory check coverage > build/unit.log 2>&1; code=$$?; \
+		cat build/unit.log; exit $$code) & unit=$$!; trap 'kill $$unit' INT TERM; failed=0; \
 		$(PYTEST) --numprocesses $(CONTROL_PLANES) tests/controlplane tests/properties \
 		tests/contracts tests/browser tests/image || failed=1; \
-		wait $$unit || failed=1; cat build/unit.log; exit $$failed
+		wait $$unit || { failed=1; tail -n 40 build/unit.log; }; exit $$failed
 
 check: $(INSTALLED) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
