@@ -26,7 +26,6 @@ NOT_COMPARED = {"source", "digest", "place"}
 
 OTHERS: dict[str, Any] = {
     "address": "http://other",
-    "balance_scope": "example.com/rack",
     "matchers": {"cluster": "b"},
     "queries": {"pod_cpu": "sum(x[{window}])"},
     "sources": {"node_memory": 'job="x"'},
