@@ -9,6 +9,7 @@ import msgspec
 from desched.model.bounds import Count, Int32, Time
 from desched.model.cache import cached
 from desched.model.groups import grouped
+from desched.model.network_topology import GroupTopology, HyperNode, HyperNodeTree, Topology
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 
@@ -405,7 +406,7 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides. If there are
     `parts`, each of them keeps its own minimum too; a pod is in the first that it matches, and one
-    in none of them stays.
+    in none of them stays. `topology` is how near to each other its pods must be.
     """
 
     system: str
@@ -414,6 +415,7 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     minimum: Count = 0
     stays: str = ""
     parts: tuple[GroupPart, ...] = ()
+    topology: GroupTopology | None = None
 
 
 class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -464,6 +466,8 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
     server_times: tuple[Time, Time] | None = None
     declared_groups: tuple[DeclaredGroup, ...] = ()
     model_copies: tuple[ModelCopies, ...] = ()
+    hyper_nodes: tuple[HyperNode, ...] = ()
+    topologies: tuple[Topology, ...] = ()
 
     @cached_property
     def own_pods(self) -> tuple[Pod, ...]:
@@ -507,6 +511,11 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
             system: {model: frozenset(nodes) for model, nodes in models.items()}
             for system, models in found.items()
         }
+
+    @cached_property
+    def hyper_node_tree(self) -> HyperNodeTree:
+        """Where each node is in the network, by HyperNodes."""
+        return HyperNodeTree(self.hyper_nodes)
 
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from desched.model.cluster import DeclaredGroup, GangKey, GroupKey, GroupPart, Pod, Workload
+from desched.model.network_topology import GroupTopology
 
 _NUMBER = re.compile(r" *[0-9]{1,9} *")
 
@@ -18,7 +19,8 @@ _NUMBER = re.compile(r" *[0-9]{1,9} *")
 class PodGroup(msgspec.Struct, frozen=True, gc=False):
     """A group of pods of a namespace, or a part of one, of which at least `minimum` must run.
 
-    `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides.
+    `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides. `topology`
+    is how near to each other its pods must be, if its system says so.
     """
 
     system: str
@@ -28,6 +30,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     stays: str = ""
     placed_together: bool = False
     part: str = ""
+    topology: GroupTopology | None = None
 
     @property
     def key(self) -> GangKey:
@@ -37,7 +40,9 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_gang(self) -> bool:
         """Whether its pods need each other at all; other parts need even the only pod of a part."""
-        return bool(self.stays) or self.minimum > (0 if self.part else 1)
+        if self.stays or self.topology is not None:
+            return True
+        return self.minimum > (0 if self.part else 1)
 
     def __str__(self) -> str:
         part = f", part {self.part}" if self.part else ""
@@ -52,7 +57,8 @@ class GroupSystem(NamedTuple):
     group; without any it is the name of the pod's owner. `size_by` has the number of its pods, if
     it needs them all. `minimum_by` has how many it needs, and the largest counts; if there is a
     `generated_prefix`, only in a group with that prefix or without a name, and there 1 is the
-    default. With one of `stays_by` all its pods stay. `loss` is why they stay if nothing says how
+    default. With one of `stays_by` all its pods stay. `topology_by` has the mode and the highest
+    tier of a network topology. `loss` is why they stay if nothing says how
     many are needed. `placed_together`: their scheduler places them all or none. `declared`: an
     object of the system may say how many it needs.
     """
@@ -65,6 +71,7 @@ class GroupSystem(NamedTuple):
     minimum_by: tuple[str, ...] = ()
     generated_prefix: str = ""
     stays_by: tuple[str, ...] = ()
+    topology_by: tuple[str, ...] = ()
     placed_together: bool = False
     declared: bool = False
 
@@ -88,7 +95,8 @@ GENERATED_PREFIX = "podgroup-"
 LEAST_MEMBERS = "scheduling.volcano.sh/group-min-member"
 _BUDGET_LEAST = "volcano.sh/jdb-min-available"
 _BUDGET_MOST = "volcano.sh/jdb-max-unavailable"
-_NETWORK = "volcano.sh/network-topology-mode"
+NETWORK_MODE = "volcano.sh/network-topology-mode"
+_HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"
 
 _OLDER_GROUP = "pod-group.scheduling.sigs.k8s.io"
 """Labels of older versions of coscheduling, which Koordinator still reads."""
@@ -111,11 +119,12 @@ SYSTEMS: tuple[GroupSystem, ...] = (
     GroupSystem("Kubernetes", (SCHEDULING_GROUP,), NOT_KNOWN, placed_together=True, declared=True),
     GroupSystem(
         "Volcano",
-        (VOLCANO_GROUP, LEAST_MEMBERS, _NETWORK),
+        (VOLCANO_GROUP, LEAST_MEMBERS, NETWORK_MODE),
         NOT_KNOWN,
         minimum_by=(LEAST_MEMBERS, _BUDGET_LEAST),
         generated_prefix=GENERATED_PREFIX,
-        stays_by=(_BUDGET_MOST, _NETWORK),
+        stays_by=(_BUDGET_MOST,),
+        topology_by=(NETWORK_MODE, _HIGHEST_TIER),
         placed_together=True,
         declared=True,
     ),
@@ -212,16 +221,16 @@ SYSTEMS: tuple[GroupSystem, ...] = (
 )
 """All systems that are known; for a Job of Kubernetes see `Workload.survives_disruption`."""
 
-_INHERITED = (LEAST_MEMBERS, _BUDGET_LEAST, _BUDGET_MOST, _NETWORK)
+_INHERITED = (LEAST_MEMBERS, _BUDGET_LEAST, _BUDGET_MOST, NETWORK_MODE, _HIGHEST_TIER)
 """Annotations that Volcano reads from the workload, too."""
 
-NAME_KEYS = frozenset(
-    key for row in SYSTEMS for key in (*row.marks, *row.named_by) if key != LEAST_MEMBERS
-).union((TASK, SUB_GROUP))
+NAME_KEYS = frozenset(key for row in SYSTEMS for key in (*row.marks, *row.named_by)).union(
+    (TASK, SUB_GROUP)
+) - {LEAST_MEMBERS, NETWORK_MODE}
 """Keys of labels and annotations whose values may be names."""
 
 GROUP_KEYS = NAME_KEYS.union(
-    *((row.size_by, *row.minimum_by, *row.stays_by) for row in SYSTEMS)
+    *((row.size_by, *row.minimum_by, *row.stays_by, *row.topology_by) for row in SYSTEMS)
 ) - {"", SCHEDULING_GROUP}
 """All keys of labels and annotations that decide about groups."""
 
@@ -243,8 +252,17 @@ def groups_of(
         key = row.system, pod.namespace, name
         known = declared.get(key) if row.declared and name else None
         minimum, stays = _needed(row, name, found, known)
+        topology, unclear = _topology(row, found, known)
         shown = name or (pod.owner.name if pod.owner is not None else pod.name)
-        group = PodGroup(row.system, pod.namespace, shown, minimum, stays, row.placed_together)
+        group = PodGroup(
+            row.system,
+            pod.namespace,
+            shown,
+            minimum,
+            stays or unclear,
+            row.placed_together,
+            topology=topology,
+        )
         if group.is_gang:
             yield group
         if known is not None and known.parts and not stays:
@@ -330,6 +348,27 @@ def keeping(keys: Iterable[str], found: _Found) -> list[str]:
     """The labels and annotations by these keys for which all pods of a group stay."""
     values = ((key, value) for key in keys for value in _values(key, found))
     return [f"{key}: {value}" for key, value in values if value not in _LETS_ONE_START]
+
+
+def _topology(
+    row: GroupSystem, found: _Found, declared: DeclaredGroup | None
+) -> tuple[GroupTopology | None, str]:
+    """How near to each other its pods must be, and why all of them stay if that is not clear."""
+    if declared is not None and declared.topology is not None:
+        return declared.topology, ""
+    mode_key, tier_key = row.topology_by or ("", "")
+    mode, tier = (next(iter(_values(key, found)), "") for key in (mode_key, tier_key))
+    unclear = ""
+    if mode and mode not in _MODES:
+        unclear = f"{mode_key}: {mode} is not known"
+    elif tier and not _NUMBER.fullmatch(tier):
+        unclear = f"{tier_key}: {tier} is no number"
+    if unclear or not mode:
+        return None, unclear
+    return GroupTopology(mode == "hard", int(tier) if tier else None), ""
+
+
+_MODES = frozenset({"hard", "soft"})
 
 
 def _values(key: str, found: _Found) -> list[str]:

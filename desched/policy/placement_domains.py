@@ -61,13 +61,15 @@ class PlacementDomains(msgspec.Struct, frozen=True):
 
     A pod stays within the value of each of `groups`, with a GPU also of `accelerator_groups`, and
     with a fast network also of `equivalence`. A pod of a gang stays as close to its nearest peer as
-    it is, by `rungs`: of the labels of a rung, the first that a node has names its domain.
+    it is, if `by_network`: by HyperNodes and Topologies, or by `rungs`: of the labels of a rung,
+    the first that a node has names its domain.
     """
 
     rungs: tuple[tuple[str, ...], ...] = ()
     groups: tuple[str, ...] = ()
     accelerator_groups: tuple[str, ...] = ()
     equivalence: tuple[str, ...] = ()
+    by_network: bool = False
 
     @property
     def keys(self) -> frozenset[str]:
@@ -76,5 +78,5 @@ class PlacementDomains(msgspec.Struct, frozen=True):
         return frozenset((*of_rungs, *self.groups, *self.accelerator_groups, *self.equivalence))
 
 
-KNOWN_DOMAINS = PlacementDomains(RUNGS, GROUPS, ACCELERATOR_GROUPS, EQUIVALENCE)
+KNOWN_DOMAINS = PlacementDomains(RUNGS, GROUPS, ACCELERATOR_GROUPS, EQUIVALENCE, by_network=True)
 """Those of the platforms that are known."""

@@ -38,6 +38,7 @@ from desched.model.load import (
     SeenLoad,
     Unknown,
 )
+from desched.model.network_topology import HyperNode, Topology
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
@@ -70,6 +71,8 @@ class _Cluster(msgspec.Struct, omit_defaults=True):
     services: tuple[Service, ...] = ()
     declared_groups: tuple[DeclaredGroup, ...] = ()
     model_copies: tuple[ModelCopies, ...] = ()
+    hyper_nodes: tuple[HyperNode, ...] = ()
+    topologies: tuple[Topology, ...] = ()
     server_version: str = ""
     own_pod: PodRef | None = None
     server_times: tuple[Time, Time] | None = None

@@ -39,6 +39,7 @@ from desched.model.cluster import (
 from desched.model.devices import INTERFACES, interfaces_text, networks_of
 from desched.model.load import ClusterLoad, Unknown
 from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM, KSERVE_MODEL
+from desched.model.network_topology import GroupTopology, HyperNode, Topology
 from desched.model.plan import LandingChance
 from desched.model.pod_groups import GENERATED_PREFIX, NAME_KEYS, VOLCANO_GROUP
 from desched.model.selectors import Requirement, go_integer
@@ -204,6 +205,10 @@ def _an_object(_names: Names, why: str, _owner: object) -> str:
     return why and "its PodGroup"  # that its pods stay decides, and not why
 
 
+def _a_hyper_node(_names: Names, why: str, _owner: object) -> str:
+    return why and "its members"  # that they are not known decides, and not why
+
+
 def _group_name(names: Names, name: str, group: DeclaredGroup) -> str:
     """As the pods of the group have it, in a field or in a label or annotation."""
     if group.system == "Kubernetes":
@@ -324,6 +329,15 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
     DeclaredGroup: {"namespace": _NAMESPACE, "name": _group_name, "stays": _an_object},
     GroupPart: {"name": _one(Named.VALUE)},
     ModelCopies: {"models": _models, "nodes": _all(Named.NODE)},
+    GroupTopology: {"highest_tier_name": _one(Named.VALUE)},
+    HyperNode: {
+        "name": _one(Named.OBJECT),
+        "tier_name": _one(Named.VALUE),
+        "nodes": _all(Named.NODE),
+        "hyper_nodes": _all(Named.OBJECT),
+        "unreadable": _a_hyper_node,
+    },
+    Topology: {"name": _one(Named.OBJECT)},
     Service: {"namespace": _NAMESPACE, "name": _one(Named.OBJECT), "selector": _labels},
     Unknown: {"detail": _nothing},
     EvictionRecord: {
@@ -405,6 +419,8 @@ class _Renaming:
             services=self.of(cluster.services),
             declared_groups=self.of(cluster.declared_groups),
             model_copies=self.of(cluster.model_copies),
+            hyper_nodes=self.of(cluster.hyper_nodes),
+            topologies=self.of(cluster.topologies),
             own_pod=self.of(cluster.own_pod),
         )
 

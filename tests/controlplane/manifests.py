@@ -60,10 +60,12 @@ def vertical_autoscaler(namespace: str, cpu: str, **spec: Any) -> Object:
     }
 
 
-def custom_kind(group: str, version: str, kind: str) -> Object:
+def custom_kind(
+    group: str, version: str, kind: str, plural: str = "", scope: str = "Namespaced"
+) -> Object:
     """Defines a kind whose objects keep whatever is in them, their status too."""
     singular = kind.lower()
-    plural = f"{singular}s"
+    plural = plural or f"{singular}s"
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served = {"served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
     return {
@@ -81,7 +83,7 @@ def custom_kind(group: str, version: str, kind: str) -> Object:
                 "plural": plural,
                 "singular": singular,
             },
-            "scope": "Namespaced",
+            "scope": scope,
             "versions": [{"name": version, **served}],
         },
     }
@@ -90,13 +92,38 @@ def custom_kind(group: str, version: str, kind: str) -> Object:
 VOLCANO_GROUPS = custom_kind("scheduling.volcano.sh", "v1beta1", "PodGroup")
 
 
-def volcano_group(namespace: str, name: str, minimum: int) -> Object:
+def volcano_group(namespace: str, name: str, minimum: int, **spec: object) -> Object:
     """A PodGroup of Volcano that needs so many pods."""
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"minMember": minimum},
+        "spec": {"minMember": minimum, **spec},
+    }
+
+
+HYPER_NODES = custom_kind("topology.volcano.sh", "v1alpha1", "HyperNode", scope="Cluster")
+TOPOLOGIES = custom_kind("kueue.x-k8s.io", "v1beta1", "Topology", "topologies", "Cluster")
+
+
+def hyper_node(name: str, tier: int, *patterns: str) -> Object:
+    """A HyperNode of the nodes whose names have a match of a pattern."""
+    members = [{"type": "Node", "selector": {"regexMatch": {"pattern": each}}} for each in patterns]
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {"tier": tier, "members": members},
+    }
+
+
+def kueue_topology(name: str, *levels: str) -> Object:
+    """A Topology of Kueue with these labels."""
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Topology",
+        "metadata": {"name": name},
+        "spec": {"levels": [{"nodeLabel": each} for each in levels]},
     }
 
 

@@ -6,9 +6,20 @@ from typing import Any
 
 import pytest
 
+from desched.adapters.kubernetes.client.connection import connect
+from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.model.network_topology import Topology
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import DEPLOY
-from tests.controlplane.manifests import VOLCANO_GROUPS, Object, volcano_group
+from tests.controlplane.manifests import (
+    HYPER_NODES,
+    TOPOLOGIES,
+    VOLCANO_GROUPS,
+    Object,
+    hyper_node,
+    kueue_topology,
+    volcano_group,
+)
 from tests.controlplane.sites import (
     VALUED,
     Site,
@@ -206,7 +217,9 @@ def test_each_pool_is_relieved_by_its_own_lines(sites: Sites) -> None:
 
 
 def test_what_the_object_of_a_group_says_decides_on_its_pods(sites: Sites) -> None:
-    """R2.2, X3: read from when the API server has it; above its minimum pods move."""
+    """R2.2, R2.4, X3: read from when the API server has it; above its minimum pods move, and stay
+    inside their HyperNode.
+    """
 
     def why() -> set[str]:
         return {each["detail"] for each in sites.look("gang")["plan"]["refusals"]}
@@ -217,5 +230,16 @@ def test_what_the_object_of_a_group_says_decides_on_its_pods(sites: Sites) -> No
     sites.plane.apply((DEPLOY / "pod-groups" / "volcano.yaml").read_text())
     sites.plane.apply(volcano_group("gang", "llama", 2))
     sites.plane.wait_for("the group", lambda: why() == {f"{named} 2 of 2 needed"})
-    sites.plane.apply(volcano_group("gang", "llama", 1))
+    hard = {"mode": "hard", "highestTierAllowed": 1}
+    sites.plane.apply(volcano_group("gang", "llama", 1, networkTopology=hard))
+    unknown = "its network topology is not evaluated, because no HyperNodes are known"
+    assert why() == {f"{named} {unknown}"}
+    sites.plane.serve(HYPER_NODES)
+    sites.plane.apply(hyper_node("rack", 1, "^gang-hot$"))
+    assert [each.partition(":")[0] for each in why()] == ["HyperNode rack"]
+    sites.plane.serve(TOPOLOGIES)
+    sites.plane.apply(kueue_topology("dc", "example.com/rack"))
+    reader = KubernetesReader(connect(sites.plane.admin_kubeconfig, None))
+    assert reader.read_cluster().topologies == (Topology("Kueue", "dc", ("example.com/rack",)),)
+    sites.plane.apply(hyper_node("rack", 1, "^gang-"))
     assert evicted(sites.look("gang", "--evict")) == ["llama"]

@@ -183,15 +183,16 @@ def test_the_right_to_read_the_objects_of_a_system_is_added_on_its_own(
     """X3: read-only rights, one ClusterRole for each system."""
     file = ROOT / "deploy" / folder / f"{system}.yaml"
     role, binding = yaml.safe_load_all(file.read_text())
-    (granted,) = role["rules"]
 
     assert (role["kind"], role["metadata"]["name"]) == (
         "ClusterRole",
         f"desched-{folder}-{system}",
     )
-    assert sorted(product(granted["verbs"], granted["apiGroups"], granted["resources"])) == sorted(
-        (access.verb, access.group, access.resource) for access in rights
-    )
+    assert sorted(
+        each
+        for rule in role["rules"]
+        for each in product(rule["verbs"], rule["apiGroups"], rule["resources"])
+    ) == sorted((access.verb, access.group, access.resource) for access in rights)
     account = manifest("ServiceAccount")["metadata"]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == [

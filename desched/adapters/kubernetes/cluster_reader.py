@@ -24,6 +24,11 @@ from desched.adapters.kubernetes.objects.budgets import (
 )
 from desched.adapters.kubernetes.objects.metadata import controller_of
 from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
+from desched.adapters.kubernetes.objects.network_topology import (
+    HYPER_NODES,
+    TOPOLOGIES,
+    hyper_nodes,
+)
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.pods import pods_kind
@@ -74,6 +79,8 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     SERVICES,
     *(kind for kinds in POD_GROUPS.values() for kind in kinds),
     *MODEL_CACHES.values(),
+    HYPER_NODES,
+    *TOPOLOGIES,
 )
 """All kinds that the state of the cluster is made from, beside pods."""
 
@@ -220,6 +227,8 @@ def cluster_state(
             each for kinds in POD_GROUPS.values() for kind in kinds for each in read.all(kind)
         ),
         model_copies=tuple(copies for kind in MODEL_CACHES.values() for copies in read.all(kind)),
+        hyper_nodes=hyper_nodes(read.all(HYPER_NODES), nodes),
+        topologies=tuple(each for kind in TOPOLOGIES for each in read.all(kind)),
         own_pod=own_pod,
     )
     facts = server()

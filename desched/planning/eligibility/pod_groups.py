@@ -12,6 +12,9 @@ def needed(pod: Pod, context: EligibilityContext) -> Why:
     for group in context.gangs_of(pod):
         if group.stays:
             return f"{group}: {group.stays}"
+        tree = context.cluster.hyper_node_tree
+        if group.topology is not None and (unclear := tree.lacks(group.topology)):
+            return f"{group}: {unclear}"
         minimum, available = context.minima[group.key], context.available_members[group.key]
         if available < minimum:
             return f"{group}: {minimum} needed, {available} available"

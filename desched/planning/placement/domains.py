@@ -1,54 +1,34 @@
 """Placement domains: sets of nodes that a network, their GPUs, or a purchase connects.
 
-A domain is the tuple of values from the widest rung on, so that racks of the same name in different
-blocks differ. A node without a rung is in nobody's domain from there on. Rungs that no node of the
-cluster has do not count. kube-scheduler knows none of this, so that nodes outside count as bad
+kube-scheduler knows none of this, so that nodes outside count as bad
 landings.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
-import numpy as np
-
-from desched.model.cluster import GangKey, Pod
+from desched.model.cluster import DEFAULT_SCHEDULER, GangKey, Pod
 from desched.model.devices import gpus_of, has_fast_network
-from desched.planning.arrays import Ints, Mask
+from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.model_caches import ModelLimits
-
-Rungs = Sequence[tuple[str, ...]]
-"""From the widest to the narrowest, each with alternative keys of labels."""
+from desched.planning.placement.network_levels import Bound, NetworkLevels
 
 
-class NodeDomains:
-    """The domain of each node on each rung."""
+class NetworkBounds(NamedTuple):
+    """Where the gangs of a pod keep it.
 
-    def __init__(self, arrays: NodeArrays, rungs: Rungs) -> None:
-        self._arrays = arrays
-        found = (self._values(keys) for keys in rungs)
-        self._rungs = [values for values in found if (values >= 0).any()]
+    `enforced` are the bounds that the scheduler of the pod keeps to by itself. `doubt` is why the
+    bounds are not known; the pod then stays.
+    """
 
-    def closeness(self, one: int) -> Ints:
-        """For each node, how many leading rungs it has in common with this node."""
-        equal = self._arrays.all()
-        found = np.zeros(len(self._arrays), dtype=np.int64)
-        for values in self._rungs:
-            equal &= (values == values[one]) & (values >= 0)
-            found += equal
-        return found
+    bounds: tuple[Bound, ...] = ()
+    enforced: tuple[Bound, ...] = ()
+    doubt: str = ""
 
-    def _values(self, keys: tuple[str, ...]) -> Ints:
-        """A number for each value of the first key that a node has, -1 without any."""
-        numbers: dict[tuple[str, str], int] = {}
 
-        def number(position: int) -> int:
-            labels = self._arrays.nodes[position].labels
-            named = next(((key, labels[key]) for key in keys if key in labels), None)
-            return -1 if named is None else numbers.setdefault(named, len(numbers))
-
-        return np.array([number(i) for i in range(len(self._arrays))], dtype=np.int64)
+NO_BOUNDS = NetworkBounds()
 
 
 class PlacementLimits:
@@ -61,21 +41,31 @@ class PlacementLimits:
         self._context = context
         self._arrays = arrays
         self._domains = context.policy.domains
-        self._known: dict[tuple[int, tuple[str, ...], int], Mask] = {}
+        self._known: dict[tuple[int, tuple[str, ...], NetworkBounds], Mask] = {}
         self.models = ModelLimits(context, arrays)
 
     def outside(self, pod: Pod) -> Mask:
         """The nodes outside the domains of a pod on a node. Do not modify."""
         source = self._arrays.index[pod.node]
-        rungs = self._shared_rungs(pod, source)
-        key = source, self._labels(pod, source), rungs
+        found = self._network_bounds(pod, source)
+        key = source, self._labels(pod, source), found
         mask = self._known.get(key)
         if mask is None:
-            mask = self._nodes.closeness(source) < rungs
+            mask = self._arrays.all() if found.doubt else self._arrays.none()
+            for bound in (*found.bounds, *found.enforced):
+                mask |= self._network.outside(bound)
             for name in key[1]:
                 of = self._arrays.domains(name).of
                 mask |= of != of[source]
             self._known[key] = mask
+        return mask
+
+    def never_chosen(self, pod: Pod) -> Mask:
+        """The nodes where the pod's own scheduler, which keeps its gang together, never puts it."""
+        mask = self._arrays.none()
+        if pod.scheduler != DEFAULT_SCHEDULER:
+            for bound in self._network_bounds(pod, self._arrays.index[pod.node]).enforced:
+                mask |= self._network.outside(bound)
         return mask
 
     def describe(self, pod: Pod) -> str:
@@ -83,9 +73,10 @@ class PlacementLimits:
         source = self._arrays.index[pod.node]
         labels = self._arrays.nodes[source].labels
         found = [f"{name}={labels[name]}" for name in self._labels(pod, source)]
-        rungs = self._shared_rungs(pod, source)
-        if rungs:
-            found.append(f"the {rungs} widest levels of the network that it shares with its gang")
+        network = self._network_bounds(pod, source)
+        found += [bound.text for bound in (*network.bounds, *network.enforced)]
+        if network.doubt:
+            found.append(f"its place in the network is not known: {network.doubt}")
         return ", ".join(found)
 
     def _labels(self, pod: Pod, source: int) -> tuple[str, ...]:
@@ -99,25 +90,34 @@ class PlacementLimits:
         labels = self._arrays.nodes[source].labels
         return tuple(key for key in keys if key in labels)
 
-    def _shared_rungs(self, pod: Pod, source: int) -> int:
-        """How many rungs the pod shares with its nearest peer."""
-        if not self._domains.rungs:
-            return 0
-        keys = [group.key for group in self._context.gangs_of(pod)]
-        if not keys:
-            return 0  # nearly all pods
-        peers = {
-            self._arrays.index[peer.node]
-            for key in keys
-            for peer in self._peers.get(key, ())
-            if peer.uid != pod.uid
-        }
-        closeness = self._nodes.closeness(source)
-        return max((int(closeness[peer]) for peer in peers), default=0)
+    def _network_bounds(self, pod: Pod, source: int) -> NetworkBounds:
+        """Where its gangs keep the pod: where Volcano says so, else as near to its nearest peer."""
+        groups = tuple(self._context.gangs_of(pod))
+        if not groups:
+            return NO_BOUNDS  # nearly all pods
+        peers: set[int] = set()
+        enforced: list[Bound] = []
+        for group in groups:
+            others = (p for p in self._peers.get(group.key, ()) if p.uid != pod.uid)
+            positions = {self._arrays.index[each.node] for each in others}
+            if group.topology is None or not group.topology.is_hard:
+                peers |= positions
+                continue
+            found = self._network.in_highest_tier(group.topology, positions or {source})
+            if isinstance(found, str):
+                return NetworkBounds(doubt=found)
+            enforced.append(found)
+        if not peers or not self._domains.by_network:
+            return NetworkBounds(enforced=tuple(enforced))
+        doubt = self._network.doubt((source, *sorted(peers)))
+        if doubt:
+            return NetworkBounds(doubt=doubt)
+        bounds = tuple(self._network.as_near_as_now(source, peers))
+        return NetworkBounds(bounds, tuple(enforced))
 
     @cached_property
-    def _nodes(self) -> NodeDomains:
-        return NodeDomains(self._arrays, self._domains.rungs)
+    def _network(self) -> NetworkLevels:
+        return NetworkLevels(self._arrays, self._context.cluster, self._domains.rungs)
 
     @cached_property
     def _peers(self) -> dict[GangKey, list[Pod]]:

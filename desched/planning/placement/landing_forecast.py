@@ -127,13 +127,14 @@ def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
     has no grace period. `free` and `view` are the state after earlier moves.
     """
     source = view.arrays.index[pod.node]
+    any_fit = pod.scheduler != DEFAULT_SCHEDULER
+    possible = ~free.never_chosen(pod) if any_fit else free.arrays.all()
     leaving = LeavingPod(pod, source, gone=False)
-    destinations = free.feasible_beside(pod, pod.node) & view.fits(leaving)
+    destinations = free.feasible_beside(pod, pod.node) & view.fits(leaving) & possible
     if _goes_first(pod) or not np.count_nonzero(destinations):
         leaving = LeavingPod(pod, source, gone=True)
-        destinations = free.feasible(pod, pod.node) & view.fits(leaving)
+        destinations = free.feasible(pod, pod.node) & view.fits(leaving) & possible
     alternatives, scores = _alternatives(leaving, destinations, view)
-    any_fit = pod.scheduler != DEFAULT_SCHEDULER
     wrong = view.unfamiliar(pod) | free.outside(pod)
     return Landing(view.names, destinations, alternatives, scores, leaving, wrong, any_fit)
 

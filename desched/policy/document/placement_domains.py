@@ -49,4 +49,5 @@ def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> Pla
         given(section.groups, known.groups),
         given(section.accelerator_groups, known.accelerator_groups),
         given(section.equivalence, known.equivalence),
+        by_network=True,
     )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from desched.model.cluster import DeclaredGroup, GroupPart
+from desched.model.network_topology import GroupTopology
 from desched.model.pod_groups import (
     GROUP_KEYS,
     GROUP_PREFIXES,
@@ -26,6 +27,7 @@ VOLCANO = "scheduling.k8s.io/group-name"
 LEAST = "scheduling.volcano.sh/group-min-member"
 BUDGET = "volcano.sh/jdb-min-available"
 NETWORK = "volcano.sh/network-topology-mode"
+HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"
 OLDER = "pod-group.scheduling.sigs.k8s.io"
 GANG = "gang.scheduling.koordinator.sh/"
 KUEUE = "kueue.x-k8s.io/"
@@ -57,7 +59,17 @@ ROWS = [
         "podgroup-2f1c (Volcano)",
         "volcano.sh/jdb-max-unavailable: 1",
     ),
-    Row({VOLCANO: "podgroup-2f1c", NETWORK: "soft"}, "podgroup-2f1c (Volcano)", f"{NETWORK}: soft"),
+    Row({VOLCANO: "podgroup-2f1c", NETWORK: "soft"}, "podgroup-2f1c (Volcano)", 1),
+    Row(
+        {VOLCANO: "podgroup-2f1c", NETWORK: "near"},
+        "podgroup-2f1c (Volcano)",
+        f"{NETWORK}: near is not known",
+    ),
+    Row(
+        {VOLCANO: "podgroup-2f1c", NETWORK: "hard", HIGHEST_TIER: "rack"},
+        "podgroup-2f1c (Volcano)",
+        f"{HIGHEST_TIER}: rack is no number",
+    ),
     Row({"scheduling.volcano.sh/group-name": "llama"}, "llama (Volcano)", UNKNOWN),
     Row({LEAST: "2"}, "web-1 (Volcano)", 2),
     Row({LEAST: "two"}, "web-1 (Volcano)", f"{LEAST}: two is no number"),
@@ -299,6 +311,31 @@ def test_the_largest_of_object_and_annotations_counts() -> None:
     for least, expected in ((6, 8), (9, 9)):
         (group,) = groups_of(pod("a", labels=marks), None, declared("Volcano", "llama", least))
         assert group.minimum == expected
+
+
+@pytest.mark.parametrize(
+    ("marks", "topology"),
+    [
+        ({NETWORK: "soft"}, GroupTopology(hard=False)),
+        ({NETWORK: "hard"}, GroupTopology(hard=True)),
+        ({NETWORK: "hard", HIGHEST_TIER: "2"}, GroupTopology(hard=True, highest_tier=2)),
+    ],
+)
+def test_annotations_and_objects_say_how_near_pods_must_be(
+    marks: Mapping[str, str], topology: GroupTopology
+) -> None:
+    """R2.4: on the pod or its workload; the object of the group counts before them."""
+    named = {VOLCANO: "podgroup-1"}
+    for one, owner in (
+        (pod("a", annotations={**named, **marks}), None),
+        (pod("a", annotations=named), workload("web", annotations=marks)),
+    ):
+        (group,) = groups_of(one, owner)
+        assert group.topology == topology
+        assert topology.is_hard == (len(marks) == 2)
+    said = DeclaredGroup("Volcano", "apps", "podgroup-1", 2, topology=GroupTopology(hard=False))
+    (group,) = groups_of(one, owner, {("Volcano", "apps", "podgroup-1"): said})
+    assert group.topology == said.topology
 
 
 @pytest.mark.parametrize("key", ["volcano.sh/job-name", "gpu-fraction"])

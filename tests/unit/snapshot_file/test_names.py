@@ -38,6 +38,7 @@ NO_NAMES = {
     "DeclaredGroup": {"system"},
     "GroupPart": {"match_label_keys"},
     "ModelCopies": {"system"},
+    "Topology": {"system", "levels"},
     "Node": {"operating_system", "images", "addresses"},  # numbers, and none
     "Owner": {"kind", "api_version"},
     "PodVolume": {"path"},

@@ -26,6 +26,7 @@ from desched.adapters.kubernetes.client.decoding import UNDECODABLE, RawDecoder
 from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.selectors import label_selector
 from desched.model.cluster import DeclaredGroup, GroupPart
+from desched.model.network_topology import GroupTopology
 from desched.model.pod_groups import KOORDINATOR_STAYS_BY, SUB_GROUP, TASK, keeping
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import shortened
@@ -34,6 +35,7 @@ _STATUS = RawDecoder(pod_groups.Status)
 _VOLCANO = RawDecoder(pod_groups.VolcanoSpec)
 _TASKS = RawDecoder(dict[str, Int32])
 _POLICIES = RawDecoder(list[pod_groups.SubGroupPolicy])
+_VOLCANO_TOPOLOGY = RawDecoder(pod_groups.VolcanoTopology)
 _COSCHEDULING = RawDecoder(pod_groups.CoschedulingSpec)
 _KAI = RawDecoder(pod_groups.KaiSpec)
 _SUB_GROUPS = RawDecoder(list[pod_groups.KaiSubGroup])
@@ -53,6 +55,7 @@ class _Needs(NamedTuple):
     minimum: int | None
     stays: str = ""
     parts: tuple[GroupPart, ...] = ()
+    topology: GroupTopology | None = None
 
 
 _Read = Callable[[pod_groups.PodGroup], _Needs]
@@ -60,7 +63,8 @@ _Read = Callable[[pod_groups.PodGroup], _Needs]
 
 def _volcano(item: pod_groups.PodGroup) -> _Needs:
     found = _VOLCANO(item.spec) or pod_groups.VolcanoSpec()
-    stays = _assembling(item) or _first(networkTopology=found.network_topology)
+    topology, unclear = _volcano_topology(found.network_topology)
+    stays = _assembling(item) or unclear
     tasks, policies = found.min_task_member, found.sub_group_policy
     if _is_set(tasks) and _is_set(policies):
         stays = stays or _not_evaluated("minTaskMember with subGroupPolicy")
@@ -68,8 +72,20 @@ def _volcano(item: pod_groups.PodGroup) -> _Needs:
     if stays:
         return _Needs(found.min_member, stays)
     if _is_set(tasks):
-        return _Needs(found.min_member, "", _tasks(_TASKS(tasks) or {}))
-    return _with_policies(found.min_member, _POLICIES(policies) or ())
+        return _Needs(found.min_member, "", _tasks(_TASKS(tasks) or {}), topology)
+    needs = _with_policies(found.min_member, _POLICIES(policies) or ())
+    return needs._replace(topology=topology)
+
+
+def _volcano_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
+    """How near its pods must be to each other, and why they stay if that is not known."""
+    if not _is_set(demand):
+        return None, ""
+    found = _VOLCANO_TOPOLOGY(demand) or pod_groups.VolcanoTopology()
+    unclear = f"the mode {found.mode} of its networkTopology is not known"
+    tier, name = found.highest_tier_allowed, found.highest_tier_name
+    known = found.mode in {"hard", "soft"}
+    return GroupTopology(found.mode == "hard", tier, name), "" if known else unclear
 
 
 def _tasks(minima: Mapping[str, int]) -> tuple[GroupPart, ...]:
@@ -178,14 +194,14 @@ def _not_evaluated(what: str) -> str:
 
 def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGroup:
     try:
-        minimum, stays, parts = read(item)
+        needs = read(item)
     except (*UNDECODABLE, ValueError) as error:
-        minimum, parts = None, ()
-        stays = shortened(f"its PodGroup cannot be read: {error}")
+        needs = _Needs(None, shortened(f"its PodGroup cannot be read: {error}"))
+    minimum, stays, parts, topology = needs
     if minimum is None and not stays and not parts:
         stays = "its PodGroup does not say how many pods it needs"
-    namespace, name = item.metadata.namespace, item.metadata.name
-    return DeclaredGroup(system, namespace, name, max(minimum or 0, 0), stays, parts)
+    namespace, name, least = item.metadata.namespace, item.metadata.name, max(minimum or 0, 0)
+    return DeclaredGroup(system, namespace, name, least, stays, parts, topology)
 
 
 def _kind(system: str, access: Access, read: _Read) -> Kind[Any, DeclaredGroup]:

@@ -10,9 +10,11 @@ import desched.adapters.kubernetes.client.connection as connection_module
 from desched.adapters.kubernetes.client.access import METRICS_ACCESS, REQUIRED_ACCESS
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
+from desched.adapters.kubernetes.objects.network_topology import HYPER_NODES, TOPOLOGIES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
+from desched.model.network_topology import HyperNode, Topology
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     NO_SUCH_PATH,
@@ -135,6 +137,7 @@ def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiSe
     declared = [access.path() for access in needed if access.verb == "list"]
     declared += [kind.access.path() for kinds in POD_GROUPS.values() for kind in kinds]
     declared += [kind.access.path() for kind in MODEL_CACHES.values()]
+    declared += [kind.access.path() for kind in TOPOLOGIES] + [HYPER_NODES.access.path()]
     asked = [path for path in server.paths() if path != "/apis"]
     assert sorted(asked) == sorted([*declared, "/version"])
 
@@ -490,3 +493,25 @@ def test_any_other_failure_to_read_vertical_autoscalers_ends_the_cycle(
     server.answer = lambda request: error if request.path == VERTICAL_AUTOSCALERS else None
 
     assert "verticalpodautoscalers could not be read: status 500" in failure(server)
+
+
+def test_the_network_is_read_where_it_is_described(server: FakeApiServer) -> None:
+    """R2.4, X3: HyperNodes with the nodes that they select, and Topologies."""
+    member = {"type": "Node", "selector": {"regexMatch": {"pattern": "^gone-"}}}
+    levels = {"levels": [{"nodeLabel": "example.com/rack"}]}
+    server.lists = {
+        HYPER_NODES.access.path(): [
+            {"metadata": {"name": "s0"}, "spec": {"tier": 1, "members": [member]}}
+        ],
+        **{
+            kind.access.path(): [{"metadata": {"name": "dc"}, "spec": levels}]
+            for kind in TOPOLOGIES
+        },
+    }
+
+    found = reader_of(server).read_cluster()
+
+    assert found.hyper_nodes == (HyperNode("s0", 1),)
+    assert found.topologies == tuple(
+        Topology(system, "dc", ("example.com/rack",)) for system in ("Kueue", "KAI")
+    )

@@ -7,10 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.model.cluster import Node
+from desched.model.cluster import DeclaredGroup, Node
+from desched.model.network_topology import (
+    UNKNOWN_TIER,
+    GroupTopology,
+    HyperNode,
+    HyperNodeTree,
+    Topology,
+)
 from desched.model.plan import Plan
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.placement.domains import NodeDomains
+from desched.planning.placement.network_levels import NodeDomains
 from desched.policy.placement_domains import KNOWN_DOMAINS, RUNGS, PlacementDomains
 from desched.policy.policy import Policy, Protections
 from tests.builders import (
@@ -35,7 +42,7 @@ ZONE, BLOCK, RACK = (rung[0] for rung in RUNGS[:3])
 
 def closeness(labels: Mapping[str, Mapping[str, str]], one: str) -> dict[str, int]:
     arrays = NodeArrays(node(name, labels=each) for name, each in labels.items())
-    found = NodeDomains(arrays, KNOWN_DOMAINS.rungs).closeness(arrays.index[one])
+    found = NodeDomains.by_labels(arrays, KNOWN_DOMAINS.rungs).closeness(arrays.index[one])
     return dict(zip(arrays.names, map(int, found), strict=True))
 
 
@@ -87,6 +94,28 @@ def test_each_platform_gives_the_same_closeness(platform: str) -> None:
         {name: dict(zip(keys, path, strict=True)) for name, path in FIXTURE.items()}, "te0"
     )
     assert found == {"te0": 3, "te1": 2, "te2": 1, "te3": 1, **{f"te{i}": 0 for i in range(4, 8)}}
+
+
+def test_hyper_nodes_give_the_same_closeness() -> None:
+    """R0.6: the path of a node from the widest HyperNode is its domain."""
+    parts: dict[tuple[str, int], dict[str, None]] = {}
+    for name, (block, rack, host) in FIXTURE.items():
+        for tier, (part, of) in enumerate(((name, host), (host, rack), (rack, block)), 1):
+            parts.setdefault((of, tier), {})[part] = None
+    hyper_nodes = [
+        HyperNode(of, tier, "", *((members, ()) if tier == 1 else ((), members)))
+        for (of, tier), each in parts.items()
+        if (members := tuple(each))
+    ]
+    tree = HyperNodeTree(hyper_nodes)
+    domains = NodeDomains.by_hyper_nodes([tree.place(name) for name in FIXTURE])
+    assert dict(zip(FIXTURE, map(int, domains.closeness(0)), strict=True)) == {
+        "te0": 3,
+        "te1": 2,
+        "te2": 1,
+        "te3": 1,
+        **{f"te{i}": 0 for i in range(4, 8)},
+    }
 
 
 def gpu_node(name: str, labels: Mapping[str, str] | None = None) -> Node:
@@ -161,7 +190,7 @@ def test_a_pod_with_a_fast_network_only_moves_to_the_same_gpus() -> None:
 
 
 def test_the_documented_labels_are_those_that_count() -> None:
-    text = DOCUMENT.read_text().partition("## Placement domains")[2].partition("\n## ")[0]
+    text = DOCUMENT.read_text().partition("## Placement domains")[2].partition("\n### ")[0]
     assert set(re.findall(r"`([a-z0-9.]+/[a-z0-9._-]+)`", text)) == KNOWN_DOMAINS.keys
 
 
@@ -170,24 +199,33 @@ def test_a_policy_may_ignore_domains() -> None:
     assert evicted(plan_of({GROUP: "pg1"}, {"far": {GROUP: "pg2"}}, ignoring)) == ["a"]
 
 
-def gang_plan(places: Mapping[str, str], least: int = 2, **fields: Any) -> Plan:
+KOORDINATOR = "gang.scheduling.koordinator.sh/"
+RACKS = {"hot": "r1", "near": "r1", "next": "r2", "next2": "r2", "far": "r3"}
+BLOCKS = {"r1": "b1", "r2": "b1", "r3": "b2"}
+
+
+def gang_plan(
+    places: Mapping[str, str],
+    least: int = 2,
+    full: tuple[str, ...] = (),
+    marks: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> Plan:
     """Peers on the nodes of their names; racks r1 and r2 are in block b1, r3 is in b2."""
-    marks = {
-        "gang.scheduling.koordinator.sh/name": "llama",
-        "gang.scheduling.koordinator.sh/min-available": str(least),
-    }
-    racks = {"hot": "r1", "near": "r1", "next": "r2", "next2": "r2", "far": "r3"}
-    blocks = {"r1": "b1", "r2": "b1", "r3": "b2"}
-    nodes = [gpu_node(n, {BLOCK: blocks[rack], RACK: rack}) for n, rack in racks.items()]
-    one = pod("a", on="hot", request=amounts(1, 1), annotations=marks)
+    marks = marks or {f"{KOORDINATOR}name": "llama", f"{KOORDINATOR}min-available": str(least)}
+    by = fields.pop("by", None)
+    scheduler = fields.pop("scheduler", "default-scheduler")
+    labels = {n: {BLOCK: BLOCKS[rack], RACK: rack} for n, rack in RACKS.items()}
+    labels = fields.pop("labels", labels)
+    nodes = [gpu_node(n, labels[n]) for n in RACKS]
+    one = pod("a", on="hot", request=amounts(1, 1), annotations=marks, scheduler=scheduler)
     peers = [pod(name, on=on, annotations=marks, of=None) for name, on in places.items()]
-    cool = [name for name in racks if name != "hot"]
-    full = fields.get("full", ())
+    cool = [name for name in RACKS if name != "hot"]
     used = load(
         {"hot": (0.9, 0.1)} | {n: (0.75 if n in full else 0.1, 0.1) for n in cool},
         {"a": (1.0, 0.1)} | dict.fromkeys(places, (0.01, 0.01)),
     )
-    return planned(snapshot(nodes, [one, *peers], used))
+    return planned(snapshot(nodes, [one, *peers], used, **fields), by)
 
 
 @pytest.mark.parametrize(
@@ -215,3 +253,156 @@ def test_pods_that_are_no_gang_leave_their_rack() -> None:
     full = ("near", "next", "next2")
     plan = gang_plan({"p": "near", "q": "near"}, least=1, full=full)
     assert [e.expected_node for e in plan.evictions] == ["far"]
+
+
+NOT_LABELLED: dict[str, dict[str, str]] = {name: {} for name in RACKS}
+
+
+def hyper_nodes(**changed: HyperNode) -> tuple[HyperNode, ...]:
+    """The racks and blocks as HyperNodes, some of them changed or added."""
+    racks = {
+        rack: HyperNode(rack, 1, "rack", tuple(n for n, of in RACKS.items() if of == rack))
+        for rack in BLOCKS
+    }
+    blocks = {
+        "b1": HyperNode("b1", 2, "block", (), ("r1", "r2")),
+        "b2": HyperNode("b2", 2, "block", (), ("r3",)),
+    }
+    return tuple((racks | blocks | changed).values())
+
+
+def test_hyper_nodes_keep_a_gang_together_as_labels_do() -> None:
+    """R0.3, R0.6: without any label, and before labels where there are both."""
+    misleading = {name: {BLOCK: "b", RACK: "r"} for name in RACKS}
+    for labels in (NOT_LABELLED, misleading):
+        for full, expected in ((), "near"), (("near",), None):
+            plan = gang_plan(
+                {"p": "near", "q": "far"}, full=full, labels=labels, hyper_nodes=hyper_nodes()
+            )
+            assert [e.expected_node for e in plan.evictions] == ([expected] if expected else [])
+
+
+def test_nodes_without_a_hyper_node_are_compared_by_labels() -> None:
+    """R0.3: HyperNodes of a part of the cluster free no gang elsewhere."""
+    some = (HyperNode("r3", 1, "", ("far",)),)
+    plan = gang_plan({"p": "near", "q": "far"}, full=("near",), hyper_nodes=some)
+    assert reasons(plan)["a"] == "no_node_under_ceiling"
+    plan = gang_plan({"p": "near", "q": "far"}, hyper_nodes=some)
+    assert [e.expected_node for e in plan.evictions] == ["near"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"x": HyperNode("x", 2, "", (), ("r1",))}, "HyperNode r1 is in b1 and x"),
+        ({"r1": HyperNode("r1", 1, "", ("hot", "near"), ("b1",))}, "is a part of itself"),
+        ({"r1": HyperNode("r1", 1, "", ("hot",), (), "no pattern")}, "r1 cannot be read"),
+        ({"x": HyperNode("x", UNKNOWN_TIER, unreadable="no tier")}, "x cannot be read: no tier"),
+    ],
+)
+def test_a_pod_in_doubt_stays(changed: Mapping[str, HyperNode], why: str) -> None:
+    """R2.4, X4: a bad tree widens no domain, and the refusal says what is wrong with it."""
+    peers = {"p": "near", "q": "near"}
+    plan = gang_plan(peers, hyper_nodes=hyper_nodes(**changed), labels=NOT_LABELLED)
+    (refusal,) = [each for each in plan.refusals if each.pod.name == "a"]
+    assert refusal.reason == "placement_domain"
+    assert refusal.detail.startswith("its place in the network is not known: ")
+    assert why in refusal.detail
+    alone = gang_plan(peers, least=1, hyper_nodes=hyper_nodes(**changed), labels=NOT_LABELLED)
+    assert evicted(alone) == ["a"]  # what is in no gang does not need the tree
+
+
+def test_topologies_of_kueue_are_chains_of_labels() -> None:
+    """R0.1: of other labels than the known ones, and before them; single nodes do not count."""
+    own = {n: {"example.com/b": BLOCKS[r], "example.com/r": r} for n, r in RACKS.items()}
+    misleading = {n: each | {BLOCK: "b", RACK: "r"} for n, each in own.items()}
+    dc = Topology("Kueue", "dc", ("example.com/b", "example.com/r", "kubernetes.io/hostname"))
+    peers = {"p": "next", "q": "far"}
+    for labels in (own, misleading):
+        plan = gang_plan(peers, full=("near", "next"), labels=labels, topologies=(dc,))
+        assert [e.expected_node for e in plan.evictions] == ["next2"]
+        full = ("near", "next", "next2")
+        plan = gang_plan(peers, full=full, labels=labels, topologies=(dc,))
+        assert reasons(plan)["a"] == "no_node_under_ceiling"
+    hosts = Topology("Kueue", "hosts", ("kubernetes.io/hostname",))
+    plan = gang_plan({"p": "near", "q": "far"}, full=("near",), topologies=(hosts,))
+    assert reasons(plan)["a"] == "no_node_under_ceiling"  # by the known labels
+
+
+VOLCANO = {"scheduling.k8s.io/group-name": "llama"}
+
+
+def volcano_plan(
+    places: Mapping[str, str], topology: GroupTopology, **fields: Any
+) -> tuple[list[str], str]:
+    """Where a surplus pod of a group of Volcano moves, and else why it stays."""
+    said = DeclaredGroup("Volcano", "apps", "llama", 1, topology=topology)
+    fields = {"hyper_nodes": hyper_nodes(), "scheduler": "volcano"} | fields
+    plan = gang_plan(places, marks=VOLCANO, declared_groups=(said,), **fields)
+    details = [each.detail for each in plan.refusals if each.pod.name == "a"]
+    return [e.expected_node for e in plan.evictions], "".join(details)
+
+
+def test_a_surplus_pod_moves_inside_the_hyper_node_of_the_highest_tier() -> None:
+    """R2.4: the scheduler of Volcano keeps to it, so that it may choose."""
+    rack, block = (GroupTopology(hard=True, highest_tier=tier) for tier in (1, 2))
+    assert volcano_plan({"p": "near"}, rack) == (["near"], "")
+    assert volcano_plan({"p": "near"}, rack, full=("near",))[0] == []
+    moved, _ = volcano_plan({"p": "next"}, rack)
+    assert moved[0] in {"next", "next2"}  # where its peers are
+    for allowed in (block, GroupTopology(hard=True, highest_tier_name="block")):
+        moved, _ = volcano_plan({"p": "near"}, allowed, full=("near",))
+        assert moved[0] in {"next", "next2"}
+        everywhere = ("near", "next", "next2")
+        assert volcano_plan({"p": "near"}, allowed, full=everywhere)[0] == []
+
+
+def test_a_hard_topology_holds_whatever_the_policy_says_of_domains() -> None:
+    """R2.4: its replacement would wait elsewhere."""
+    rack = GroupTopology(hard=True, highest_tier=1)
+    ignoring = policy(domains=PlacementDomains())
+    assert volcano_plan({"p": "near"}, rack, by=ignoring) == (["near"], "")
+    moved, why = volcano_plan({"p": "near"}, rack, by=ignoring, full=("near",))
+    assert (moved, why) == ([], why)
+    assert why.startswith("HyperNode r1: 0/5 nodes") or "ceiling" in why
+
+
+@pytest.mark.parametrize(
+    ("places", "topology", "fields", "why"),
+    [
+        (
+            {"p": "near", "q": "far"},
+            GroupTopology(hard=True, highest_tier=2),
+            {},
+            "its pods are in no HyperNode of tier 2 or below",
+        ),
+        (
+            {"p": "near"},
+            GroupTopology(hard=True, highest_tier_name="hall"),
+            {},
+            "no HyperNode has the tier hall",
+        ),
+        ({"p": "near"}, GroupTopology(hard=False), {"hyper_nodes": ()}, "no HyperNodes are known"),
+        (
+            {"p": "near"},
+            GroupTopology(hard=True, highest_tier=1),
+            {"hyper_nodes": (HyperNode("r9", 1, "", ("far",)),)},
+            "has no HyperNode",
+        ),
+        (
+            {"p": "near"},
+            GroupTopology(hard=True, highest_tier=2),
+            {"hyper_nodes": hyper_nodes(x=HyperNode("x", 2, "", (), ("r1",)))},
+            "HyperNode r1 is in b1 and x",
+        ),
+        ({"p": "near"}, GroupTopology(hard=True), {}, "volcano may place it outside"),
+        ({"p": "near"}, GroupTopology(hard=False), {}, "volcano may place it outside"),
+    ],
+)
+def test_a_topology_that_cannot_be_kept_for_sure_keeps_the_pod(
+    places: Mapping[str, str], topology: GroupTopology, fields: Mapping[str, Any], why: str
+) -> None:
+    """R2.4, X4: unknown tiers, a tree in doubt; hard without a tier is soft."""
+    moved, found = volcano_plan(places, topology, **fields)
+    assert moved == []
+    assert why in found

@@ -27,6 +27,12 @@ class SubGroupPolicy(Wire):
     network_topology: Raw = Raw()
 
 
+class VolcanoTopology(Wire):
+    mode: str = "hard"
+    highest_tier_allowed: Int32 | None = None
+    highest_tier_name: str = ""
+
+
 class Status(Wire):
     phase: str = ""
 

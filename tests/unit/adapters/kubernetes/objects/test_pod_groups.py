@@ -7,6 +7,7 @@ import pytest
 
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.model.cluster import DeclaredGroup, GroupPart
+from desched.model.network_topology import GroupTopology
 from desched.model.pod_groups import SUB_GROUP, SYSTEMS, TASK
 from desched.model.selectors import LabelSelector, Operator, Requirement
 
@@ -151,7 +152,6 @@ def test_parts_of_a_group_have_minima_of_their_own(
 @pytest.mark.parametrize(
     ("system", "field", "value"),
     [
-        ("Volcano", "networkTopology", {"mode": "hard", "highestTierAllowed": 1}),
         ("KAI", "topologyConstraint", {"requiredTopologyLevel": "rack"}),
         ("Kubernetes", "schedulingConstraints", {"topology": [{"key": "rack"}]}),
     ],
@@ -234,6 +234,38 @@ def test_parts_that_are_not_understood_keep_all_pods(system: str, fields: Any, s
     found = read(system, {"minMember": 1, **fields})
     assert found.stays.startswith(stays)
     assert not found.parts
+
+
+@pytest.mark.parametrize(
+    ("said", "topology", "stays"),
+    [
+        ({}, None, ""),
+        ({"highestTierAllowed": 1}, GroupTopology(hard=True, highest_tier=1), ""),
+        ({"mode": "soft"}, GroupTopology(hard=False), ""),
+        (
+            {"mode": "hard", "highestTierName": "rack"},
+            GroupTopology(hard=True, highest_tier_name="rack"),
+            "",
+        ),
+        (
+            {"mode": "near"},
+            None,
+            "the mode near of its networkTopology is not known",
+        ),
+    ],
+)
+def test_a_group_says_how_near_its_pods_must_be(
+    said: Any, topology: GroupTopology | None, stays: str
+) -> None:
+    """R2.4: the mode is hard by default; what is not known keeps all pods."""
+    found = read("Volcano", {"minMember": 1, "networkTopology": said})
+    assert (found.topology, found.stays) == (topology, stays)
+
+
+def test_a_topology_that_cannot_be_read_keeps_all_pods() -> None:
+    """X4: a tier that is no number."""
+    found = read("Volcano", {"minMember": 1, "networkTopology": {"highestTierAllowed": "1"}})
+    assert found.stays.startswith("its PodGroup cannot be read: ")
 
 
 @pytest.mark.parametrize("mode", [{"all": {}}, "PodGroup", {"later": {}}])
