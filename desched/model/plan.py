@@ -33,6 +33,7 @@ class NodeReason(StrEnum):
     TOO_YOUNG = "too_young"
     BEING_REMOVED = "being_removed"
     UNDER_PRESSURE = "under_pressure"
+    WITHOUT_DOMAIN = "without_domain"
     SETTLING = "settling"
     NOT_SUSTAINED_YET = "not_sustained_yet"
     POOL_SATURATED = "pool_saturated"

@@ -69,6 +69,7 @@ def _rows(policy: Policy) -> _Rows:
     yield ("nodeSelector",), _selector(policy.node_selector, "all nodes")
     yield from _protections(policy.protections)
     yield from _domains(policy.domains)
+    yield ("balanceScope",), policy.balance_scope or NONE
     yield (DEFAULT_EVICTOR, "nodeSelector"), _selector(policy.destination_selector, "all nodes")
     yield from _metrics(policy.metrics)
     yield from _windows(policy.rules)

@@ -56,6 +56,16 @@ EQUIVALENCE = ("cloud.google.com/gke-accelerator", "nvidia.com/gpu.product")
 """Labels of nodes with the same GPUs, for pods with a fast network."""
 
 
+_TIER = "topology.volcano.sh/tier-"
+"""Followed by a number, it stands for the HyperNodes of that tier."""
+
+
+def tier_of(key: str) -> int | None:
+    """The tier of HyperNodes that a key stands for, None if it is one of labels."""
+    number = key.removeprefix(_TIER)
+    return int(number) if number != key and number.isdecimal() else None
+
+
 class PlacementDomains(msgspec.Struct, frozen=True):
     """The labels that name domains; without any, a pod may go to every node.
 

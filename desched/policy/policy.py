@@ -258,6 +258,8 @@ class Policy(msgspec.Struct, frozen=True):
     whose replacement would land badly with a probability above `max_landing_risk`.
     Evictions happen only while one of `maintenance_windows` is open, if there are any, and never
     while one of `blackout_windows` is. `acknowledged_deschedulers` run in this cluster on purpose.
+    Load is compared and relieved within the domains of `balance_scope`: the key of a label, of a
+    level of the network or of nodes that belong together.
     """
 
     source: str
@@ -285,6 +287,7 @@ class Policy(msgspec.Struct, frozen=True):
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     domains: PlacementDomains = KNOWN_DOMAINS
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity
+    balance_scope: str = ""
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is a source or destination at all."""

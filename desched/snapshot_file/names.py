@@ -47,6 +47,7 @@ from desched.model.state import (
     CoolDown,
     EvictionRecord,
     Failure,
+    ForecastCheck,
     LastCycle,
     NodeRounds,
     Pause,
@@ -253,7 +254,16 @@ def _paused(names: Names, subject: str, pause: Pause) -> str:
         case PauseScope.NAMESPACE:
             return names.of(Named.NAMESPACE, subject)
         case PauseScope.POOL | PauseScope.EVERYTHING:
-            return subject
+            return _pool(names, subject, pause)
+
+
+def _pool(names: Names, pool: str, _owner: object) -> str:
+    """A pool, and the path of the domain that `balanceScope` makes of it."""
+    name, within, domain = f" {pool}".rpartition(" in ")
+    if not within:
+        return pool
+    path = "/".join(_value(names, "", value) for value in domain.split("/"))
+    return f"{name}{within}{path}".strip()
 
 
 def _value(names: Names, key: str, value: str) -> str:
@@ -347,13 +357,20 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
         "expected_node": _NODE,
         "landed_on": _NODE,
         "steered": _all(Named.NODE),
+        "pool": _pool,
     },
     LandingChance: {"node": _NODE},
-    RecentMove: {"workload_uid": _UID, "workload": _workload, "replacement_uid": _UID},
+    RecentMove: {
+        "workload_uid": _UID,
+        "workload": _workload,
+        "replacement_uid": _UID,
+        "pool": _pool,
+    },
     CoolDown: {"workload_uid": _UID, "workload": _workload},
     NodeRounds: {"node": _NODE},
     Pause: {"subject": _paused, "why": _nothing, "by": _somebody},
-    Failure: {"workload": _workload},
+    Failure: {"workload": _workload, "pool": _pool},
+    ForecastCheck: {"pool": _pool},
     Chain: {"source": _NODE, "room_on": _NODE, "first_to": _NODE},
     ChainUnderWay: {"why": _nothing},
     LastCycle: {

@@ -106,6 +106,7 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
         *NODE_LABELS,
         *by_policy.nodes,
         *policy.domains.keys,
+        *((policy.balance_scope,) if policy.balance_scope else ()),
         *(level for topology in cluster.topologies for level in topology.levels),
         *(m.label for pod in cluster.pods for m in models_of(pod, cluster.workload_of(pod))),
         *(key for each in classes for key, _ in each.node_selector),

@@ -39,7 +39,8 @@ PROGRAMS = """
 """They mean what they mean in any program."""
 
 ENGLISH = """
-    above absent acting all as at availability averaged awaited aware back balancing bare begun
+    above absent acting all as at availability averaged awaited aware back balance balancing bare
+    begun
     being blocked bound by came changes cheaper checks choice clocks compatibility competitor
     context contradictory counts covered critical current data departed deschedulers differ do
     earlier else elsewhere evaluated everything excluded exhausted existence failed feedback few

@@ -25,6 +25,7 @@ from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Observed, PauseScope, State
 from desched.planning.clocks import clocks_differ
+from desched.planning.overload.balance_scope import BalanceScope
 from desched.planning.overload.measurement import DepartedLoad, measure
 from desched.planning.overload.node_load import (
     LoadedNode,
@@ -129,8 +130,9 @@ def restrain(pressure: Pressure, state: State, now: datetime) -> Pressure:
 
 
 class _Pool(msgspec.Struct, frozen=True):
-    """The nodes in scope with trusted load that a pool selects."""
+    """The nodes in scope with trusted load that a pool selects, in one domain of the scope."""
 
+    name: str
     pool: NodePool
     nodes: list[tuple[Node, tuple[NodeLoad, ...]]]
 
@@ -139,20 +141,23 @@ def _measured(
     book: UsageBook, departed_load: DepartedLoad
 ) -> tuple[Collection[_Pool], list[NodeVerdict]]:
     """The known nodes by pool, and the verdicts on nodes that are out of scope or unknown."""
-    policy = book.policy
+    policy, scope = book.policy, BalanceScope(book.snapshot.cluster, book.policy)
     pools: dict[str, _Pool] = {}
     left_out: list[NodeVerdict] = []
     for node in book.snapshot.cluster.nodes:
         excluded = out_of_scope(node, policy, book.now)
+        if excluded is None and scope.domain(node) is None:
+            excluded = Finding(NodeReason.WITHOUT_DOMAIN, policy.balance_scope)
         if excluded is not None:
             left_out.append(out_of_scope_verdict(node, excluded, book))
             continue
         pool = policy.pool_of(node.labels)
+        name = scope.pool(pool.name, node)
         loads = measure(node, pool.rules, book, departed_load)
         if isinstance(loads, Unknown):
-            left_out.append(unknown_verdict(node, loads, pool.name, book))
+            left_out.append(unknown_verdict(node, loads, name, book))
         else:
-            pools.setdefault(pool.name, _Pool(pool, [])).nodes.append((node, loads))
+            pools.setdefault(name, _Pool(name, pool, [])).nodes.append((node, loads))
     return pools.values(), left_out
 
 
@@ -206,7 +211,7 @@ def _waiting(loaded: LoadedNode, wait: Wait) -> LoadedNode:
 
 def _loaded_nodes(each: _Pool, policy: Policy) -> list[LoadedNode]:
     thresholds = pool_thresholds(each.pool, policy, [loads for _, loads in each.nodes])
-    return [_loaded_node(node, loads, thresholds, each.pool.name) for node, loads in each.nodes]
+    return [_loaded_node(node, loads, thresholds, each.name) for node, loads in each.nodes]
 
 
 def _loaded_node(

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from desched.model.cluster import DEFAULT_SCHEDULER, GangKey, Pod
 from desched.model.devices import gpus_of, has_fast_network
-from desched.planning.arrays import Mask
+from desched.planning.arrays import Ints, Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
+from desched.planning.overload.balance_scope import BalanceScope
 from desched.planning.placement.model_caches import ModelLimits
-from desched.planning.placement.network_levels import Bound, NetworkLevels
+from desched.planning.placement.network_levels import Bound, NetworkLevels, numbered
 
 
 class NetworkBounds(NamedTuple):
@@ -57,6 +58,8 @@ class PlacementLimits:
             for name in key[1]:
                 of = self._arrays.domains(name).of
                 mask |= of != of[source]
+            if self._scope.is_on:
+                mask |= (self._scopes != self._scopes[source]) | (self._scopes < 0)
             self._known[key] = mask
         return mask
 
@@ -73,6 +76,9 @@ class PlacementLimits:
         source = self._arrays.index[pod.node]
         labels = self._arrays.nodes[source].labels
         found = [f"{name}={labels[name]}" for name in self._labels(pod, source)]
+        if self._scope.is_on:
+            domain = self._scope.domain(self._arrays.nodes[source])
+            found.append(f"{self._context.policy.balance_scope}={domain}")
         network = self._network_bounds(pod, source)
         found += [bound.text for bound in (*network.bounds, *network.enforced)]
         if network.doubt:
@@ -114,6 +120,15 @@ class PlacementLimits:
             return NetworkBounds(doubt=doubt)
         bounds = tuple(self._network.as_near_as_now(source, peers))
         return NetworkBounds(bounds, tuple(enforced))
+
+    @cached_property
+    def _scope(self) -> BalanceScope:
+        return BalanceScope(self._context.cluster, self._context.policy)
+
+    @cached_property
+    def _scopes(self) -> Ints:
+        """The domain of each node, within which load is balanced, as a number."""
+        return numbered(map(self._scope.domain, self._arrays.nodes))
 
     @cached_property
     def _network(self) -> NetworkLevels:

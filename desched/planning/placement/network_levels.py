@@ -41,7 +41,7 @@ class NodeDomains:
             labels = arrays.nodes[position].labels
             return next(((key, labels[key]) for key in keys if key in labels), None)
 
-        levels = [_numbers(value(i, keys) for i in range(len(arrays))) for keys in rungs]
+        levels = [numbered(value(i, keys) for i in range(len(arrays))) for keys in rungs]
         known = arrays.all()
         for level in levels if whole else ():
             known &= level >= 0
@@ -52,7 +52,7 @@ class NodeDomains:
         """Domains by HyperNodes; nodes in none, or in doubt, are not compared."""
         depth = max((len(place.path) for place in places), default=0)
         levels = [
-            _numbers(place.path[i].name if i < len(place.path) else None for place in places)
+            numbered(place.path[i].name if i < len(place.path) else None for place in places)
             for i in range(depth)
         ]
         return cls(levels, np.array([bool(place.path) for place in places], dtype=bool))
@@ -67,7 +67,8 @@ class NodeDomains:
         return found
 
 
-def _numbers(values: Iterable[object]) -> Ints:
+def numbered(values: Iterable[object]) -> Ints:
+    """Equal numbers for equal values, -1 for None."""
     numbers: dict[object, int] = {}
     found = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in values]
     return np.array(found, dtype=np.int64)

@@ -12,7 +12,7 @@ from desched.policy.document.limits import (
     FollowUpSection,
 )
 from desched.policy.document.metrics import Metrics
-from desched.policy.document.placement_domains import PlacementDomainsSection
+from desched.policy.document.placement_domains import LabelKey, PlacementDomainsSection
 from desched.policy.document.scheduler import SchedulerSection, SteeringMode
 from desched.policy.document.thresholds import (
     DestinationWindows,
@@ -94,6 +94,10 @@ class LoadAwareArgs(PluginArgs):
     `Allow`: they move as others do."""
     placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Ignore"})
     """Which labels of nodes name domains, such as racks, that pods stay in."""
+    balance_scope: LabelKey | None = optional(example="cloud.google.com/gke-placement-group")
+    """A label of nodes, or `topology.volcano.sh/tier-1` for the HyperNodes of tier 1. Load is then
+    compared, and pods move, only between nodes with the same value; if the label is one of the
+    `levels` of `placementDomains`, also of all wider levels. Nodes without a value are left out."""
     cache_affinity: CacheAffinity | None = optional(EXTENDED.cache_affinity.value, example="Prefer")
     """`Require`: a pod with a model or dataset in a cache of its node moves only to nodes that hold
     it, too. `Prefer`: it moves elsewhere if it cannot move to one of these, as the last choice.

@@ -75,6 +75,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
             args.placement_domains or PlacementDomainsSection(), defaults.domains
         ),
         cache_affinity=defaults.cache_affinity,
+        balance_scope=args.balance_scope or "",
         chains=defaults.steering is not Steering.OFF
         if args.chained_moves is None
         else args.chained_moves,

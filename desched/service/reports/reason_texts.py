@@ -123,6 +123,7 @@ NODES: Mapping[str, str] = {
     "too_young": "It joined the cluster after the longest window began.",
     "being_removed": "It is cordoned or being removed.",
     "under_pressure": "The kubelet reports pressure and evicts pods itself.",
+    "without_domain": "It has no domain of the level that the policy's balanceScope names.",
     "settling": "It lost a pod that the measurements still include.",
     "not_sustained_yet": "It was overloaded for less than the policy's sustainedFor.",
     "pool_saturated": "Its pool is full; add nodes, because moves cannot help.",

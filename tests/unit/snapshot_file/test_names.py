@@ -54,10 +54,6 @@ NO_NAMES = {
     "StorageClass": {"name", "provisioner"},
     "CSINode": {"attach_limits"},
     "ClusterState": {"server_version", "priority_classes"},
-    "EvictionRecord": {"pool"},
-    "RecentMove": {"pool"},
-    "Failure": {"pool"},
-    "ForecastCheck": {"pool"},
     "LastCycle": {"mode", "result"},
 }
 """Texts that stay; the documentation of `--hash-names` lists them."""

@@ -33,3 +33,13 @@ def test_a_list_replaces_that_of_the_known_ones() -> None:
 def test_what_is_no_key_of_a_label_is_refused(key: str) -> None:
     document = published(load_aware={"placementDomains": {"groups": [key]}})
     assert "the key of a label is allowed" in refusal(document)
+
+
+def test_the_scope_of_balance_is_the_key_of_a_label() -> None:
+    """S0.5: none by default."""
+    assert resolved().balance_scope == ""
+    assert resolved(load_aware={"balanceScope": "example.com/rack"}).balance_scope == (
+        "example.com/rack"
+    )
+    document = published(load_aware={"balanceScope": "a rack"})
+    assert "the key of a label is allowed" in refusal(document)

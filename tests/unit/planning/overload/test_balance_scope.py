@@ -1,0 +1,119 @@
+"""S0.5: load is compared and relieved within the domains of the level that the policy names."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from desched.model.network_topology import HyperNode
+from desched.model.plan import NodeClass, Plan
+from desched.planning.overload.balance_scope import BalanceScope
+from tests.builders import (
+    evicted,
+    load,
+    node,
+    planned,
+    pod,
+    policy,
+    reasons,
+    rule,
+    snapshot,
+)
+
+GROUP = "cloud.google.com/gke-placement-group"
+ZONE = "topology.kubernetes.io/zone"
+BLOCK, RACK = "cloud.google.com/gce-topology-block", "topology.gke.io/rack"
+TIER = "topology.volcano.sh/tier-1"
+HYPER_NODES = (
+    HyperNode("s0", 1, "", ("a",)),
+    HyperNode("s1", 1, "", ("b",)),
+    HyperNode("s2", 1, unreadable="no pattern"),
+    HyperNode("s3", 2, "", ("c",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("scope", "labels", "expected"),
+    [
+        ("", {"a": {}, "b": {RACK: "r"}}, {"a": "", "b": ""}),
+        (GROUP, {"a": {GROUP: "pg1"}, "b": {}}, {"a": "pg1", "b": None}),
+        (RACK, {"a": {RACK: "r"}, "b": {BLOCK: "x"}}, {"a": None, "b": None}),
+        (
+            RACK,
+            {"a": {BLOCK: "x", RACK: "r"}, "b": {BLOCK: "y", RACK: "r"}},
+            {"a": "x/r", "b": "y/r"},
+        ),
+        (
+            "cloud.google.com/gce-topology-subblock",  # another label of the same level
+            {"a": {ZONE: "z", BLOCK: "x", RACK: "r"}, "b": {BLOCK: "x", RACK: "r"}},
+            {"a": "z/x/r", "b": None},
+        ),
+        (TIER, {"a": {}, "b": {}, "c": {}, "d": {}}, {"a": "s0", "b": "s1", "c": None, "d": None}),
+    ],
+)
+def test_a_domain_is_a_value_or_the_path_of_values_to_a_level(
+    scope: str, labels: Mapping[str, Mapping[str, str]], expected: Mapping[str, str | None]
+) -> None:
+    """R0.1, S0.5: what lacks a level, or is in doubt, is in no domain."""
+    nodes = [node(name, labels=dict(each)) for name, each in labels.items()]
+    hyper_nodes = tuple(e for e in HYPER_NODES if "c" not in labels or e.name != "s2")
+    seen = snapshot(nodes, [], load({}), hyper_nodes=hyper_nodes)
+    found = BalanceScope(seen.cluster, policy(balance_scope=scope))
+    assert {each.name: found.domain(each) for each in nodes} == expected
+
+
+def plan_of(loads: Mapping[str, float], pods: Mapping[str, str], **fields: Any) -> Plan:
+    """Nodes in the group that their names begin with, and pods of one core on them."""
+    nodes = [
+        node(name, cpu=4, labels={GROUP: name.partition("-")[0]} if "-" in name else {})
+        for name in loads
+    ]
+    measured = load(
+        {name: (used, 0.1) for name, used in loads.items()}, dict.fromkeys(pods, (0.8, 0.1))
+    )
+    on = [pod(name, on=where) for name, where in pods.items()]
+    return planned(snapshot(nodes, on, measured), policy(balance_scope=GROUP, **fields))
+
+
+def test_a_node_is_relieved_only_towards_its_domain() -> None:
+    """S0.5: the coolest node of all is in another placement group."""
+    moved = plan_of({"pg1-hot": 0.9, "pg1-cool": 0.3, "pg2-idle": 0.0}, {"a": "pg1-hot"})
+    assert [(e.expected_node, e.pool) for e in moved.evictions] == [("pg1-cool", "in pg1")]
+    # Where only another group has room, or nodes of no group, it stays.
+    stays = plan_of(
+        {"pg1-hot": 0.9, "pg1-warm": 0.55, "pg2-idle": 0.0, "idle": 0.0}, {"a": "pg1-hot"}
+    )
+    (refusal,) = stays.refusals
+    assert (refusal.reason, evicted(stays)) == ("no_node_under_ceiling", [])
+    assert "2 node(s) are outside its placement domain" in refusal.detail
+
+
+def test_nodes_without_a_domain_are_neither_relieved_nor_destinations() -> None:
+    """S0.5, X4: and the report says so."""
+    plan = plan_of({"hot": 0.9, "idle": 0.0, "pg1-idle": 0.0}, {"a": "hot"})
+    found = {each.node: (each.node_class, each.reason) for each in plan.nodes}
+    for name in ("hot", "idle"):
+        assert found[name] == (NodeClass.OUT_OF_SCOPE, "without_domain")
+    assert evicted(plan) == []
+
+
+def test_relative_thresholds_are_those_of_the_domain() -> None:
+    """S0.5: a group that is evenly busy has no overloaded node, though others are idle."""
+    relative = {
+        "deviation": True,
+        "deviation_floor_ratio": 0.0,
+        "rules": (rule(low_ratio=0.1, target_ratio=0.1),),
+    }
+    loads = {"pg1-a": 0.7, "pg1-b": 0.7, "pg2-a": 0.5, "pg2-b": 0.1}
+    plan = plan_of(loads, {"a": "pg1-a", "b": "pg2-a"}, **relative)
+    overloaded = [e.node for e in plan.nodes if e.node_class is NodeClass.OVERLOADED]
+    assert overloaded == ["pg2-a"]
+    assert [(e.pod.name, e.expected_node) for e in plan.evictions] == [("b", "pg2-b")]
+
+
+def test_a_full_domain_needs_capacity_while_others_are_relieved() -> None:
+    """S0.5: saturation is judged by domain."""
+    loads = {"pg1-a": 0.9, "pg1-b": 0.9, "pg2-a": 0.9, "pg2-b": 0.1}
+    plan = plan_of(loads, {"a": "pg1-a", "b": "pg2-a"})
+    assert reasons(plan) == {"a": "pool_saturated"}
+    assert evicted(plan) == ["b"]
