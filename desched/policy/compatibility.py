@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from desched.policy.durations import LONGEST_SECONDS
+from desched.policy.placement_domains import DomainMode
 from desched.policy.share import Share
 
 UNLIMITED = 2**31 - 1
@@ -35,13 +36,6 @@ class GpuPods(StrEnum):
 
     PROTECT = "Protect"
     ALLOW = "Allow"
-
-
-class DomainMode(StrEnum):
-    """Whether pods stay within their placement domains."""
-
-    REQUIRE = "Require"
-    IGNORE = "Ignore"
 
 
 class CacheAffinity(StrEnum):

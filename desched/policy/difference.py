@@ -8,7 +8,7 @@ import msgspec
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import on_one_line
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import DomainMode, GpuPods
+from desched.policy.compatibility import GpuPods
 from desched.policy.cron import CronField
 from desched.policy.document.default_evictor import DefaultEvictorArgs
 from desched.policy.document.load_aware import LoadAwareArgs
@@ -145,8 +145,9 @@ def _protections(found: Protections) -> _Rows:
 
 def _domains(found: PlacementDomains) -> _Rows:
     at = "placementDomains"
-    mode = DomainMode.REQUIRE if found.keys else DomainMode.IGNORE
-    yield (at, "mode"), mode.value
+    yield (at, "mode"), found.mode.value
+    modes = (f"{key}: {mode.value}" for key, mode in sorted(found.modes.items()))
+    yield (at, "modes"), ", ".join(modes) or NONE
     yield (at, "groups"), ", ".join(found.groups) or NONE
     yield (at, "acceleratorGroups"), ", ".join(found.accelerator_groups) or NONE
     yield (at, "equivalence"), ", ".join(found.equivalence) or NONE

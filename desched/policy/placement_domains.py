@@ -1,5 +1,8 @@
 """Which labels of nodes say where the network or the price of a group of nodes ends."""
 
+from collections.abc import Mapping
+from enum import StrEnum
+
 import msgspec
 
 RUNGS: tuple[tuple[str, ...], ...] = (
@@ -60,10 +63,23 @@ _TIER = "topology.volcano.sh/tier-"
 """Followed by a number, it stands for the HyperNodes of that tier."""
 
 
+def key_of_tier(tier: int) -> str:
+    """What stands for the HyperNodes of a tier."""
+    return f"{_TIER}{tier}"
+
+
 def tier_of(key: str) -> int | None:
     """The tier of HyperNodes that a key stands for, None if it is one of labels."""
     number = key.removeprefix(_TIER)
     return int(number) if number != key and number.isdecimal() else None
+
+
+class DomainMode(StrEnum):
+    """Whether pods stay within their placement domains."""
+
+    REQUIRE = "Require"
+    PREFER = "Prefer"
+    IGNORE = "Ignore"
 
 
 class PlacementDomains(msgspec.Struct, frozen=True):
@@ -72,14 +88,25 @@ class PlacementDomains(msgspec.Struct, frozen=True):
     A pod stays within the value of each of `groups`, with a GPU also of `accelerator_groups`, and
     with a fast network also of `equivalence`. A pod of a gang stays as close to its nearest peer as
     it is, if `by_network`: by HyperNodes and Topologies, or by `rungs`: of the labels of a rung,
-    the first that a node has names its domain.
+    the first that a node has names its domain. `modes` are those of single labels and tiers, `mode`
+    that of all others.
     """
 
     rungs: tuple[tuple[str, ...], ...] = ()
     groups: tuple[str, ...] = ()
     accelerator_groups: tuple[str, ...] = ()
     equivalence: tuple[str, ...] = ()
-    by_network: bool = False
+    mode: DomainMode = DomainMode.IGNORE
+    modes: Mapping[str, DomainMode] = {}
+
+    def mode_of(self, key: str) -> DomainMode:
+        """How the label of a level or of a group counts."""
+        return self.modes.get(key, self.mode)
+
+    @property
+    def by_network(self) -> bool:
+        """Whether levels of the network count at all."""
+        return any(mode is not DomainMode.IGNORE for mode in (self.mode, *self.modes.values()))
 
     @property
     def keys(self) -> frozenset[str]:
@@ -88,5 +115,5 @@ class PlacementDomains(msgspec.Struct, frozen=True):
         return frozenset((*of_rungs, *self.groups, *self.accelerator_groups, *self.equivalence))
 
 
-KNOWN_DOMAINS = PlacementDomains(RUNGS, GROUPS, ACCELERATOR_GROUPS, EQUIVALENCE, by_network=True)
+KNOWN_DOMAINS = PlacementDomains(RUNGS, GROUPS, ACCELERATOR_GROUPS, EQUIVALENCE, DomainMode.REQUIRE)
 """Those of the platforms that are known."""

@@ -54,7 +54,8 @@ class Destination(msgspec.Struct, frozen=True):
 
     `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
     view at the landing. `bad` has the bad nodes, see `Landing.risk`. `steered` names the nodes
-    whose soft taints make the risk acceptable.
+    whose soft taints make the risk acceptable. `beyond_preferred`: the pod leaves a domain that it
+    only prefers.
     """
 
     landing: Landing
@@ -64,6 +65,7 @@ class Destination(msgspec.Struct, frozen=True):
     view: SchedulerView
     bad: Mask
     steered: tuple[str, ...] = ()
+    beyond_preferred: bool = False
 
     @property
     def likely(self) -> tuple[LandingChance, ...]:
@@ -154,11 +156,17 @@ class Destinations:
         most = max(FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE // len(self.free.arrays))
         if len(self._refused_if_late) >= most:
             return Finding(RefusalReason.LANDING_RISK, self._refused_if_late[-1]), self.free
-        found = self._find_within(self.free, pod, charge, cool=cool)
-        if isinstance(found, Finding) and self.free.may_download(pod):
-            free = self.free.with_downloads()
-            return self._find_within(free, pod, charge, cool=cool), free
-        return found, self.free
+        free = self.free
+        found = self._find_within(free, pod, charge, cool=cool)
+        if isinstance(found, Finding) and free.has_preferred_domains(pod):
+            free = free.beyond_preferred()
+            found = self._find_within(free, pod, charge, cool=cool)
+            if isinstance(found, Destination):
+                found = msgspec.structs.replace(found, beyond_preferred=True)
+        if isinstance(found, Finding) and free.may_download(pod):
+            free = free.with_downloads()
+            found = self._find_within(free, pod, charge, cool=cool)
+        return found, free
 
     def _find_within(
         self, free: FreeCapacity, pod: Pod, charge: Mapping[Resource, float], *, cool: bool

@@ -15,6 +15,7 @@ from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.overload.balance_scope import BalanceScope
 from desched.planning.placement.model_caches import ModelLimits
 from desched.planning.placement.network_levels import Bound, NetworkLevels, numbered
+from desched.policy.placement_domains import DomainMode
 
 
 class NetworkBounds(NamedTuple):
@@ -42,14 +43,21 @@ class PlacementLimits:
         self._context = context
         self._arrays = arrays
         self._domains = context.policy.domains
-        self._known: dict[tuple[int, tuple[str, ...], NetworkBounds], Mask] = {}
+        self._known: dict[tuple[int, tuple[str, ...], NetworkBounds, bool], Mask] = {}
         self.models = ModelLimits(context, arrays)
 
-    def outside(self, pod: Pod) -> Mask:
-        """The nodes outside the domains of a pod on a node. Do not modify."""
+    def outside(self, pod: Pod, *, beyond_preferred: bool = False) -> Mask:
+        """The nodes outside the domains of a pod on a node. Do not modify.
+
+        With `beyond_preferred`, only domains count that are required.
+        """
         source = self._arrays.index[pod.node]
         found = self._network_bounds(pod, source)
-        key = source, self._labels(pod, source), found
+        labels = self._labels(pod, source)
+        if beyond_preferred:
+            labels = tuple(name for name in labels if not self._is_preferred(name))
+            found = found._replace(bounds=tuple(b for b in found.bounds if not b.preferred))
+        key = source, labels, found, beyond_preferred
         mask = self._known.get(key)
         if mask is None:
             mask = self._arrays.all() if found.doubt else self._arrays.none()
@@ -62,6 +70,16 @@ class PlacementLimits:
                 mask |= (self._scopes != self._scopes[source]) | (self._scopes < 0)
             self._known[key] = mask
         return mask
+
+    def has_preferred(self, pod: Pod) -> bool:
+        """Whether the pod may leave some of its domains if it cannot move inside."""
+        source = self._arrays.index[pod.node]
+        bounds = self._network_bounds(pod, source).bounds
+        labels = self._labels(pod, source)
+        return any(map(self._is_preferred, labels)) or any(each.preferred for each in bounds)
+
+    def _is_preferred(self, label: str) -> bool:
+        return self._domains.mode_of(label) is DomainMode.PREFER
 
     def never_chosen(self, pod: Pod) -> Mask:
         """The nodes where the pod's own scheduler, which keeps its gang together, never puts it."""
@@ -118,7 +136,7 @@ class PlacementLimits:
         doubt = self._network.doubt((source, *sorted(peers)))
         if doubt:
             return NetworkBounds(doubt=doubt)
-        bounds = tuple(self._network.as_near_as_now(source, peers))
+        bounds = tuple(self._network.as_near_as_now(source, peers, self._domains))
         return NetworkBounds(bounds, tuple(enforced))
 
     @cached_property

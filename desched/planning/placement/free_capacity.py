@@ -75,7 +75,7 @@ class FreeCapacity:
         self.arrays = arrays = NodeArrays(cluster.nodes)
         self.names = arrays.names
         self._limits = limits(arrays) if limits else None
-        self._may_download = False
+        self._may_download = self._beyond_preferred = False
         self._filters = FilterChain(cluster, arrays, self.deadline)
         self._waiting = WaitingPods()
         self._is_destination = arrays.where(lambda node: node.name in destinations)
@@ -115,7 +115,19 @@ class FreeCapacity:
 
     def outside_domains(self, pod: Pod) -> Mask:
         """The nodes outside the placement domains of a pod on a node. Do not modify."""
-        return self._limits.outside(pod) if self._limits is not None else self.arrays.none()
+        if self._limits is None:
+            return self.arrays.none()
+        return self._limits.outside(pod, beyond_preferred=self._beyond_preferred)
+
+    def has_preferred_domains(self, pod: Pod) -> bool:
+        """Whether the pod may leave some of its domains if it cannot move inside."""
+        return self._limits is not None and self._limits.has_preferred(pod)
+
+    def beyond_preferred(self) -> "FreeCapacity":
+        """The same, but pods may leave the domains that they only prefer."""
+        relaxed: FreeCapacity = copy.copy(self)
+        relaxed._beyond_preferred = True
+        return relaxed
 
     def without_model(self, pod: Pod) -> Mask:
         """The nodes that lack a model of the pod. Do not modify."""

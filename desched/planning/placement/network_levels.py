@@ -6,7 +6,7 @@ node of the cluster has do not count. Two nodes are compared by HyperNodes if th
 by the Topologies whose labels both have, else by the labels of the policy.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from desched.model.network_topology import GroupTopology, Place
 from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL
+from desched.policy.placement_domains import DomainMode, PlacementDomains, key_of_tier
 
 Rungs = Sequence[tuple[str, ...]]
 """From the widest to the narrowest, each with alternative keys of labels."""
@@ -27,11 +28,15 @@ class NodeDomains:
     """The domain of each node on each level; `known` has the nodes that may be compared by it.
 
     A level has a number for each node, -1 without any, so that equal numbers are equal values.
+    `names` has the keys of the levels of the node at a position, as a policy writes them.
     """
 
-    def __init__(self, levels: Sequence[Ints], known: Mask) -> None:
+    def __init__(
+        self, levels: Sequence[Ints], known: Mask, names: Callable[[int], Sequence[str]]
+    ) -> None:
         self._levels = levels
         self.known = known
+        self.names = names
 
     @classmethod
     def by_labels(cls, arrays: NodeArrays, rungs: Rungs, *, whole: bool = False) -> "NodeDomains":
@@ -45,7 +50,10 @@ class NodeDomains:
         known = arrays.all()
         for level in levels if whole else ():
             known &= level >= 0
-        return cls([level for level in levels if (level >= 0).any()], known)
+        present = [(level >= 0).any() for level in levels]
+        names = [keys[0] for keys, there in zip(rungs, present, strict=True) if there]
+        kept = [level for level, there in zip(levels, present, strict=True) if there]
+        return cls(kept, known, lambda _: names)
 
     @classmethod
     def by_hyper_nodes(cls, places: Sequence[Place]) -> "NodeDomains":
@@ -55,7 +63,8 @@ class NodeDomains:
             numbered(place.path[i].name if i < len(place.path) else None for place in places)
             for i in range(depth)
         ]
-        return cls(levels, np.array([bool(place.path) for place in places], dtype=bool))
+        known = np.array([bool(place.path) for place in places], dtype=bool)
+        return cls(levels, known, lambda i: [key_of_tier(each.tier) for each in places[i].path])
 
     def closeness(self, one: int) -> Ints:
         """For each node, how many leading levels it has in common with this node."""
@@ -74,16 +83,23 @@ def numbered(values: Iterable[object]) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
+def _to_last(modes: Sequence[DomainMode], counting: Collection[DomainMode]) -> int:
+    """The number of levels down to the last of such a mode; it implies those above it."""
+    return max((i for i, mode in enumerate(modes, 1) if mode in counting), default=0)
+
+
 class Bound(NamedTuple):
     """Where a pod stays: on nodes with at least so many levels in common with a node.
 
-    The levels are those of the domains of this number. `text` is what the nodes have in common.
+    The levels are those of the domains of this number. `text` is what the nodes have in common. A
+    pod leaves what is only `preferred` if it cannot move inside.
     """
 
     domains: int
     node: int
     least: int
     text: str
+    preferred: bool = False
 
 
 class NetworkLevels:
@@ -106,7 +122,9 @@ class NetworkLevels:
             return ""
         return next((d for i in positions if (d := self._places[i].doubt)), "")
 
-    def as_near_as_now(self, source: int, peers: Iterable[int]) -> Iterator[Bound]:
+    def as_near_as_now(
+        self, source: int, peers: Iterable[int], policy: PlacementDomains
+    ) -> Iterator[Bound]:
         """The bounds that keep a pod on this node as near to its nearest peer."""
         least: dict[int, int] = {}
         for peer in peers:
@@ -114,9 +132,13 @@ class NetworkLevels:
                 shared = int(self._closeness(number, source)[peer])
                 least[number] = max(least.get(number, 0), shared)
         for number, shared in least.items():
-            if shared:
-                text = f"the {shared} widest levels of the network that it shares with its gang"
-                yield Bound(number, source, shared, text)
+            modes = [policy.mode_of(key) for key in self._domains[number].names(source)[:shared]]
+            required = _to_last(modes, {DomainMode.REQUIRE})
+            wanted = _to_last(modes, {DomainMode.REQUIRE, DomainMode.PREFER})
+            for count, preferred in ((required, False), (wanted, True)):
+                if count > (required if preferred else 0):
+                    text = f"the {count} widest levels of the network that it shares with its gang"
+                    yield Bound(number, source, count, text, preferred)
 
     def in_highest_tier(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
         """The bound of a hard topology, given the nodes of the peers, or why it is not known."""

@@ -24,6 +24,9 @@ FOR_MODEL = 0.5
 FOR_DOWNLOAD = 2.0
 FOR_QOS = {"Guaranteed": 0.5, "Burstable": 0.25, "BestEffort": 0.0}
 
+OUTSIDE_PREFERRED = 1.0
+"""A move out of a placement domain that is only preferred costs as much as another eviction."""
+
 SETTLED_AFTER_SECONDS = 24 * 3600
 """After a day, a pod's usage has shown its whole daily pattern."""
 

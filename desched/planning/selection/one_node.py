@@ -15,6 +15,7 @@ from desched.model.chain import Chain
 from desched.model.plan import Finding, NodeReason, RefusalReason
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.placement.destinations import Destination, Destinations
+from desched.planning.selection.eviction_cost import OUTSIDE_PREFERRED
 from desched.planning.selection.excess import Candidate, Excess
 from desched.planning.selection.limits import EvictionQuota
 from desched.planning.selection.set_cover import Covering
@@ -122,6 +123,8 @@ def select_for_node(
             trial.move_one_by_one(task)
             break
         denied = trial.move_all(chosen)
+        if not denied and task.raise_costs(trial.moves):
+            continue
         if not denied:
             break
         task.denied |= denied
@@ -158,6 +161,16 @@ class _Task:
                 finding = self._too_little(candidate)
             if finding is not None:
                 self.denied[candidate.pod.uid] = finding
+
+    def raise_costs(self, moves: Iterable[Move]) -> bool:
+        """Take over higher costs that moves turned out to have; whether there are any."""
+        positions = {c.pod.uid: i for i, c in enumerate(self._candidates)}
+        raised = False
+        for move in moves:
+            i = positions[move.candidate.pod.uid]
+            raised |= bool(move.candidate.cost > self._costs[i])
+            self._costs[i] = max(self._costs[i], move.candidate.cost)
+        return raised
 
     def deny_those_that_cannot_move_alone(self, trial: "Trial") -> None:
         """Deny each open candidate that has no destination even if no other pod moves."""
@@ -273,7 +286,12 @@ class Trial:
         if denied is not None:
             return denied
         found = self.destinations.find(pod, candidate.charge, cool=cool)
-        return found if isinstance(found, Finding) else Move(candidate, found)
+        if isinstance(found, Finding):
+            return found
+        if found.beyond_preferred:
+            cost = candidate.cost + OUTSIDE_PREFERRED
+            candidate = msgspec.structs.replace(candidate, cost=cost)
+        return Move(candidate, found)
 
     def take(self, move: Move) -> None:
         """Make the move."""

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from desched.policy.compatibility import EXTENDED, DomainMode
+from desched.policy.compatibility import EXTENDED
 from desched.policy.document.values import Section, matching, optional
-from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
+from desched.policy.placement_domains import KNOWN_DOMAINS, DomainMode, PlacementDomains
 
 LabelKey = Annotated[
     str,
@@ -19,7 +19,13 @@ class PlacementDomainsSection(Section):
     """Labels of nodes; each list replaces the known ones, which docs/ai-clusters.md has."""
 
     mode: DomainMode | None = optional(EXTENDED.domains.value, example="Ignore")
-    """`Require`: a pod moves only to nodes in the same domains. `Ignore`: domains do not count."""
+    """`Require`: a pod moves only to nodes in the same domains. `Prefer`: it leaves them if it
+    cannot move inside, as the last choice. `Ignore`: domains do not count."""
+    modes: dict[LabelKey, DomainMode] | None = optional(
+        example={"topology.kubernetes.io/zone": "Prefer", "topology.volcano.sh/tier-1": "Ignore"}
+    )
+    """The mode of single levels and groups instead, by one of their labels, or by
+    `topology.volcano.sh/tier-1` for the HyperNodes of tier 1."""
     groups: tuple[LabelKey, ...] | None = optional(example=["example.com/rack"])
     """Each pod stays on nodes with the same value."""
     accelerator_groups: tuple[LabelKey, ...] | None = optional(example=["nvidia.com/gpu.clique"])
@@ -36,18 +42,25 @@ class PlacementDomainsSection(Section):
 
 
 def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> PlacementDomains:
-    """The domains that a policy requires."""
-    if (section.mode or mode) is DomainMode.IGNORE:
-        return PlacementDomains()
-    known = KNOWN_DOMAINS
+    """The domains that a policy requires or prefers."""
+    known, default = KNOWN_DOMAINS, section.mode or mode
+    levels = known.rungs if section.levels is None else section.levels
+    modes = dict(section.modes or {})
+    for keys in levels:  # all labels of a level have the strictest mode that is written for one
+        written = {modes[key] for key in keys if key in modes}
+        modes |= dict.fromkeys(keys, min(written, key=list(DomainMode).index)) if written else {}
 
-    def given(keys: tuple[str, ...] | None, default: tuple[str, ...]) -> tuple[str, ...]:
-        return default if keys is None else keys
+    def counting(keys: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(key for key in keys if modes.get(key, default) is not DomainMode.IGNORE)
+
+    def given(keys: tuple[str, ...] | None, by_default: tuple[str, ...]) -> tuple[str, ...]:
+        return counting(by_default if keys is None else keys)
 
     return PlacementDomains(
-        known.rungs if section.levels is None else section.levels,
+        levels if any(map(counting, levels)) else (),
         given(section.groups, known.groups),
         given(section.accelerator_groups, known.accelerator_groups),
         given(section.equivalence, known.equivalence),
-        by_network=True,
+        default,
+        modes,
     )

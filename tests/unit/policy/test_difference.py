@@ -13,6 +13,7 @@ from desched.policy.acting_window import ActingWindow
 from desched.policy.cron import cron_fields
 from desched.policy.difference import policy_differences
 from desched.policy.loading import parse_policy
+from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import DestinationWindow, PriorityThreshold
 from desched.policy.share import Share
 from tests.unit.policy.published import POLICIES, PUBLISHED_TEXT, published
@@ -51,6 +52,8 @@ OTHERS: dict[str, Any] = {
     "name": "another",
     "namespace": Share(0.1),
     "cache_affinity": "Ignore",
+    "balance_scope": "rack",
+    "modes": {"rack": DomainMode.PREFER},
     "mode": "Off",
     "type": "metrics-server",
     "stack": "thanos",
@@ -61,6 +64,8 @@ OTHERS: dict[str, Any] = {
 
 def changed(value: Any, name: str) -> Any:
     """Another value of the same kind."""
+    if isinstance(value, DomainMode):
+        return DomainMode.IGNORE
     if name in OTHERS:
         found = OTHERS[name]
         return (

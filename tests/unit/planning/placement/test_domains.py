@@ -18,7 +18,12 @@ from desched.model.network_topology import (
 from desched.model.plan import Plan
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.network_levels import NodeDomains
-from desched.policy.placement_domains import KNOWN_DOMAINS, RUNGS, PlacementDomains
+from desched.policy.placement_domains import (
+    KNOWN_DOMAINS,
+    RUNGS,
+    DomainMode,
+    PlacementDomains,
+)
 from desched.policy.policy import Policy, Protections
 from tests.builders import (
     amounts,
@@ -406,3 +411,61 @@ def test_a_topology_that_cannot_be_kept_for_sure_keeps_the_pod(
     moved, found = volcano_plan(places, topology, **fields)
     assert moved == []
     assert why in found
+
+
+def modes(**by_name: DomainMode) -> Policy:
+    """The known domains, of which some count otherwise."""
+    keys = {"rack": RACK, "block": BLOCK, "group": GROUP, "tier1": "topology.volcano.sh/tier-1"}
+    found = {keys[name]: mode for name, mode in by_name.items()}
+    return policy(domains=msgspec.structs.replace(KNOWN_DOMAINS, modes=found))
+
+
+PEERS = {"p": "near", "q": "far"}
+
+
+@pytest.mark.parametrize(
+    ("by", "full", "expected"),
+    [
+        (modes(rack=DomainMode.PREFER), (), "near"),
+        (modes(rack=DomainMode.PREFER), ("near",), "next"),
+        (modes(rack=DomainMode.PREFER), ("near", "next", "next2"), None),
+        (modes(rack=DomainMode.PREFER, block=DomainMode.PREFER), ("near", "next", "next2"), "far"),
+        (modes(rack=DomainMode.IGNORE), ("near", "next", "next2"), None),
+        (modes(block=DomainMode.IGNORE), ("near",), None),  # a rack is in a block
+        (modes(rack=DomainMode.IGNORE, block=DomainMode.IGNORE), ("near", "next", "next2"), "far"),
+    ],
+)
+@pytest.mark.parametrize("tree", [(), hyper_nodes()])
+def test_each_level_is_required_preferred_or_ignored(
+    by: Policy, full: tuple[str, ...], expected: str | None, tree: tuple[HyperNode, ...]
+) -> None:
+    """R0.3: a preferred level is left if no move inside is possible, a required one never."""
+    if tree:
+        tiers = {RACK: "topology.volcano.sh/tier-1", BLOCK: "topology.volcano.sh/tier-2"}
+        of_tiers = {tiers[key]: mode for key, mode in by.domains.modes.items()}
+        by = policy(domains=msgspec.structs.replace(KNOWN_DOMAINS, modes=of_tiers))
+    plan = gang_plan(PEERS, full=full, by=by, hyper_nodes=tree)
+    assert [e.expected_node for e in plan.evictions] == ([expected] if expected else [])
+
+
+def test_a_group_may_be_preferred() -> None:
+    """R0.2, R0.3: and to leave it costs as much as another eviction."""
+    by = msgspec.structs.replace(modes(group=DomainMode.PREFER), protections=moving().protections)
+    inside = plan_of({GROUP: "pg1"}, {"near": {GROUP: "pg1"}, "far": {GROUP: "pg2"}}, by)
+    outside = plan_of({GROUP: "pg1"}, {"far": {GROUP: "pg2"}}, by)
+    assert [e.expected_node for e in inside.evictions] == ["near"]
+    assert [e.expected_node for e in outside.evictions] == ["far"]
+    assert outside.evictions[0].cost == inside.evictions[0].cost + 1.0
+
+
+def test_a_pod_that_need_not_leave_its_domain_goes_first() -> None:
+    """R0.3: of two pods of the same cost the one that stays inside, though its name comes later."""
+    labels = {GROUP: "pg1", CLIQUE: "1"}
+    nodes = [gpu_node("hot", labels), gpu_node("far", {GROUP: "pg1", CLIQUE: "2"})]
+    gpu = amounts(1, 1, **{"nvidia.com/gpu": 1})
+    pods = [pod("a", on="hot", request=gpu), pod("b", on="hot", request=amounts(1, 1), of=None)]
+    pods[1] = msgspec.structs.replace(pods[1], owner=pods[0].owner)
+    used = load({"hot": (0.9, 0.1), "far": (0.1, 0.1)}, dict.fromkeys("ab", (0.7, 0.1)))
+    found = msgspec.structs.replace(KNOWN_DOMAINS, modes={CLIQUE: DomainMode.PREFER})
+    plan = planned(snapshot(nodes, pods, used), moving(domains=found))
+    assert evicted(plan) == ["b"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
+from desched.policy.placement_domains import KNOWN_DOMAINS, DomainMode, PlacementDomains
 from tests.unit.policy.published import published, refusal, resolved
 
 
@@ -43,3 +43,18 @@ def test_the_scope_of_balance_is_the_key_of_a_label() -> None:
     )
     document = published(load_aware={"balanceScope": "a rack"})
     assert "the key of a label is allowed" in refusal(document)
+
+
+def test_single_levels_and_groups_have_modes_of_their_own() -> None:
+    """R0.3: by one of the labels of a level; what is ignored is no domain."""
+    group, clique = "cloud.google.com/gke-placement-group", "nvidia.com/gpu.clique"
+    rack, same = "topology.gke.io/rack", "topology.k8s.aws/network-node-layer-2"
+    found = domains(modes={group: "Ignore", clique: "Prefer", rack: "Prefer"})
+    assert group not in found.groups
+    assert clique in found.accelerator_groups
+    assert found.mode_of(clique) is found.mode_of(same) is DomainMode.PREFER
+    assert found.mode_of("topology.kubernetes.io/zone") is DomainMode.REQUIRE
+    only = domains(mode="Ignore", modes={group: "Require"})
+    assert (only.groups, only.rungs, only.equivalence) == ((group,), (), ())
+    document = published(load_aware={"placementDomains": {"modes": {group: "Near"}}})
+    assert "Near" in refusal(document)
