@@ -9,8 +9,11 @@ import pytest
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.model.network_topology import Topology
+from desched.model.state import SUCCESSES
+from desched.planning.eligibility.virtual_machines import KIND
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.installation import DEPLOY
+from tests.controlplane.kubevirt import KubeVirt
 from tests.controlplane.manifests import (
     HYPER_NODES,
     TOPOLOGIES,
@@ -133,15 +136,42 @@ def gang() -> Site:
     return site
 
 
+MACHINES = {"hot1": ("310m", "abcd"), "hot2": ("400m", "efg"), "hot3": ("400m", "hij")}
+"""What each machine on a node uses, and their names; three and twice two have to leave."""
+MOVING = "a"
+"""The machine that KubeVirt migrates already."""
+PATIENTLY = ("--api-server-timeout", "60s")
+"""The API server answers an eviction only after the webhook has answered it."""
+
+
+def machines() -> Site:
+    """Nodes for virtual machines."""
+    site = Site("machines")
+    site.node(*MACHINES, uses="2500m")
+    site.node(*(f"cool{number}" for number in range(1, 6)))
+    return site
+
+
+@pytest.fixture(scope="module")
+def kubevirt(running_control_plane: ControlPlane) -> Iterator[KubeVirt]:
+    with KubeVirt(running_control_plane, machines()) as started:
+        for node, (uses, names) in MACHINES.items():
+            for name in names:
+                started.machine(name, node, uses, moving=name == MOVING)
+        yield started
+
+
 @pytest.fixture(scope="module")
 def sites(
-    running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+    running_control_plane: ControlPlane,
+    kubevirt: KubeVirt,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Sites]:
     directory: Path = tmp_path_factory.mktemp("decisions")
     with running_control_plane.prometheus() as prometheus:
         built = Sites(running_control_plane, prometheus, directory)
         try:
-            built.build(trap(), full(), huge(), constrained(), pools(), gang())
+            built.build(trap(), full(), huge(), constrained(), pools(), gang(), kubevirt.site)
             yield built
         finally:
             running_control_plane.reset()
@@ -250,3 +280,34 @@ def test_what_the_object_of_a_group_says_decides_on_its_pods(sites: Sites) -> No
     assert reader.read_cluster().topologies == (Topology("Kueue", "dc", ("example.com/rack",)),)
     sites.plane.apply(hyper_node("rack", 1, "^gang-"))
     assert evicted(sites.look("gang", "--evict")) == ["llama"]
+
+
+def test_virtual_machines_move_by_migration_within_the_limits_of_kubevirt(
+    sites: Sites, kubevirt: KubeVirt
+) -> None:
+    rules: dict[str, Any] = {
+        "understoodOwnerKinds": [KIND],
+        "evictionLimits": {"total": 50, "node": 10, "slowStart": False},
+    }
+    report = sites.look("machines", "--evict", *PATIENTLY, **rules)
+    assert {outcome["verdict"] for outcome in report["outcomes"]} == {"taken_over"}
+    evicted_machines = [app_of(outcome["pod"]) for outcome in report["outcomes"]]
+    assert sorted(evicted_machines) == sorted(kubevirt.taken_over)
+    sources = short("machines", (outcome["node"] for outcome in report["outcomes"]))
+    assert sources["hot1"] == 1  # beside the one that moves already
+    assert sorted((sources["hot2"], sources["hot3"])) == [1, 2]  # five in all
+    assert refused(report)[MOVING] == {"migration_under_way"}
+    assert "limit_migrations" in set.union(*refused(report).values())
+
+    slow, *quick = kubevirt.taken_over
+    kubevirt.begin_migration(slow)
+    for machine in quick:
+        kubevirt.migrate(machine)
+    following = sites.look("machines", *PATIENTLY, **rules)
+    results = {app_of(record["pod"]): record["result"] for record in following["settled"]}
+    assert set(results) == set(quick)
+    assert set(results.values()) <= SUCCESSES
+    in_flight = [r for r in following["state"]["evictions"] if r["result"] is None]
+    assert [app_of(record["pod"]) for record in in_flight] == [slow]
+    planned_next = {app_of(planned["pod"]) for planned in following["plan"]["evictions"]}
+    assert planned_next.isdisjoint({slow, MOVING})

@@ -158,10 +158,6 @@ class FreeCapacity:
         """The nodes where the scheduler of a pod on a node never puts its replacement."""
         return self._limits.never_chosen(pod) if self._limits is not None else self.arrays.none()
 
-    def never_chosen(self, pod: Pod) -> Mask:
-        """The nodes where the scheduler of a pod on a node never puts its replacement."""
-        return self._limits.never_chosen(pod) if self._limits is not None else self.arrays.none()
-
     def domains_of(self, pod: Pod) -> str:
         """The placement domains of the pod; empty without any."""
         return self._limits.describe(pod) if self._limits is not None else ""
