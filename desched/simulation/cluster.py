@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from desched.model.cluster import (
     ClusterState,
     ControllerKey,
-    DeclaredGroup,
     Node,
     Owner,
     PersistentVolumeClaim,
@@ -208,11 +207,6 @@ class SimulatedCluster:
     def add_budget(self, budget: SimulatedBudget) -> None:
         """Add a PodDisruptionBudget."""
         self._budgets.append(budget)
-
-    def declare_group(self, group: DeclaredGroup) -> None:
-        """Add an object that says how many pods of a group must run."""
-        declared = (*self._around.declared_groups, group)
-        self._around = replace(self._around, declared_groups=declared)
 
     def add_deployment(
         self,

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from desched.model.cluster import DeclaredGroup, PodVolume, SchedulingClass, VolumeKind
 from desched.model.devices import INTERFACES, amounts_of_networks, interfaces_text, networks_of
 from desched.model.model_caches import CACHE_KEY, LABEL_PREFIX
+from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.resources import Amounts
 from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
@@ -36,8 +37,16 @@ OVERLOADED_RACK, RIGHT_RACK = "r1", "r2"
 _BLOCKS = {"r1": "b1", "r2": "b1", "r3": "b2", "r4": "b2"}
 _MODELS = {"llama-70b": ("te4", "te9"), "mistral-7b": ("te3", "te7", "te8")}
 
-GANG = DeclaredGroup("Volcano", "train", "llama", 8)
-"""The PodGroup of the training: all eight ranks."""
+HYPER_NODES = (
+    *(HyperNode(rack, 1, "rack", tuple(nodes)) for rack, nodes in RACKS.items()),
+    HyperNode("b1", 2, "block", (), ("r1", "r2")),
+    HyperNode("b2", 2, "block", (), ("r3", "r4")),
+)
+"""The racks and blocks, as Volcano knows them."""
+
+_IN_A_RACK = GroupTopology(hard=True, highest_tier=1)
+GANG = DeclaredGroup("Volcano", "train", "llama", 8, topology=_IN_A_RACK)
+"""The PodGroup of the training: all eight ranks in one rack."""
 
 
 class AiNode(NamedTuple):
@@ -79,7 +88,9 @@ def ai_workloads() -> list[AiWorkload]:
 
 def _training() -> Iterator[AiWorkload]:
     ranks = [name for name in RACKS[OVERLOADED_RACK] for _ in range(2)]
-    yield AiWorkload("a gang of 8 ranks that needs all 8 (Volcano)", "train", _rank(), ranks)
+    yield AiWorkload(
+        "a gang of 8 ranks in one rack that needs all 8 (Volcano)", "train", _rank(), ranks
+    )
     lone = "a pod that nothing creates again (SkyPilot)"
     yield AiWorkload(lone, "research", _sky_head(), ("te3",), bare=True)
     tuning = _template("finetune", 2000, 6000, gpus=4)

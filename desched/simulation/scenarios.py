@@ -1,10 +1,12 @@
 """Small clusters for the demonstration and for tests, an hour old: all windows are covered."""
 
+from msgspec.structs import replace
+
 from desched.model.cluster import PersistentVolumeClaim, PodVolume, SchedulingClass, VolumeKind
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.simulation.budgets import SimulatedBudget
-from desched.simulation.gpu_cluster import CPU_MILLICORES, GANG, ai_nodes, ai_workloads
+from desched.simulation.gpu_cluster import CPU_MILLICORES, GANG, HYPER_NODES, ai_nodes, ai_workloads
 from desched.simulation.history import IDLE, Usage
 from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
@@ -88,7 +90,8 @@ def ai_scenario() -> Simulation:
             labels=node.labels,
             extended=node.devices,
         )
-    cluster.declare_group(GANG)
+    empty = cluster.read_cluster()
+    cluster.adopt_surroundings(replace(empty, declared_groups=(GANG,), hyper_nodes=HYPER_NODES))
     for each in ai_workloads():
         cluster.add_namespace(each.namespace)
         if each.bare:

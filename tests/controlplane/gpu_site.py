@@ -1,11 +1,17 @@
 """The GPU cluster of the demonstration as a site: the same nodes and pods, on a real API server."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from desched.model.cluster import VolumeKind
 from desched.model.groups import grouped
 from desched.model.resources import Amounts
-from desched.simulation.gpu_cluster import CPU_MILLICORES, AiWorkload, ai_nodes, ai_workloads
+from desched.simulation.gpu_cluster import (
+    CPU_MILLICORES,
+    HYPER_NODES,
+    AiWorkload,
+    ai_nodes,
+    ai_workloads,
+)
 from desched.simulation.template import PodTemplate
 from tests.controlplane.manifests import Object, pod_spec, usage
 from tests.controlplane.sites import SITE, Site
@@ -33,6 +39,22 @@ def gpu_site() -> Site:
         template["metadata"] = _metadata(each.template)
         template["spec"] = _spec(each.template)
     return site
+
+
+def gpu_hyper_nodes() -> Iterator[Object]:
+    """The racks and blocks of the site."""
+    for each in HYPER_NODES:
+        nodes = [("Node", f"{GPU_SITE}-{name}") for name in each.nodes]
+        members = [
+            {"type": kind, "selector": {"exactMatch": {"name": name}}}
+            for kind, name in (*nodes, *(("HyperNode", name) for name in each.hyper_nodes))
+        ]
+        yield {
+            "apiVersion": "topology.volcano.sh/v1alpha1",
+            "kind": "HyperNode",
+            "metadata": {"name": each.name},
+            "spec": {"tier": each.tier, "tierName": each.tier_name, "members": members},
+        }
 
 
 def _bare_pod(each: AiWorkload) -> Object:

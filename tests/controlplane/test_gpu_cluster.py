@@ -7,9 +7,9 @@ import pytest
 
 from desched.simulation.gpu_cluster import GANG, RACKS, RIGHT_RACK
 from tests.controlplane.cluster import ControlPlane
-from tests.controlplane.gpu_site import GPU_SITE, gpu_site
+from tests.controlplane.gpu_site import GPU_SITE, gpu_hyper_nodes, gpu_site
 from tests.controlplane.installation import DEPLOY
-from tests.controlplane.manifests import VOLCANO_GROUPS, volcano_group
+from tests.controlplane.manifests import HYPER_NODES, VOLCANO_GROUPS, volcano_group
 from tests.controlplane.sites import Sites, app_of, short
 
 MOVED = {"chat", "embed", "mistral", "tokenizer"}
@@ -28,14 +28,18 @@ def site(
             built.build(gpu_site())
             built.plane.serve(VOLCANO_GROUPS)
             built.plane.apply((DEPLOY / "pod-groups" / "volcano.yaml").read_text())
-            built.plane.apply(volcano_group(GPU_SITE, GANG.name, GANG.minimum))
+            built.plane.serve(HYPER_NODES)
+            built.plane.apply(*gpu_hyper_nodes())
+            rack = {"mode": "hard", "highestTierAllowed": 1}
+            group = volcano_group(GPU_SITE, GANG.name, GANG.minimum, networkTopology=rack)
+            built.plane.apply(group)
             yield built
         finally:
             running_control_plane.reset()
 
 
 def test_a_rack_is_relieved_by_the_right_pods_towards_the_right_rack(site: Sites) -> None:
-    """R0.2, R1.2, R2.2, R3.1, R3.2, R3.5: what the demonstration shows."""
+    """R0.2, R1.2, R2.2, R2.4, R3.1, R3.2, R3.5: what the demonstration shows."""
     before = {app: site.where(GPU_SITE, app) for app in MOVED}
     moved: set[str] = set()
     said: dict[tuple[str, str], set[str]] = defaultdict(set)

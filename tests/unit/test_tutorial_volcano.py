@@ -70,12 +70,12 @@ def report(title: str, usage: Mapping[str, int]) -> str:
         scheduler="volcano",
     )
     cluster.add_deployment("train", "llama", len(PLACES), llama, nodes=PLACES)
-    cluster.declare_group(group(title))
     simulation.clock.advance(3600)
     state = cluster.read_cluster()
     found = HYPER_NODES.decoder().page(page(objects("The network"))).values
     tree = hyper_nodes(found, state.nodes)
-    cluster.adopt_surroundings(msgspec.structs.replace(state, hyper_nodes=tree))
+    around = msgspec.structs.replace(state, declared_groups=(group(title),), hyper_nodes=tree)
+    cluster.adopt_surroundings(around)
     world = simulation.world(acting=False)
     seen, _ = run_cycle(world, POLICY, State(), CycleInfo(1, Mode.DRY_RUN, "test"))
     console = Console(width=200, color_system=None)
