@@ -103,7 +103,7 @@ class PlacementLimits:
         found += [bound.text for bound in (*network.bounds, *network.enforced)]
         if network.doubt:
             found.append(f"its place in the network is not known: {network.doubt}")
-        return ", ".join(found)
+        return ", ".join(dict.fromkeys(found))  # parts of a gang have the bounds of the whole
 
     def _labels(self, pod: Pod, source: int) -> tuple[str, ...]:
         """The labels of its node whose values the pod must not leave."""

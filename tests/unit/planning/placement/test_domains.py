@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from desched.model.cluster import DeclaredGroup, Node
+from desched.model.cluster import DeclaredGroup, GroupPart, Node
 from desched.model.network_topology import (
     UNKNOWN_TIER,
     GroupTopology,
@@ -16,6 +16,7 @@ from desched.model.network_topology import (
     Topology,
 )
 from desched.model.plan import Plan
+from desched.model.selectors import LabelSelector
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.network_levels import NodeDomains
 from desched.policy.placement_domains import (
@@ -368,8 +369,26 @@ def test_a_hard_topology_holds_whatever_the_policy_says_of_domains() -> None:
     ignoring = policy(domains=PlacementDomains())
     assert volcano_plan({"p": "near"}, rack, by=ignoring) == (["near"], "")
     moved, why = volcano_plan({"p": "near"}, rack, by=ignoring, full=("near",))
-    assert (moved, why) == ([], why)
+    assert moved == []
     assert why.startswith("HyperNode r1: 0/5 nodes") or "ceiling" in why
+
+
+def test_a_gang_with_parts_names_its_hyper_node_once() -> None:
+    said = DeclaredGroup(
+        "Volcano",
+        "apps",
+        "llama",
+        1,
+        parts=(GroupPart("workers", 1, LabelSelector()),),
+        topology=GroupTopology(hard=True, highest_tier=1),
+    )
+    alone = hyper_nodes(r1=HyperNode("r1", 1, "rack", ("hot",)))
+    places = {"p": "hot"}
+    plan = gang_plan(
+        places, marks=VOLCANO, scheduler="volcano", declared_groups=(said,), hyper_nodes=alone
+    )
+    (why,) = (each.detail for each in plan.refusals if each.pod.name == "a")
+    assert why.startswith("HyperNode r1: ")
 
 
 @pytest.mark.parametrize(
