@@ -81,7 +81,7 @@ def evicting(site: Site, look: Callable[[], Any]) -> Any:
 
 def decisions(report: Object) -> tuple[list[Object], dict[str, str]]:
     """What a plan decides, without the measured numbers and what hangs on them."""
-    keys = ("pod", "node", "expected_node", "workload")
+    keys = ("pod", "node", "workload")  # the coolest of equal nodes is expected
     plan = report["plan"]
     return (
         [{key: each[key] for key in keys} for each in plan["evictions"]],
