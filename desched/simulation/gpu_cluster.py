@@ -106,13 +106,12 @@ def _inference() -> Iterator[AiWorkload]:
     yield AiWorkload(about, "serve", _embed(), ("te2", "te5"), opt_in)
     for app, model, usage_millicores, nodes in (
         ("mistral", "mistral-7b", 1200, ("te3", "te8")),
-        ("llama-chat", "llama-70b", 1550, ("te4", "te9")),
+        ("llama-chat", "llama-70b", 1000, ("te4", "te9")),
     ):
         about = f"inference with {model}, cached on {', '.join(_MODELS[model])}"
         yield AiWorkload(about, "serve", _cached(app, model, usage_millicores), nodes, opt_in)
-    yield AiWorkload(
-        "requests without a GPU", "web", _template("tokenizer", 450, 500), ("te4", "te6")
-    )
+    for app in ("tokenizer", "gateway"):
+        yield AiWorkload("requests without a GPU", "web", _template(app, 500, 500), ("te4", "te6"))
 
 
 def _node(name: str, rack: str) -> AiNode:
