@@ -68,8 +68,10 @@ class RealLab:
         connection = connect(control_plane.admin_kubeconfig, None)
         self.reader = KubernetesReader(connection)
         self.evictor = KubernetesEvictor(connection, EventWriter(connection, SystemClock()))
+        self._open: set[str] = set()
 
     def add_node(self, name: str, *, zone: str = "", soft_taint: bool = False) -> None:
+        self._open.add(name)
         self._control_plane.add_node(
             name,
             labels={"topology.kubernetes.io/zone": zone} if zone else {},
@@ -78,6 +80,7 @@ class RealLab:
 
     def cordon(self, *names: str, on: bool = True) -> None:
         """Returns when the taints have followed and the scheduler has seen them."""
+        self._open = self._open - {*names} if on else self._open | {*names}
         for name in names:
             change = {"spec": {"unschedulable": on}}
             self._control_plane.request("PATCH", f"/api/v1/nodes/{name}", change)
@@ -106,14 +109,17 @@ class RealLab:
         }
         selector = {"matchLabels": {"app": name}}
         metadata = {"name": name, "namespace": self.namespace}
+        at_first = replicas if len(self._open) == 1 else 0  # one open node needs no spread
         self._control_plane.apply(
             {
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",
                 "metadata": metadata,
-                "spec": {"replicas": 0, "selector": selector, "template": template},
+                "spec": {"replicas": at_first, "selector": selector, "template": template},
             }
         )
+        if at_first == replicas:
+            return
         self._wait_for_replica_set(name)
         scale = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{name}/scale"
         self._control_plane.request("PATCH", scale, {"spec": {"replicas": replicas}})
