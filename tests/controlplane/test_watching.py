@@ -22,7 +22,7 @@ from desched.errors import ObservationError
 from desched.model.cluster import ClusterState
 from tests.controlplane import faults
 from tests.controlplane.cable import Cable
-from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.cluster import ControlPlane, UnexpectedAnswerError
 from tests.controlplane.fault_proxy import ActiveFault
 from tests.controlplane.manifests import (
     VERTICAL_AUTOSCALERS,
@@ -188,10 +188,18 @@ def test_a_kind_of_an_add_on_may_come_and_go(
     def is_sized_by(expected: frozenset[tuple[str, str, str]]) -> bool:
         return reads(watching) and watching.read_cluster().sized_owners == expected
 
+    def is_applied() -> bool:
+        """A kind that came back is served, and for a moment it may not be once more."""
+        try:
+            control_plane.apply(vertical_autoscaler("north", "1"))
+        except UnexpectedAnswerError:
+            return False
+        return True
+
     control_plane.wait_for("the first lists", lambda: is_sized_by(frozenset()))
     for _ in range(2):
         control_plane.serve_vertical_autoscalers()
-        control_plane.apply(vertical_autoscaler("north", "1"))
+        control_plane.wait_for("an autoscaler", is_applied)
         control_plane.wait_for("a size", lambda: is_sized_by(web))
         control_plane.apply(vertical_autoscaler("north", "1", updatePolicy={"updateMode": "Off"}))
         control_plane.wait_for("no size", lambda: is_sized_by(frozenset()))
