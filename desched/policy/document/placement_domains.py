@@ -10,7 +10,7 @@ LabelKey = Annotated[
     str,
     matching(
         "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
-        'the key of a label is allowed, such as "example.com/rack"',
+        'allowed is the key of a label, such as "example.com/rack"',
     ),
 ]
 

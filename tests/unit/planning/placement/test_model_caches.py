@@ -232,6 +232,14 @@ def test_a_pod_of_kserve_moves_to_a_node_that_has_downloaded_its_model(
     assert refusal.detail.startswith("model llama is on hot and te6 only: ")
 
 
+def test_a_pod_with_a_further_model_that_it_may_download_keeps_to_the_nodes_of_kserve() -> None:
+    """R1.1, S1.5: it would not start where only the other model could be had."""
+    fields = of_kserve("hot", "te5")
+    fields["annotations"] = fields["annotations"] | LLAMA
+    (move,) = plan_of(COOL, PREFERRING, **fields).evictions
+    assert move.expected_node == "te5"
+
+
 @pytest.mark.parametrize(
     "change",
     [

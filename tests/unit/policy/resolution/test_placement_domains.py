@@ -32,7 +32,7 @@ def test_a_list_replaces_that_of_the_known_ones() -> None:
 @pytest.mark.parametrize("key", ["", "a/b/c", "-rack", "example.com/"])
 def test_what_is_no_key_of_a_label_is_refused(key: str) -> None:
     document = published(load_aware={"placementDomains": {"groups": [key]}})
-    assert "the key of a label is allowed" in refusal(document)
+    assert "allowed is the key of a label" in refusal(document)
 
 
 def test_the_scope_of_balance_is_the_key_of_a_label() -> None:
@@ -42,7 +42,7 @@ def test_the_scope_of_balance_is_the_key_of_a_label() -> None:
         "example.com/rack"
     )
     document = published(load_aware={"balanceScope": "a rack"})
-    assert "the key of a label is allowed" in refusal(document)
+    assert "allowed is the key of a label" in refusal(document)
 
 
 def test_single_levels_and_groups_have_modes_of_their_own() -> None:
