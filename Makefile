@@ -21,6 +21,9 @@ SCENARIO ?= load
 PLUGIN_PYTHONS ?= $(BIN)/python
 SITE ?= build/site
 
+# mypy's cache of the last check of this user, in whatever clone: mypy compares contents, not times.
+TYPES_CACHE = "$${XDG_CACHE_HOME:-$$HOME/.cache}/desched/mypy"
+
 # Whole files side by side, in their order: tests of a file share what is expensive.
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --tb=short
 # Each of these processes has a control plane of its own; those mostly wait.
@@ -45,7 +48,9 @@ test: controlplane-binaries browser ## everything: check, unit tests with their 
 check: $(INSTALLED) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@test -d .mypy_cache || tar -xf $(TYPES_CACHE)/last.tar 2>/dev/null || rm -rf .mypy_cache
 	$(BIN)/mypy
+	-@mkdir -p $(TYPES_CACHE) && tar -cf $(TYPES_CACHE)/$$$$ .mypy_cache && mv $(TYPES_CACHE)/$$$$ $(TYPES_CACHE)/last.tar
 	$(BIN)/lint-imports
 
 format: $(INSTALLED) ## put the code into shape
