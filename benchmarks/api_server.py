@@ -27,7 +27,8 @@ class ApiServer(ControlPlane):
         self._start_api_server()
 
     def _serve(self, binary: str, *arguments: str | Path, **variables: str) -> Server:
-        self._servers[binary] = server = super()._serve(binary, *arguments, **variables)
+        every_cpu = {"GOMAXPROCS": str(os.cpu_count()), **variables}
+        self._servers[binary] = server = super()._serve(binary, *arguments, **every_cpu)
         return server
 
     def fill(self, cluster: SyntheticCluster) -> None:

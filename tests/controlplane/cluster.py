@@ -24,7 +24,7 @@ import yaml
 from tests.controlplane.logs import GrowingLog
 from tests.controlplane.manifests import VERTICAL_AUTOSCALERS
 from tests.controlplane.pod_network import PodNetwork
-from tests.controlplane.process import Server, free_ports
+from tests.controlplane.process import GO, Server, free_ports
 from tests.controlplane.prometheus_server import PrometheusServer
 from tests.controlplane.usage_exporter import REFRESH_SECONDS, UsageExporter
 from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
@@ -49,9 +49,6 @@ BINARIES = (
 # An EC private key (SEC 1) on P-256: this DER prefix, 32 random bytes, this suffix.
 EC_KEY_PREFIX = bytes.fromhex("30310201010420")
 EC_KEY_SUFFIX = bytes.fromhex("a00a06082a8648ce3d030107")
-
-GARBAGE_PERCENT = "300"
-"""More memory, and less CPU for its collection: see GOGC in Go's documentation."""
 
 NAMESPACES = "/api/v1/namespaces"
 SECOND_VIEW_OF_EVENTS = "events.k8s.io"
@@ -118,7 +115,7 @@ class ControlPlane:
 
     def _serve(self, binary: str, *arguments: str | Path, **variables: str) -> Server:
         command = [self._binaries[binary], *arguments]
-        server = Server(binary, command, self.directory, {"GOGC": GARBAGE_PERCENT, **variables})
+        server = Server(binary, command, self.directory, {**GO, **variables})
         self._cleanup.callback(server.stop)
         return server
 
@@ -134,6 +131,8 @@ class ControlPlane:
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
             "--unsafe-no-fsync",
+            "--heartbeat-interval=500",  # to no other member
+            "--election-timeout=5000",
             "--log-level=warn",
         )
         etcd.wait_until("etcd is healthy", lambda: _answers(self._plain_http, f"{client}/health"))
@@ -421,7 +420,7 @@ class ControlPlane:
         run = subprocess.run(
             [self._binaries["kubectl"], *arguments],
             check=False,
-            env=os.environ | {"KUBECONFIG": str(self.admin_kubeconfig)},
+            env=os.environ | GO | {"KUBECONFIG": str(self.admin_kubeconfig)},
             input=stdin,
             capture_output=True,
             text=True,

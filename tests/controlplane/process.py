@@ -21,6 +21,12 @@ T = TypeVar("T")
 LOG_TAIL_CHARACTERS = 3000
 RESERVED_PORTS = range(20_000, 32_000)
 PORTS_OF_A_WORKER = 1_000
+GO = {"GOGC": "300", "GOMAXPROCS": "1"}
+"""For programs in Go that run beside many others: more memory for less CPU, and one CPU at a time.
+
+On more of them Go's scheduler looks for work and wakes threads that find none.
+"""
+
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import urllib3
 
-from tests.controlplane.process import Server, free_ports
+from tests.controlplane.process import GO, Server, free_ports
 from tests.controlplane.usage_exporter import EXPORTERS, UsageExporter
 from tests.controlplane.waiting import PATIENCE_SECONDS, wait_for
 
@@ -85,6 +85,7 @@ class PrometheusServer:
                 *self._flags,
             ],
             self._directory,
+            GO,
         )
         self._server.wait_until("Prometheus is ready", self._is_ready)
 
