@@ -129,11 +129,10 @@ def labelled(of: Node) -> Sequence[str]:
 
 
 def nearness(seen: Snapshot, one: str, other: str) -> tuple[int, int]:
-    """How near two nodes are by HyperNodes and by labels; by the latter if not by both."""
+    """How near two nodes are by HyperNodes, and by labels."""
     tree = HyperNodeTree(seen.cluster.hyper_nodes)
     places = tree.place(one).path, tree.place(other).path
-    if all(places):
-        return sum(a == b for a, b in zip(*places, strict=False)), 0
+    by_tree = sum(a == b for a, b in zip(*places, strict=False))
     # A level that the block lacks is no level of anybody there.
     values = [labelled(seen.cluster.node_by_name[name]) for name in (one, other)]
     shared = 0
@@ -141,7 +140,7 @@ def nearness(seen: Snapshot, one: str, other: str) -> tuple[int, int]:
         if a != b:
             break
         shared += 1
-    return 0, shared
+    return by_tree, shared
 
 
 def peers_of(seen: Snapshot, one: Pod) -> list[Pod]:
