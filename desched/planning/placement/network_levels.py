@@ -130,7 +130,7 @@ class NetworkLevels:
             wanted = _to_last(modes, {DomainMode.REQUIRE, DomainMode.PREFER})
             for count, preferred in ((required, False), (wanted, True)):
                 if count > (required if preferred else 0):
-                    text = f"the {count} widest levels of {domains.title} that its gang has here"
+                    text = f"the {count} widest {domains.title} of its gang"
                     yield Bound(number, source, count, text, preferred)
 
     def in_highest_tier(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
@@ -167,9 +167,9 @@ class NetworkLevels:
             NodeDomains.by_labels(
                 self._arrays,
                 [(key,) for key in topology.levels if key != HOSTNAME_LABEL],
-                f"{topology.system}'s Topology {topology.name}",
+                f"levels of Topology {topology.name}",
             )
-            for topology in self._cluster.topologies
+            for topology in sorted(self._cluster.topologies, key=lambda it: (it.name, it.system))
         ]
 
     @cached_property

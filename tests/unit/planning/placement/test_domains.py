@@ -325,8 +325,7 @@ def test_a_refusal_says_by_what_its_gang_keeps_a_pod() -> None:
     assert reasons(plan)["a"] == "placement_domain"
     (why,) = (each.detail for each in plan.refusals if each.pod.name == "a")
     assert why.startswith(
-        "the 2 widest levels of HyperNodes that its gang has here, "
-        "the 2 widest levels of labels that its gang has here: 0/5 nodes"
+        "the 2 widest HyperNodes of its gang, the 2 widest labels of its gang: 0/5 nodes"
     )
 
 
