@@ -87,7 +87,7 @@ class PlacementDomains(msgspec.Struct, frozen=True):
 
     A pod stays within the value of each of `groups`, with a GPU also of `accelerator_groups`, and
     with a fast network also of `equivalence`. A pod of a gang stays as close to its nearest peer as
-    it is, if `by_network`: by HyperNodes and Topologies, or by `rungs`: of the labels of a rung,
+    it is, if `by_network`: by HyperNodes, by Topologies, and by `rungs`: of the labels of a rung,
     the first that a node has names its domain. `modes` are those of single labels and tiers, `mode`
     that of all others.
     """

@@ -9,6 +9,7 @@ from desched.model.cluster import (
     Autoscaler,
     ClusterState,
     CSINode,
+    DeclaredGroup,
     HostPort,
     Node,
     Owner,
@@ -36,6 +37,8 @@ from desched.model.load import (
     Unknown,
     UnknownReason,
 )
+from desched.model.network_topology import GroupTopology, Topology
+from desched.model.pod_groups import VOLCANO_GROUP
 from desched.model.resources import Amounts, Resource
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot
@@ -50,6 +53,7 @@ from desched.model.state import (
 )
 from desched.policy.loading import PolicyText
 from tests.builders import GIB, NOW, selector
+from tests.properties.random_networks import hyper_nodes
 
 MARK = "hush"
 """Begins every text that a redacted snapshot must not have."""
@@ -58,6 +62,7 @@ HIDDEN = "acme"
 """Is part of every name that a snapshot with new names must not have."""
 
 ZONE = "topology.kubernetes.io/zone"
+KOORDINATOR = "gang.scheduling.koordinator.sh"
 
 POLICY = PolicyText(
     """\
@@ -78,6 +83,7 @@ profiles:
         matchExpressions: [{key: pinned, operator: DoesNotExist}]
       evictableNamespaces: {exclude: [vault]}
       evictionLimits: {total: 20, node: 5, slowStart: false}
+      placementDomains: {modes: {topology.kubernetes.io/zone: Prefer}}
   plugins: {balance: {enabled: [LoadAware]}}
 """,
     "/home/hush/policy.yaml",
@@ -89,6 +95,7 @@ class RichCluster:
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)  # noqa: S311  (no secret)
+        self._gangs = random.Random(seed)  # noqa: S311  (no secret)
         self.nodes = [self._node(i) for i in range(self._chance.randint(4, 8))]
         # New names of namespaces sort between those of the two that keep their names, too.
         self.namespaces = ("ns-acme-shop", "vault", "kube-system", "ns-acme-tools")
@@ -154,6 +161,10 @@ class RichCluster:
         self.workloads[namespace, uid] = workload
         self.selectors[namespace, uid] = selector(app=name)
         scheduling, volumes = self._scheduling(name), self._volumes(name)
+        if self._gangs.random() < 0.1:
+            labels[VOLCANO_GROUP] = "acme-gang"
+        elif self._gangs.random() < 0.1:
+            labels |= {f"{KOORDINATOR}/name": "acme-llama", f"{KOORDINATOR}/min-available": "2"}
         for i in range(replicas):
             self._add_pod(f"{name}-{i}", workload, labels, scheduling, volumes)
 
@@ -289,8 +300,18 @@ class RichCluster:
             "v1.36.0",
             self.pods[0].ref if self._often(0.1) else None,
             (NOW, NOW),
+            hyper_nodes=hyper_nodes(self._gangs, [n.name for n in self.nodes], "acme-"),
+            topologies=(Topology("Kueue", "acme-hall", (ZONE, "team")),)
+            if self._gangs.random() < 0.3
+            else (),
+            declared_groups=(self._declared_group(),),
         )
         return Snapshot(cluster, self._load(), NOW, 0.25, -0.125)
+
+    def _declared_group(self) -> DeclaredGroup:
+        """What Volcano says about the pods of all workloads with its annotation."""
+        topology = GroupTopology(self._gangs.random() < 0.5, self._gangs.choice([None, 2, 3]))
+        return DeclaredGroup("Volcano", "ns-acme-shop", "acme-gang", 2, topology=topology)
 
     def _load(self) -> ClusterLoad:
         used: dict[str, float] = {}

@@ -2,8 +2,8 @@
 
 A domain is the tuple of values from the widest level on, so that racks of the same name in
 different blocks differ. A node without a level is in nobody's domain from there on. Levels that no
-node of the cluster has do not count. Two nodes are compared by HyperNodes if these have both, else
-by the Topologies whose labels both have, else by the labels of the policy.
+node of the cluster has do not count. Each of the three counts, because each may lack levels that
+another one has: HyperNodes for racks only, say, on nodes whose labels name their blocks.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -25,54 +25,50 @@ Rungs = Sequence[tuple[str, ...]]
 
 
 class NodeDomains:
-    """The domain of each node on each level; `known` has the nodes that may be compared by it.
+    """The domain of each node on each level, by a source of this title.
 
-    A level has a number for each node, -1 without any, so that equal numbers are equal values.
-    `names` has the keys of the levels of the node at a position, as a policy writes them.
+    `levels` has a row for each level with a number for each node, -1 without any, so that equal
+    numbers are equal values. `names` has the keys of the levels of the node at a position, as a
+    policy writes them.
     """
 
-    def __init__(
-        self, levels: Sequence[Ints], known: Mask, names: Callable[[int], Sequence[str]]
-    ) -> None:
-        self._levels = levels
-        self.known = known
+    def __init__(self, title: str, levels: Ints, names: Callable[[int], Sequence[str]]) -> None:
+        self.title = title
         self.names = names
+        self._levels = levels
 
     @classmethod
-    def by_labels(cls, arrays: NodeArrays, rungs: Rungs, *, whole: bool = False) -> "NodeDomains":
-        """Domains by labels; with `whole`, nodes that lack a level are not compared."""
+    def by_labels(cls, arrays: NodeArrays, rungs: Rungs, title: str = "labels") -> "NodeDomains":
+        """Domains by labels."""
 
         def value(position: int, keys: tuple[str, ...]) -> tuple[str, str] | None:
             labels = arrays.nodes[position].labels
             return next(((key, labels[key]) for key in keys if key in labels), None)
 
-        levels = [numbered(value(i, keys) for i in range(len(arrays))) for keys in rungs]
-        known = arrays.all()
-        for level in levels if whole else ():
-            known &= level >= 0
-        present = [(level >= 0).any() for level in levels]
-        names = [keys[0] for keys, there in zip(rungs, present, strict=True) if there]
-        kept = [level for level, there in zip(levels, present, strict=True) if there]
-        return cls(kept, known, lambda _: names)
+        found = [numbered(value(i, keys) for i in range(len(arrays))) for keys in rungs]
+        levels = np.array(found, dtype=np.int64).reshape(len(rungs), len(arrays))
+        present = np.flatnonzero((levels >= 0).any(axis=1))
+        names = [rungs[int(i)][0] for i in present]
+        return cls(title, levels[present], lambda _: names)
 
     @classmethod
     def by_hyper_nodes(cls, places: Sequence[Place]) -> "NodeDomains":
-        """Domains by HyperNodes; nodes in none, or in doubt, are not compared."""
+        """Domains by HyperNodes; nodes in doubt are in none."""
         depth = max((len(place.path) for place in places), default=0)
-        levels = [
+        found = [
             numbered(place.path[i].name if i < len(place.path) else None for place in places)
             for i in range(depth)
         ]
-        known = np.array([bool(place.path) for place in places], dtype=bool)
-        return cls(levels, known, lambda i: [key_of_tier(each.tier) for each in places[i].path])
+        levels = np.array(found, dtype=np.int64).reshape(depth, len(places))
+        return cls(
+            "HyperNodes", levels, lambda i: [key_of_tier(each.tier) for each in places[i].path]
+        )
 
     def closeness(self, one: int) -> Ints:
         """For each node, how many leading levels it has in common with this node."""
-        equal = np.ones(len(self.known), dtype=bool)
-        found = np.zeros(len(self.known), dtype=np.int64)
-        for values in self._levels:
-            equal &= (values == values[one]) & (values >= 0)
-            found += equal
+        own = self._levels[:, [one]]
+        equal = (self._levels == own) & (own >= 0)
+        found: Ints = np.logical_and.accumulate(equal, axis=0).sum(axis=0, dtype=np.int64)
         return found
 
 
@@ -126,18 +122,15 @@ class NetworkLevels:
         self, source: int, peers: Iterable[int], policy: PlacementDomains
     ) -> Iterator[Bound]:
         """The bounds that keep a pod on this node as near to its nearest peer."""
-        least: dict[int, int] = {}
-        for peer in peers:
-            for number in self._comparing(source, peer):
-                shared = int(self._closeness(number, source)[peer])
-                least[number] = max(least.get(number, 0), shared)
-        for number, shared in least.items():
-            modes = [policy.mode_of(key) for key in self._domains[number].names(source)[:shared]]
+        others = list(peers)
+        for number, domains in enumerate(self._domains):
+            shared = int(self._closeness(number, source)[others].max(initial=0))
+            modes = [policy.mode_of(key) for key in domains.names(source)[:shared]]
             required = _to_last(modes, {DomainMode.REQUIRE})
             wanted = _to_last(modes, {DomainMode.REQUIRE, DomainMode.PREFER})
             for count, preferred in ((required, False), (wanted, True)):
                 if count > (required if preferred else 0):
-                    text = f"the {count} widest levels of the network that it shares with its gang"
+                    text = f"the {count} widest {domains.title} of its gang"
                     yield Bound(number, source, count, text, preferred)
 
     def in_highest_tier(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
@@ -157,15 +150,6 @@ class NetworkLevels:
             return f"its pods are in no HyperNode of tier {tier} or below"
         return Bound(0, next(iter(places)), allowed + 1, f"HyperNode {shared[allowed].name}")
 
-    def _comparing(self, one: int, other: int) -> Sequence[int]:
-        """The numbers of the domains by which two nodes are compared."""
-        for rank in self._ranks:
-            known = (self._domains[number].known for number in rank)
-            numbers = [n for n, both in zip(rank, known, strict=True) if both[one] and both[other]]
-            if numbers:
-                return numbers
-        return ()
-
     @cached
     def _closeness(self, number: int, source: int) -> Ints:
         return self._domains[number].closeness(source)
@@ -179,11 +163,14 @@ class NetworkLevels:
     @cached_property
     def _topologies(self) -> Sequence[NodeDomains]:
         """A level of single nodes keeps nothing together, so a Topology of such does not count."""
-        levels = (
-            [(key,) for key in topology.levels if key != HOSTNAME_LABEL]
-            for topology in self._cluster.topologies
-        )
-        return [NodeDomains.by_labels(self._arrays, each, whole=True) for each in levels if each]
+        return [
+            NodeDomains.by_labels(
+                self._arrays,
+                [(key,) for key in topology.levels if key != HOSTNAME_LABEL],
+                f"levels of Topology {topology.name}",
+            )
+            for topology in sorted(self._cluster.topologies, key=lambda it: (it.name, it.system))
+        ]
 
     @cached_property
     def _domains(self) -> Sequence[NodeDomains]:
@@ -192,8 +179,3 @@ class NetworkLevels:
             *self._topologies,
             NodeDomains.by_labels(self._arrays, self._rungs),
         )
-
-    @cached_property
-    def _ranks(self) -> Sequence[Sequence[int]]:
-        last = len(self._domains) - 1
-        return (0,), range(1, last), (last,)

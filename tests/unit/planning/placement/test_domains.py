@@ -278,9 +278,9 @@ def hyper_nodes(**changed: HyperNode) -> tuple[HyperNode, ...]:
 
 
 def test_hyper_nodes_keep_a_gang_together_as_labels_do() -> None:
-    """R0.3, R0.6: without any label, and before labels where there are both."""
-    misleading = {name: {BLOCK: "b", RACK: "r"} for name in RACKS}
-    for labels in (NOT_LABELLED, misleading):
+    """R0.3, R0.6: without any label, and where labels keep less together."""
+    wider = {name: {BLOCK: "b", RACK: "r"} for name in RACKS}
+    for labels in (NOT_LABELLED, wider):
         for full, expected in ((), "near"), (("near",), None):
             plan = gang_plan(
                 {"p": "near", "q": "far"}, full=full, labels=labels, hyper_nodes=hyper_nodes()
@@ -295,6 +295,38 @@ def test_nodes_without_a_hyper_node_are_compared_by_labels() -> None:
     assert reasons(plan)["a"] == "no_node_under_ceiling"
     plan = gang_plan({"p": "near", "q": "far"}, hyper_nodes=some)
     assert [e.expected_node for e in plan.evictions] == ["near"]
+
+
+RACKS_ONLY = tuple(each for each in hyper_nodes() if each.tier == 1)
+BLOCKS_ONLY = (
+    HyperNode("b1", 2, "block", ("hot", "near", "next", "next2")),
+    HyperNode("b2", 2, "block", ("far",)),
+)
+
+
+@pytest.mark.parametrize(
+    ("tree", "peer", "full"),
+    [(RACKS_ONLY, "next", ("near", "next", "next2")), (BLOCKS_ONLY, "near", ("near",))],
+)
+def test_hyper_nodes_without_some_levels_do_not_hide_those_of_labels(
+    tree: tuple[HyperNode, ...], peer: str, full: tuple[str, ...]
+) -> None:
+    """R0.3: racks without blocks leave the blocks to labels, and blocks without racks the racks."""
+    plan = gang_plan({"p": peer, "q": "far"}, full=full, hyper_nodes=tree)
+    assert reasons(plan)["a"] == "no_node_under_ceiling"
+    free = gang_plan({"p": peer, "q": "far"}, full=full, hyper_nodes=tree, labels=NOT_LABELLED)
+    assert evicted(free) == ["a"]
+
+
+def test_a_refusal_says_by_what_its_gang_keeps_a_pod() -> None:
+    """R0.3: whoever reads it looks at HyperNodes, or at labels."""
+    elsewhere = {n: {BLOCK: "b", RACK: n} for n in RACKS}
+    plan = gang_plan({"p": "hot", "q": "far"}, hyper_nodes=hyper_nodes(), labels=elsewhere)
+    assert reasons(plan)["a"] == "placement_domain"
+    (why,) = (each.detail for each in plan.refusals if each.pod.name == "a")
+    assert why.startswith(
+        "the 2 widest HyperNodes of its gang, the 2 widest labels of its gang: 0/5 nodes"
+    )
 
 
 @pytest.mark.parametrize(
@@ -319,12 +351,12 @@ def test_a_pod_in_doubt_stays(changed: Mapping[str, HyperNode], why: str) -> Non
 
 
 def test_topologies_of_kueue_are_chains_of_labels() -> None:
-    """R0.1: of other labels than the known ones, and before them; single nodes do not count."""
+    """R0.1: of other labels than the known ones, beside them; single nodes do not count."""
     own = {n: {"example.com/b": BLOCKS[r], "example.com/r": r} for n, r in RACKS.items()}
-    misleading = {n: each | {BLOCK: "b", RACK: "r"} for n, each in own.items()}
+    wider = {n: each | {BLOCK: "b", RACK: "r"} for n, each in own.items()}
     dc = Topology("Kueue", "dc", ("example.com/b", "example.com/r", "kubernetes.io/hostname"))
     peers = {"p": "next", "q": "far"}
-    for labels in (own, misleading):
+    for labels in (own, wider):
         plan = gang_plan(peers, full=("near", "next"), labels=labels, topologies=(dc,))
         assert [e.expected_node for e in plan.evictions] == ["next2"]
         full = ("near", "next", "next2")
@@ -455,17 +487,27 @@ PEERS = {"p": "near", "q": "far"}
         (modes(rack=DomainMode.IGNORE, block=DomainMode.IGNORE), ("near", "next", "next2"), "far"),
     ],
 )
-@pytest.mark.parametrize("tree", [(), hyper_nodes()])
 def test_each_level_is_required_preferred_or_ignored(
-    by: Policy, full: tuple[str, ...], expected: str | None, tree: tuple[HyperNode, ...]
+    by: Policy, full: tuple[str, ...], expected: str | None
 ) -> None:
     """R0.3: a preferred level is left if no move inside is possible, a required one never."""
-    if tree:
-        tiers = {RACK: "topology.volcano.sh/tier-1", BLOCK: "topology.volcano.sh/tier-2"}
-        of_tiers = {tiers[key]: mode for key, mode in by.domains.modes.items()}
-        by = policy(domains=msgspec.structs.replace(KNOWN_DOMAINS, modes=of_tiers))
-    plan = gang_plan(PEERS, full=full, by=by, hyper_nodes=tree)
-    assert [e.expected_node for e in plan.evictions] == ([expected] if expected else [])
+    of_labels = gang_plan(PEERS, full=full, by=by)
+    tiers = {RACK: "topology.volcano.sh/tier-1", BLOCK: "topology.volcano.sh/tier-2"}
+    of_tiers = {tiers[key]: mode for key, mode in by.domains.modes.items()}
+    by = policy(domains=msgspec.structs.replace(KNOWN_DOMAINS, modes=of_tiers))
+    tree = hyper_nodes()
+    of_tree = gang_plan(PEERS, full=full, by=by, hyper_nodes=tree, labels=NOT_LABELLED)
+    for plan in (of_labels, of_tree):
+        assert [e.expected_node for e in plan.evictions] == ([expected] if expected else [])
+
+
+def test_a_level_by_two_sources_is_left_if_both_may_be() -> None:
+    """R0.3: a mode of the tier alone leaves the label, which is required."""
+    places: dict[str, Any] = {"full": ("near",), "hyper_nodes": hyper_nodes()}
+    of_tier = modes(tier1=DomainMode.PREFER)
+    assert reasons(gang_plan(PEERS, by=of_tier, **places))["a"] == "no_node_under_ceiling"
+    of_both = modes(tier1=DomainMode.PREFER, rack=DomainMode.PREFER)
+    assert evicted(gang_plan(PEERS, by=of_both, **places)) == ["a"]
 
 
 def test_a_group_may_be_preferred() -> None:
