@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from desched.policy.compatibility import EXTENDED, CacheAffinity, Compatibility, GpuPods
+from desched.policy.compatibility import EXTENDED, CacheAffinity, Compatibility, GangMode, GpuPods
 from desched.policy.document.limits import (
     ActingWindowSection,
     CountOrShare,
@@ -105,6 +105,11 @@ class LoadAwareArgs(PluginArgs):
     """`Require`: a pod with a model or dataset in a cache of its node moves only to nodes that hold
     it, too. `Prefer`: it moves elsewhere if it cannot move to one of these, as the last choice.
     `Ignore`: caches do not count."""
+    gang_mode: GangMode | None = optional(GangMode.SURPLUS.value, example="Whole")
+    """`Surplus`: of a gang only the pods move that it does not need. `Whole`: if nothing else
+    relieves a node, a gang may also move with all its pods at once. It then loses its work since
+    the last checkpoint, and neither `evictionLimits.workload` nor the number of replicas that must
+    stay holds its pods."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )
