@@ -6,7 +6,7 @@ node of the cluster has do not count. Two nodes are compared by HyperNodes if th
 by the Topologies whose labels both have, else by the labels of the policy.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -128,9 +128,21 @@ class NetworkLevels:
         """The bounds that keep a pod on this node as near to its nearest peer."""
         least: dict[int, int] = {}
         for peer in peers:
-            for number in self._comparing(source, peer):
+            for number in self._comparing((source, peer)):
                 shared = int(self._closeness(number, source)[peer])
                 least[number] = max(least.get(number, 0), shared)
+        yield from self._bounds(source, least, policy)
+
+    def around(self, positions: Sequence[int], policy: PlacementDomains) -> Iterator[Bound]:
+        """The bounds of the narrowest domain that has all these nodes."""
+        source, numbers = positions[0], self._comparing(positions)
+        least = {n: int(self._closeness(n, source)[list(positions)].min()) for n in numbers}
+        yield from self._bounds(source, least, policy)
+
+    def _bounds(
+        self, source: int, least: Mapping[int, int], policy: PlacementDomains
+    ) -> Iterator[Bound]:
+        """The bounds of a node by the number of levels that count in each of these domains."""
         for number, shared in least.items():
             modes = [policy.mode_of(key) for key in self._domains[number].names(source)[:shared]]
             required = _to_last(modes, {DomainMode.REQUIRE})
@@ -157,11 +169,10 @@ class NetworkLevels:
             return f"its pods are in no HyperNode of tier {tier} or below"
         return Bound(0, next(iter(places)), allowed + 1, f"HyperNode {shared[allowed].name}")
 
-    def _comparing(self, one: int, other: int) -> Sequence[int]:
-        """The numbers of the domains by which two nodes are compared."""
+    def _comparing(self, positions: Sequence[int]) -> Sequence[int]:
+        """The numbers of the domains by which these nodes are compared."""
         for rank in self._ranks:
-            known = (self._domains[number].known for number in rank)
-            numbers = [n for n, both in zip(rank, known, strict=True) if both[one] and both[other]]
+            numbers = [n for n in rank if self._domains[n].known[list(positions)].all()]
             if numbers:
                 return numbers
         return ()

@@ -107,9 +107,10 @@ class LoadAwareArgs(PluginArgs):
     `Ignore`: caches do not count."""
     gang_mode: GangMode | None = optional(GangMode.SURPLUS.value, example="Whole")
     """`Surplus`: of a gang only the pods move that it does not need. `Whole`: if nothing else
-    relieves a node, a gang may also move with all its pods at once. It then loses its work since
-    the last checkpoint, and neither `evictionLimits.workload` nor the number of replicas that must
-    stay holds its pods."""
+    relieves a node, a gang may also move with all its pods at once, and then loses its work since
+    the last checkpoint. `evictionLimits` must have room for all of them, `workloadHourly` included;
+    only `workload`, `inFlight.workload` and the number of replicas that must stay do not hold
+    it."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )
