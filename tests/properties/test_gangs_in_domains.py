@@ -1,10 +1,10 @@
-"""No plan breaks a gang or widens its domain, and the order of pods and nodes decides nothing.
+"""No plan breaks a gang or widens its domain, also if gangs may move whole.
 
 The reference knows the drawn cluster, not the labels and annotations by which desched sees it.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desched.model.cluster import DeclaredGroup, Node
+from desched.model.load import Measured
 from desched.model.plan import Plan
+from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
+from desched.policy.compatibility import GangMode
 from desched.policy.policy import Protections
 from tests.builders import (
     amounts,
@@ -40,6 +43,8 @@ LEVELS = (
 )
 GROUP, CLIQUE = "cloud.google.com/gke-placement-group", "nvidia.com/gpu.clique"
 GPU = "nvidia.com/gpu"
+
+WHOLE = msgspec.structs.replace(EAGER, gang_mode=GangMode.WHOLE)
 
 Path = tuple[str | None, ...]
 """The names of the domains of a node, None where it has no label."""
@@ -92,6 +97,15 @@ def declared(gang: int, minimum: int) -> Iterator[DeclaredGroup]:
 
 def drawn(seed: int) -> Drawn:
     """A cluster of this seed; the first nodes are overloaded."""
+    return _drawn(seed, 0.6, ready=0.9, surplus=True)
+
+
+def drawn_to_move_whole(seed: int) -> Drawn:
+    """The same with gangs that mostly need all their pods, each of which can relieve a node."""
+    return _drawn(seed, LARGE, ready=0.98, surplus=False)
+
+
+def _drawn(seed: int, cores: float, *, ready: float, surplus: bool) -> Drawn:
     chance = random.Random(seed)  # noqa: S311  (no secret)
     places = {f"n{i}": _place(chance) for i in range(chance.randint(4, 9))}
     hot = list(places)[: chance.randint(1, 3)]
@@ -99,14 +113,15 @@ def drawn(seed: int) -> Drawn:
         f"p{i}": Member(
             chance.randint(-1, 2),
             chance.choice(hot if chance.random() < 0.7 else list(places)),
-            chance.random() < 0.9,
+            chance.random() < ready,
             chance.random() < 0.5,
         )
         for i in range(chance.randint(4, 16))
     }
-    minima = [chance.randint(1, 6) for _ in range(3)]
+    sizes = [sum(m.gang == gang for m in members.values()) for gang in range(3)]
+    minima = [chance.randint(1, 6) if surplus else max(1, size) for size in sizes]
     levels = {n: 0.95 if n in hot else chance.choice([0.0, 0.1, 0.3]) for n in places}
-    return Drawn(places, members, minima, _snapshot(places, members, minima, levels))
+    return Drawn(places, members, minima, _snapshot(places, members, minima, levels, cores))
 
 
 def _place(chance: random.Random) -> Place:
@@ -121,6 +136,7 @@ def _snapshot(
     members: Mapping[str, Member],
     minima: Sequence[int],
     levels: Mapping[str, float],
+    cores: float,
 ) -> Snapshot:
     pods = [
         pod(
@@ -133,7 +149,7 @@ def _snapshot(
         )
         for name, each in members.items()
     ]
-    usage = {each.name: (0.6, 0.1) for each in pods}
+    usage = {each.name: (cores, 0.1) for each in pods}
     return snapshot(
         [_node(name, place) for name, place in places.items()],
         pods,
@@ -202,10 +218,91 @@ def test_no_plan_breaks_a_gang_or_leaves_a_domain(seed: int) -> None:
             assert source.clique in {None, landed.clique}
 
 
+LARGE = 3.0
+"""Cores that a pod uses where a single gang relieves a node of eight."""
+
+
+def of_gangs(plan: Plan) -> dict[str, str]:
+    """The expected nodes of the pods that move with their whole gang."""
+    return {each.pod.name: each.expected_node for each in plan.evictions if each.gang}
+
+
+def spread(of: Drawn, names: Iterable[str], where: Mapping[str, str]) -> int:
+    """How many levels all these pods have in common."""
+    first, *others = (of.places[where[name]].path for name in names)
+    return min((common(first, each) for each in others), default=len(LEVELS))
+
+
+@settings(max_examples=4 * settings().max_examples)
+@given(seed=st.integers(0, 2**32))
+def test_a_gang_moves_with_all_its_pods_or_none(seed: int) -> None:
+    """R2.3, X1: all or nothing, only where all of it fits again, and in no wider domain."""
+    cluster = drawn_to_move_whole(seed)
+    plan = planned(cluster.seen, WHOLE)
+    found = of_gangs(plan)
+    before = {name: member.on for name, member in cluster.members.items()}
+    after = before | moves(plan)
+    loads = {name: _cpu(cluster.seen, name) for name in cluster.places}
+
+    gangs = {cluster.members[name].gang for name in found}
+    assert len(gangs) <= 1
+    for gang in gangs:
+        members = [name for name, each in cluster.members.items() if each.gang == gang]
+        assert sorted(found) == sorted(members)
+        assert all(cluster.members[name].ready for name in members)
+        assert spread(cluster, members, after) >= spread(cluster, members, before)
+        assert any(loads[before[name]] > HOT for name in members)
+    for name, target in found.items():
+        assert loads[target] <= HOT
+        source, landed = cluster.places[before[name]], cluster.places[target]
+        assert source.group in {None, landed.group}
+        if cluster.members[name].has_gpu:
+            assert source.clique in {None, landed.clique}
+    for node_name in set(found.values()):
+        came = sum(target == node_name for target in after.values())
+        here = sum(target == node_name for target in before.values())
+        load_after = loads[node_name] + (came - here) * LARGE / 8
+        assert load_after <= max(HOT, loads[node_name]) + 1e-9
+
+
+HOT = 0.8
+"""The target of the policy, which is the ceiling as well."""
+
+
+def _cpu(seen: Snapshot, name: str) -> float:
+    found = seen.load.nodes[name][Resource.CPU]
+    assert isinstance(found, Measured)
+    return found.levels[0].ratio
+
+
+@settings(max_examples=settings().max_examples)
+@given(seed=st.integers(0, 2**32))
+def test_a_plan_without_a_whole_gang_is_that_of_the_default_key(seed: int) -> None:
+    """And up to the gang, one with it is the same."""
+    cluster = drawn_to_move_whole(seed)
+    plan, default = planned(cluster.seen, WHOLE), planned(cluster.seen, EAGER)
+
+    names = [bool(each.gang) for each in plan.evictions]
+    until = names.index(True) if any(names) else len(names)
+    assert plan.evictions[:until] == default.evictions[:until]
+    assert all(names[until : until + sum(names)])  # no other eviction splits the gang
+    if not any(names):
+        assert plan.evictions == default.evictions
+        assert [r.pod for r in plan.refusals] == [r.pod for r in default.refusals]
+
+
+def test_the_drawn_clusters_have_gangs_that_move_whole() -> None:
+    """Else the properties above could not fail."""
+    plans = [planned(drawn_to_move_whole(seed).seen, WHOLE) for seed in range(100)]
+    assert sum(bool(of_gangs(plan)) for plan in plans) >= 5
+    kept = {r.reason.value for plan in plans for r in plan.refusals if r.detail.startswith("gang")}
+    assert {"pod_group", "landing_risk", "no_node_under_ceiling"} <= kept
+
+
 @settings(max_examples=settings().max_examples)
 @given(seed=st.integers(0, 2**32))
 def test_the_order_of_nodes_pods_and_groups_decides_nothing(seed: int) -> None:
-    cluster = drawn(seed)
+    cluster = drawn_to_move_whole(seed)
     chance = random.Random(seed + 1)  # noqa: S311  (no secret)
     state = cluster.seen.cluster
     nodes, pods, groups = list(state.nodes), list(state.pods), list(state.declared_groups)
@@ -217,8 +314,9 @@ def test_the_order_of_nodes_pods_and_groups_decides_nothing(seed: int) -> None:
             state, nodes=tuple(nodes), pods=tuple(pods), declared_groups=tuple(groups)
         ),
     )
-    one, two = planned(cluster.seen, EAGER), planned(other, EAGER)
-    assert (one.evictions, one.refusals) == (two.evictions, two.refusals)
+    for by in (EAGER, WHOLE):
+        one, two = planned(cluster.seen, by), planned(other, by)
+        assert (one.evictions, one.refusals) == (two.evictions, two.refusals)
 
 
 def test_the_drawn_clusters_have_moves_and_each_refusal() -> None:

@@ -200,6 +200,9 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
 
 def _once(groups: Iterable[PodGroup]) -> Iterable[PodGroup]:
     """The groups, of each key the one with the largest minimum."""
+    groups = tuple(groups)
+    if len(groups) <= 1:
+        return groups  # nearly always
     return {group.key: group for group in sorted(groups, key=lambda each: each.minimum)}.values()
 
 

@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from desched.model.cluster import DeclaredGroup, Pod
+from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Plan
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Pause, PauseScope, State
 from desched.policy.compatibility import GangMode, Steering
+from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import EvictionLimits, Policy, SteeringRules
 from tests.builders import (
     NOW,
@@ -147,7 +149,7 @@ def test_one_pod_that_must_stay_keeps_its_whole_gang(
     assert evicted(plan) == []
     gang = "gang apps/llama (Koordinator): "
     if reason is None:  # fewer than it needs
-        why = f"{gang}3 needed, 2 available; it does not move whole: 3 needed, 2 available"
+        why = f"{gang}3 needed, 2 available"
     else:
         why = f"{gang}3 of 3 needed; moves whole only with apps/rank-2, which stays: {reason}"
     assert details(plan) == {"rank-0": why}
@@ -380,3 +382,61 @@ def test_the_order_of_pods_decides_nothing() -> None:
     other = msgspec.structs.replace(seen, cluster=turned)
 
     assert planned(seen, WHOLE) == planned(other, WHOLE)
+
+
+RACK = "cloud.google.com/gce-topology-subblock"
+
+
+def in_racks(seen: Snapshot, racks: Mapping[str, str]) -> Snapshot:
+    """The same with these racks; the others of the nodes have none."""
+    nodes = [
+        msgspec.structs.replace(each, labels={**each.labels, RACK: racks[each.name]})
+        for each in seen.cluster.nodes
+    ]
+    cluster = msgspec.structs.replace(seen.cluster, nodes=tuple(nodes))
+    return msgspec.structs.replace(seen, cluster=cluster)
+
+
+@pytest.mark.parametrize(("free", "moves"), [("a", 3), ("b", 0)])
+def test_a_gang_stays_in_the_narrowest_domain_that_has_it(free: str, moves: int) -> None:
+    """R0.1: all its pods share rack a, so none of them goes to rack b."""
+    racks = {"te1": "a", "te2": "a", "te3": "a", "te4": free}
+    plan = planned(in_racks(training(), racks), WHOLE)
+
+    assert len(evicted(plan)) == moves
+    assert reasons(plan) == ({} if moves else {"rank-0": "landing_risk"})
+
+
+def test_a_gang_that_spans_racks_may_move_between_them() -> None:
+    racks = {"te1": "a", "te2": "b", "te3": "a", "te4": "b"}
+    assert len(evicted(planned(in_racks(training(), racks), WHOLE))) == 3
+
+
+def test_a_gang_does_not_leave_a_domain_that_its_pods_only_prefer() -> None:
+    """One of its pods would, and the gang would spread."""
+    racks = {"te1": "a", "te2": "a", "te3": "a", "te4": "b"}
+    preferring = msgspec.structs.replace(WHOLE.domains, mode=DomainMode.PREFER)
+    by = msgspec.structs.replace(WHOLE, domains=preferring)
+
+    assert evicted(planned(in_racks(training(), racks), by)) == []
+
+
+@pytest.mark.parametrize(("tier", "moves"), [(1, 0), (2, 3)])
+def test_a_hard_topology_keeps_the_gang_in_its_hyper_node(tier: int, moves: int) -> None:
+    """R2.4: te4 is in another HyperNode of tier 1, and in the one of tier 2 that has all pods."""
+    tree = (
+        HyperNode("leaf-a", 1, nodes=("te1", "te2", "te3")),
+        HyperNode("leaf-b", 1, nodes=("te4",)),
+        HyperNode("spine", 2, hyper_nodes=("leaf-a", "leaf-b")),
+    )
+    group = DeclaredGroup(
+        "Volcano", "apps", "llama", 3, topology=GroupTopology(hard=True, highest_tier=tier)
+    )
+    marks = {"scheduling.k8s.io/group-name": "llama"}
+    seen = training(
+        ranks={name: {"annotations": marks} for name in RANKS},
+        declared_groups=(group,),
+        hyper_nodes=tree,
+    )
+
+    assert len(evicted(planned(seen, WHOLE))) == moves
