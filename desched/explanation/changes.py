@@ -59,8 +59,9 @@ FOR_PODS: Mapping[str, str] = {
     "resource_claims": "Nothing makes it movable; desched does not evaluate free devices.",
     "networks_unknown": "Correct its annotation networking.gke.io/interfaces.",
     "pod_group": (
-        "Let more pods of its gang run than it needs. If that is not known, `desched doctor` says "
-        "whether its PodGroup may be read; else nothing."
+        "Let more pods of its gang run than it needs, or set gangMode: Whole if its system lets it "
+        "move whole. If its need is not known, `desched doctor` says whether its PodGroup may be "
+        "read; else nothing."
     ),
     "not_migratable": "Let KubeVirt migrate it: evictionStrategy LiveMigrate, and shared storage.",
     "without_budget": (

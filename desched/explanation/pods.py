@@ -8,7 +8,7 @@ from desched.explanation.values import PodOutcome, PodSummary
 from desched.model.cluster import Pod, PodRef
 from desched.model.plan import Finding, PlannedEviction, Refusal, RefusalReason
 from desched.model.resources import Resource
-from desched.planning.eligibility.rules import refuse
+from desched.planning.eligibility.whole_gangs import WholeGangs
 
 
 class PodOutcomes:
@@ -21,6 +21,10 @@ class PodOutcomes:
     def evictions(self) -> Mapping[PodRef, PlannedEviction]:
         """The planned evictions by pod."""
         return {each.pod: each for each in self._decision.plan.evictions}
+
+    @cached_property
+    def _whole_gangs(self) -> WholeGangs:
+        return WholeGangs(self._decision.context)
 
     @cached_property
     def _refusals(self) -> Mapping[PodRef, Refusal]:
@@ -60,7 +64,7 @@ class PodOutcomes:
         refusal = self._refusals.get(pod.ref)
         if refusal is not None:
             return PodOutcome.STAYS, Finding(refusal.reason, refusal.detail)
-        found = refuse(pod, self._decision.context)
+        found = self._whole_gangs.refuse(pod)
         if found is not None and is_unread(found.reason, pod, self._decision):
             return PodOutcome.NOT_NEEDED, None  # it is the last rule
         return (PodOutcome.NOT_NEEDED if found is None else PodOutcome.STAYS), found

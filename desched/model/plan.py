@@ -245,7 +245,8 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     first move after a pause. `steered` names the nodes that must have their soft taint before the
     eviction; the forecast depends on it. `scheduler` is the pod's scheduler if it is not the
     default one: then all feasible nodes are equally likely. `chain` is the one that the move
-    begins or ends.
+    begins or ends. `gang` is the one that moves whole with this eviction, as in
+    `gang train/llama (Volcano)`; empty if the pod moves alone.
     """
 
     pod: PodRef
@@ -269,6 +270,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     steered: tuple[str, ...] = ()
     scheduler: str = ""
     chain: Chain | None = None
+    gang: str = ""
 
     @property
     def makes_room(self) -> bool:
@@ -338,7 +340,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     """All decisions of one cycle.
 
     Each pod on an overloaded node is in `evictions` or in `refusals`. `hold` is the reason why the
-    whole cycle evicts nothing. Each prefix of `evictions` is safe to execute alone. `taints` are in
+    whole cycle evicts nothing. Evictions of one gang are adjacent, and each prefix of `evictions`
+    that splits no gang is safe to execute alone. `taints` are in
     the order of need; a node that several moves need occurs for each of them. `removed_taints` are
     removed before the first eviction. `unsteered` is what the missing right to set soft taints
     costs; None if it costs nothing. `chains` are those of earlier cycles: under way, or broken.

@@ -20,7 +20,8 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     """A group of pods of a namespace, or a part of one, of which at least `minimum` must run.
 
     `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides. `topology`
-    is how near to each other its pods must be, if its system says so.
+    is how near to each other its pods must be, if its system says so. `whole`: its system creates
+    and places all its pods again together, and what it needs is known, so that it may move whole.
     """
 
     system: str
@@ -31,6 +32,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     placed_together: bool = False
     part: str = ""
     topology: GroupTopology | None = None
+    whole: bool = False
 
     @property
     def key(self) -> GangKey:
@@ -60,7 +62,8 @@ class GroupSystem(NamedTuple):
     default. With one of `stays_by` all its pods stay. `topology_by` has the mode and the highest
     tier of a network topology. `loss` is why they stay if nothing says how
     many are needed. `placed_together`: their scheduler places them all or none. `declared`: an
-    object of the system may say how many it needs.
+    object of the system may say how many it needs. `whole`: if all its pods leave, the system
+    creates and places them again together, and counts no failure.
     """
 
     system: str
@@ -74,6 +77,7 @@ class GroupSystem(NamedTuple):
     topology_by: tuple[str, ...] = ()
     placed_together: bool = False
     declared: bool = False
+    whole: bool = False
 
 
 TASK = "volcano.sh/task-spec"
@@ -116,7 +120,14 @@ _KUEUE = "kueue.x-k8s.io/"
 _WORKER_SET = "leaderworkerset.sigs.k8s.io/"
 
 SYSTEMS: tuple[GroupSystem, ...] = (
-    GroupSystem("Kubernetes", (SCHEDULING_GROUP,), NOT_KNOWN, placed_together=True, declared=True),
+    GroupSystem(
+        "Kubernetes",
+        (SCHEDULING_GROUP,),
+        NOT_KNOWN,
+        placed_together=True,
+        declared=True,
+        whole=True,
+    ),
     GroupSystem(
         "Volcano",
         (VOLCANO_GROUP, LEAST_MEMBERS, NETWORK_MODE),
@@ -127,6 +138,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         topology_by=(NETWORK_MODE, _HIGHEST_TIER),
         placed_together=True,
         declared=True,
+        whole=True,
     ),
     GroupSystem(
         "Volcano",
@@ -134,6 +146,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         NOT_KNOWN,
         placed_together=True,
         declared=True,
+        whole=True,
     ),
     GroupSystem(
         "Volcano Job",
@@ -147,6 +160,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         NOT_KNOWN,
         placed_together=True,
         declared=True,
+        whole=True,
     ),
     GroupSystem(
         "coscheduling",
@@ -154,6 +168,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         NOT_KNOWN,
         minimum_by=(f"{_OLDER_GROUP}/min-available",),
         placed_together=True,
+        whole=True,
     ),
     GroupSystem(
         "Koordinator",
@@ -162,6 +177,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         stays_by=KOORDINATOR_STAYS_BY,
         placed_together=True,
         declared=True,
+        whole=True,
     ),
     GroupSystem(
         "Koordinator",
@@ -171,6 +187,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         stays_by=KOORDINATOR_STAYS_BY,
         placed_together=True,
         declared=True,
+        whole=True,
     ),
     GroupSystem(
         "Kueue",
@@ -192,7 +209,9 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         named_by=(f"{_KUEUE}workload",),
         placed_together=True,
     ),
-    GroupSystem("KAI", ("pod-group-name",), NOT_KNOWN, placed_together=True, declared=True),
+    GroupSystem(
+        "KAI", ("pod-group-name",), NOT_KNOWN, placed_together=True, declared=True, whole=True
+    ),
     GroupSystem(
         "KAI",
         ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "runai-gpu-group"),
@@ -205,6 +224,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         "one eviction may recreate the whole group",
         named_by=(f"{_WORKER_SET}name", f"{_WORKER_SET}group-index"),
         size_by=f"{_WORKER_SET}size",
+        whole=True,
     ),
     GroupSystem(
         "JobSet", ("jobset.sigs.k8s.io/jobset-name",), "one eviction may restart all its jobs"
@@ -220,6 +240,9 @@ SYSTEMS: tuple[GroupSystem, ...] = (
     GroupSystem("GPUStack", ("runtime.gpustack.ai/",), LOST),
 )
 """All systems that are known; for a Job of Kubernetes see `Workload.survives_disruption`."""
+
+WHOLE_SYSTEMS = frozenset(row.system for row in SYSTEMS if row.whole)
+"""The systems of which gangs may move whole."""
 
 _INHERITED = (LEAST_MEMBERS, _BUDGET_LEAST, _BUDGET_MOST, NETWORK_MODE, _HIGHEST_TIER)
 """Annotations that Volcano reads from the workload, too."""
@@ -253,6 +276,8 @@ def groups_of(
         known = declared.get(key) if row.declared and name else None
         minimum, stays = _needed(row, name, found, known)
         topology, unclear = _topology(row, found, known)
+        # Pods of a group of fixed size stay because all of them are needed.
+        clear = not (unclear or (stays and not (row.size_by and minimum)))
         shown = name or (pod.owner.name if pod.owner is not None else pod.name)
         group = PodGroup(
             row.system,
@@ -262,6 +287,7 @@ def groups_of(
             stays or unclear,
             row.placed_together,
             topology=topology,
+            whole=row.whole and clear,
         )
         if group.is_gang:
             yield group
@@ -340,7 +366,7 @@ def _needed(
     if not known:
         return 0, row.loss
     if row.size_by:
-        return 0, f"{max(known)} of {max(known)} needed" if max(known) > 1 else ""
+        return max(known), f"{max(known)} of {max(known)} needed" if max(known) > 1 else ""
     return max(known), ""
 
 

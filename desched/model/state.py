@@ -87,6 +87,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     settled_at: datetime | None = None
     probe: bool = False
     steered: tuple[str, ...] = ()
+    gang: str = ""
 
     def usage(self, resource: Resource) -> float:
         """The usage that leaves the node, in millicores, bytes, or 1 for a pod."""

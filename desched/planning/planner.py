@@ -25,6 +25,7 @@ from desched.planning.eligibility.availability import replicas_to_spare
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.pod_groups import surpluses
 from desched.planning.eligibility.rules import refuse, waits_for_moves
+from desched.planning.eligibility.whole_gangs import WholeGang, WholeGangs
 from desched.planning.holds import hold_of
 from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
 from desched.planning.overload.classification import Pressure, restrain
@@ -35,14 +36,15 @@ from desched.planning.placement.forecast_trust import risk_surcharge
 from desched.planning.placement.free_capacity import usage_of
 from desched.planning.placement.landing_limits import LandingFeedback
 from desched.planning.placement.reservations import room_left
-from desched.planning.projection import planned_eviction, with_projected_load
+from desched.planning.projection import of_gang, planned_eviction, with_projected_load
 from desched.planning.selection.all_nodes import Selection, select_moves
 from desched.planning.selection.chains import NoOpenings, Openings
 from desched.planning.selection.eviction_cost import cost
 from desched.planning.selection.excess import Candidate
 from desched.planning.selection.limits import EvictionQuota
-from desched.planning.selection.one_node import OverloadedNode
+from desched.planning.selection.one_node import Gang, OverloadedNode
 from desched.planning.selection.probes import Chosen, cut_to_probes
+from desched.planning.selection.whole_gangs import WholeMoves
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import Steering
 from desched.policy.policy import Policy
@@ -76,7 +78,7 @@ def _plan_with(mode: Steering, context: EligibilityContext, pressure: Pressure) 
     overloaded = sorted(
         pressure.of_class(NodeClass.OVERLOADED), key=lambda s: (-s.excess_ratio, s.node.name)
     )
-    nodes, refusals = _sift(overloaded, context)
+    nodes, refusals = _sift(overloaded, context, WholeGangs(context))
     taints = SoftTaints.of(context, pressure, mode)
     hold = hold_of(pressure, context)
     if hold is not None:
@@ -103,7 +105,9 @@ def _plan_with(mode: Steering, context: EligibilityContext, pressure: Pressure) 
         )
         for node, move in probing.moves
     ]
-    refusals += _left_in_place(nodes, selection, pressure)
+    if selection.whole is not None:
+        evictions = list(of_gang(selection.whole.gang, evictions))
+    refusals = _changed(refusals, evictions, _left_in_place(nodes, selection, pressure))
     refusals += [_refusal(pod, finding) for pod, finding in probing.waiting]
     verdicts = with_projected_load(pressure.verdicts, probing.moves, selection)
     plan = _plan(verdicts, evictions, refusals, taints)
@@ -128,28 +132,34 @@ def _held(
 
 
 def _sift(
-    overloaded: Iterable[LoadedNode], context: EligibilityContext
+    overloaded: Iterable[LoadedNode], context: EligibilityContext, whole: WholeGangs
 ) -> tuple[list[OverloadedNode], list[Refusal]]:
-    """Split the pods of each node into candidates and refusals."""
+    """Split the pods of each node into candidates and refusals, and find gangs to move whole."""
     nodes: list[OverloadedNode] = []
     refusals: list[Refusal] = []
     for loaded in overloaded:
         movable: list[Candidate] = []
         later: list[Candidate] = []
+        gangs: dict[str, Gang] = {}
         for pod in context.cluster.pods_by_node.get(loaded.node.name, ()):
-            finding = refuse(pod, context)
+            finding = whole.refuse(pod)
             if finding is None and pod.scheduling.unevaluated:
                 names = ", ".join(pod.scheduling.unevaluated)
                 finding = Finding(RefusalReason.CONSTRAINT_NOT_EVALUATED, names)
             if finding is not None:
                 refusals.append(_refusal(pod, finding))
+                gang = whole.of(pod) if finding.reason is RefusalReason.POD_GROUP else ""
+                if isinstance(gang, WholeGang) and str(gang) not in gangs:
+                    members = tuple(candidate_of(member, context) for member in gang.members)
+                    gangs[str(gang)] = Gang(str(gang), members)
                 if waits_for_moves(pod, context):
                     later.append(candidate_of(pod, context))
             else:
                 movable.append(candidate_of(pod, context))
         for candidates in (movable, later):
             candidates.sort(key=lambda candidate: candidate.pod.ref)
-        nodes.append(OverloadedNode(loaded, tuple(movable), tuple(later)))
+        together = tuple(gangs.values())
+        nodes.append(OverloadedNode(loaded, tuple(movable), tuple(later), together))
     return nodes, refusals
 
 
@@ -222,7 +232,8 @@ def _select(
     rooms = {chain.source: chain.room_on for chain in chains.ready}
     relieved = [node for node in nodes if node.name not in pressure.waiting]
     relieved.sort(key=lambda node: node.name not in rooms)
-    return select_moves(relieved, destinations, quota, openings, rooms), chains
+    gangs = WholeMoves(context, pressure)
+    return select_moves(relieved, destinations, quota, openings, rooms, gangs), chains
 
 
 def _why_no_chain(policy: Policy) -> str:
@@ -280,14 +291,24 @@ def _spare(pod: Pod, context: EligibilityContext) -> int:
     return replicas_to_spare(pod, context) or 0
 
 
+def _changed(
+    refusals: Iterable[Refusal], evictions: Iterable[PlannedEviction], later: Iterable[Refusal]
+) -> list[Refusal]:
+    """The refusals with those of the selection, which replace earlier ones of pods of gangs."""
+    found = {refusal.pod: refusal for each in (refusals, later) for refusal in each}
+    moved = {eviction.pod for eviction in evictions}
+    return [refusal for pod, refusal in found.items() if pod not in moved]
+
+
 def _left_in_place(
     nodes: Iterable[OverloadedNode], selection: Selection, pressure: Pressure
 ) -> Iterable[Refusal]:
-    """The refusals of candidates that do not move."""
+    """The refusals of candidates, and of gangs that could have moved whole, that do not move."""
     for node in nodes:
         waits = pressure.waiting.get(node.name)
         refusals = selection.by_node[node.name].refusals if waits is None else {}
-        for candidate in node.candidates:
+        together = (c for gang in node.gangs for c in gang.members if c.pod.node == node.name)
+        for candidate in (*node.candidates, *(() if waits else together)):
             finding = waits or refusals.get(candidate.pod.uid)
             if finding is not None:
                 yield _refusal(candidate.pod, finding)

@@ -11,7 +11,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.node_load import LoadedNode
 from desched.planning.selection.all_nodes import Selection
 from desched.planning.selection.excess import Candidate, Excess
-from desched.planning.selection.one_node import Move, OverloadedNode
+from desched.planning.selection.one_node import Gang, Move, OverloadedNode
 
 
 def with_projected_load(
@@ -25,14 +25,16 @@ def with_projected_load(
     """
     leaving: dict[str, tuple[LoadedNode, list[Candidate]]] = {}
     receiving = set()
+    whole = selection.whole.moves if selection.whole else ()
     for node, move in moves:
         leaving.setdefault(node.name, (node.loaded, []))[1].append(move.candidate)
         receiving.add(move.destination.expected_node)
+    exchanging = receiving & {node.name for node, _ in whole}
     free = selection.destinations.free
     found = []
     for verdict in verdicts:
         after: dict[Resource, float] = {}
-        if verdict.node in leaving:
+        if verdict.node in leaving and verdict.node not in exchanging:
             after = _relieved(*leaving[verdict.node])
         elif verdict.node in receiving:
             resources = [p.resource for p in verdict.pressures]
@@ -63,6 +65,17 @@ def _projected(
         msgspec.structs.replace(p, after_ratio=after.get(p.resource)) for p in verdict.pressures
     )
     return msgspec.structs.replace(verdict, pressures=pressures)
+
+
+def of_gang(gang: Gang, evictions: Iterable[PlannedEviction]) -> Iterable[PlannedEviction]:
+    """The evictions, of which those of the gang say that it moves whole."""
+    members = {candidate.pod.ref for candidate in gang.members}
+    for each in evictions:
+        if each.pod not in members:
+            yield each
+            continue
+        reason = "; ".join(filter(None, (each.reason, f"moves whole: {gang}")))
+        yield msgspec.structs.replace(each, gang=gang.name, reason=reason)
 
 
 def planned_eviction(

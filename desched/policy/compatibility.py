@@ -46,6 +46,13 @@ class CacheAffinity(StrEnum):
     IGNORE = "Ignore"
 
 
+class GangMode(StrEnum):
+    """Which pods of a gang may move."""
+
+    SURPLUS = "Surplus"
+    WHOLE = "Whole"
+
+
 class Defaults(msgspec.Struct, frozen=True):
     """Values of keys that are not written; margins, floor and dead band in percentage points."""
 

@@ -90,6 +90,7 @@ def _rows(policy: Policy) -> _Rows:
         yield ("scheduler", "weights", key), str(getattr(policy.scheduler.weights, name))
     yield ("steering",), policy.steering.mode.value
     yield ("cacheAffinity",), policy.cache_affinity.value
+    yield ("gangMode",), policy.gang_mode.value
     gpu_ceiling = policy.gpu_ceiling_ratio
     yield ("gpuCeiling",), NONE if gpu_ceiling is None else _percent(gpu_ceiling)
     yield ("chainedMoves",), _flag(policy.chains)

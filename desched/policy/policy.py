@@ -9,7 +9,7 @@ import msgspec
 from desched.model.resources import Resource
 from desched.model.selectors import LabelSelector
 from desched.policy.acting_window import ActingWindow
-from desched.policy.compatibility import EXTENDED, CacheAffinity, GpuPods, Steering
+from desched.policy.compatibility import EXTENDED, CacheAffinity, GangMode, GpuPods, Steering
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.placement_domains import KNOWN_DOMAINS, PlacementDomains
 from desched.policy.share import Share
@@ -288,6 +288,7 @@ class Policy(msgspec.Struct, frozen=True):
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     domains: PlacementDomains = KNOWN_DOMAINS
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity
+    gang_mode: GangMode = GangMode.SURPLUS
     gpu_ceiling_ratio: float | None = None
     balance_scope: str = ""
 

@@ -243,6 +243,16 @@ def _workload(names: Names, text: str, _owner: object) -> str:
     return f"{kind}{space}{names.of(Named.NAMESPACE, namespace)}/{names.of(Named.WORKLOAD, name)}"
 
 
+def _gang(names: Names, text: str, _owner: object) -> str:
+    """A gang as `gang namespace/name (system)`, whose name a label of its pods may have."""
+    if not text:
+        return text
+    path, _, system = text.removeprefix("gang ").partition(" (")
+    namespace, _, name = path.partition("/")
+    shown = _value(names, VOLCANO_GROUP, name)
+    return f"gang {names.of(Named.NAMESPACE, namespace)}/{shown} ({system}"
+
+
 def _owner_name(names: Names, name: str, owner: Owner) -> str:
     return names.of(Named.NODE if owner.kind == "Node" else Named.WORKLOAD, name)
 
@@ -358,6 +368,7 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
         "landed_on": _NODE,
         "steered": _all(Named.NODE),
         "pool": _pool,
+        "gang": _gang,
     },
     LandingChance: {"node": _NODE},
     RecentMove: {

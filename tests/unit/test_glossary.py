@@ -51,7 +51,7 @@ ENGLISH = """
     questions reason recent recently removed replaced requested room selected several share shared
     simulated single size slow somebody stale started stay stayed stays steps still stopped
     strategies taken throttled throttling times to today too total under understood unreadable
-    valid wanted way without yet young
+    valid wanted way whole without yet young
 """
 """They need no explanation."""
 

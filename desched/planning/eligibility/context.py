@@ -1,7 +1,7 @@
 """The context in which eligibility rules judge a pod, and the types of their answers."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
@@ -10,6 +10,7 @@ import msgspec
 
 from desched.model.cache import cached
 from desched.model.cluster import ClusterState, ControllerKey, GangKey, Pod, Workload
+from desched.model.groups import grouped
 from desched.model.model_caches import CachedModel, models_of
 from desched.model.plan import Finding, RefusalReason
 from desched.model.pod_groups import PodGroup, groups_of
@@ -155,8 +156,14 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         return found
 
     @cached_property
+    def members(self) -> Mapping[GangKey, Sequence[Pod]]:
+        """The pods of each gang, available or not."""
+        return grouped((group.key, pod) for pod, group in self._members if not pod.finished)
+
+    @cached_property
     def _members(self) -> Sequence[tuple[Pod, PodGroup]]:
-        return [(pod, group) for pod in self.cluster.pods for group in self.gangs_of(pod)]
+        """Each pod with each of its gangs once, also if several marks name the same one."""
+        return [(pod, group) for pod in self.cluster.pods for group in _once(self.gangs_of(pod))]
 
     def models_of(self, pod: Pod) -> tuple[CachedModel, ...]:
         """The models that the pod needs where it goes; none if the policy ignores caches."""
@@ -189,6 +196,14 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
     def nodes_by_label(self) -> Mapping[tuple[str, str], int]:
         """The number of nodes with each label and value."""
         return Counter(label for node in self.cluster.nodes for label in node.labels.items())
+
+
+def _once(groups: Iterable[PodGroup]) -> Iterable[PodGroup]:
+    """The groups, of each key the one with the largest minimum."""
+    groups = tuple(groups)
+    if len(groups) <= 1:
+        return groups  # nearly always
+    return {group.key: group for group in sorted(groups, key=lambda each: each.minimum)}.values()
 
 
 def _distinct(*pods: Pod) -> tuple[Pod, ...]:

@@ -4,23 +4,29 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from desched.model.cluster import GangKey, Pod
+from desched.model.pod_groups import PodGroup
 from desched.planning.eligibility.context import EligibilityContext, Why
 
 
 def needed(pod: Pod, context: EligibilityContext) -> Why:
     """Pods that a gang needs: its minimum is not known, or no more of its pods are available."""
     for group in context.gangs_of(pod):
-        if group.stays:
-            return f"{group}: {group.stays}"
-        tree = context.cluster.hyper_node_tree
-        if group.topology is not None and (unclear := tree.lacks(group.topology)):
-            return f"{group}: {unclear}"
+        found = group.stays or incomplete(group, context)
         minimum, available = context.minima[group.key], context.available_members[group.key]
-        if available < minimum:
-            return f"{group}: {minimum} needed, {available} available"
-        if available == minimum:
-            return f"{group}: {minimum} of {available} needed"
+        if not found and available == minimum:
+            found = f"{minimum} of {available} needed"
+        if found:
+            return f"{group}: {found}"
     return None
+
+
+def incomplete(group: PodGroup, context: EligibilityContext) -> str:
+    """What the gang lacks, so that not even all its pods together may leave; empty if nothing."""
+    tree = context.cluster.hyper_node_tree
+    if group.topology is not None and (unclear := tree.lacks(group.topology)):
+        return unclear
+    minimum, available = context.minima[group.key], context.available_members[group.key]
+    return f"{minimum} needed, {available} available" if available < minimum else ""
 
 
 class Surplus(NamedTuple):

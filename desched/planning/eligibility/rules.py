@@ -48,6 +48,12 @@ def refuse(pod: Pod, context: EligibilityContext) -> Refused:
     return next(_refusals(pod, context), None)
 
 
+def refuse_with_gang(pod: Pod, context: EligibilityContext) -> Refused:
+    """Return why the pod must not move even if its whole gang does, None if it may then."""
+    found = (each for each in _refusals(pod, context) if each.reason is not RefusalReason.POD_GROUP)
+    return next(found, None)
+
+
 def waits_for_moves(pod: Pod, context: EligibilityContext) -> bool:
     """Whether only moves of its workload that are under way may keep the pod from moving."""
     workload = context.cluster.workload_of(pod)

@@ -6,7 +6,8 @@ the state after the earlier ones.
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,10 +15,10 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, LandingChance, RefusalReason
 from desched.model.resources import Resource
-from desched.planning.arrays import Floats, Ints, Mask
-from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.arrays import Floats, Ints, Mask, Positions
+from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.total import plugin_scores
-from desched.planning.placement.free_capacity import Fit, FreeCapacity
+from desched.planning.placement.free_capacity import Fit, FreeCapacity, Member
 from desched.planning.placement.landing_forecast import Landing, after, forecast
 from desched.planning.placement.landing_limits import LandingFeedback, LandingLimits
 from desched.planning.placement.late_landings import (
@@ -95,6 +96,15 @@ class Examination(msgspec.Struct, frozen=True):
     found: Destination | Finding[RefusalReason]
 
 
+class _Spread(NamedTuple):
+    """A replacement that may land elsewhere than expected, see `FreeCapacity.expect`."""
+
+    landing: Landing
+    charge: Mapping[Resource, float]
+    expected: str
+    placed: Positions | None
+
+
 class Destinations:
     """Free capacity and the scheduler's view of the cluster, after the moves so far.
 
@@ -117,6 +127,8 @@ class Destinations:
         self._most_risk = most_risk
         self._feedback = feedback or LandingFeedback()
         self._moves: tuple[PlannedMove, ...] = ()
+        self._leaving: tuple[LeavingPod, ...] = ()
+        self._together: tuple[_Spread, ...] = ()
         self._known_late: tuple[LateLandings, ...] | None = None
         self._refused_if_late: list[str] = []  # shared by copies after the same moves
 
@@ -138,6 +150,28 @@ class Destinations:
         later._view = self._view.settled().with_steered(self._within.steered)
         later._moves, later._known_late, later._refused_if_late = (), None, []
         return later
+
+    def vacate(self, gang: Sequence[Member]) -> None:
+        """Let all pods of the gang leave; then each of them is found a destination, and takes it.
+
+        Until `refilled`, each is on the node where it is expected: they change places with each
+        other only, so that chances for each of them would count a full node as free, and a free one
+        as full.
+        """
+        self._together = ()
+        positions = self.free.arrays.index
+        self.free.vacate(gang)
+        self._leaving = tuple(LeavingPod(m.pod, positions[m.pod.node], gone=True) for m in gang)
+        self._view = self._view.without(self._leaving)
+
+    def refilled(self) -> None:
+        """End what `vacate` began: all pods of the gang have been placed.
+
+        For later moves, each of them may be wherever its scheduler could place it.
+        """
+        self.free.refilled()
+        for spread in self._together:
+            self._expect(spread)
 
     def find(
         self, pod: Pod, charge: Mapping[Resource, float], *, cool: bool = False
@@ -240,7 +274,8 @@ class Destinations:
                 return Finding(RefusalReason.LIMIT_IN_FLIGHT, crowded)
             view, landing = found, landing.seen_by(found)
             risk, expected = landing.risk(bad), limits.expected(landing)
-        move = PlannedMove(landing, view, bad, limits.charge, landing.probabilities)
+        charge, shares = limits.charge, landing.probabilities
+        move = PlannedMove(landing, view, bad, charge, shares, leaving=self._leaving)
         late = (case.followed_by(move) for case in self._late_landings(view))
         if not all(case.lands_well(self.free, self._most_risk_of) for case in late):
             if crowded:
@@ -264,20 +299,30 @@ class Destinations:
         The destination must be the result of `find` after the same moves.
         """
         landing, view, expected = destination.landing, destination.view, destination.expected_node
-        following = after(view, landing)
+        together = landing.departure.away
+        following = after(view, landing.at(expected) if together else landing)
         self.free.reserve(expected, pod, charge, leaving=pod)
-        if landing.any_fit:
-            self.free.charge(landing.probabilities, charge, besides=expected)
+        spread = _Spread(landing, charge, expected, following.placed)
+        if together:
+            self._together = (*self._together, spread)
         else:
-            self.free.expect(landing.probabilities, charge, expected, following.placed)
+            self._expect(spread)
         bad, shares, placed = destination.bad, landing.probabilities, following.placed
-        move = PlannedMove(landing, view, bad, charge, shares, expected, placed)
+        move = PlannedMove(landing, view, bad, charge, shares, expected, placed, self._leaving)
         moves = (*self._moves, move)
         if view is not self._view:
             moves = with_late_landings(moves, view, self.free)
         self._moves, self._known_late, self._refused_if_late = moves, None, []
-        self._view = following
+        self._view, self._leaving = following, ()
         self._feedback = self._feedback.awaiting(expected)
+
+    def _expect(self, spread: "_Spread") -> None:
+        """Count a replacement also on the nodes where it is not expected."""
+        landing, charge, expected, placed = spread
+        if landing.any_fit:
+            self.free.charge(landing.probabilities, charge, besides=expected)
+        else:
+            self.free.expect(landing.probabilities, charge, expected, placed)
 
     def _most_risk_of(self, pod: Pod) -> float:
         """The maximum landing risk for this pod, minus its pool's distrust surcharge."""
@@ -307,9 +352,13 @@ class Destinations:
             f"{back:.0%} likely to come back to {pod.node} and {max(0.0, alone - back):.0%} to "
             "land where it would do harm"
         )
+        if landing.departure.away:
+            found = f"{alone:.0%} likely to land where it would do harm"
         if encounter > alone:
             found += f", {encounter:.0%} to land with earlier moves on a node without room for all"
-        if self._within.is_on:
+        if landing.any_fit:
+            found += f"; {pod.scheduler} may choose any node where it fits"
+        elif self._within.is_on:
             found += f"; soft taints on at most {self._within.most} nodes cannot prevent this"
         else:
             found += "; soft taints on those nodes could prevent this"

@@ -44,7 +44,7 @@ class PlacementLimits:
         self._context = context
         self._arrays = arrays
         self._domains = context.policy.domains
-        self._known: dict[tuple[int, tuple[str, ...], NetworkBounds, bool], Mask] = {}
+        self._known: dict[tuple[int, tuple[str, ...], NetworkBounds], Mask] = {}
         self.models = ModelLimits(context, arrays)
         self.gpus = GpuLimits(context, arrays)
 
@@ -59,13 +59,24 @@ class PlacementLimits:
         if beyond_preferred:
             labels = tuple(name for name in labels if not self._is_preferred(name))
             found = found._replace(bounds=tuple(b for b in found.bounds if not b.preferred))
-        key = source, labels, found, beyond_preferred
+        return self._outside(source, labels, found)
+
+    def outside_of_gang(self, pod: Pod) -> Mask:
+        """The nodes outside the domains of a pod whose whole gang moves. Do not modify.
+
+        It leaves none, also if it only prefers it: the gang must not spread.
+        """
+        source = self._arrays.index[pod.node]
+        return self._outside(source, self._labels(pod, source), self._gang_bounds(pod))
+
+    def _outside(self, source: int, labels: tuple[str, ...], found: NetworkBounds) -> Mask:
+        key = source, labels, found
         mask = self._known.get(key)
         if mask is None:
             mask = self._arrays.all() if found.doubt else self._arrays.none()
             for bound in (*found.bounds, *found.enforced):
                 mask |= self._network.outside(bound)
-            for name in key[1]:
+            for name in labels:
                 of = self._arrays.domains(name).of
                 mask |= of != of[source]
             if self._scope.is_on:
@@ -91,15 +102,15 @@ class PlacementLimits:
                 mask |= self._network.outside(bound)
         return mask
 
-    def describe(self, pod: Pod) -> str:
-        """The domains of the pod, as in `nvidia.com/gpu.clique=7`."""
+    def describe(self, pod: Pod, *, whole: bool = False) -> str:
+        """The domains of the pod, as in `nvidia.com/gpu.clique=7`; `whole`: if its gang moves."""
         source = self._arrays.index[pod.node]
         labels = self._arrays.nodes[source].labels
         found = [f"{name}={labels[name]}" for name in self._labels(pod, source)]
         if self._scope.is_on:
             domain = self._scope.domain(self._arrays.nodes[source])
             found.append(f"{self._context.policy.balance_scope}={domain}")
-        network = self._network_bounds(pod, source)
+        network = self._gang_bounds(pod) if whole else self._network_bounds(pod, source)
         found += [bound.text for bound in (*network.bounds, *network.enforced)]
         if network.doubt:
             found.append(f"its place in the network is not known: {network.doubt}")
@@ -140,6 +151,27 @@ class PlacementLimits:
             return NetworkBounds(doubt=doubt)
         bounds = tuple(self._network.as_near_as_now(source, peers, self._domains))
         return NetworkBounds(bounds, tuple(enforced))
+
+    def _gang_bounds(self, pod: Pod) -> NetworkBounds:
+        """Where the gang of the pod stays as a whole: in the narrowest domain that has it now.
+
+        With a hard topology, in the widest HyperNode that this allows. Its scheduler may choose
+        another one, once no pod is left, so that it does not enforce either.
+        """
+        groups = tuple(self._context.gangs_of(pod))  # one, perhaps by several marks
+        positions = sorted({self._arrays.index[each.node] for each in self._peers[groups[0].key]})
+        for topology in (group.topology for group in groups):
+            if topology is not None and topology.is_hard:
+                found = self._network.in_highest_tier(topology, positions)
+                if isinstance(found, str):
+                    return NetworkBounds(doubt=found)
+                return NetworkBounds((found,))
+        if not self._domains.by_network:
+            return NO_BOUNDS
+        doubt = self._network.doubt(positions)
+        if doubt:
+            return NetworkBounds(doubt=doubt)
+        return NetworkBounds(tuple(self._network.around(positions, self._domains)))
 
     @cached_property
     def _scope(self) -> BalanceScope:

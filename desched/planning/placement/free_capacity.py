@@ -7,7 +7,8 @@ reservation.
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -37,8 +38,22 @@ ABOVE_CEILING = "node(s) would rise above their ceiling"
 _EPSILON = 1e-9
 
 
+class Member(NamedTuple):
+    """A pod of a gang that leaves whole.
+
+    `least` is the lowest usage that its node is known to lose, `charge` the usage that a
+    destination is charged.
+    """
+
+    pod: Pod
+    least: Mapping[Resource, float]
+    charge: Mapping[Resource, float]
+
+
 class Fit(msgspec.Struct, frozen=True):
     """The nodes where a pod fits: `requests` by the filters, `under_ceiling` also by load.
+
+    The node that it leaves is among them only if its whole gang leaves.
 
     `in_domains` are those of `requests` within its placement domains, `inside` those of them that
     hold its model, if it needs one.
@@ -77,6 +92,7 @@ class FreeCapacity:
         self.names = arrays.names
         self._limits = limits(arrays) if limits else None
         self._may_download = self._beyond_preferred = False
+        self._away: frozenset[str] = frozenset()
         self._filters = FilterChain(cluster, arrays, self.deadline)
         self._waiting = WaitingPods()
         self._is_destination = arrays.where(lambda node: node.name in destinations)
@@ -90,6 +106,7 @@ class FreeCapacity:
         self._load = of_destinations(lambda node, resource: node.highest[resource])
         self._ceilings = of_destinations(lambda node, r: node.source(r).thresholds.ceiling_ratio)
         self._targets = of_destinations(lambda node, r: node.source(r).thresholds.target_ratio)
+        self._usual = self._ceilings, self._targets
         self._expected: dict[Resource, Floats] = {}
         self._landed: dict[Resource, Floats] = {}
         self._denominator = {
@@ -114,15 +131,56 @@ class FreeCapacity:
         copied._load = {resource: loads.copy() for resource, loads in self._load.items()}
         return copied
 
+    def vacate(self, gang: Sequence[Member]) -> None:
+        """Let all pods of a gang leave, with their usage, before any of them is placed again.
+
+        Until `refilled`, a destination that some of them left may get as much of the gang as it
+        had, also above its ceiling or target.
+        """
+        self._away = frozenset(member.pod.uid for member in gang)
+        back = {resource: np.zeros(len(self.arrays)) for resource in self._load}
+        for pod, least, charge in gang:
+            position = self.arrays.index[pod.node]
+            self._filters.remove(pod, position)
+            for resource, load in self._load.items():
+                denominator = self._denominator[resource][position]
+                load[position] -= least[resource] / denominator
+                back[resource][position] += charge[resource] / denominator
+        most = {r: np.where(share > 0, self._load[r] + share, 0.0) for r, share in back.items()}
+        self._usual = self._ceilings, self._targets
+        self._ceilings = {r: np.maximum(all_, most[r]) for r, all_ in self._ceilings.items()}
+        self._targets = {r: np.maximum(all_, most[r]) for r, all_ in self._targets.items()}
+
+    def refilled(self) -> None:
+        """End what `vacate` began: all pods of the gang have been placed."""
+        self._ceilings, self._targets = self._usual
+        self._away = frozenset()
+
+    def is_away(self, pod: Pod) -> bool:
+        """Whether the pod has left with its whole gang, and is not placed again yet."""
+        return pod.uid in self._away
+
+    def _before_leaving(self, pod: Pod) -> FilterChain:
+        """The filters with the pod still on its node. Do not modify."""
+        if not self.is_away(pod):
+            return self._filters
+        filters = self._filters.copy()
+        filters.add(pod, self.arrays.index[pod.node])
+        return filters
+
     def outside_domains(self, pod: Pod) -> Mask:
         """The nodes outside the placement domains of a pod on a node. Do not modify."""
         if self._limits is None:
             return self.arrays.none()
+        if self.is_away(pod):
+            return self._limits.outside_of_gang(pod)
         return self._limits.outside(pod, beyond_preferred=self._beyond_preferred)
 
     def has_preferred_domains(self, pod: Pod) -> bool:
         """Whether the pod may leave some of its domains if it cannot move inside."""
-        return self._limits is not None and self._limits.has_preferred(pod)
+        if self._limits is None or self.is_away(pod):
+            return False
+        return self._limits.has_preferred(pod)
 
     def beyond_preferred(self) -> "FreeCapacity":
         """The same, but pods may leave the domains that they only prefer."""
@@ -156,11 +214,15 @@ class FreeCapacity:
 
     def never_chosen(self, pod: Pod) -> Mask:
         """The nodes where the scheduler of a pod on a node never puts its replacement."""
-        return self._limits.never_chosen(pod) if self._limits is not None else self.arrays.none()
+        if self._limits is None or self.is_away(pod):  # no peer keeps it near any more
+            return self.arrays.none()
+        return self._limits.never_chosen(pod)
 
     def domains_of(self, pod: Pod) -> str:
         """The placement domains of the pod; empty without any."""
-        return self._limits.describe(pod) if self._limits is not None else ""
+        if self._limits is None:
+            return ""
+        return self._limits.describe(pod, whole=self.is_away(pod))
 
     def models_of(self, pod: Pod) -> str:
         """Which nodes hold the models of the pod; empty without any."""
@@ -172,21 +234,21 @@ class FreeCapacity:
 
     def feasible(self, pod: Pod, source: str) -> Mask:
         """The nodes, perhaps the source, on which the replacement passes once the pod is gone."""
-        return self._filters.passing_again(pod, self.arrays.index[source])[0]
+        return self._before_leaving(pod).passing_again(pod, self.arrays.index[source])[0]
 
     def feasible_beside(self, pod: Pod, source: str) -> Mask:
         """The nodes on which the replacement passes while the pod is being deleted."""
         return self._filters.passing_beside(pod, self.arrays.index[source])
 
     def fit(self, pod: Pod, source: str, usage: Mapping[Resource, float]) -> Fit:
-        """The nodes that could take the pod, without the source.
+        """The nodes that could take the pod, without the source unless its whole gang has left.
 
         `usage` has the pod's usage of each watched resource, in the resource's own unit.
         """
-        position = self.arrays.index[source]
-        requests, verdicts = self._filters.passing_again(pod, position)
-        returns = bool(requests[position])
-        requests[position] = False
+        position, filters = self.arrays.index[source], self._before_leaving(pod)
+        requests, verdicts = filters.passing_again(pod, position)
+        returns = bool(requests[position]) and not self.is_away(pod)
+        requests[position] &= self.is_away(pod)
         in_domains = requests & ~self.outside_domains(pod)
         inside = in_domains & ~self.without_model(pod)
         under = inside & self._is_destination & ~self._gpus_busy(pod)
@@ -199,7 +261,7 @@ class FreeCapacity:
             loads[resource] = after
         explanation = ""
         if not np.count_nonzero(under):
-            found = Counter(self._filters.excluded(pod, position, verdicts))
+            found = Counter(filters.excluded(pod, position, verdicts))
             found[IS_SOURCE] += returns
             found += self._no_destinations(pod, requests, in_domains, inside, under)
             explanation = self._explain(found)
@@ -345,7 +407,7 @@ class FreeCapacity:
             leaving: the pod that it replaces, which leaves its node.
         """
         position = self.arrays.index[node]
-        if leaving is not None:
+        if leaving is not None and not self.is_away(leaving):
             self._filters.remove(leaving, self.arrays.index[leaving.node])
         self._filters.add(pod, position)
         for resource, column in self._load.items():
@@ -383,7 +445,7 @@ class FreeCapacity:
         if not self._waiting:
             return None
         position = self.arrays.index[leaving.node]
-        freed = self._filters.copy()
+        freed = self._before_leaving(leaving).copy()
         freed.remove(leaving, position)
         free = freed.requests.free[:, position]
         fitting = self._waiting.fitting(position, freed.admits, free)

@@ -81,7 +81,8 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
 
         Args:
             bad: the nodes that would exceed their target, are unknown or not managed; shape
-                (nodes,) or (alternatives, nodes). The source and wrong nodes always count.
+                (nodes,) or (alternatives, nodes). Wrong nodes always count, and so does the source
+                unless the whole gang has left.
         """
         return max(self.risk_alone(bad), self.risk_of_encounter(bad))
 
@@ -105,7 +106,8 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
     def _harmful_alone(self, bad: Mask) -> Mask:
         """The nodes that are bad in every alternative."""
         harmful = (bad if bad.ndim == 1 else np.logical_and.reduce(bad, axis=0)) | self.wrong
-        harmful[self.departure.source] = True
+        if not self.departure.away:  # a gang may come back to nodes that are not overloaded
+            harmful[self.departure.source] = True
         return harmful
 
     def _encounters(self, bad: Mask) -> Floats:
@@ -118,21 +120,29 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
         alternatives, scores = _alternatives(self.departure, self.feasible, view)
         return msgspec.structs.replace(self, alternatives=alternatives, scores=scores)
 
+    def at(self, node: str) -> "Landing":
+        """The same landing on this node, for certain."""
+        certain = np.zeros((1, len(self.names)))
+        certain[0, self.names.index(node)] = 1.0
+        return msgspec.structs.replace(self, alternatives=certain)
+
 
 def forecast(pod: Pod, free: FreeCapacity, view: SchedulerView) -> Landing:
     """Forecast the landing of the pod's replacement.
 
     A ReplicaSet replaces a pod at once, while the old one still holds its requests. The old pod is
-    gone only if the replacement fits nowhere before that, if a StatefulSet owns the pod, or if it
-    has no grace period. `free` and `view` are the state after earlier moves.
+    gone only if the replacement fits nowhere before that, if a StatefulSet owns the pod, if it has
+    no grace period, or if its whole gang has left. `free` and `view` are the state after earlier
+    moves.
     """
     source = view.arrays.index[pod.node]
     any_fit = pod.scheduler != DEFAULT_SCHEDULER
     possible = ~free.never_chosen(pod) if any_fit else free.arrays.all()
     leaving = LeavingPod(pod, source, gone=False)
     destinations = free.feasible_beside(pod, pod.node) & view.fits(leaving) & possible
-    if _goes_first(pod) or not np.count_nonzero(destinations):
-        leaving = LeavingPod(pod, source, gone=True)
+    away = free.is_away(pod)
+    if away or _goes_first(pod) or not np.count_nonzero(destinations):
+        leaving = LeavingPod(pod, source, gone=True, away=away)
         destinations = free.feasible(pod, pod.node) & view.fits(leaving) & possible
     alternatives, scores = _alternatives(leaving, destinations, view)
     wrong = view.unfamiliar(pod) | free.outside(pod)

@@ -67,9 +67,12 @@ class LandingLimits(msgspec.Struct, frozen=True):
         """Whether the risk is within its limit.
 
         The choice of another scheduler is not known. Its pods are not refused for their risk;
-        instead, every node where the pod may land reserves a share of its usage.
+        instead, every node where the pod may land reserves a share of its usage. A gang that moves
+        whole costs too much for that.
         """
-        return landing.any_fit or risk <= self.most_risk
+        if landing.any_fit and not landing.departure.away:
+            return True
+        return risk <= self.most_risk
 
     def is_harmless(self, landing: Landing) -> bool:
         """Whether the risk of the landing is within its limit."""

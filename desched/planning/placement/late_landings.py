@@ -13,7 +13,7 @@ import numpy as np
 from desched.model.cluster import Pod
 from desched.model.resources import Resource
 from desched.planning.arrays import Floats, Mask, Positions
-from desched.planning.kube_scheduler.scores.cluster_view import SchedulerView
+from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import Landing, after
 
@@ -31,7 +31,8 @@ class PlannedMove(msgspec.Struct, frozen=True):
     `bad` has the bad nodes, see `Landing.risk`. `charge` is the expected usage of the replacement.
     All of it counts on the node `reserved`; on other nodes the share `counted`, shape (nodes,).
     `placed`, shape (alternatives,), is the position of its node in each alternative of the view.
-    A move that is only considered has neither `reserved` nor `placed`.
+    A move that is only considered has neither `reserved` nor `placed`. `leaving` is the whole gang
+    that leaves before the first of its pods lands, in the move of this pod.
     """
 
     landing: Landing
@@ -41,6 +42,7 @@ class PlannedMove(msgspec.Struct, frozen=True):
     counted: Floats
     reserved: str = ""
     placed: Positions | None = None
+    leaving: tuple[LeavingPod, ...] = ()
 
 
 class _Late(msgspec.Struct, frozen=True):
@@ -65,9 +67,10 @@ class LateLandings(msgspec.Struct, frozen=True):
     def followed_by(self, move: PlannedMove) -> "LateLandings":
         """The same case with one more late move."""
         # Late replacements may have taken the last room of other nodes than forecast.
-        feasible = move.landing.feasible & self.view.fits(move.landing.departure)
-        landing = msgspec.structs.replace(move.landing, feasible=feasible).seen_by(self.view)
-        view = after(self.view, landing)
+        before = self.view.without(move.leaving)
+        feasible = move.landing.feasible & before.fits(move.landing.departure)
+        landing = msgspec.structs.replace(move.landing, feasible=feasible).seen_by(before)
+        view = after(before, landing)
         return LateLandings(self.landed, (*self.late, _Late(move, landing, view.placed)), view)
 
     def lands_well(self, free: FreeCapacity, most_risk: Callable[[Pod], float]) -> bool:
@@ -113,7 +116,8 @@ def _is_affected(move: PlannedMove, view: SchedulerView) -> bool:
 
 def _late_from(moves: Sequence[PlannedMove], first: int, view: SchedulerView) -> LateLandings:
     case = LateLandings(tuple(moves[:first]), (), moves[first].view.with_steered(view.steered))
-    for move in moves[first:]:
+    left = msgspec.structs.replace(moves[first], leaving=())  # its view is without its gang
+    for move in (left, *moves[first + 1 :]):
         case = case.followed_by(move)
     return case
 
@@ -143,5 +147,6 @@ def _risk(late: _Late, harmed: Mask) -> float:
         return 1.0
     # A row of `harmful` is an alternative; `placed` has the column where the pod is in it.
     harmful = harmed | late.landing.wrong
-    harmful[:, late.landing.departure.source] = True
+    if not late.landing.departure.away:
+        harmful[:, late.landing.departure.source] = True
     return float(harmful[np.arange(len(harmful)), late.placed].mean())

@@ -123,8 +123,26 @@ class NetworkLevels:
     ) -> Iterator[Bound]:
         """The bounds that keep a pod on this node as near to its nearest peer."""
         others = list(peers)
-        for number, domains in enumerate(self._domains):
-            shared = int(self._closeness(number, source)[others].max(initial=0))
+        least = [
+            int(self._closeness(number, source)[others].max(initial=0))
+            for number in range(len(self._domains))
+        ]
+        yield from self._bounds(source, least, policy)
+
+    def around(self, positions: Sequence[int], policy: PlacementDomains) -> Iterator[Bound]:
+        """The bounds of the narrowest domain that has all these nodes."""
+        source, others = positions[0], list(positions)
+        least = [
+            int(self._closeness(number, source)[others].min())
+            for number in range(len(self._domains))
+        ]
+        yield from self._bounds(source, least, policy)
+
+    def _bounds(
+        self, source: int, least: Iterable[int], policy: PlacementDomains
+    ) -> Iterator[Bound]:
+        """The bounds of a node by the number of levels that count in each of the domains."""
+        for number, (domains, shared) in enumerate(zip(self._domains, least, strict=True)):
             modes = [policy.mode_of(key) for key in domains.names(source)[:shared]]
             required = _to_last(modes, {DomainMode.REQUIRE})
             wanted = _to_last(modes, {DomainMode.REQUIRE, DomainMode.PREFER})

@@ -18,8 +18,10 @@ from desched.planning.selection.one_node import (
     Move,
     NodeSelection,
     OverloadedNode,
+    WholeMove,
     select_for_node,
 )
+from desched.planning.selection.whole_gangs import WholeMoves
 
 MOST_FOR_PATIENCE = 2.0
 """Cheaper pods may cost this many times as much as a cover with dear ones, but no more: one fair
@@ -46,7 +48,14 @@ class Selection(msgspec.Struct, frozen=True):
             found += [(node, move) for move in selected.moves]
             if selected.opening is not None:
                 found.append((selected.opening.node, selected.opening.move))
+            if selected.whole is not None:
+                found += selected.whole.moves
         return found
+
+    @property
+    def whole(self) -> WholeMove | None:
+        """The move of a gang, if there is one."""
+        return next((s.whole for s in self.by_node.values() if s.whole is not None), None)
 
     @property
     def chains(self) -> dict[str, Chain]:
@@ -61,20 +70,32 @@ def select_moves(
     quota: EvictionQuota,
     openings: Openings | NoOpenings | None = None,
     rooms: Mapping[str, str] = MappingProxyType({}),
+    gangs: WholeMoves | None = None,
 ) -> Selection:
     """Select the moves of these nodes in their order; the arguments are not modified.
 
-    A node that no single moves relieve may get a chain if there are `openings`. `rooms` are nodes
-    where chains made room, by the node that it is for. Later nodes do not get what that node needs.
+    A node that no single moves relieve may get a chain if there are `openings`, and lose a gang if
+    there are `gangs`. `rooms` are nodes where chains made room, by the node that it is for. Later
+    nodes do not get what that node needs.
     """
     nodes = tuple(nodes)
     selected: dict[str, NodeSelection] = {}
+    leaving: dict[str, Finding[RefusalReason]] = {}
     for node in nodes:
+        if node.name in leaving:
+            refusals = dict.fromkeys(node.pods, leaving[node.name])
+            selected[node.name] = NodeSelection((), 1.0, refusals, destinations, quota)
+            continue
         found = _relieve(node, destinations, quota)
         if found.stuck and openings is not None:
             found = openings.open_for(node, found)
+        if found.stuck and gangs is not None:
+            found = gangs.relieve(node, found)
+        if found.whole:
+            settling = Finding(RefusalReason.NODE_SETTLING, f"{found.whole.gang} leaves it first")
+            leaving |= {source.name: settling for source, _ in found.whole.moves}
         selected[node.name] = found
-        if found.moves or found.opening:
+        if found.moves or found.opening or found.whole:
             destinations, quota = found.destinations, found.quota or quota
         room = rooms.get(node.name, "")
         if room and not found.relieved and room not in _expected_nodes(found):

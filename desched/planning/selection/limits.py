@@ -52,6 +52,12 @@ class LimitUse(msgspec.Struct, frozen=True, gc=False):
     reason: RefusalReason
     detail: str
 
+    @property
+    def is_of_workload(self) -> bool:
+        """Whether it limits how many pods of one workload or gang may be away at a time."""
+        of_one = {RefusalReason.LIMIT_WORKLOAD, RefusalReason.POD_GROUP}
+        return self.reason in of_one or (self.key[0] == "in flight" and self.key[1] != "")
+
 
 class Cap(msgspec.Struct, frozen=True, gc=False):
     """At most `most` of these pods may go; `members` are their positions."""
@@ -128,6 +134,18 @@ class EvictionQuota:
         for use in self._uses_of(pod):
             if self._taken[use.key] >= use.limit:
                 return Finding(use.reason, use.detail)
+        return None
+
+    def refuse_all(self, pods: Sequence[Pod]) -> Finding[RefusalReason] | None:
+        """The reason why not all these pods of a gang may be evicted as well, None if they may.
+
+        The limits of a workload at a time do not count, which would split most gangs; those by the
+        hour do.
+        """
+        uses = (use for pod in pods for use in self._uses_of(pod) if not use.is_of_workload)
+        for use, count in Counter(uses).items():
+            if self._taken[use.key] + count > use.limit:
+                return Finding(use.reason, f"{count} of its pods count; {use.detail}")
         return None
 
     def take(self, pod: Pod) -> None:

@@ -32,15 +32,32 @@ ENOUGH_SETBACKS = 2
 """After this many covers with a pod that has no destination, each pod of the node is tried."""
 
 
+class Gang(msgspec.Struct, frozen=True):
+    """A gang whose pods, wherever they run, may only move together; `name` is that of the gang."""
+
+    name: str
+    members: tuple[Candidate, ...]
+
+    @property
+    def cost(self) -> float:
+        """The cost of the evictions of all its pods."""
+        return math.fsum(candidate.cost for candidate in self.members)
+
+    def __str__(self) -> str:
+        return f"{self.name}, {len(self.members)} pods"
+
+
 class OverloadedNode(msgspec.Struct, frozen=True):
     """An overloaded node and those of its pods that may be moved, by name.
 
     `later` are pods that may be moved once the moves of their workloads under way have ended.
+    `gangs` have pods on the node, and may move whole.
     """
 
     loaded: LoadedNode
     candidates: tuple[Candidate, ...]
     later: tuple[Candidate, ...] = ()
+    gangs: tuple[Gang, ...] = ()
 
     @property
     def name(self) -> str:
@@ -83,13 +100,21 @@ class Opening(msgspec.Struct, frozen=True):
     chain: Chain
 
 
+class WholeMove(msgspec.Struct, frozen=True):
+    """The moves of all pods of a gang, each with the node that it leaves."""
+
+    gang: Gang
+    moves: tuple[tuple[OverloadedNode, Move], ...]
+
+
 class NodeSelection(msgspec.Struct, frozen=True):
     """The moves of one node in the order of execution, and the refusals of its other candidates.
 
     `left` is the share of the node's excess that remains, `relieved` whether it is at its stop
     lines. `refusals` has uids of pods as keys. `destinations` and `quota` are the state after the
     moves. `stuck` is why nothing moves although the node needs it, and `possible` are the pods that
-    could move. `opening` is the first move of a chain that is to relieve the node in a later cycle.
+    could move. `opening` is the first move of a chain that is to relieve the node in a later cycle,
+    `whole` the move of a gang that relieves it.
     """
 
     moves: tuple[Move, ...]
@@ -101,6 +126,7 @@ class NodeSelection(msgspec.Struct, frozen=True):
     stuck: Finding[NodeReason] | None = None
     possible: tuple[Candidate, ...] = ()
     opening: "Opening | None" = None
+    whole: WholeMove | None = None
 
     @property
     def cost(self) -> float:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from desched.policy.compatibility import EXTENDED, CacheAffinity, Compatibility, GpuPods
+from desched.policy.compatibility import EXTENDED, CacheAffinity, Compatibility, GangMode, GpuPods
 from desched.policy.document.limits import (
     ActingWindowSection,
     CountOrShare,
@@ -105,6 +105,12 @@ class LoadAwareArgs(PluginArgs):
     """`Require`: a pod with a model or dataset in a cache of its node moves only to nodes that hold
     it, too. `Prefer`: it moves elsewhere if it cannot move to one of these, as the last choice.
     `Ignore`: caches do not count."""
+    gang_mode: GangMode | None = optional(GangMode.SURPLUS.value, example="Whole")
+    """`Surplus`: of a gang only the pods move that it does not need. `Whole`: if nothing else
+    relieves a node, a gang may also move with all its pods at once, and then loses its work since
+    the last checkpoint. `evictionLimits` must have room for all of them, `workloadHourly` included;
+    only `workload`, `inFlight.workload` and the number of replicas that must stay do not hold
+    it."""
     max_grace_period: Seconds | None = optional(
         seconds=EXTENDED.max_grace_period_seconds, example="30m"
     )

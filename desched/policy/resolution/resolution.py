@@ -2,7 +2,7 @@
 
 from pydantic.alias_generators import to_camel
 
-from desched.policy.compatibility import Compatibility, Steering
+from desched.policy.compatibility import Compatibility, GangMode, Steering
 from desched.policy.document.placement_domains import (
     PlacementDomainsSection,
     placement_domains,
@@ -75,6 +75,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
             args.placement_domains or PlacementDomainsSection(), defaults.domains
         ),
         cache_affinity=defaults.cache_affinity,
+        gang_mode=args.gang_mode or GangMode.SURPLUS,
         gpu_ceiling_ratio=None if args.gpu_ceiling is None else args.gpu_ceiling / 100,
         balance_scope=args.balance_scope or "",
         chains=defaults.steering is not Steering.OFF

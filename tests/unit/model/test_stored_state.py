@@ -3,6 +3,7 @@
 import json
 from datetime import datetime, timedelta
 
+import msgspec
 import pytest
 
 from desched.errors import StopActing
@@ -99,6 +100,13 @@ def test_a_pause_with_a_scope_of_a_newer_version_is_one_of_everything():
     text = encode_state(State(pauses=pauses)).replace(b'"pool"', b'"rack"')
     whole = Pause(PauseScope.EVERYTHING, NOW, None, "gpu")
     assert decode_state(text).state == State(pauses=(whole, pauses[1]))
+
+
+def test_the_gang_of_an_eviction_is_kept():
+    moved = msgspec.structs.replace(record(1), gang="gang shop/llama (Volcano)")
+    state = State(evictions=(moved, record(2)))
+    assert decode_state(encode_state(state)).state == state
+    assert encode_state(state).count(b'"gang"') == 1
 
 
 def test_the_text_has_its_version():

@@ -52,6 +52,7 @@ OTHERS: dict[str, Any] = {
     "name": "another",
     "namespace": Share(0.1),
     "cache_affinity": "Ignore",
+    "gang_mode": "Whole",
     "balance_scope": "rack",
     "modes": {"rack": DomainMode.PREFER},
     "mode": "Off",
@@ -69,7 +70,9 @@ def changed(value: Any, name: str) -> Any:
     if name in OTHERS:
         found = OTHERS[name]
         return (
-            type(value)(found) if name in {"cache_affinity", "mode", "strategy", "type"} else found
+            type(value)(found)
+            if name in {"cache_affinity", "gang_mode", "mode", "strategy", "type"}
+            else found
         )
     if isinstance(value, bool):
         return not value

@@ -26,10 +26,10 @@ from desched.model.model_caches import (
 )
 from desched.model.pod_groups import TASK, groups_of
 from desched.model.selectors import LabelSelector, Operator, Requirement
-from desched.model.state import State
+from desched.model.state import EvictionRecord, State
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.names import FIELDS, with_new_names
-from tests.builders import load, node, pod, policy, snapshot
+from tests.builders import NOW, load, node, pod, policy, snapshot
 
 NO_NAMES = {
     "Taint": {"key", "effect", "value"},
@@ -155,6 +155,25 @@ def test_gangs_stay_apart_and_keep_their_minima() -> None:
     assert len(set(zip(keys, new_keys, strict=True))) == len(set(keys)) == len(set(new_keys))
     names = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
     assert not [name for name in names if name in str(new_keys)]
+
+
+def test_an_eviction_names_the_gang_that_its_pod_is_in() -> None:
+    """Also if the gang has the name of the owner of its pods."""
+    name = "scheduling.k8s.io/group-name"
+    named = pod("a", annotations={name: "llama", "scheduling.volcano.sh/group-min-member": "2"})
+    owned = pod("b", annotations={"scheduling.volcano.sh/group-min-member": "2"})
+    records = tuple(
+        EvictionRecord(each.ref, "n1", "uid-w", NOW, "n2", gang=str(*groups_of(each, None)))
+        for each in (named, owned)
+    )
+    group = DeclaredGroup("Volcano", "apps", "llama", 2)
+    seen = snapshot([node("n1"), node("n2")], [named, owned], load({}), declared_groups=(group,))
+    content = with_new_names(SnapshotContent(seen, State(evictions=records), ""), policy())
+
+    pods, found = content.snapshot.cluster.pods, content.state.evictions
+    assert [each.gang for each in found] == [str(*groups_of(each, None)) for each in pods]
+    assert records[0].gang == "gang apps/llama (Volcano)"
+    assert "llama" not in str(content)
 
 
 def test_nodes_hold_the_same_models_by_new_names() -> None:

@@ -9,7 +9,7 @@ alternatives are equal.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -44,11 +44,20 @@ CELLS = 4096
 
 
 class LeavingPod(msgspec.Struct, frozen=True):
-    """A pod that leaves its node: it is terminating, or `gone` and holds no requests any more."""
+    """A pod that leaves its node: it is terminating, or `gone` and holds no requests any more.
+
+    One that is `away` has left with its gang before, so that the view does not have it any more.
+    """
 
     pod: Pod
     source: int
     gone: bool
+    away: bool = False
+
+    @property
+    def frees(self) -> bool:
+        """Whether its requests end with its move."""
+        return self.gone and not self.away
 
 
 class _Move(msgspec.Struct, frozen=True):
@@ -114,7 +123,7 @@ class SchedulerView:
         """
         following: SchedulerView = copy.copy(self)
         requested = self._requested.in_alternatives(self._alternatives)
-        if departure.gone:
+        if departure.frees:
             requested = requested.having(departure.pod.scheduling, departure.source, -1)
         placed = self._destination(landing) if np.count_nonzero(landing) else None
         if placed is not None:
@@ -122,6 +131,13 @@ class SchedulerView:
         following._requested = requested
         following.placed = placed
         following._remember(_Move(departure, placed))
+        return following
+
+    def without(self, leaving: Iterable[LeavingPod]) -> "SchedulerView":
+        """The view once these pods are gone, before any replacement of them is placed."""
+        following, nowhere = self, np.zeros((1, len(self.names)))
+        for each in leaving:
+            following = following.moved(each, nowhere)
         return following
 
     def settled(self) -> "SchedulerView":
@@ -175,7 +191,7 @@ class SchedulerView:
 
     def requested(self, leaving: LeavingPod) -> Requested:
         """The requests on every node; a pod that is gone does not count."""
-        if not leaving.gone:
+        if not leaving.frees:
             return self._requested
         return self._requested.having(leaving.pod.scheduling, leaving.source, -1)
 
@@ -226,7 +242,8 @@ class SchedulerView:
     def _changed(self, counts: Ints, moves: Sequence[_Move], weight: int, *, leaves: bool) -> Ints:
         """The counts after the moves; if `leaves`, a terminating pod does not count any more."""
         placed = [move.placed for move in moves if move.placed is not None]
-        left = [move.departure.source for move in moves if leaves or move.departure.gone]
+        departures = [move.departure for move in moves if not move.departure.away]
+        left = [each.source for each in departures if leaves or each.gone]
         if placed:
             # `placed` has shape (moves, alternatives); moves may repeat a cell, hence `add.at`.
             counts = np.broadcast_to(counts, (self._alternatives, len(self.names))).copy()

@@ -1,0 +1,76 @@
+"""Gangs that may move whole, with `gangMode: Whole`: all their pods leave together, or none."""
+
+import msgspec
+
+from desched.model.cache import cached
+from desched.model.cluster import Pod
+from desched.model.plan import Finding, RefusalReason
+from desched.model.pod_groups import WHOLE_SYSTEMS, PodGroup
+from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.eligibility.pod_groups import incomplete
+from desched.planning.eligibility.rules import refuse, refuse_with_gang
+from desched.policy.compatibility import GangMode
+
+LAST_RESORT = "moves whole only if nothing else relieves a node"
+
+
+class WholeGang(msgspec.Struct, frozen=True, gc=False):
+    """A gang with all its pods, by name."""
+
+    group: PodGroup
+    members: tuple[Pod, ...]
+
+    def __str__(self) -> str:
+        return str(self.group)
+
+
+class WholeGangs:
+    """Which gangs may leave their nodes whole, as far as the rules of eligibility decide."""
+
+    def __init__(self, context: EligibilityContext) -> None:
+        self._context = context
+        self._is_on = context.policy.gang_mode is GangMode.WHOLE
+
+    def refuse(self, pod: Pod) -> Refused:
+        """Return why the pod must not move alone, and why its gang must not move whole either."""
+        finding = refuse(pod, self._context)
+        if finding is None or finding.reason is not RefusalReason.POD_GROUP or not self._is_on:
+            return finding
+        found = self.of(pod)
+        why = found if isinstance(found, str) else LAST_RESORT
+        return Finding(finding.reason, f"{finding.detail}; {why}") if why else finding
+
+    def of(self, pod: Pod) -> WholeGang | str:
+        """The gang with which a pod that does not move alone may leave, or why there is none.
+
+        The reason is empty if it is the one that keeps the pod from moving alone.
+        """
+        groups = tuple(self._context.gangs_of(pod))
+        if not self._is_on:
+            return ""
+        if len({group.key for group in groups}) != 1 or groups[0].part:
+            return "no pod of several gangs or parts moves with them"
+        if groups[0].system not in WHOLE_SYSTEMS:
+            return f"no gang of {groups[0].system} moves whole"
+        return self._judged(groups[0])
+
+    @cached
+    def _judged(self, gang: PodGroup) -> WholeGang | str:
+        if not gang.whole or incomplete(gang, self._context):
+            return ""
+        members = sorted(self._context.members[gang.key], key=lambda member: member.ref)
+        for member in members:
+            if why := self._why_not(member, gang):
+                return f"moves whole only with {member.ref}, which stays: {why}"
+        return WholeGang(gang, tuple(members))
+
+    def _why_not(self, member: Pod, gang: PodGroup) -> str:
+        """Why the pod stays although all others of its gang leave; empty if it leaves as well."""
+        groups = tuple(self._context.gangs_of(member))
+        if any(group.key != gang.key or not group.whole for group in groups):
+            return RefusalReason.POD_GROUP.value
+        if finding := refuse_with_gang(member, self._context):
+            unread = not self._context.book.has_read_of(member)
+            unread &= finding.reason is RefusalReason.USAGE_UNKNOWN
+            return "its usage was not read" if unread else finding.reason.value
+        return RefusalReason.CONSTRAINT_NOT_EVALUATED.value if member.scheduling.unevaluated else ""

@@ -1,0 +1,153 @@
+"""Moves a gang whole where nothing else relieves a node: all its pods leave, or none.
+
+All of them leave first, then each is placed, the largest first, after the moves of the plan so far.
+docs/decisions/0019-gangs-that-move-whole.md has the reasons.
+"""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from desched.model.plan import Finding, NodeReason, RefusalReason
+from desched.model.resources import Resource
+from desched.model.stored_state import is_done
+from desched.planning.eligibility.context import EligibilityContext, Refused
+from desched.planning.overload.classification import Pressure
+from desched.planning.placement.free_capacity import Member
+from desched.planning.selection.excess import MOST_LEFT, Candidate, Excess
+from desched.planning.selection.one_node import (
+    NOT_NEEDED,
+    Gang,
+    Move,
+    NodeSelection,
+    OverloadedNode,
+    Trial,
+    WholeMove,
+)
+
+MOST_TRIED_IN_PLAN = 20
+"""The most gangs that are placed for a plan; the most overloaded nodes come first."""
+
+
+class WholeMoves:
+    """Moves at most one gang in a plan."""
+
+    def __init__(self, context: EligibilityContext, pressure: Pressure) -> None:
+        self._context = context
+        self._pressure = pressure
+        self._moved = ""
+        self._left = MOST_TRIED_IN_PLAN
+
+    def relieve(self, node: OverloadedNode, stuck: NodeSelection) -> NodeSelection:
+        """The selection with the cheapest gang that can leave, or with why each of them stays."""
+        if stuck.stuck is None or stuck.stuck.reason is not NodeReason.EXCESS_NOT_MOVABLE:
+            return stuck  # a chain makes room for one of its pods
+        refusals = dict(stuck.refusals)
+        for gang in sorted(node.gangs, key=lambda each: (each.cost, each.name)):
+            why = self._refuse(gang, node, stuck)
+            found = why or self._placed(gang, stuck)
+            if isinstance(found, Trial):
+                self._moved = gang.name
+                return self._selection(gang, node, found, replace(stuck, refusals=refusals))
+            detail = f"{gang}: {found.detail or found.reason.value}"
+            stays = Finding(found.reason, detail)
+            refusals |= {c.pod.uid: stays for c in gang.members if c.pod.node == node.name}
+        return replace(stuck, refusals=refusals)
+
+    def _refuse(self, gang: Gang, node: OverloadedNode, stuck: NodeSelection) -> Refused:
+        """Why the gang stays, before it is known whether it fits elsewhere."""
+        if self._moved:
+            why = f"a plan moves one gang, and this one moves {self._moved}"
+            return Finding(RefusalReason.POD_GROUP, why)
+        left = Excess(node.loaded).left([c for c in gang.members if c.pod.node == node.name])
+        if left > MOST_LEFT:
+            return Finding(RefusalReason.NO_RELIEF, f"it would clear {1 - left:.0%} of the excess")
+        if finding := next(self._waiting(gang), None):
+            return finding
+        gone = {each.pod.uid for each in stuck.destinations.free.changes if each.sign < 0}
+        if any(c.pod.uid in gone for c in gang.members):
+            return Finding(RefusalReason.POD_GROUP, "this plan moves one of its pods alone")
+        if not self._left:
+            return Finding(RefusalReason.POD_GROUP, "more overloaded nodes come first")
+        return stuck.quota.refuse_all([c.pod for c in gang.members]) if stuck.quota else None
+
+    def _waiting(self, gang: Gang) -> Iterator[Finding[RefusalReason]]:
+        """Why a pod of the gang must not leave its node now, or its workload waits."""
+        context, pressure = self._context, self._pressure
+        pauses = [p for p in context.state.pauses if not is_done(p, context.now)]
+        for pod in (candidate.pod for candidate in gang.members):
+            loaded, wait = pressure.known.get(pod.node), pressure.waiting.get(pod.node)
+            workload = context.cluster.workload_of(pod)
+            if loaded is None:
+                why = f"the load of node {pod.node}, which {pod.ref} leaves, is not judged"
+                yield Finding(RefusalReason.POD_GROUP, why)
+                continue
+            if wait is not None:
+                yield Finding(wait.reason, f"{pod.ref} leaves node {pod.node}: {wait.detail}")
+            for pause in pauses:
+                if pause.covers(str(workload), loaded.verdict.pool):
+                    yield Finding(RefusalReason.PAUSED, f"{pause.describe()}; a gang is no probe")
+            if workload is not None and context.in_flight[workload.uid]:
+                yield Finding(RefusalReason.IN_FLIGHT, str(workload))
+
+    def _placed(self, gang: Gang, stuck: NodeSelection) -> Trial | Finding[RefusalReason]:
+        """The moves of all its pods, or why one of them has no destination."""
+        self._left -= 1
+        members = [Member(c.pod, _least(c), c.charge) for c in gang.members]
+        trial = Trial(stuck.destinations, None)
+        trial.destinations.vacate(members)
+        for candidate in sorted(gang.members, key=_size, reverse=True):
+            move = trial.find(candidate)
+            if isinstance(move, Finding):
+                detail = move.detail or move.reason.value
+                return Finding(move.reason, f"{candidate.pod.ref}: {detail}")
+            trial.take(move)
+        trial.destinations.refilled()
+        return trial
+
+    def _selection(
+        self, gang: Gang, node: OverloadedNode, trial: Trial, stuck: NodeSelection
+    ) -> NodeSelection:
+        quota = stuck.quota.copy() if stuck.quota else None
+        if quota is not None:
+            for candidate in gang.members:
+                quota.take(candidate.pod)
+        excess, here = Excess(node.loaded), [c for c in gang.members if c.pod.node == node.name]
+        known = self._pressure.known
+        moves = (
+            (OverloadedNode(known[move.candidate.pod.node], (move.candidate,)), move)
+            for move in _steered_first(trial.moves)
+        )
+        moved = {candidate.pod.uid for candidate in gang.members}
+        return replace(
+            stuck,
+            left=excess.left(here),
+            refusals={
+                uid: NOT_NEEDED if why.reason is RefusalReason.EXCESS_NOT_MOVABLE else why
+                for uid, why in stuck.refusals.items()
+                if uid not in moved
+            },
+            destinations=trial.destinations,
+            quota=quota,
+            relieved=excess.clears(here),
+            stuck=None,
+            whole=WholeMove(gang, tuple(moves)),
+        )
+
+
+def _least(candidate: Candidate) -> dict[Resource, float]:
+    return {resource: min(usage, default=0.0) for resource, usage in candidate.usage.items()}
+
+
+def _size(candidate: Candidate) -> tuple[int, int, int]:
+    requests = candidate.pod.scheduling.requests
+    devices = sum(count for _, count in requests.extended)
+    return devices, requests.cpu_millicores, requests.memory_bytes
+
+
+def _steered_first(moves: list[Move]) -> list[Move]:
+    """The moves with all soft taints before the first: all its pods leave at once."""
+    names = {name for move in moves for name in move.destination.steered}
+    first = moves[0]
+    destination = replace(first.destination, steered=tuple(sorted(names)))
+    return [replace(first, destination=destination), *moves[1:]]
