@@ -24,6 +24,7 @@ class CheckName(StrEnum):
     RIGHTS_PLAN = "rights_plan"
     RIGHTS_WATCH = "rights_watch"
     RIGHTS_SIZING = "rights_sizing"
+    RIGHTS_DEVICES = "rights_devices"
     RIGHTS_METRICS_SERVER = "rights_metrics_server"
     RIGHTS_CUSTOM_METRICS = "rights_custom_metrics"
     RIGHTS_LEASE = "rights_lease"

@@ -18,6 +18,7 @@ _USES: Mapping[str, tuple[str, str]] = {
     "plan": ("read all that planning needs", ""),
     "watch": ("watch the cluster", "or start desched with `--watch=false`"),
     "sizing": ("read what VerticalPodAutoscalers recommend", ""),
+    "devices": ("read which devices of ResourceClaims are free", ""),
     "metrics_server": ("read the load that metrics-server measures", ""),
     "custom_metrics": ("read the load of nodes from the custom metrics API", ""),
     "lease": (
@@ -114,7 +115,7 @@ def _not_used(feature: str, run: RunFacts, policy: Policy) -> str:
 
 def _severity(feature: str, run: RunFacts) -> Judge:
     """How bad the lack of a feature is that the run uses."""
-    if feature in {"sizing", "steer", "events", "logbook", "own_events"}:
+    if feature in {"sizing", "devices", "steer", "events", "logbook", "own_events"}:
         return warning
     if feature == "state" and not run.evicts:
         return warning

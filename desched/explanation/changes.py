@@ -56,7 +56,10 @@ FOR_PODS: Mapping[str, str] = {
     "shared_claim": "Give the claim the access mode ReadWriteMany, or each pod its own claim.",
     "local_storage": f"Set evictLocalStoragePods, or {_ANNOTATE}.",
     "host_path": f"If it can lose that directory, {_ANNOTATE}.",
-    "resource_claims": "Nothing makes it movable; desched does not evaluate free devices.",
+    "resource_claims": (
+        "Claim devices by count from templates of their own, with classes that compare the driver "
+        "only. `desched doctor` says whether devices may be read."
+    ),
     "networks_unknown": "Correct its annotation networking.gke.io/interfaces.",
     "pod_group": (
         "Let more pods of its gang run than it needs, or set gangMode: Whole if its system lets it "

@@ -212,6 +212,9 @@ class SchedulingClass(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     images: tuple[str, ...] = ()
 
 
+CLAIMS_NOT_READ = "its ResourceClaims are not read"
+"""Why it is not known which devices other nodes have for a pod."""
+
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """A pod in these phases holds no resources any more."""
 
@@ -220,7 +223,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod; `annotations` has only those that desched reads.
 
     `scheduling_group` is the group that its specification names. `unschedulable` is true if its
-    scheduler has found no node for it.
+    scheduler has found no node for it. `uncounted_claims` is why its requests do not have the
+    devices of its ResourceClaims, empty if they have. Until the claims are read, `claim_templates`
+    names what they are made from.
     """
 
     namespace: str
@@ -241,6 +246,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scheduler: str = DEFAULT_SCHEDULER
     volumes: tuple[PodVolume, ...] = ()
     has_resource_claims: bool = False
+    uncounted_claims: str = CLAIMS_NOT_READ
+    claim_templates: tuple[str, ...] = ()
     scheduling_group: str = ""
     gated: bool = False
     unschedulable: bool = False

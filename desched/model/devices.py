@@ -9,7 +9,11 @@ import msgspec
 from desched.model.cluster import Pod
 from desched.model.resources import Amounts
 
+DEVICES = "resource.k8s.io/"
+"""The prefix of the devices of ResourceClaims among amounts: `resource.k8s.io/DRIVER[/TYPE]`."""
+
 GPU_RESOURCES = (
+    f"{DEVICES}*",
     "*/gpu*",
     "*/vgpu*",
     "amd.com/*",
@@ -22,6 +26,9 @@ GPU_RESOURCES = (
     "nvidia.com/*",
 )
 """Patterns of extended resources that are GPUs, parts of them, or other accelerators."""
+
+NO_GPUS = ("*/dra.net*", "*cpu*", "*netdev*", "*rdma*", "*sriov*")
+"""Patterns of devices of ResourceClaims that are no GPUs, unless `gpu` is a part of their names."""
 
 INTERFACES = "networking.gke.io/interfaces"
 """An annotation of a pod: its interfaces and their networks, as a JSON list."""
@@ -40,12 +47,18 @@ class _Interface(msgspec.Struct, rename="camel"):
 _INTERFACES = msgspec.json.Decoder(list[_Interface])
 
 
-FAST_NETWORK_RESOURCES = ("*/efa", "*rdma*", "*/hca*", f"{NETWORK_RESOURCES}*")
+FAST_NETWORK_RESOURCES = (
+    "*/efa",
+    "*rdma*",
+    "*/hca*",
+    f"{DEVICES}dra.net*",
+    f"{NETWORK_RESOURCES}*",
+)
 """Patterns of extended resources that are interfaces of a fast network."""
 
 
-NVIDIA = "nvidia.com/"
-"""The prefix of the GPUs of which the load can be measured, and of their parts."""
+NVIDIA = ("nvidia.com/", f"{DEVICES}gpu.nvidia.com")
+"""The prefixes of the GPUs of which the load can be measured, and of their parts."""
 
 
 def has_nvidia_gpu(amounts: Amounts) -> bool:
@@ -55,7 +68,13 @@ def has_nvidia_gpu(amounts: Amounts) -> bool:
 
 @lru_cache(maxsize=1000)
 def is_gpu(resource: str) -> bool:
-    """Whether the extended resource of this name is a GPU or the like."""
+    """Whether the extended resource of this name is a GPU or the like.
+
+    A device of a ResourceClaim is one unless its name says that it is something else.
+    """
+    is_device = resource.startswith(DEVICES) and "gpu" not in resource
+    if is_device and any(fnmatchcase(resource, pattern) for pattern in NO_GPUS):
+        return False
     return any(fnmatchcase(resource, pattern) for pattern in GPU_RESOURCES)
 
 

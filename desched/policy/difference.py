@@ -139,6 +139,8 @@ def _protections(found: Protections) -> _Rows:
     yield ("understoodOwnerKinds",), ", ".join(found.understood_owner_kinds) or NONE
     of = DEFAULT_EVICTOR
     yield (of, "ignorePodsWithoutPDB"), _flag(found.pods_without_budget)
+    listed = (of, "podProtections", "extraEnabled", "PodsWithResourceClaims")
+    yield listed, _flag(found.resource_claims)
     yield (of, "namespaceLabelSelector"), _selector(found.namespace_labels, "all namespaces")
     yield (of, "minReplicas"), str(found.min_replicas)
     yield (of, "minPodAge"), duration_text(found.min_pod_age_seconds)

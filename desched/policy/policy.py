@@ -197,6 +197,7 @@ class Protections(msgspec.Struct, frozen=True):
     protected_storage_classes: tuple[str, ...] = ()
     pods_without_budget: bool = False
     single_replicas: bool = EXTENDED.single_replicas
+    resource_claims: bool = False
     gpu_pods: bool = EXTENDED.gpu_pods is GpuPods.PROTECT
     prefer_no_eviction_is_mandatory: bool = False
     labels: LabelSelector = LabelSelector()

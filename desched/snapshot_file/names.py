@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import (
+    CLAIMS_NOT_READ,
     ClusterState,
     CSINode,
     DeclaredGroup,
@@ -206,6 +207,10 @@ def _an_object(_names: Names, why: str, _owner: object) -> str:
     return why and "its PodGroup"  # that its pods stay decides, and not why
 
 
+def _claims(_names: Names, why: str, _owner: object) -> str:
+    return why and CLAIMS_NOT_READ  # that they are not counted decides, and not why
+
+
 def _a_hyper_node(_names: Names, why: str, _owner: object) -> str:
     return why and "its members"  # that they are not known decides, and not why
 
@@ -325,6 +330,8 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
         "annotations": _annotations,
         "node": _NODE,
         "scheduling_group": _one(Named.VALUE),
+        "uncounted_claims": _claims,
+        "claim_templates": _none,
     },
     Owner: {"name": _owner_name, "uid": _UID},
     PodVolume: {"claim": _one(Named.VOLUME), "model": _model},

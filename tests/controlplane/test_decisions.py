@@ -34,6 +34,7 @@ from tests.controlplane.sites import (
     short,
     verdict,
 )
+from tests.device_manifests import DRIVER, claim_template, device_class, resource_slice
 
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
@@ -136,6 +137,27 @@ def gang() -> Site:
     return site
 
 
+def devices() -> Site:
+    """Two pods with a device each are to run on a node, both of which ought to leave it."""
+    site = Site("devices")
+    site.node("hot", uses="2800m")
+    site.node("cold1", "cold2")
+    claim = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
+    site.workload("infer", (), "400m", cpu_request="100m", resourceClaims=[claim])
+    del site.places["infer"]  # its pods come when there are devices
+    return site
+
+
+def with_devices(sites: Sites) -> None:
+    """The scheduler allocates the devices of the hot node to the pods; no other node has any."""
+    plane = sites.plane
+    plane.apply(device_class(), claim_template(namespace="devices"))
+    plane.apply(resource_slice("devices-hot", "a", "b"))
+    path = "/apis/apps/v1/namespaces/devices/deployments/infer"
+    plane.request("PATCH", path, {"spec": {"replicas": 2}})
+    plane.wait_for_ready_pods("devices", 2, "app=infer")
+
+
 MACHINES = {"hot1": ("310m", "abcd"), "hot2": ("400m", "efg"), "hot3": ("400m", "hij")}
 """What each machine on a node uses, and their names; three and twice two have to leave."""
 MOVING = "a"
@@ -171,7 +193,10 @@ def sites(
     with running_control_plane.prometheus() as prometheus:
         built = Sites(running_control_plane, prometheus, directory)
         try:
-            built.build(trap(), full(), huge(), constrained(), pools(), gang(), kubevirt.site)
+            built.build(
+                trap(), full(), huge(), constrained(), pools(), gang(), devices(), kubevirt.site
+            )
+            with_devices(built)
             yield built
         finally:
             running_control_plane.reset()
@@ -280,6 +305,27 @@ def test_what_the_object_of_a_group_says_decides_on_its_pods(sites: Sites) -> No
     assert reader.read_cluster().topologies == (Topology("Kueue", "dc", ("example.com/rack",)),)
     sites.plane.apply(hyper_node("rack", 1, "^gang-"))
     assert evicted(sites.look("gang", "--evict")) == ["llama"]
+
+
+def test_a_pod_moves_only_where_a_device_is_free_for_it(sites: Sites) -> None:
+    """R3.4: the real scheduler allocates the devices before and after."""
+
+    def planned() -> Object | None:
+        report = sites.look("devices", gpuPods="Allow")
+        young = {"too_young", "usage_unknown"} & refused(report).get("infer", {"too_young"})
+        return None if young else report
+
+    report = sites.plane.wait_for("measured pods", planned)
+    assert report is not None
+    assert refused(report) == {"infer": {"no_node_fits"}}
+    assert all(DRIVER in each["detail"] for each in report["plan"]["refusals"])
+    sites.plane.apply(resource_slice("devices-cold2", "a"))
+    assert refused(sites.look("devices")) == {"infer": {"gpu_pod"}}
+
+    before = sites.where("devices", "infer")
+    report = sites.look("devices", "--evict", gpuPods="Allow")
+    assert evicted(report) == ["infer"]
+    assert short("devices", sites.landed("devices", "infer", before)) == {"cold2": 1}
 
 
 def test_virtual_machines_move_by_migration_within_the_limits_of_kubevirt(

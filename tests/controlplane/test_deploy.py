@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from desched.adapters.kubernetes.client.access import (
+    DEVICE_ACCESS,
     LEASE_ACCESS,
     LOGBOOK_ACCESS,
     METRICS_ACCESS,
@@ -168,7 +169,12 @@ def wait_for_rights(control_plane: ControlPlane, *some: Access) -> None:
 def test_its_account_may_do_what_it_needs_and_no_more(control_plane: ControlPlane) -> None:
     install(control_plane, "base")
     wait_for_rights(
-        control_plane, OBSERVING_ACCESS[0], *SIZING_ACCESS, *METRICS_ACCESS, *PLANNING_ALONE
+        control_plane,
+        OBSERVING_ACCESS[0],
+        *SIZING_ACCESS,
+        *DEVICE_ACCESS,
+        *METRICS_ACCESS,
+        *PLANNING_ALONE,
     )
     everything = (*REQUIRED_ACCESS, *OWN_NAMESPACE_ACCESS, *OWN_EVENT_ACCESS)
     granted = [access for access in everything if may(control_plane, access)]
@@ -176,6 +182,7 @@ def test_its_account_may_do_what_it_needs_and_no_more(control_plane: ControlPlan
         *OBSERVING_ACCESS,
         *WATCHING_ACCESS,
         *SIZING_ACCESS,
+        *DEVICE_ACCESS,
         *METRICS_ACCESS,
         *PLANNING_ALONE,
     )

@@ -16,6 +16,7 @@ from desched.adapters.kubernetes import events, logbook_store, state_store
 from desched.adapters.kubernetes.client import connection
 from desched.adapters.kubernetes.client.access import (
     CUSTOM_METRICS_ACCESS,
+    DEVICE_ACCESS,
     EVENT_ACCESS,
     EVICTING_ACCESS,
     FEATURES,
@@ -59,6 +60,7 @@ EVENTS_PER_EVICTION = 2  # on the pod and on its node
 ROLES: dict[tuple[Path, str, str], tuple[Access, ...]] = {
     (BASE, "ClusterRole", "desched"): (*OBSERVING_ACCESS, *WATCHING_ACCESS),
     (BASE, "ClusterRole", "desched-vertical-autoscalers"): SIZING_ACCESS,
+    (BASE, "ClusterRole", "desched-devices"): DEVICE_ACCESS,
     (BASE, "ClusterRole", "desched-metrics-server"): METRICS_ACCESS,
     (CUSTOM_METRICS, "ClusterRole", "desched-custom-metrics"): CUSTOM_METRICS_ACCESS,
     (BASE, "Role", "desched"): LEASE_ACCESS,

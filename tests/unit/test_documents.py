@@ -10,6 +10,7 @@ import yaml
 
 from desched.adapters.kubernetes.client.access import (
     CUSTOM_METRICS_ACCESS,
+    DEVICE_ACCESS,
     EVENT_ACCESS,
     EVICTING_ACCESS,
     LEASE_ACCESS,
@@ -98,6 +99,7 @@ PERMISSIONS = {
     "Planning": OBSERVING_ACCESS,
     "Watching": WATCHING_ACCESS,
     "Sizes of replacements": SIZING_ACCESS,
+    "Devices of ResourceClaims": DEVICE_ACCESS,
     "Load by metrics-server": METRICS_ACCESS,
     "Load by the custom metrics API": CUSTOM_METRICS_ACCESS,
     "PodGroups": tuple(access for rights in POD_GROUP_ACCESS.values() for access in rights),

@@ -22,6 +22,7 @@ from desched.adapters.kubernetes.objects.budgets import (
     PRIORITY_CLASSES,
     SERVICES,
 )
+from desched.adapters.kubernetes.objects.device_counts import DeviceObjects, with_devices
 from desched.adapters.kubernetes.objects.metadata import controller_of
 from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.network_topology import (
@@ -32,6 +33,14 @@ from desched.adapters.kubernetes.objects.network_topology import (
 from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.pods import pods_kind
+from desched.adapters.kubernetes.objects.resource_claims import (
+    CLAIM_TEMPLATES,
+    DEVICE_CLASSES,
+    DEVICE_KINDS,
+    RESOURCE_CLAIMS,
+    SLICES,
+    TAINT_RULES,
+)
 from desched.adapters.kubernetes.objects.storage import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
 from desched.adapters.kubernetes.objects.vertical_autoscalers import (
     VERTICAL_AUTOSCALERS,
@@ -81,6 +90,7 @@ KINDS: tuple[Kind[Any, Any], ...] = (
     *MODEL_CACHES.values(),
     HYPER_NODES,
     *TOPOLOGIES,
+    *DEVICE_KINDS,
 )
 """All kinds that the state of the cluster is made from, beside pods."""
 
@@ -157,12 +167,11 @@ class KubernetesReader:
     def _look(self, ref: PodRef, room_on: str) -> FreshLook | None:
         """One pod; None if there is none.
 
-        Five or six requests within one deadline, two more for a node with room, and two or three
-        for a gang. Other pods are read only for a gang that may spare one; then all of the
-        namespace are. No right is needed
-        beyond those of `read_cluster` and `get pods`. Budgets are read last, so that what protects
-        the pod is the newest. VerticalPodAutoscalers are not read again: what they recommend
-        changes over hours.
+        Five or six requests within one deadline, two more for a node with room, two or three for a
+        gang, and four or five for ResourceClaims. Other pods are read only for a gang that may
+        spare one; then all of the namespace are. No right is needed beyond those of `read_cluster`
+        and `get pods`. Budgets are read last, so that what protects the pod is the newest.
+        VerticalPodAutoscalers are not read again: what they recommend changes over hours.
         """
         read = self._reading(self.deadline_seconds)
         pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
@@ -177,6 +186,7 @@ class KubernetesReader:
             workload = workloads_by_controller(controllers, scaling, {}).get(pod.controller)
             controller_owner = owners_by_controller(controllers).get(pod.controller)
         room = _room(read, room_on) if room_on else None
+        pod, room = _with_devices(read, pod, room)
         declared = _declared_groups_of(read, pod, workload)
         by_key = {(each.system, each.namespace, each.name): each for each in declared}
         gang = any(not group.stays for group in groups_of(pod, workload, by_key))
@@ -201,13 +211,13 @@ def cluster_state(
 
     Budgets and controllers are read after the pods, so that what protects pods is newest.
     """
-    nodes = read.all(NODES)
-    pods = read.all(pods_kind())
+    nodes, pods = read.all(NODES), read.all(pods_kind())
     controllers = Controllers(
         read.all(DEPLOYMENTS), read.all(REPLICA_SETS), read.all(STATEFUL_SETS), read.all(JOBS)
     )
     scaling = scaling_by_target(read.all(AUTOSCALERS))
     sizing = sizing_by_target(read.all(VERTICAL_AUTOSCALERS))
+    nodes, pods = with_devices(nodes, pods, _device_objects(read))
     state = ClusterState(
         nodes=nodes,
         pods=pods,
@@ -235,6 +245,16 @@ def cluster_state(
     return replace(state, server_version=facts.version, server_times=facts.times)
 
 
+def _device_objects(read: Lists) -> DeviceObjects:
+    return DeviceObjects(
+        read.all(SLICES),
+        read.all(RESOURCE_CLAIMS),
+        read.all(CLAIM_TEMPLATES),
+        read.all(DEVICE_CLASSES),
+        read.all(TAINT_RULES),
+    )
+
+
 def _declared_groups_of(
     read: Reading, pod: Pod, workload: Workload | None
 ) -> tuple[DeclaredGroup, ...]:
@@ -247,6 +267,22 @@ def _declared_groups_of(
             kind, namespace, {"fieldSelector": f"metadata.name={name}"}
         ).values
     )
+
+
+def _with_devices(read: Reading, pod: Pod, room: Room | None) -> tuple[Pod, Room | None]:
+    """The pod with its devices, and what is free of them where an earlier move made room."""
+    if not pod.claim_templates:
+        return pod, room
+    nodes = (pod.node,) if room is None else (pod.node, room.node.name)
+    slices = [each for name in nodes for each in read.all(SLICES, on_node=name)]
+    claims = read.all(RESOURCE_CLAIMS, pod.namespace if room is None else "")
+    templates = read.all(CLAIM_TEMPLATES, pod.namespace if room is None else "")
+    # Rules that taint devices are not read again: they change rarely.
+    found = DeviceObjects(slices, claims, templates, read.all(DEVICE_CLASSES), ())
+    if room is None:
+        return with_devices((), (pod,), found)[1][0], None
+    (node,), (pod, *others) = with_devices((room.node,), (pod, *room.pods), found)
+    return pod, Room(node, tuple(others))
 
 
 def _room(read: Reading, name: str) -> Room | None:

@@ -1,4 +1,4 @@
-"""Pods with GPUs, which the policy protects, and pods whose networks are not known."""
+"""Pods with GPUs and ResourceClaims, and pods whose networks are not known."""
 
 from desched.model.cluster import Pod
 from desched.model.devices import INTERFACES, gpus_of, networks_of
@@ -8,6 +8,12 @@ from desched.planning.eligibility.context import EligibilityContext, Why
 def gpus(pod: Pod, context: EligibilityContext) -> Why:
     """GPUs: a move for the load of the node's CPU or memory costs more than it brings."""
     return context.protections.gpu_pods and (gpus_of(pod.scheduling.requests) or None)
+
+
+def resource_claims(pod: Pod, context: EligibilityContext) -> Why:
+    """ResourceClaims whose devices are not counted, or that the policy protects."""
+    by_policy = context.protections.resource_claims and "PodsWithResourceClaims"
+    return pod.has_resource_claims and (pod.uncounted_claims or by_policy)
 
 
 def unknown_networks(pod: Pod, _: EligibilityContext) -> Why:

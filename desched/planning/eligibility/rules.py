@@ -243,8 +243,7 @@ RULES: tuple[Rule, ...] = (
     Rule(RefusalReason.SHARED_CLAIM, volumes.shared_claims),
     Rule(RefusalReason.LOCAL_STORAGE, volumes.disk_storage, lifted=True),
     Rule(RefusalReason.HOST_PATH, volumes.host_paths, lifted=True),
-    # The planner does not evaluate whether another node has a free device.
-    Rule(RefusalReason.RESOURCE_CLAIMS, lambda pod, _: pod.has_resource_claims),
+    Rule(RefusalReason.RESOURCE_CLAIMS, devices.resource_claims),
     Rule(RefusalReason.NETWORKS_UNKNOWN, devices.unknown_networks),
     Rule(RefusalReason.TOO_FEW_REPLICAS, workload=availability.min_replicas, lifted=True),
     Rule(RefusalReason.TOO_YOUNG, _min_age),

@@ -55,7 +55,7 @@ class Claims:
             namespaces = self._placing.get(pod.scheduler, ())
             if all(namespace == pod.namespace for namespace in namespaces):
                 return UnreservedReason.UNKNOWN_SCHEDULER
-        if pod.has_resource_claims:
+        if pod.has_resource_claims and pod.uncounted_claims:
             return UnreservedReason.RESOURCE_CLAIMS
         if placed_together(pod, self._context):
             return UnreservedReason.POD_GROUP

@@ -26,7 +26,7 @@ class DefaultProtection(StrEnum):
 
 
 class ExtraProtection(StrEnum):
-    """A protection that holds only if it is enabled; resource claims always protect."""
+    """A protection that holds only if it is enabled."""
 
     PVC = "PodsWithPVC"
     WITHOUT_BUDGET = "PodsWithoutPDB"
@@ -68,7 +68,7 @@ class PodProtections(Section):
     """Default protections to switch off. `DaemonSetPods` is accepted and has no effect: those pods
     never move."""
     extra_enabled: tuple[ExtraProtection, ...] | None = None
-    """Further protections to switch on. `PodsWithResourceClaims` always holds."""
+    """Further protections to switch on."""
     config: ProtectionConfig | None = None
     """Details of single protections."""
 

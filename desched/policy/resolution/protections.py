@@ -74,6 +74,7 @@ def resolve_protections(profile: ChosenProfile) -> Protections:
         pods_without_budget=(
             bool(evictor.ignore_pods_without_pdb) or ExtraProtection.WITHOUT_BUDGET in extra
         ),
+        resource_claims=ExtraProtection.RESOURCE_CLAIMS in extra,
         single_replicas=profile.defaults.single_replicas,
         gpu_pods=profile.defaults.gpu_pods is GpuPods.PROTECT,
         prefer_no_eviction_is_mandatory=evictor.no_eviction_policy is NoEvictionPolicy.MANDATORY,

@@ -17,7 +17,7 @@ from desched.service.reports.formatting import count, plain
 
 UNRESERVED: Mapping[str, str] = {
     "unknown_scheduler": "No pod of another namespace was placed by their scheduler.",
-    "resource_claims": "They wait for devices that desched does not evaluate.",
+    "resource_claims": "They wait for devices that desched cannot count.",
     "pod_group": "They belong to groups, which are placed together or not at all.",
     "long_pending": "Their scheduler has found no node for more than 10 minutes.",
     "namespace_share": "Their namespace has reserved half of the free room already.",
@@ -49,7 +49,7 @@ REFUSALS: Mapping[str, str] = {
     "shared_claim": "Another pod on its node uses one of its claims, which allow only one node.",
     "local_storage": "It keeps data on the node's disk (emptyDir).",
     "host_path": "It uses a directory of its node (hostPath); an annotation allows eviction.",
-    "resource_claims": "It uses a device through a ResourceClaim.",
+    "resource_claims": "It has ResourceClaims whose devices desched cannot count.",
     "networks_unknown": "The annotation that names its networks cannot be read.",
     "pod_group": "Its gang needs it, or may need it.",
     "not_migratable": "An eviction could stop its virtual machine instead of migrating it.",

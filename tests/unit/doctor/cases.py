@@ -140,6 +140,7 @@ RIGHTS = [
     ),
     Case(Name.RIGHTS_RECORD, lacking("record", "patch configmaps"), PROBLEM, "", "--dry-run"),
     Case(Name.RIGHTS_SIZING, lacking("sizing", "list them"), WARNING, "may not list them"),
+    Case(Name.RIGHTS_DEVICES, lacking("devices", "list them"), WARNING, "may not list them"),
     Case(
         Name.RIGHTS_METRICS_SERVER,
         lacking("metrics_server", "list nodes", policy=BY_METRICS_SERVER),

@@ -31,7 +31,7 @@ CPU, MEMORY = Resource.CPU, Resource.MEMORY
 ADDRESS = "http://prometheus-server.monitoring.svc:80"
 CHART = FoundService("prometheus chart", "monitoring", "prometheus-server", ADDRESS, 9090)
 FEATURES = (
-    *("plan", "watch", "sizing", "metrics_server", "custom_metrics"),
+    *("plan", "watch", "sizing", "devices", "metrics_server", "custom_metrics"),
     *("lease", "state"),
     *("evict", "record", "steer", "events", "logbook", "own_events"),
 )

@@ -97,6 +97,29 @@ SIZING_ACCESS: tuple[Access, ...] = (
 )
 """What VerticalPodAutoscalers need; nothing else depends on it."""
 
+_CLAIMS_STAY = "pods with ResourceClaims stay, and one warning is logged"
+_FREE_DEVICES = "which devices of ResourceClaims are free on other nodes"
+
+
+def _device_rights() -> tuple[Access, ...]:
+    """The rights to read all that says which devices are free."""
+    kinds = ("resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses")
+    found = [(kind, _CLAIMS_STAY) for kind in kinds]
+    found.append(("devicetaintrules", "devices with a taint by such a rule count as free"))
+    return tuple(
+        _right(f"{verb} resource.k8s.io {kind}", reason, without)
+        for kind, without in found
+        for verb, reason in (("list", _FREE_DEVICES), ("watch", _KEPT_UP_TO_DATE))
+    )
+
+
+DEVICE_ACCESS = _device_rights()
+"""What ResourceClaims need; nothing else depends on it."""
+
+LIST_SLICES, LIST_RESOURCE_CLAIMS, LIST_CLAIM_TEMPLATES, LIST_DEVICE_CLASSES, LIST_TAINT_RULES = (
+    DEVICE_ACCESS[::2]
+)
+
 METRICS_ACCESS: tuple[Access, ...] = (
     LIST_NODE_METRICS := _right(
         "list metrics.k8s.io nodes",
@@ -230,6 +253,7 @@ REQUIRED_ACCESS: tuple[Access, ...] = (
     *OBSERVING_ACCESS,
     *WATCHING_ACCESS,
     *SIZING_ACCESS,
+    *DEVICE_ACCESS,
     *METRICS_ACCESS,
     *EVICTING_ACCESS,
     *EVENT_ACCESS,
@@ -335,6 +359,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("plan", OBSERVING_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("watch", WATCHING_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("sizing", SIZING_ACCESS, Where.EVERYWHERE, _BASE),
+    Feature("devices", DEVICE_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("metrics_server", METRICS_ACCESS, Where.EVERYWHERE, _BASE),
     Feature("custom_metrics", CUSTOM_METRICS_ACCESS, Where.EVERYWHERE, _CUSTOM_METRICS),
     Feature("lease", LEASE_ACCESS, Where.OF_STATE, _BASE),

@@ -35,10 +35,11 @@ from desched.adapters.kubernetes.objects.scheduling_class import (
     scheduling_class,
     with_images,
 )
-from desched.model.cluster import Pod, PodVolume, SchedulingClass, VolumeKind
+from desched.model.cluster import CLAIMS_NOT_READ, Pod, PodVolume, SchedulingClass, VolumeKind
 
 _STRINGS = RawDecoder(dict[str, str])
 _OWNERS = RawDecoder(list[OwnerReference])
+_CLAIMS = RawDecoder(list[pods.PodResourceClaim])
 _GROUP = RawDecoder(pods.SchedulingGroup)
 
 LONGEST_NAME = 253
@@ -79,6 +80,7 @@ class PodBuilder:
         """The pod."""
         metadata, spec, status = item.metadata, item.spec, item.status
         ready, resizing, unschedulable = _conditions(status.conditions or ())
+        templates, uncounted = _resource_claims(spec.resource_claims)
         excess = _excess(item)
         scheduling = self._scheduling(metadata.namespace, spec, status)
         if excess:
@@ -102,7 +104,9 @@ class PodBuilder:
             qos=intern(status.qos_class or "Burstable"),
             scheduler=intern(spec.scheduler_name or "default-scheduler"),
             volumes=_volumes(metadata.name, spec.volumes[:MOST_VOLUMES]) if spec.volumes else (),
-            has_resource_claims=has_entries(spec.resource_claims),
+            has_resource_claims=bool(templates or uncounted),
+            uncounted_claims=uncounted or CLAIMS_NOT_READ,
+            claim_templates=templates,
             scheduling_group=_group(spec.scheduling_group) or _group(spec.workload_ref),
             gated=has_entries(spec.scheduling_gates),
             unschedulable=unschedulable,
@@ -198,6 +202,16 @@ def _group(raw: msgspec.Raw) -> str:
         found = None
     name = (found.pod_group_name or found.name) if found is not None else None
     return intern(name or UNNAMED)[:LONGEST_NAME]
+
+
+def _resource_claims(raw: msgspec.Raw) -> tuple[tuple[str, ...], str]:
+    """The templates of its ResourceClaims, or else why these cannot be counted."""
+    templates = []
+    for claim in _CLAIMS(raw) or ():
+        if claim.resource_claim_template_name is None:
+            return (), f"others may share its claim {claim.name}"[:LONGEST_NAME]
+        templates.append(intern(claim.resource_claim_template_name))
+    return tuple(templates), ""
 
 
 def _grace_period(spec: pods.PodSpec) -> int:

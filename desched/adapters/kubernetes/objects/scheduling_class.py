@@ -44,7 +44,6 @@ def fingerprint(spec: pods.PodSpec, status: pods.PodStatus) -> Fingerprint:
         bytes(spec.affinity),
         bytes(spec.tolerations),
         bytes(spec.topology_spread_constraints),
-        bytes(spec.resource_claims),
         bytes(spec.scheduling_gates),
         bytes(spec.overhead),
         bytes(spec.resources),
@@ -164,8 +163,6 @@ def _unevaluated(
         ],
     }
     found = [f"{what} {name}" for what, names in unknown.items() for name in names]
-    if has_entries(spec.resource_claims):
-        found.append("resource claims")
     if has_entries(spec.scheduling_gates):
         found.append("scheduling gates")
     return found

@@ -15,6 +15,7 @@ from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import ClusterState
 from desched.model.network_topology import HyperNode, Topology
+from tests.device_manifests import DRIVER, claim, claim_template, device_class, resource_slice
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     NO_SUCH_PATH,
@@ -127,6 +128,36 @@ def test_everything_is_read_and_joined(server: FakeApiServer) -> None:
     assert {uid for _, uid in cluster.workloads} == {"uid-web-5d4", "uid-db", "uid-sums"}
     assert {uid for _, uid in cluster.controller_selectors} == {"uid-web-5d4", "uid-db"}
     assert cluster.server_version == "v1.36.3"
+
+
+def test_nodes_and_pods_have_the_devices_of_claims(server: FakeApiServer) -> None:
+    """R3.4."""
+    of_template = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
+    shared = {"name": "other", "resourceClaimName": "gpu-0"}
+    found = {
+        "resourceslices": resource_slice("te1", "a", "b"),
+        "resourceclaims": claim("uid-web-1", "te1", "a"),
+        "resourceclaimtemplates": claim_template(),
+        "deviceclasses": device_class(),
+    }
+    server.lists = {f"/apis/resource.k8s.io/v1/{kind}": [each] for kind, each in found.items()}
+    server.lists |= {
+        "/api/v1/nodes": [manifests.node()],
+        PODS: [
+            manifests.pod(resourceClaims=[of_template]),
+            manifests.pod("web-2", resourceClaims=[shared]),
+        ],
+    }
+
+    cluster = reader_of(server).read_cluster()
+
+    resource = f"resource.k8s.io/{DRIVER}"
+    assert dict(cluster.nodes[0].allocatable.extended)[resource] == 2
+    assert [pod.uncounted_claims for pod in cluster.pods] == [
+        "",
+        "others may share its claim other",
+    ]
+    assert cluster.pods[0].scheduling.requests.extended == ((resource, 1),)
 
 
 def test_each_declared_list_is_asked_for_once_and_nothing_else(server: FakeApiServer) -> None:

@@ -10,6 +10,7 @@ from desched.errors import ObservationError
 from desched.model.cluster import Owner, PodRef
 from desched.model.snapshot import FreshLook
 from desched.ports import LookAt, Looked
+from tests.device_manifests import DRIVER, claim, claim_template, device_class, resource_slice
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     NO_SUCH_PATH,
@@ -182,6 +183,55 @@ def test_a_node_with_room_may_be_gone(shop: Shop) -> None:
 
     assert look is not None
     assert look.room is None
+
+
+DEVICES = "/apis/resource.k8s.io/v1"
+OF_SHOP = f"{DEVICES}/namespaces/shop"
+
+
+def has_a_device(shop: Shop) -> None:
+    """The pod has one of the two devices of its node, by a claim from a template."""
+    shop.objects[POD] = manifests.pod(
+        resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    )
+    shop.objects[f"{DEVICES}/resourceslices?te1"] = resource_slice("te1", "a", "b")
+    shop.objects[f"{DEVICES}/resourceslices?te2"] = resource_slice("te2", "a", "b")
+    shop.objects["/api/v1/nodes?te2"] = manifests.node("te2")
+    for path in (DEVICES, OF_SHOP):
+        shop.server.lists[f"{path}/resourceclaims"] = [
+            claim("uid-web-1", "te1", "a"),
+            claim("uid-other", "te2", "b"),
+        ]
+        shop.server.lists[f"{path}/resourceclaimtemplates"] = [claim_template()]
+    shop.server.lists[f"{DEVICES}/deviceclasses"] = [device_class()]
+
+
+ONE_DEVICE = ((f"resource.k8s.io/{DRIVER}", 1),)
+
+
+def test_the_devices_of_its_claims_are_read_again(shop: Shop) -> None:
+    """R3.4: only of its node and of its namespace."""
+    has_a_device(shop)
+
+    pod = shop.seen().pod
+    assert (pod.scheduling.requests.extended, pod.uncounted_claims) == (ONE_DEVICE, "")
+    kinds = f"{OF_SHOP}/resourceclaims", f"{OF_SHOP}/resourceclaimtemplates"
+    assert [path for path in shop.asked() if DEVICES in path] == [
+        *(f"{DEVICES}/resourceslices?te1", *kinds, f"{DEVICES}/deviceclasses")
+    ]
+    shop.server.lists[f"{OF_SHOP}/resourceclaims"] = []
+    assert shop.seen().pod.uncounted_claims
+
+
+def test_a_node_with_room_comes_with_the_devices_that_no_claim_holds(shop: Shop) -> None:
+    has_a_device(shop)
+    shop.server.lists[PODS] = []
+
+    look = shop.look(room_on="te2")
+    assert look is not None
+    assert look.room is not None
+    assert look.pod.scheduling.requests.extended == ONE_DEVICE
+    assert look.room.node.allocatable.extended == ONE_DEVICE
 
 
 def test_a_pod_that_is_gone_costs_one_request(shop: Shop) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from desched.model.cluster import PodVolume, VolumeKind
+from desched.model.cluster import CLAIMS_NOT_READ, PodVolume, VolumeKind
 from desched.model.devices import INTERFACES
 from tests.builders import amounts
 from tests.unit.planning.eligibility.candidate import Candidate
@@ -37,7 +37,34 @@ def test_a_pod_whose_networks_cannot_be_read_stays(text: str, reason: str | None
 def test_a_pod_with_a_resource_claim_stays_whatever_it_asks() -> None:
     """R3.4: shared claims, claims from templates and ComputeDomains alike: never alone."""
     one = Candidate(has_resource_claims=True).annotate("desched.io/evict", "true")
-    assert one.reason == "resource_claims"
+    assert one.finding() == ("resource_claims", CLAIMS_NOT_READ)
+
+
+def test_counted_claims_keep_a_pod_only_if_the_policy_says_so() -> None:
+    one = Candidate(has_resource_claims=True, uncounted_claims="")
+    assert one.reason is None
+    one.protections["resource_claims"] = True
+    assert one.finding() == ("resource_claims", "PodsWithResourceClaims")
+
+
+@pytest.mark.parametrize(
+    ("devices", "is_gpu"),
+    [
+        ("gpu.nvidia.com/gpu", True),
+        ("accelerators.example.com", True),
+        ("gpu-rdma.example.com", True),
+        ("dra.net", False),
+        ("rdma.example.com", False),
+        ("dra.cpu", False),
+    ],
+)
+def test_counted_devices_are_gpus_unless_their_driver_says_otherwise(
+    devices: str, *, is_gpu: bool
+) -> None:
+    """S3.6: in doubt, the pod stays."""
+    request = amounts(0.1, 0.1, **{f"resource.k8s.io/{devices}": 1})
+    one = Candidate(request=request, has_resource_claims=True, uncounted_claims="")
+    assert one.reason == ("gpu_pod" if is_gpu else None)
 
 
 def test_a_pod_with_the_paths_of_a_fast_network_and_memory_is_no_local_storage() -> None:

@@ -51,6 +51,11 @@ def test_a_pending_pod_that_nobody_binds_reserves_nothing(
     assert (evicted(plan), unreserved(plan)) == (["a"], [("evil", reason, 1)])
 
 
+def test_a_pending_pod_whose_devices_are_counted_reserves_its_room() -> None:
+    plan = plan_with(pending("p", has_resource_claims=True, uncounted_claims=""))
+    assert (evicted(plan), unreserved(plan)) == ([], [])
+
+
 def test_a_pod_is_long_pending_after_ten_minutes() -> None:
     at = NOW - 10 * MINUTE
     assert not evicted(plan_with(pending("p", unschedulable=True, created_at=at)))

@@ -70,6 +70,13 @@ class SchedulingGroup(Wire):
     name: str | None = None
 
 
+class PodResourceClaim(Wire):
+    """A ResourceClaim of a pod; made from a template, or any other."""
+
+    name: str = ""
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(Wire):
     containers: list[Container]
     init_containers: list[Container] | None = None

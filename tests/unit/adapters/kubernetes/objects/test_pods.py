@@ -11,6 +11,7 @@ from desched.adapters.kubernetes.objects import pods as objects
 from desched.adapters.kubernetes.objects.metadata import PREFIXES
 from desched.adapters.kubernetes.objects.pods import UNNAMED, PodBuilder
 from desched.model.cluster import (
+    CLAIMS_NOT_READ,
     HostPort,
     Owner,
     Pod,
@@ -335,7 +336,6 @@ def preferred(kind: str, content: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "name"),
     [
-        ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
         ({"schedulingGates": [{"name": "later"}]}, "scheduling gates"),
         ({"affinity": required("nodeAffinity", NEWER)}, "node affinity Like"),
         (
@@ -384,10 +384,19 @@ def test_what_planning_evaluates_is_not_named(spec: dict[str, Any]) -> None:
     assert not pod.gated
 
 
-def test_gates_and_claims_are_flagged_on_the_pod_too() -> None:
-    pod = built(manifests.pod(schedulingGates=[{"name": "g"}], resourceClaims=[{"name": "c"}]))
+def test_gates_are_flagged_on_the_pod_too() -> None:
+    assert built(manifests.pod(schedulingGates=[{"name": "g"}])).gated
 
-    assert pod.gated
+
+def test_claims_from_templates_may_be_counted() -> None:
+    """R3.4: a claim that others may share never is."""
+    own = {"name": "a", "resourceClaimTemplateName": "gpu"}
+    shared = {"name": "b", "resourceClaimName": "gpu-0"}
+
+    pod = built(manifests.pod(resourceClaims=[own, own]))
+    assert (pod.claim_templates, pod.uncounted_claims) == (("gpu", "gpu"), CLAIMS_NOT_READ)
+    pod = built(manifests.pod(resourceClaims=[own, shared]))
+    assert (pod.claim_templates, pod.uncounted_claims) == ((), "others may share its claim b")
     assert pod.has_resource_claims
 
 
@@ -432,7 +441,6 @@ def test_the_same_constraints_written_differently_are_one_class() -> None:
         {"tolerations": []},
         {"overhead": {"cpu": "1m"}},
         {"resources": {"requests": {"cpu": "2"}}},
-        {"resourceClaims": [{"name": "c"}]},
         {"schedulingGates": [{"name": "g"}]},
         {"topologySpreadConstraints": [HARD_SPREAD]},
         {"affinity": required("podAffinity", PEER)},
