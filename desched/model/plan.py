@@ -269,6 +269,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     steered: tuple[str, ...] = ()
     scheduler: str = ""
     chain: Chain | None = None
+    gpus: float = 0.0
 
     @property
     def makes_room(self) -> bool:

@@ -288,7 +288,6 @@ class Policy(msgspec.Struct, frozen=True):
     acknowledged_deschedulers: tuple[OtherDescheduler, ...] = ()
     domains: PlacementDomains = KNOWN_DOMAINS
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity
-    gpu_ceiling_ratio: float | None = None
     balance_scope: str = ""
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:

@@ -75,7 +75,6 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
             args.placement_domains or PlacementDomainsSection(), defaults.domains
         ),
         cache_affinity=defaults.cache_affinity,
-        gpu_ceiling_ratio=None if args.gpu_ceiling is None else args.gpu_ceiling / 100,
         balance_scope=args.balance_scope or "",
         chains=defaults.steering is not Steering.OFF
         if args.chained_moves is None
