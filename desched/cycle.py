@@ -400,7 +400,7 @@ def _gpu_loads(snapshot: Snapshot) -> Iterator[GpuLoad]:
         if isinstance(load, Unknown):
             yield GpuLoad(node, None, detail=f"{load.reason.value}: {load.detail}")
         else:
-            (level,) = load.levels
+            level = load.levels[0]
             yield GpuLoad(node, level.ratio, level.window_seconds)
 
 

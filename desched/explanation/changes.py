@@ -96,7 +96,10 @@ FOR_PODS: Mapping[str, str] = {
     ),
     "moved_recently": "Wait until it has been in its place for followUp.coolDown.first.",
     "requests_unknown": "Its VerticalPodAutoscaler must be one that desched understands.",
-    "usage_unknown": "Let Prometheus measure it; check that cAdvisor of its node is scraped.",
+    "usage_unknown": (
+        "Let Prometheus measure it; check that cAdvisor of its node is scraped, and DCGM's "
+        "exporter if gpu is missing."
+    ),
     "constraint_not_evaluated": "Nothing makes it movable while it has that constraint.",
     "no_node_fits": "Another node must accept it: more free requests, or fewer constraints.",
     "placement_domain": (

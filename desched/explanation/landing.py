@@ -22,7 +22,12 @@ from desched.planning.selection.excess import Candidate
 
 MOST_CHANCES, MOST_NEAR = 5, 3
 
-_RESOURCES = {Resource.CPU: "CPU", Resource.MEMORY: "memory", Resource.PODS: "pods"}
+_RESOURCES = {
+    Resource.CPU: "CPU",
+    Resource.MEMORY: "memory",
+    Resource.GPU: "GPU",
+    Resource.PODS: "pods",
+}
 _MILLICORES_PER_CORE, _GIB = 1000, 2**30
 
 

@@ -1,6 +1,7 @@
 """Why a node is as it is: its load, its pods, and what of its excess remains."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from desched.cycle import Decision
 from desched.explanation.changes import changes_for_node
@@ -8,7 +9,7 @@ from desched.explanation.pods import PodOutcomes, largest_first
 from desched.explanation.values import LoadSummary, NodeExplanation, PodSummary, StayingLoad
 from desched.model.cluster import Node
 from desched.model.groups import grouped
-from desched.model.load import SeenLoad
+from desched.model.load import Measured, SeenLoad
 from desched.model.plan import NodeClass, NodeVerdict, PlannedEviction, ResourcePressure
 from desched.model.resources import Resource
 from desched.planning.overload.sustained import overloaded_seconds
@@ -47,7 +48,7 @@ def _loads(
     pressures = {pressure.resource: pressure for pressure in verdict.pressures}
     unjudged = {load.resource: load for load in verdict.unjudged}
     seen = book.snapshot.load.seen.get(node.name, {})
-    for resource in (Resource.CPU, Resource.MEMORY, Resource.PODS):
+    for resource in (Resource.CPU, Resource.MEMORY, Resource.GPU, Resource.PODS):
         pressure = pressures.get(resource)
         load = pressure or unjudged.get(resource)
         if load is None:
@@ -76,8 +77,10 @@ def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | N
     """The usage of the node's measured pods in the shortest window, as a share of capacity."""
     if resource is not Resource.PODS and not decision.context.book.has_read(node.name):
         return None
+    gpus = decision.context.book.snapshot.load.gpus.get(node.name)
     sizes = {
         Resource.CPU: node.capacity.cpu_millicores,
+        Resource.GPU: gpus.gpus if isinstance(gpus, Measured) else 0,
         Resource.MEMORY: node.capacity.memory_bytes,
         Resource.PODS: node.allocatable.pods,
     }
@@ -99,10 +102,12 @@ def _excess(
 
 def _staying(resource: Resource, pods: Iterable[PodSummary]) -> list[StayingLoad]:
     """The load of the pods that stay by reason, the largest first."""
+    ratio_of = {
+        Resource.CPU: attrgetter("cpu_ratio"),
+        Resource.GPU: attrgetter("gpu_ratio"),
+    }.get(resource, attrgetter("memory_ratio"))
     by_reason = grouped(
-        (pod.reason, (pod.cpu_ratio if resource is Resource.CPU else pod.memory_ratio) or 0.0)
-        for pod in pods
-        if pod.reason is not None
+        (pod.reason, ratio_of(pod) or 0.0) for pod in pods if pod.reason is not None
     )
     found = [StayingLoad(reason, len(each), sum(each)) for reason, each in by_reason.items()]
     return sorted(found, key=lambda each: (-each.ratio, each.reason))

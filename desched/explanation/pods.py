@@ -6,6 +6,7 @@ from functools import cached_property
 from desched.cycle import Decision
 from desched.explanation.values import PodOutcome, PodSummary
 from desched.model.cluster import Pod, PodRef
+from desched.model.load import Measured
 from desched.model.plan import Finding, PlannedEviction, Refusal, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.eligibility.whole_gangs import WholeGangs
@@ -55,7 +56,17 @@ class PodOutcomes:
             finding.detail if finding else "",
             eviction.expected_node if eviction else "",
             context.book.has_read_of(pod),
+            *self._gpus(pod),
         )
+
+    def _gpus(self, pod: Pod) -> tuple[float | None, float | None]:
+        """Its highest usage of GPUs, and that as a share of its node's GPUs."""
+        load = self._decision.context.book.snapshot.load
+        usage, node = load.gpu_usages.get((pod.namespace, pod.name)), load.gpus.get(pod.node)
+        if usage is None or not isinstance(node, Measured):
+            return None, None
+        used = max(usage.total)
+        return used, _share(used, node.gpus)
 
     def outcome(self, pod: Pod) -> tuple[PodOutcome, Finding[RefusalReason] | None]:
         """What becomes of the pod, and why it stays if something refuses it."""
@@ -82,7 +93,7 @@ def largest_first(pods: Iterable[PodSummary]) -> tuple[PodSummary, ...]:
 
 
 def _size(pod: PodSummary) -> float:
-    return max(pod.cpu_ratio or 0.0, pod.memory_ratio or 0.0)
+    return max(pod.cpu_ratio or 0.0, pod.memory_ratio or 0.0, pod.gpu_ratio or 0.0)
 
 
 def _share(used: float | None, size: int) -> float | None:

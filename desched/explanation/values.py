@@ -43,8 +43,9 @@ class PodSummary(msgspec.Struct, frozen=True):
 
     `cpu_millicores` and `memory_bytes` are its highest usage of the windows, None if it was not
     measured, or if `usage_read` is false: a service reads the usage of pods only where it decides.
-    The ratios are that as shares of its node. `expected_node` is where the replacement of an
-    evicted pod is expected, else empty.
+    The ratios are that as shares of its node. `gpus` and `gpu_ratio` are the same of GPUs, None if
+    the policy does not watch them or the pod requests none. `expected_node` is where the
+    replacement of an evicted pod is expected, else empty.
     """
 
     pod: PodRef
@@ -59,6 +60,8 @@ class PodSummary(msgspec.Struct, frozen=True):
     detail: str = ""
     expected_node: str = ""
     usage_read: bool = True
+    gpus: float | None = None
+    gpu_ratio: float | None = None
 
 
 class StayingLoad(msgspec.Struct, frozen=True):

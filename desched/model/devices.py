@@ -1,5 +1,6 @@
 """What pods and nodes say about GPUs and the networks beside the one of all pods."""
 
+import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -64,6 +65,15 @@ NVIDIA = ("nvidia.com/", f"{DEVICES}gpu.nvidia.com")
 def has_nvidia_gpu(amounts: Amounts) -> bool:
     """Whether there is a GPU of NVIDIA, or a part of one, among the amounts."""
     return any(count and name.startswith(NVIDIA) for name, count in amounts.extended)
+
+
+_OF_NVIDIA = re.compile(r"nvidia\.com/(gpu|mig-[^/]+)(\.shared)?")
+
+
+def nvidia_gpus(amounts: Amounts) -> int:
+    """How many GPUs and MIG instances of NVIDIA, or shares of one, are among the amounts."""
+    found = (count for name, count in amounts.extended if _OF_NVIDIA.fullmatch(name))
+    return sum(found)
 
 
 @lru_cache(maxsize=1000)

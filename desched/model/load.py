@@ -33,11 +33,12 @@ class Measured(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="m
     """A trusted load: one level for each window of the policy, shortest first.
 
     `pods_ratios` is, by window, the most that all pods of the node together can use, as a share of
-    capacity; empty if it is not known.
+    capacity; empty if it is not known. `gpus` is how many GPUs and MIG instances the load is of.
     """
 
     levels: tuple[Level, ...]
     pods_ratios: tuple[float, ...] = ()
+    gpus: Count = 0
 
 
 class Unknown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="unknown"):
@@ -65,6 +66,21 @@ class PodUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     cpu_millicores: tuple[Usage, ...] = ()
     memory_bytes: tuple[Usage, ...] = ()
+
+
+class GpuUsage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Mean usage of GPUs by a pod in each window, shortest first; 1.0 is all of one GPU.
+
+    `shared` is that of GPUs that other pods use, too, `alone` that of all others.
+    """
+
+    shared: tuple[Usage, ...]
+    alone: tuple[Usage, ...]
+
+    @property
+    def total(self) -> tuple[float, ...]:
+        """The usage of all its GPUs in each window."""
+        return tuple(map(sum, zip(self.shared, self.alone, strict=True)))
 
 
 class PodChoice(msgspec.Struct, frozen=True, gc=False):
@@ -110,9 +126,9 @@ class LoadProblem(StrEnum):
 class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     """The load of the whole cluster.
 
-    `nodes` has an entry for each node and for CPU and memory, if the policy watches them. `pods`
-    has (namespace, name) as keys. `problems` forbid all evictions. `unresolved_series` counts
-    series that belong to no known node.
+    `nodes` has an entry for each node and for CPU and memory, if the policy watches them; for GPUs
+    only where pods may share them and their load is known. `pods` has (namespace, name) as keys.
+    `problems` forbid all evictions. `unresolved_series` counts series that belong to no known node.
 
     `history` covers `sustainedFor`; nodes without any data have no entry. `destination_ratios` has
     a value for each of the rule's destination windows, None if unknown. `throttled` pods need more
@@ -124,7 +140,9 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     usage of all their pods together, in millicores and bytes, by window; it is infinite if it is
     not known, and it may include pods that do not exist.
 
-    `gpus` has the mean load of the GPUs of each node with some, over one window.
+    `gpus` has the mean load of the GPUs of each node with some, over the windows of `gpu`, else
+    over the shortest window. `gpu_usages` has all pods whose usage of GPUs is known, if the policy
+    watches it.
     """
 
     nodes: Mapping[str, Mapping[Resource, Measured | Unknown]]
@@ -140,3 +158,4 @@ class ClusterLoad(msgspec.Struct, frozen=True, gc=False):
     pods_of: PodChoice | None = None
     pod_sums: Mapping[str, Mapping[Resource, tuple[float, ...]]] = {}
     gpus: Mapping[str, Measured | Unknown] = {}
+    gpu_usages: Mapping[tuple[str, str], GpuUsage] = {}

@@ -271,6 +271,7 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     scheduler: str = ""
     chain: Chain | None = None
     gang: str = ""
+    gpus: float = 0.0
 
     @property
     def makes_room(self) -> bool:

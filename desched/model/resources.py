@@ -15,6 +15,7 @@ class Resource(StrEnum):
 
     MEMORY = "memory"
     CPU = "cpu"
+    GPU = "gpu"
     PODS = "pods"
 
 

@@ -72,6 +72,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     expected_node: str
     cpu_millicores: float = 0.0
     memory_bytes: float = 0.0
+    gpus: float = 0.0
     left_at: datetime | None = None
     taken_over: bool = False
     unanswered: bool = False
@@ -90,12 +91,14 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     gang: str = ""
 
     def usage(self, resource: Resource) -> float:
-        """The usage that leaves the node, in millicores, bytes, or 1 for a pod."""
+        """The usage that leaves the node, in millicores, bytes, GPUs, or 1 for a pod."""
         match resource:
             case Resource.CPU:
                 return self.cpu_millicores
             case Resource.MEMORY:
                 return self.memory_bytes
+            case Resource.GPU:
+                return self.gpus
             case Resource.PODS:
                 return 1.0
 

@@ -65,7 +65,10 @@ def decode_state(text: str | bytes) -> StoredState:
         return StoredState(problem=f"it is damaged ({error})")
     if not all(map(_is_usable, _times(state))):
         return StoredState(problem="it has a time without a time zone, or far from now")
-    if any(min(record.cpu_millicores, record.memory_bytes) < 0 for record in state.evictions):
+    if any(
+        min(record.cpu_millicores, record.memory_bytes, record.gpus) < 0
+        for record in state.evictions
+    ):
         return StoredState(problem="it has an eviction with negative usage")
     return StoredState(state)
 

@@ -172,7 +172,7 @@ def _movable(pod: Pod, context: EligibilityContext) -> Candidate | None:
 
 def candidate_of(pod: Pod, context: EligibilityContext) -> Candidate:
     """The pod with what its move would bring, charge and cost."""
-    usage = {resource: context.book.measured(pod, resource) for resource in context.book.windows}
+    usage = {resource: context.book.relief(pod, resource) for resource in context.book.windows}
     workload = context.cluster.workload_of(pod)
     price = cost(pod, workload, context.now, model_elsewhere=context.model_elsewhere(pod))
     charged = usage_of(pod, context.book)

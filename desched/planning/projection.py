@@ -117,4 +117,5 @@ def planned_eviction(
         steered=move.destination.steered,
         scheduler=pod.scheduler if move.destination.landing.any_fit else "",
         chain=chain,
+        gpus=max(context.book.measured(pod, Resource.GPU), default=0.0),
     )

@@ -91,8 +91,6 @@ def _rows(policy: Policy) -> _Rows:
     yield ("steering",), policy.steering.mode.value
     yield ("cacheAffinity",), policy.cache_affinity.value
     yield ("gangMode",), policy.gang_mode.value
-    gpu_ceiling = policy.gpu_ceiling_ratio
-    yield ("gpuCeiling",), NONE if gpu_ceiling is None else _percent(gpu_ceiling)
     yield ("chainedMoves",), _flag(policy.chains)
     acknowledged = ", ".join(policy.acknowledged_deschedulers)
     yield ("acknowledgedDeschedulers",), acknowledged or NONE

@@ -290,7 +290,6 @@ class Policy(msgspec.Struct, frozen=True):
     domains: PlacementDomains = KNOWN_DOMAINS
     cache_affinity: CacheAffinity = EXTENDED.cache_affinity
     gang_mode: GangMode = GangMode.SURPLUS
-    gpu_ceiling_ratio: float | None = None
     balance_scope: str = ""
 
     def looks_at(self, labels: Mapping[str, str]) -> bool:

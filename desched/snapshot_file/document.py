@@ -31,6 +31,7 @@ from desched.model.cluster import (
 )
 from desched.model.load import (
     ClusterLoad,
+    GpuUsage,
     LoadHistory,
     LoadProblem,
     Measured,
@@ -95,6 +96,7 @@ class _Load(msgspec.Struct, omit_defaults=True):
     seen: Mapping[str, Mapping[Resource, SeenLoad]] = {}
     last_hour: Mapping[str, Mapping[Resource, LoadHistory]] = {}
     gpus: Mapping[str, Measured | Unknown] = {}
+    gpu_usages: tuple[tuple[str, str, GpuUsage], ...] = ()
 
 
 class _Policy(msgspec.Struct):
@@ -246,6 +248,7 @@ def _cluster(document: _Cluster) -> ClusterState:
 def _load_document(load: ClusterLoad) -> _Load:
     fields = asdict(load) | {
         "pods": _entries(load.pods),
+        "gpu_usages": _entries(load.gpu_usages),
         "throttled": tuple(sorted(load.throttled)),
     }
     return _Load(**{name: fields[name] for name in _Load.__struct_fields__})
@@ -254,6 +257,7 @@ def _load_document(load: ClusterLoad) -> _Load:
 def _load(document: _Load) -> ClusterLoad:
     fields = asdict(document) | {
         "pods": _by_key(document.pods),
+        "gpu_usages": _by_key(document.gpu_usages),
         "throttled": frozenset(document.throttled),
     }
     return ClusterLoad(**fields)

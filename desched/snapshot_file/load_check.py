@@ -101,6 +101,9 @@ def _misshapen(load: ClusterLoad, policy: Policy) -> Iterator[bool]:
     for usage in load.pods.values():
         yield len(usage.cpu_millicores) not in {0, cpu}
         yield len(usage.memory_bytes) not in {0, memory}
+    gpu = len(policy.windows(Resource.GPU))
+    for gpus in load.gpu_usages.values():
+        yield {len(gpus.shared), len(gpus.alone)} != {gpu}
     for loads in load.nodes.values():
         for resource, found in loads.items():
             if isinstance(found, Measured):

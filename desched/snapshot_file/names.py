@@ -476,6 +476,7 @@ class _Renaming:
             throttled=frozenset(map(self._pod, load.throttled)),
             seen={self._node(name): found for name, found in load.seen.items()},
             gpus={self._node(name): self.of(found) for name, found in load.gpus.items()},
+            gpu_usages={self._pod(key): usage for key, usage in load.gpu_usages.items()},
             last_hour={self._node(name): found for name, found in load.last_hour.items()},
             pods_of=None,  # a snapshot has the usage of all pods
             pod_sums={},

@@ -27,6 +27,7 @@ from tests.controlplane.written_history import (
     Curve,
     History,
     Labels,
+    Times,
     rising,
     scraped,
     write_blocks,
@@ -255,8 +256,43 @@ def write_gpus(history: History) -> None:
     history.gauge(utilization, {**STRANGER, "hostname": "n-f", "UUID": "u6"}, 10)
 
 
+JOINED_SECONDS_AGO = 15 * 60
+
+
+def write_shared_gpus(history: History) -> None:
+    """GPUs of several pods, as exporters name them that know of shared ones, and one that does not.
+
+    Without `honor_labels` Prometheus calls the pod `exported_pod`, and an idle GPU has the pod of
+    the exporter.
+    """
+    utilization, engine = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+    exporter = {"job": "dcgm-exporter", "namespace": "gpu", "pod": "dcgm-exporter-a"}
+
+    def gauge(
+        metric: str, value: float, where: Labels, user: str = "", times: Times | None = None
+    ) -> None:
+        named = {"exported_namespace": "a", "exported_pod": user} if user else {}
+        history.gauge(metric, {**exporter, **named, **where}, value, times)
+
+    older = {"Hostname": "n-a", "UUID": "u0"}
+    gauge(utilization, 80, {**older, "vgpu": "0"}, "web")
+    gauge(utilization, 80, {**older, "vgpu": "1"}, "other")
+    gauge(utilization, 60, {**older, "UUID": "u1"}, "big")
+    gauge(utilization, 40, {**older, "UUID": "u2"})
+    for pod in ("mig-1", "mig-2"):
+        kept = {"namespace": "a", "pod": pod, "UUID": "u3", "GPU_I_ID": "1"}
+        gauge(engine, 0.6, {"hostname": "n-b", **kept})
+    gauge(engine, 0.0, {"hostname": "n-b", "UUID": "u3", "GPU_I_ID": "2", "pod": ""})
+    gauge(utilization, 80, {"hostname": "n-c", "UUID": "u4"}, "early")
+    joined = scraped(since=JOINED_SECONDS_AGO)
+    gauge(utilization, 80, {"hostname": "n-c", "UUID": "u4"}, "late", joined)
+    gauge(utilization, 90, {"hostname": "n-d", "UUID": "u5"}, "named")
+    gauge(utilization, 100, {"hostname": "n-e", "UUID": "u6"}, "train")
+
+
 STACKS = {
     "gpus": write_gpus,
+    "shared-gpus": write_shared_gpus,
     **{name: write_stack(name) for name in BY_STACK},
     "strangers": write_strangers,
     "regimes": write_five_regimes,
@@ -280,9 +316,10 @@ def node(name: str, *addresses: str, gpus: int = 0) -> Node:
     return Node(name, f"uid-{name}", long_ago, {}, Amounts(), free, addresses=addresses)
 
 
-def pod(namespace: str, name: str, on: str = "") -> Pod:
+def pod(namespace: str, name: str, on: str = "", gpus: int = 0) -> Pod:
+    requests = Amounts(extended=(("nvidia.com/gpu", gpus),))
     return Pod(
-        namespace, name, f"uid-{name}", SchedulingClass(Amounts()), datetime.now(UTC), node=on
+        namespace, name, f"uid-{name}", SchedulingClass(requests), datetime.now(UTC), node=on
     )
 
 
@@ -310,18 +347,20 @@ def read(
     sustained_seconds: int = 0,
     destination_windows: tuple[DestinationWindow, ...] = (),
     choose: ChoosePods = all_pods,
+    resources: Sequence[Resource] = (Resource.CPU, Resource.MEMORY),
+    pods: Sequence[Pod] = ALL_PODS,
 ) -> ClusterLoad:
-    """The load of a stack over the windows, for CPU and memory alike."""
+    """The load of a stack over the windows, for all resources alike."""
     rules = tuple(
         ResourceRule(resource, 0.3, 0.8, 0.05, 0.1, windows_seconds, destination_windows)
-        for resource in (Resource.CPU, Resource.MEMORY)
+        for resource in resources
     )
     matchers = {"stack": stack} if stack else {}
     source = MetricsSource(url, matchers, queries or {}, sources or {})
     reader = PrometheusLoadReader(PrometheusConnection(url=url), lambda _: False)
     try:
         return reader.read_load(
-            ClusterState(nodes=tuple(nodes), pods=ALL_PODS),
+            ClusterState(nodes=tuple(nodes), pods=tuple(pods)),
             Policy("test", "", rules, source, sustained_seconds=sustained_seconds),
             choose,
         )
@@ -644,6 +683,56 @@ def test_the_gpus_of_each_node_are_measured_whatever_their_exporter_calls_the_no
         "n-e": UnknownReason.STALE,
         "n-f": UnknownReason.ABSENT,
     }
+
+
+GPU_PODS = {
+    "n-a": ("web", "other", "big"),
+    "n-b": ("mig-1", "mig-2"),
+    "n-c": ("early", "late"),
+    "n-d": ("named", "not-named"),
+    "n-e": ("train",),
+}
+
+
+def test_pods_have_equal_shares_of_the_gpus_that_they_share(url: str, written_at: float) -> None:
+    """What one pod has alone is told apart; of a node with a pod that is not named all is unknown.
+
+    A GPU that only one pod can have is not a resource of its node.
+    """
+    offered = {"n-a": 12, "n-b": 8, "n-c": 4, "n-d": 4, "n-e": 1}
+
+    load = read(
+        url,
+        "shared-gpus",
+        300,
+        1800,
+        nodes=[node(name, gpus=count) for name, count in offered.items()],
+        pods=[pod("a", name, on, gpus=1) for on, names in GPU_PODS.items() for name in names],
+        resources=(Resource.CPU, Resource.GPU),
+        sustained_seconds=600,
+    )
+
+    judged = {name: loads.get(Resource.GPU) for name, loads in load.nodes.items()}
+    assert {
+        name: isinstance(found, Measured) and (found.gpus, round(found.levels[1].ratio, 6))
+        for name, found in judged.items()
+    } == {"n-a": (3, 0.6), "n-b": (2, 0.3), "n-c": (1, 0.8), "n-d": (1, 0.9), "n-e": False}
+    assert load.history["n-a"][Resource.GPU].ratios == pytest.approx((0.6,) * 11)
+    assert load.history["n-b"][Resource.GPU].ratios == pytest.approx((0.3,) * 11)
+
+    used = {name: usage for (_, name), usage in load.gpu_usages.items()}
+    early, late = used.pop("early"), used.pop("late")
+    assert {name: (usage.shared[0], usage.alone[0]) for name, usage in used.items()} == {
+        "web": pytest.approx((0.4, 0.0)),
+        "other": pytest.approx((0.4, 0.0)),
+        "big": pytest.approx((0.0, 0.6)),
+        "mig-1": pytest.approx((0.3, 0.0)),
+        "mig-2": pytest.approx((0.3, 0.0)),
+        "train": pytest.approx((0.0, 1.0)),
+    }
+    together = min(1.0, (JOINED_SECONDS_AGO + time.time() - written_at) / 1800)
+    assert late.shared == pytest.approx((0.4, 0.4))
+    assert early.shared == pytest.approx((0.4, 0.8 - 0.4 * together), abs=0.03)
 
 
 def test_live_scrapes_are_read_until_a_node_vanishes(

@@ -135,25 +135,54 @@ DCGM_SCOPE = (
 
 # By GPU or MIG instance, and not by the pod that uses it: that changes, and of several pods which
 # share one, each has the load of all. Older exporters write Hostname.
-_BY_GPU = ", ".join(
-    ("node", "instance", "Hostname", "hostname", "UUID", "GPU_I_ID", *CLUSTER_LABELS)
-)
+_DCGM_NODE = ("node", "instance", "Hostname", "hostname", *CLUSTER_LABELS)
+GPU_LABELS = ("UUID", "GPU_I_ID")
+_BY_GPU = ", ".join((*_DCGM_NODE, *GPU_LABELS))
+GPU_POD_LABELS = ("exported_namespace", "exported_pod", "namespace", "pod")
+"""The pod that uses a GPU; `exported_` if Prometheus puts the exporter's own pod into the others.
+An exporter that is to name all pods of a shared GPU has a series for each of them."""
+_BY_GPU_AND_POD = f"{_BY_GPU}, {', '.join(GPU_POD_LABELS)}"
 
 
-def _dcgm(metric: str, whole: int) -> NodeSource:
-    """A gauge of DCGM, which is `whole` if the GPU is busy all the time."""
+class GpuMetric(NamedTuple):
+    """A gauge of DCGM for each GPU, which is `whole` if the GPU is busy all the time."""
 
-    def ratio(window_seconds: int, scope: Scope) -> str:
+    name: str
+    whole: int
+
+    @property
+    def source(self) -> NodeSource:
+        """The load of each GPU."""
+        return NodeSource(DCGM, DCGM_SCOPE, _BY_GPU, (self.name, ""), self._ratio)
+
+    def node_ratio(self, window_seconds: int, scope: Scope) -> str:
+        """The mean load of the GPUs of each node over a window."""
+        return f"avg by ({', '.join(_DCGM_NODE)}) ({self._ratio(window_seconds, scope)})"
+
+    def users(self, scope: Scope) -> str:
+        """The pods that have a GPU now."""
+        return f"group by ({_BY_GPU_AND_POD}) ({selector(self.name, '', scope)})"
+
+    def usage(self, window_seconds: int, scope: Scope) -> str:
+        """The usage of each GPU by each pod, as a mean over the time that it has had the GPU.
+
+        At each time, the pods of a GPU have equal shares of its load: DCGM reports no more.
+        """
+        gauge = f"max by ({_BY_GPU_AND_POD}) ({selector(self.name, '', scope)})"
+        pods = f"count by ({_BY_GPU}) ({gauge})"
+        return self._mean(f"{gauge} / on ({_BY_GPU}) group_left () {pods}", window_seconds)
+
+    def _ratio(self, window_seconds: int, scope: Scope) -> str:
+        return self._mean(f"max by ({_BY_GPU}) ({selector(self.name, '', scope)})", window_seconds)
+
+    def _mean(self, gauge: str, window_seconds: int) -> str:
         step_ms = window_seconds * 1000 // CHECKPOINTS
-        gauge = f"max by ({_BY_GPU}) ({selector(metric, '', scope)})"
-        return f"avg_over_time(({gauge})[{window_seconds}s:{step_ms}ms]) / {whole}"
-
-    return NodeSource(DCGM, DCGM_SCOPE, _BY_GPU, (metric, ""), ratio)
+        return f"avg_over_time(({gauge})[{window_seconds}s:{step_ms}ms]) / {self.whole}"
 
 
-GPU_SOURCES: Mapping[str, NodeSource] = {
-    "engine": _dcgm("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1),
-    "utilization": _dcgm("DCGM_FI_DEV_GPU_UTIL", 100),
+GPU_METRICS: Mapping[str, GpuMetric] = {
+    "engine": GpuMetric("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1),
+    "utilization": GpuMetric("DCGM_FI_DEV_GPU_UTIL", 100),
 }
 """By name, in order of preference: MIG instances have only the first, some GPUs only the second."""
 

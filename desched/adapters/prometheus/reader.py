@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
-from desched.adapters.prometheus.gpu_loads import read_gpus
+from desched.adapters.prometheus.gpu_loads import GpuLoads
 from desched.adapters.prometheus.history import LoadTracks
 from desched.adapters.prometheus.measures import look
 from desched.adapters.prometheus.node_loads import NodeLoads
@@ -82,6 +82,8 @@ class PrometheusLoadReader:
         loads = node_loads.read(windows, cluster)
         expressions = {r: node_loads.expression(r, its[0]) for r, its in windows.items()}
         tracks = LoadTracks(queries, index, {r: e for r, e in expressions.items() if e})
+        # Of its own, so that neither its warnings nor its errors touch the other resources.
+        gpus = GpuLoads(CycleQueries(self._client), index, policy)
         of_nodes = ClusterLoad(
             {node.name: {r: of[node.name] for r, of in loads.items()} for node in cluster.nodes},
             {},
@@ -89,14 +91,12 @@ class PrometheusLoadReader:
             pods_of=PodChoice(),
             pod_sums={} if everything else pod_loads.sums(),
         )
-
-        # Of its own, so that neither its warnings nor its errors touch the other resources.
-        of_gpus, shortest = CycleQueries(self._client), min(map(min, windows.values()), default=0)
-        gpus = read_gpus(of_gpus, index, policy.metrics, cluster, shortest) if shortest else {}
+        of_nodes = gpus.added_to(of_nodes, cluster)
 
         def completed(load: ClusterLoad) -> ClusterLoad:
             if policy.sustained_seconds and load.pods_of != PodChoice() and not load.history:
-                load = replace(load, history=_by_node(tracks.history(policy.sustained_seconds)))
+                found = tracks.history(policy.sustained_seconds)
+                load = replace(load, history=_by_node({**found, **gpus.history()}))
             evaluated = queries.evaluated
             return replace(
                 load,
@@ -104,7 +104,6 @@ class PrometheusLoadReader:
                 unresolved_series=len(node_loads.unresolved),
                 server_times=(min(evaluated), max(evaluated)) if evaluated else None,
                 seen=node_loads.seen,
-                gpus=gpus,
             )
 
         if everything:

@@ -89,7 +89,10 @@ class DepartedLoad:
 def measure(
     node: Node, rules: Sequence[ResourceRule], book: UsageBook, departed_load: DepartedLoad
 ) -> tuple[NodeLoad, ...] | Unknown:
-    """The load of each watched resource in the order of relief, or the reason why it is unknown."""
+    """The load of each watched resource in the order of relief, or the reason why it is unknown.
+
+    A node without GPUs that pods may share, or with GPUs of unknown load, is judged without them.
+    """
     snapshot = book.snapshot
     pods = snapshot.cluster.pods_by_node.get(node.name, ())
     usages = book.usages(pods) if book.has_read(node.name) else None
@@ -103,6 +106,8 @@ def measure(
             ratio = sum(not pod.deleting for pod in pods) / node.allocatable.pods
             basis = Basis(float(node.allocatable.pods), (ratio,))
             found.append(NodeLoad(rule, ((0, ratio),), (basis,), ratio))
+            continue
+        if resource is Resource.GPU and resource not in loads:
             continue
         load = loads.get(resource, Unknown(UnknownReason.ABSENT, f"no {resource.value} load"))
         if isinstance(load, Unknown):
@@ -137,6 +142,8 @@ def _bases(
 ) -> tuple[Basis, ...] | Unknown:
     """The bases of a resource; `usages` are those of the node's pods, None if they are not read."""
     ratios = tuple(level.ratio for level in load.levels)
+    if resource is Resource.GPU:
+        return (Basis(float(load.gpus), ratios),)
     sums = _sums(node, resource, usages, book) or [0.0] * len(ratios)
     if resource is Resource.CPU:
         if node.capacity.cpu_millicores <= 0:

@@ -93,7 +93,7 @@ class LoadedNode(msgspec.Struct, frozen=True, gc=False):
         return tuple(p for p in self.verdict.pressures if p.overloaded)
 
     def source(self, resource: Resource) -> SourceLoad:
-        """The load of one resource and its thresholds."""
+        """The load of one resource, which `highest` has as well, and its thresholds."""
         return next(source for source in self.sources if source.resource is resource)
 
     @property

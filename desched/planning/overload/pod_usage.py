@@ -9,8 +9,9 @@ import msgspec
 
 from desched.model.cache import cached
 from desched.model.cluster import ControllerKey, Pod
+from desched.model.devices import has_nvidia_gpu, nvidia_gpus
 from desched.model.groups import grouped
-from desched.model.load import Measured, PodChoice, PodUsage
+from desched.model.load import GpuUsage, Measured, PodChoice, PodUsage
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.policy.policy import Policy
@@ -26,7 +27,7 @@ TRUSTED_SHARE = 0.2
 
 
 class UsageBook(msgspec.Struct, frozen=True, dict=True):
-    """Usage of every pod by resource and window, in millicores, bytes, and 1 for a pod.
+    """Usage of every pod by resource and window, in millicores, bytes, GPUs, and 1 for a pod.
 
     The usage of some pods may not have been read. The book records what it lacks, so that nothing
     is decided without it: `missed` are pods whose usage was looked up, `required` the nodes whose
@@ -84,12 +85,30 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         """Mean usage in each window; empty if it was not measured."""
         if resource is Resource.PODS:
             return (1.0,)
+        if resource is Resource.GPU:
+            gpus = self._gpu_usage(pod)
+            return gpus.total if gpus else ()
         usage = self.snapshot.load.pods.get((pod.namespace, pod.name))
         if usage is None:
             if pod.node and not self.has_read_of(pod):
                 self._missed_nodes.add(pod.node)
             return ()
         return usage.cpu_millicores if resource is Resource.CPU else usage.memory_bytes
+
+    def _gpu_usage(self, pod: Pod) -> GpuUsage | None:
+        """The usage of GPUs, which is read of all pods; None if it was not measured."""
+        if has_nvidia_gpu(pod.scheduling.requests):
+            return self.snapshot.load.gpu_usages.get((pod.namespace, pod.name))
+        nothing = (0.0,) * len(self.windows.get(Resource.GPU, ()))
+        return GpuUsage(nothing, nothing)
+
+    def relief(self, pod: Pod, resource: Resource) -> tuple[float, ...]:
+        """The usage in each window that other pods gain if the pod leaves; empty if not measured.
+
+        The time of a GPU that the pod has alone is of use to no other pod.
+        """
+        gpus = self._gpu_usage(pod) if resource is Resource.GPU else None
+        return gpus.shared if gpus else self.measured(pod, resource)
 
     def usages(self, pods: Iterable[Pod]) -> list[PodUsage]:
         """What is measured of these pods, faster than one by one; their nodes must be read."""
@@ -139,6 +158,8 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
         """
         if resource is Resource.PODS:
             return 1.0
+        if resource is Resource.GPU and not has_nvidia_gpu(pod.scheduling.requests):
+            return 0.0
         siblings = self._sibling_mean(pod, resource)
         if siblings is not None:
             return siblings
@@ -151,9 +172,10 @@ class UsageBook(msgspec.Struct, frozen=True, dict=True):
             # The mean of memory is over existing samples only; the CPU rate is over the window.
             return measured[0] / share if resource is Resource.CPU else measured[0]
         requests = pod.scheduling.requests
-        if resource is Resource.CPU:
-            return float(requests.cpu_millicores)
-        return float(requests.memory_bytes)
+        if resource is Resource.GPU:
+            return float(nvidia_gpus(requests))
+        is_cpu = resource is Resource.CPU
+        return float(requests.cpu_millicores if is_cpu else requests.memory_bytes)
 
     def unseen_on(self, node: str, resource: Resource, window_seconds: int) -> float:
         """The usage of pods that have arrived on a node, as far as the window does not show it."""

@@ -48,6 +48,7 @@ def _why(nodes: Sequence[LoadedNode], resource: Resource, destinations: LabelSel
     found = [
         (loaded, _pressure(loaded, resource), loaded.source(resource).bases[0].denominator)
         for loaded in nodes
+        if resource in loaded.highest
     ]
     stop = found[0][1].stop_ratio
     mean = weighted_mean([(pressure.lowest_ratio, size) for _, pressure, size in found])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from desched.model.cluster import ClusterState, Node, Pod
+from desched.model.cluster import ClusterState, Pod
 from desched.model.plan import Unreserved
 from desched.model.resources import Amounts, Resource
 from desched.planning.arrays import Floats, Ints, Mask, Positions
@@ -32,7 +32,7 @@ IS_SOURCE = "node(s) is the one to be relieved"
 NO_DESTINATION = "node(s) are no destination"
 OUTSIDE_DOMAIN = "node(s) are outside its placement domain"
 WITHOUT_MODEL = "node(s) do not hold its model"
-GPUS_BUSY = "node(s) have GPUs above gpuCeiling, or of unknown load"
+GPUS_UNKNOWN = "node(s) have GPUs of unknown load"
 ABOVE_CEILING = "node(s) would rise above their ceiling"
 
 _EPSILON = 1e-9
@@ -99,20 +99,22 @@ class FreeCapacity:
         known = [destinations.get(name) for name in self.names]
 
         def of_destinations(
-            ratio: Callable[[LoadedNode, Resource], float],
+            value: Callable[[LoadedNode, Resource], float], *, without: float = np.inf
         ) -> dict[Resource, Floats]:
-            return {r: np.array([ratio(d, r) if d else 0.0 for d in known]) for r in resources}
+            """A value of each destination, and what stands for a node without the resource."""
+            return {
+                r: np.array([value(d, r) if d and r in d.highest else without for d in known])
+                for r in resources
+            }
 
-        self._load = of_destinations(lambda node, resource: node.highest[resource])
+        self._load = of_destinations(lambda node, resource: node.highest[resource], without=0.0)
         self._ceilings = of_destinations(lambda node, r: node.source(r).thresholds.ceiling_ratio)
         self._targets = of_destinations(lambda node, r: node.source(r).thresholds.target_ratio)
         self._usual = self._ceilings, self._targets
         self._expected: dict[Resource, Floats] = {}
         self._landed: dict[Resource, Floats] = {}
-        self._denominator = {
-            resource: np.array([_denominator(node, resource) for node in arrays.nodes], dtype=float)
-            for resource in resources
-        }
+        # The base of load ratios; of several the smaller one, so that a pod counts more.
+        self._denominator = of_destinations(lambda node, r: node.source(r).bases[-1].denominator)
 
     @property
     def index(self) -> PodIndex:
@@ -206,11 +208,11 @@ class FreeCapacity:
 
     def outside(self, pod: Pod) -> Mask:
         """The nodes where a pod on a node must not land, though the scheduler would place it."""
-        return self.outside_domains(pod) | self.without_model(pod) | self._gpus_busy(pod)
+        return self.outside_domains(pod) | self.without_model(pod) | self._gpus_unknown(pod)
 
-    def _gpus_busy(self, pod: Pod) -> Mask:
-        """The nodes without GPU time for the pod. Do not modify."""
-        return self._limits.gpus.busy(pod) if self._limits is not None else self.arrays.none()
+    def _gpus_unknown(self, pod: Pod) -> Mask:
+        """The nodes whose GPUs may have no time left for the pod. Do not modify."""
+        return self._limits.gpus.unknown(pod) if self._limits is not None else self.arrays.none()
 
     def never_chosen(self, pod: Pod) -> Mask:
         """The nodes where the scheduler of a pod on a node never puts its replacement."""
@@ -251,7 +253,7 @@ class FreeCapacity:
         requests[position] &= self.is_away(pod)
         in_domains = requests & ~self.outside_domains(pod)
         inside = in_domains & ~self.without_model(pod)
-        under = inside & self._is_destination & ~self._gpus_busy(pod)
+        under = inside & self._is_destination & ~self._gpus_unknown(pod)
         loads: dict[Resource, Floats] = {}
         for resource, ceilings in self._ceilings.items():
             if not np.count_nonzero(under):
@@ -469,14 +471,14 @@ class FreeCapacity:
         found = np.count_nonzero(inside)
         destinations = inside & self._is_destination
         below = np.count_nonzero(destinations)
-        idle = np.count_nonzero(destinations & ~self._gpus_busy(pod))
+        measured = np.count_nonzero(destinations & ~self._gpus_unknown(pod))
         return Counter(
             {
                 OUTSIDE_DOMAIN: int(passing - near),
                 WITHOUT_MODEL: int(near - found),
                 NO_DESTINATION: int(found - below),
-                GPUS_BUSY: int(below - idle),
-                ABOVE_CEILING: int(idle - np.count_nonzero(under_ceiling)),
+                GPUS_UNKNOWN: int(below - measured),
+                ABOVE_CEILING: int(measured - np.count_nonzero(under_ceiling)),
             }
         )
 
@@ -490,13 +492,3 @@ class FreeCapacity:
 def usage_of(pod: Pod, book: UsageBook) -> dict[Resource, float]:
     """The usage that a destination is charged for a pod, for each watched resource."""
     return {rule.resource: book.demand(pod, rule.resource) for rule in book.policy.rules}
-
-
-def _denominator(node: Node, resource: Resource) -> float:
-    """The base of load ratios at a destination; the smaller base, so that a pod counts more."""
-    amounts = {
-        Resource.CPU: node.capacity.cpu_millicores,
-        Resource.MEMORY: node.allocatable.memory_bytes,
-        Resource.PODS: node.allocatable.pods,
-    }
-    return float(max(amounts[resource], 1))

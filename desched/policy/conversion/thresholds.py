@@ -8,7 +8,7 @@ from desched.policy.conversion.original import OriginalSection
 from desched.policy.reading.findings import KeyPath
 
 ALL = 100
-_WATCHED = tuple(resource.value for resource in Resource)
+_WATCHED = tuple(resource.value for resource in (Resource.MEMORY, Resource.CPU, Resource.PODS))
 
 
 class Bounds(NamedTuple):

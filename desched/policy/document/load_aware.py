@@ -92,9 +92,6 @@ class LoadAwareArgs(PluginArgs):
     gpu_pods: GpuPods | None = optional(EXTENDED.gpu_pods.value, example="Allow")
     """`Protect`: pods that request a GPU stay, and pods without one leave their nodes instead.
     `Allow`: they move as others do."""
-    gpu_ceiling: Percent | None = optional(example=80)
-    """With `gpuPods: Allow`: a pod that requests a GPU of NVIDIA moves only to nodes whose GPUs are
-    busy for at most this share of the time. DCGM's exporter must have their load in Prometheus."""
     placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Ignore"})
     """Which labels of nodes name domains, such as racks, that pods stay in."""
     balance_scope: LabelKey | None = optional(example="cloud.google.com/gke-placement-group")
@@ -121,7 +118,7 @@ class LoadAwareArgs(PluginArgs):
     metrics: Metrics
     """Where load comes from."""
     duration: Seconds | None = optional(seconds=DEFAULT_WINDOW_SECONDS)
-    """One window for CPU and memory, unless `windows` sets others."""
+    """One window for each resource, unless `windows` sets others."""
     windows: Windows | None = optional(example={"cpu": ["5m", "15m"]})
     """The times over which load is measured, by resource."""
     sustained_for: Seconds | None = optional(seconds=EXTENDED.sustained_seconds, example="15m")

@@ -25,6 +25,9 @@ class ResourcePercentages(Section):
     """CPU, percent of the node's capacity."""
     memory: Percent | None = None
     """Memory, percent of the node's capacity."""
+    gpu: Percent | None = None
+    """GPUs of NVIDIA that pods share, percent of the time that they are busy, by DCGM's
+    exporter; beside `cpu` or `memory`."""
     pods: Percent | None = None
     """Number of pods, percent of the node's allocatable pods."""
 
@@ -46,6 +49,8 @@ class Windows(Section):
     """Windows for CPU, one or several. Default: `duration`."""
     memory: WindowList | None = optional(example="10m")
     """Windows for memory, one or several. Default: `duration`."""
+    gpu: WindowList | None = optional(example="10m")
+    """Windows for GPUs, one or several. Default: `duration`."""
 
 
 Statistic = Annotated[

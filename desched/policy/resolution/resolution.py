@@ -76,7 +76,6 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
         ),
         cache_affinity=defaults.cache_affinity,
         gang_mode=args.gang_mode or GangMode.SURPLUS,
-        gpu_ceiling_ratio=None if args.gpu_ceiling is None else args.gpu_ceiling / 100,
         balance_scope=args.balance_scope or "",
         chains=defaults.steering is not Steering.OFF
         if args.chained_moves is None

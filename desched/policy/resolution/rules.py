@@ -1,11 +1,11 @@
 """When each resource makes a node overloaded: thresholds, margins and windows of LoadAware."""
 
 from desched.model.resources import Resource
-from desched.policy.compatibility import defaults_of
+from desched.policy.compatibility import GpuPods, defaults_of
 from desched.policy.document.load_aware import DEFAULT_WINDOW_SECONDS, LoadAwareArgs
 from desched.policy.document.thresholds import ResourcePercentages
 from desched.policy.durations import duration_text
-from desched.policy.policy import DestinationWindow, ResourceRule
+from desched.policy.policy import DestinationWindow, MetricsType, ResourceRule
 from desched.policy.reading.problems import Notes
 from desched.policy.resolution.metrics_source import averaged_seconds
 
@@ -26,10 +26,27 @@ def resource_rules(args: LoadAwareArgs, notes: Notes) -> tuple[ResourceRule, ...
             if given and name not in watched:
                 text = f"has no effect, because targetThresholds has no {name}."
                 notes.warn(text, key, name)
+    if Resource.GPU in watched:
+        _check_gpu(args, watched, notes)
     if Resource.PODS in watched:
         text = "is read as a percentage of the node's allocatable pods, not as a number of pods."
         notes.warn(text, "targetThresholds", "pods")
     return rules
+
+
+def _check_gpu(args: LoadAwareArgs, watched: set[str], notes: Notes) -> None:
+    """Note why `gpu` would move nothing, or move it to nodes without other room."""
+    if not watched & {Resource.CPU, Resource.MEMORY}:
+        text = "has gpu alone; add cpu or memory, of which a destination must have room as well."
+        notes.refuse(text, "targetThresholds")
+    why = ""
+    if args.metrics.type not in {None, MetricsType.PROMETHEUS}:
+        why = "only Prometheus has what they use of GPUs"
+    elif args.gpu_pods is not GpuPods.ALLOW:
+        why = "gpuPods is not Allow"
+    if why:
+        text = f"relieves no node, because pods with a GPU stay: {why}."
+        notes.warn(text, "targetThresholds", "gpu")
 
 
 def rules_between(args: LoadAwareArgs, notes: Notes) -> tuple[ResourceRule, ...]:

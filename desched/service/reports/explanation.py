@@ -180,7 +180,7 @@ def _print_pods(
         return
     blocks = []
     for pod in pods:
-        share = max(pod.cpu_ratio or 0.0, pod.memory_ratio or 0.0)
+        share = max(pod.cpu_ratio or 0.0, pod.memory_ratio or 0.0, pod.gpu_ratio or 0.0)
         measured = pod.cpu_ratio is not None or pod.memory_ratio is not None
         on = f"on {plain(pod.node)} " if named else ""
         title = Text(f"{plain(str(pod.pod))} ", style="bold")
@@ -190,7 +190,7 @@ def _print_pods(
 
 
 def _shares(pod: PodSummary) -> str:
-    parts = (("CPU", pod.cpu_ratio), ("memory", pod.memory_ratio))
+    parts = (("CPU", pod.cpu_ratio), ("memory", pod.memory_ratio), ("GPU", pod.gpu_ratio))
     known = [f"{percent(ratio)} % {name}" for name, ratio in parts if ratio is not None]
     return ", ".join(known) or ("not measured" if pod.usage_read else _NOT_READ)
 
@@ -237,6 +237,8 @@ def _usage(pod: PodSummary) -> Iterator[str]:
         yield f"uses {pod.cpu_millicores / _MILLICORES_PER_CORE:.2f} cores"
     if pod.memory_bytes is not None:
         yield _memory(pod.memory_bytes)
+    if pod.gpus is not None:
+        yield f"{pod.gpus:.2f} GPUs"
 
 
 def _memory(amount_bytes: float) -> str:

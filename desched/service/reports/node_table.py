@@ -2,10 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import zip_longest
-from typing import Literal
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -19,12 +18,13 @@ from desched.policy.durations import duration_text
 from desched.service.reports.formatting import clock_time, percent, plain
 
 MOST_NODES = 20
-COLUMN_ORDER = (Resource.CPU, Resource.MEMORY, Resource.PODS)
-RESOURCE_NAMES = {Resource.CPU: "CPU", Resource.MEMORY: "Memory", Resource.PODS: "Pods"}
-GPU: Literal["gpu"] = "gpu"
-_Line = Resource | Literal["gpu"]
-LINE_NAMES: Mapping[str, str] = {**{r.value: n for r, n in RESOURCE_NAMES.items()}, GPU: "GPU"}
-"""What a line of a narrow table may be about."""
+RESOURCE_NAMES = {
+    Resource.CPU: "CPU",
+    Resource.MEMORY: "Memory",
+    Resource.GPU: "GPU",
+    Resource.PODS: "Pods",
+}
+COLUMN_ORDER = tuple(RESOURCE_NAMES)
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 _UNBOUNDED = 10_000
@@ -80,6 +80,7 @@ class _Shown:
         names = {verdict.node for verdict in verdicts}
         self._gpus = {gpu.node: gpu for gpu in gpus if gpu.node in names}
         self._resources = [r for r in COLUMN_ORDER if any(_levels(v, r) for v in verdicts)]
+        self._only_seen = bool(self._gpus) and Resource.GPU not in self._resources
         self._recent = {(each.node, each.resource): each for each in recent}
         spans = {span_of(load) for load in self._recent.values()}
         self._last = f"last {duration_text(max(spans))}" if spans else ""
@@ -96,11 +97,11 @@ class _Shown:
             table.add_column("after", justify="right")
             if self._last:
                 table.add_column(self._last)
-        if self._gpus:
+        if self._only_seen:
             table.add_column(f"GPU % {self._gpu_window()}".rstrip(), justify="right")
         for verdict in self._verdicts:
             cells = [cell for r in self._resources for cell in self._cells(verdict, r)]
-            if self._gpus:
+            if self._only_seen:
                 cells.append(self._gpu(verdict))
             table.add_row(Text(plain(verdict.node)), _state(verdict), *cells)
         return table
@@ -134,30 +135,31 @@ class _Shown:
         table.add_column(heading, justify="right", overflow="fold")
         return table
 
-    def _stacked(self) -> Iterator[tuple[NodeVerdict, _Line | None, tuple[Text, Text]]]:
+    def _stacked(self) -> Iterator[tuple[NodeVerdict, Resource | None, tuple[Text, Text]]]:
         """Each line: the node, what it is about if anything, and both of their names.
 
         The first line has the name of the node, the second one its state.
         """
         for verdict in self._verdicts:
-            lines: list[_Line] = [*self._resources, *([GPU] if verdict.node in self._gpus else [])]
+            gpu = [Resource.GPU] if verdict.node in self._gpus else []
+            lines = [*(r for r in self._resources if r is not Resource.GPU), *gpu]
             resources = [*lines, None, None][: max(2, len(lines))]
             heads = [Text(plain(verdict.node)), _state(verdict)]
             for resource, head in zip_longest(resources, heads, fillvalue=None):
-                name = LINE_NAMES[resource] if resource else ""
+                name = RESOURCE_NAMES[resource] if resource else ""
                 yield verdict, resource, (head or Text(), Text(name))
 
-    def _line_cells(self, verdict: NodeVerdict, line: _Line | None) -> Sequence[Text]:
-        if isinstance(line, Resource):
-            return self._cells(verdict, line)
-        return [self._gpu(verdict)] if line else []
+    def _line_cells(self, verdict: NodeVerdict, resource: Resource | None) -> Sequence[Text]:
+        if resource is Resource.GPU and self._only_seen:
+            return [self._gpu(verdict)]
+        return self._cells(verdict, resource) if resource else []
 
     def _gpu_window(self) -> str:
         seconds = max(gpu.window_seconds for gpu in self._gpus.values())
         return duration_text(seconds) if seconds else ""
 
     def _gpu(self, verdict: NodeVerdict) -> Text:
-        """The load of the node's GPUs; they have neither a target nor a level after the plan."""
+        """The load of the node's GPUs, where they have neither a target nor a level afterwards."""
         gpu = self._gpus.get(verdict.node)
         if gpu is None:
             return Text("")
@@ -170,6 +172,8 @@ class _Shown:
 
     def _cells(self, verdict: NodeVerdict, resource: Resource) -> list[Text]:
         cells = [*_cells(verdict, resource)]
+        if resource is Resource.GPU and not _levels(verdict, resource):
+            cells[0] = self._gpu(verdict)
         if self._last:
             load = self._recent.get((verdict.node, resource))
             cells.append(sparkline(load, _pressure(verdict, resource)))

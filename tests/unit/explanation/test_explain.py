@@ -18,7 +18,15 @@ from desched.explanation.values import (
     RuleOutcome,
     WorkloadExplanation,
 )
-from desched.model.load import ClusterLoad, Level, LoadHistory, SeenLoad, Unknown, UnknownReason
+from desched.model.load import (
+    ClusterLoad,
+    GpuUsage,
+    Level,
+    LoadHistory,
+    SeenLoad,
+    Unknown,
+    UnknownReason,
+)
 from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
 from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
@@ -30,10 +38,12 @@ from tests.builders import (
     amounts,
     budget,
     load,
+    measured,
     no_limits_but,
     node,
     pod,
     policy,
+    rule,
     snapshot,
     workload,
 )
@@ -102,6 +112,37 @@ def test_the_pods_of_a_node_are_there_with_their_outcome_the_largest_first() -> 
     assert [each.pod.name for each in found.leaving] == ["p1"]
     stays = {each.reason: (each.pods, each.ratio) for each in found.loads[0].staying}
     assert stays == {RefusalReason.NOT_NEEDED: (1, 0.25), RefusalReason.BARE_POD: (1, 0.125)}
+
+
+def test_the_gpus_of_a_node_are_explained_as_its_cpu_is() -> None:
+    """Both pods of its two GPUs stay: they are bare."""
+    size = replace(amounts(4, 16, **{"nvidia.com/gpu": 8}), pods=110)
+    one = amounts(0.1, 0.1, **{"nvidia.com/gpu": 1})
+    pods = [pod(name, on="hot", of=None, request=one) for name in ("p1", "p2")]
+    used = {
+        ("apps", "p1"): GpuUsage((0.7,), (0.2,)),
+        ("apps", "p2"): GpuUsage((0.7,), (0.0,)),
+    }
+    gpus = replace(measured(0.9), gpus=2)
+    loads = load({"hot": (0.1, 0.1), "cool": (0.1, 0.1)}, {"p1": (1.0, 0.5), "p2": (1.0, 0.5)})
+    loads = replace(
+        loads,
+        nodes={**loads.nodes, "hot": {**loads.nodes["hot"], Resource.GPU: gpus}},
+        gpus={"hot": gpus},
+        gpu_usages=used,
+    )
+    nodes = [node("hot", capacity=size, allocatable=size), node("cool")]
+    found = of_node("node hot", snapshot(nodes, pods, loads), policy(rule(), rule(Resource.GPU)))
+
+    _, gpu = found.loads
+    assert gpu.measured == ((300, 0.9),)
+    assert gpu.pods_ratio == pytest.approx(0.8)
+    assert gpu.other_ratio == pytest.approx(0.1)
+    (stays,) = gpu.staying
+    assert stays.reason is RefusalReason.BARE_POD
+    assert stays.ratio == pytest.approx(0.8)
+    assert [each.gpus for each in found.pods] == pytest.approx([0.9, 0.7])
+    assert [each.gpu_ratio for each in found.pods] == pytest.approx([0.45, 0.35])
 
 
 def test_a_destination_has_what_is_expected_on_it() -> None:

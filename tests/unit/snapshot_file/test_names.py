@@ -65,7 +65,7 @@ RENAMED_BY_KEY = {
     },
     "ClusterLoad": {
         *("nodes", "pods", "problems", "history", "destination_ratios", "throttled", "seen"),
-        *("last_hour", "gpus"),
+        *("last_hour", "gpus", "gpu_usages"),
         *("pods_of", "pod_sums"),
     },
     "PodChoice": {"nodes", "controllers"},  # in no snapshot, which has the usage of all pods

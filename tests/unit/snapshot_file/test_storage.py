@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from desched.errors import ConfigurationError
-from desched.model.load import PodUsage
+from desched.model.load import GpuUsage, PodUsage
 from desched.snapshot_file import storage
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.document import encode
@@ -46,6 +46,21 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     assert load_snapshot(path) == content()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["now.snapshot"]
+
+
+def test_the_usage_of_gpus_is_kept_and_must_be_over_the_windows_of_the_policy(
+    tmp_path: Path,
+) -> None:
+    found = content()
+    gpus = {("apps", "a"): GpuUsage((0.5,), (0.25,))}
+    seen = replace(found.snapshot, load=replace(found.snapshot.load, gpu_usages=gpus))
+    save_snapshot(replace(found, snapshot=seen), tmp_path / "s")
+
+    loaded = load_snapshot(tmp_path / "s")
+
+    assert loaded.snapshot.load.gpu_usages == gpus
+    with pytest.raises(ConfigurationError, match="was not measured for its policy"):
+        own_policy(loaded, "s")
 
 
 def test_equal_contents_give_equal_files() -> None:

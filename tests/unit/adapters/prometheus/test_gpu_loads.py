@@ -8,31 +8,42 @@ from msgspec.structs import replace
 from desched.adapters.prometheus.client import PrometheusClient
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.cycle_queries import CycleQueries
-from desched.adapters.prometheus.gpu_loads import read_gpus
+from desched.adapters.prometheus.gpu_loads import GpuLoads
 from desched.adapters.prometheus.nodes import NodeIndex
 from desched.adapters.prometheus.queries import DCGM_SCOPE
 from desched.adapters.prometheus.reader import PrometheusLoadReader
-from desched.model.cluster import Node
-from desched.model.load import Level, Measured, Unknown, UnknownReason
+from desched.model.cluster import ClusterState, Node, Pod
+from desched.model.load import (
+    ClusterLoad,
+    GpuUsage,
+    Level,
+    Measured,
+    Unknown,
+    UnknownReason,
+)
 from desched.model.resources import Amounts, Resource
-from desched.policy.policy import MetricsSource
+from desched.policy.policy import MetricsSource, Policy
 from tests.unit.adapters.prometheus.fake_server import Asked, FakePrometheus, Reply, refusal, vector
 from tests.unit.adapters.prometheus.test_reader import good, policy
-from tests.unit.adapters.prometheus.worlds import cluster, node
+from tests.unit.adapters.prometheus.worlds import cluster, node, pod
 
 
 def with_gpu(name: str, resource: str = "nvidia.com/gpu", **fields: float) -> Node:
     return replace(node(name, **fields), allocatable=Amounts(extended=((resource, 8),)))
 
 
+def read_of(fake: FakePrometheus, world: ClusterState, by: Policy) -> ClusterLoad:
+    queries = CycleQueries(PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False))
+    nodes: dict[str, dict[Resource, Measured | Unknown]] = {node.name: {} for node in world.nodes}
+    return GpuLoads(queries, NodeIndex(world), by).added_to(ClusterLoad(nodes, {}), world)
+
+
 def read(
     fake: FakePrometheus, *nodes: Node, sources: Mapping[str, str] | None = None
-) -> dict[str, Measured | Unknown]:
-    world = cluster(*nodes)
-    queries = CycleQueries(PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False))
-    return read_gpus(
-        queries, NodeIndex(world), MetricsSource("", {}, {}, sources or {}), world, 300
-    )
+) -> Mapping[str, Measured | Unknown]:
+    source = MetricsSource("", {}, {}, sources or {})
+    by = replace(policy({Resource.CPU: (300,)}), metrics=source)
+    return read_of(fake, cluster(*nodes), by).gpus
 
 
 def gpus(
@@ -62,7 +73,10 @@ def test_a_cluster_without_gpus_is_asked_nothing(fake: FakePrometheus) -> None:
 def test_the_gpus_of_all_nodes_are_one_request(fake: FakePrometheus) -> None:
     fake.answer = gpus(ONE, TWO, {**ONE, "hostname": "n-b"})
     nodes = [with_gpu(name) for name in ("n-a", "n-b")]
-    assert read(fake, *nodes) == dict.fromkeys(("n-a", "n-b"), Measured((Level(300, 0.5),)))
+    assert read(fake, *nodes) == {
+        "n-a": Measured((Level(300, 0.5),), gpus=2),
+        "n-b": Measured((Level(300, 0.5),), gpus=1),
+    }
     assert fake.requests == 1
 
 
@@ -125,3 +139,123 @@ def test_trouble_with_gpus_leaves_the_other_resources_as_they_are(
     assert isinstance(load.nodes["n-a"][Resource.CPU], Measured)
     assert load.problems == ()
     assert isinstance(load.gpus["n-a"], Unknown)
+
+
+WATCHED = policy({Resource.CPU: (300,), Resource.GPU: (300, 600)})
+
+
+def used_by(*pods: str, gpu: Mapping[str, str] = ONE) -> list[Mapping[str, str]]:
+    return [{**gpu, "namespace": "a", "pod": name} for name in pods]
+
+
+def shared(
+    users: list[Mapping[str, str]], *of: Mapping[str, str], share: float = 0.25
+) -> Callable[[Asked], Reply]:
+    """The answers about GPUs whose users each have this share."""
+    whole = gpus(*(of or (ONE,)))
+
+    def answer(asked: Asked) -> Reply:
+        if "exported_pod" not in asked.query:
+            return whole(asked)
+        is_asked = "DCGM_FI_DEV_GPU_UTIL" in asked.query
+        return vector(*((labels, share) for labels in users if is_asked))
+
+    return answer
+
+
+def user(name: str) -> Pod:
+    one = pod("a", name, "n-a")
+    requests = Amounts(extended=(("nvidia.com/gpu", 1),))
+    return replace(one, scheduling=replace(one.scheduling, requests=requests))
+
+
+def usages(
+    fake: FakePrometheus,
+    answer: Callable[[Asked], Reply],
+    *pods: Pod,
+) -> Mapping[str, GpuUsage]:
+    fake.answer = answer
+    found = read_of(fake, cluster(with_gpu("n-a"), pods=pods), WATCHED).gpu_usages
+    return {name: usage for (_, name), usage in found.items()}
+
+
+def test_pods_of_one_gpu_share_it_and_the_others_have_theirs_alone(fake: FakePrometheus) -> None:
+    second = {**ONE, "UUID": "u1"}
+    users = [*used_by("web", "other"), *used_by("web", gpu=second)]
+    both = GpuUsage((0.25, 0.25), (0.25, 0.25))
+    other = GpuUsage((0.25, 0.25), (0.0, 0.0))
+    found = usages(
+        fake, shared(users, ONE, second), user("web"), user("other"), pod("a", "x", "n-a")
+    )
+    assert found == {"web": both, "other": other}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(shared(used_by("web")), id="a pod is not named"),
+        pytest.param(shared(used_by("web", "other"), share=-0.1), id="negative"),
+        pytest.param(shared(used_by("web", "other"), share=float("nan")), id="no number"),
+        pytest.param(
+            shared(used_by("web", "other"), ONE, {**ONE, "instance": "second"}),
+            id="two exporters of one GPU",
+        ),
+        pytest.param(
+            shared(
+                [
+                    *used_by("web", "other"),
+                    {**ONE, "exported_namespace": "a", "exported_pod": "web", "pod": "exporter"},
+                ]
+            ),
+            id="two series of one pod",
+        ),
+    ],
+)
+def test_nothing_is_known_of_any_pod_of_a_node_if_one_is_in_doubt(
+    fake: FakePrometheus, answer: Callable[[Asked], Reply]
+) -> None:
+    assert usages(fake, answer, user("web"), user("other")) == {}
+
+
+def test_gpus_are_a_resource_of_nodes_that_offer_more_than_they_have(
+    fake: FakePrometheus,
+) -> None:
+    fake.answer = shared(used_by("web"))
+    half = Measured((Level(300, 0.5), Level(600, 0.5)), gpus=1)
+    for offered, judged in ((1, {}), (2, {Resource.GPU: half})):
+        one = replace(node("n-a"), allocatable=Amounts(extended=(("nvidia.com/gpu", offered),)))
+        load = read_of(fake, cluster(one), WATCHED)
+        assert (load.nodes["n-a"], load.gpus["n-a"]) == (judged, half)
+
+
+@pytest.mark.parametrize("label", ["cluster", "instance"])
+def test_gpus_that_several_exporters_report_are_unknown(fake: FakePrometheus, label: str) -> None:
+    """One of them may be a stranger's, which could make the node seem overloaded."""
+    fake.answer = shared([], {**ONE, label: "one"}, {**ONE, "UUID": "u1", label: "two"})
+    found = read_of(fake, cluster(with_gpu("n-a")), WATCHED).gpus["n-a"]
+    assert isinstance(found, Unknown)
+    assert found.reason is UnknownReason.CONTRADICTORY
+
+
+def test_a_policy_without_gpus_asks_nothing_about_pods_and_the_past(fake: FakePrometheus) -> None:
+    fake.answer = gpus(ONE)
+    read(fake, with_gpu("n-a"))
+    assert fake.requests == 1
+    assert "group_left" not in fake.asked[0].query
+    queries = CycleQueries(PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False))
+    by = policy({Resource.CPU: (300,)})
+    assert GpuLoads(queries, NodeIndex(cluster(node("n-a"))), by).history() == {}
+    assert fake.requests == 1
+
+
+@pytest.mark.parametrize("trouble", ["refused", "warned"])
+def test_without_the_past_of_gpus_their_load_is_not_known_to_last(
+    fake: FakePrometheus, trouble: str
+) -> None:
+    fake.answer = shared(used_by("web"))
+    queries = CycleQueries(PrometheusClient(PrometheusConnection(url=fake.url), lambda _: False))
+    world = cluster(with_gpu("n-a"))
+    loads = GpuLoads(queries, NodeIndex(world), replace(WATCHED, sustained_seconds=600))
+    loads.added_to(ClusterLoad({"n-a": {}}, {}), world)
+    fake.answer = lambda _: refusal(422) if trouble == "refused" else vector(warnings=["partial"])
+    assert loads.history() == {}

@@ -64,7 +64,7 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
     "an unknown resource": (
         {"thresholds": {"cpus": 30, "memory": 30}},
         (
-            f"{ARGS}.thresholds.cpus: unknown resource, allowed are cpu, memory, pods; "
+            f"{ARGS}.thresholds.cpus: unknown resource, allowed are cpu, memory, gpu, pods; "
             'did you mean "cpu"?'
         ),
     ),
@@ -142,7 +142,7 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
     ),
     "a window for pods, which are counted": (
         {"windows": {"pods": "5m"}},
-        f"{ARGS}.windows.pods: unknown key, allowed are cpu, memory.",
+        f"{ARGS}.windows.pods: unknown key, allowed are cpu, memory, gpu.",
     ),
     "a misspelt key": (
         {"tresholds": {"cpu": 30}},

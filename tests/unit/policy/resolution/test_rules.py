@@ -146,3 +146,32 @@ def test_the_address_may_be_left_to_the_settings(address):
     if address is REMOVED:
         del metrics["address"]
     assert resolved(load_aware={"metrics": metrics}).metrics.address == ""
+
+
+def of_gpus(**more):
+    bounds = {"cpu": 80, "gpu": 70}
+    return {"thresholds": {"cpu": 0, "gpu": 10}, "targetThresholds": bounds, **more}
+
+
+def test_gpus_have_thresholds_margins_and_windows_as_cpu_has():
+    found = rule(Resource.GPU, **of_gpus(windows={"gpu": ["15m", "5m"]}, ceilingMargin=20))
+    assert (found.low_ratio, found.target_ratio, found.windows_seconds) == (0.1, 0.7, (300, 900))
+    assert (found.stop_margin_ratio, found.ceiling_margin_ratio) == (0.05, 0.2)
+    pool = {"name": "l4", "nodeSelector": "gpu=l4", "targetThresholds": {"cpu": 80, "gpu": 50}}
+    (of_pool,) = resolved(load_aware=of_gpus(nodePools=[pool])).pools
+    assert [each.target_ratio for each in of_pool.rules] == [0.8, 0.5]
+
+
+def test_a_threshold_of_gpus_that_moves_nothing_gets_a_warning():
+    why = "targetThresholds.gpu: relieves no node, because pods with a GPU stay: "
+    assert f"{why}gpuPods is not Allow." in warnings(load_aware=of_gpus())
+    assert "gpu" not in warnings(load_aware=of_gpus(gpuPods="Allow"))
+    server = of_gpus(gpuPods="Allow", metrics={"type": "metrics-server"})
+    assert f"{why}only Prometheus has what they use" in warnings(load_aware=server)
+
+
+def test_gpus_are_not_the_only_resource():
+    alone = {"thresholds": {"gpu": 0, "pods": 0}, "targetThresholds": {"gpu": 80, "pods": 90}}
+    assert "targetThresholds: has gpu alone; add cpu or memory" in refusal(
+        published(load_aware=alone)
+    )

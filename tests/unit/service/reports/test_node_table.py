@@ -131,3 +131,24 @@ def test_the_load_of_gpus_is_shown_for_each_node_that_has_some():
         assert max(map(len, lines)) <= width
         assert [line.split() for line in lines if "GPU" in line] == [cells, ["GPU", "?"]]
     assert "GPU" not in " ".join(printed(report("worker-1"), 200))
+
+
+def test_gpus_that_are_judged_have_lines_and_a_load_after_the_plan():
+    """Those of other nodes are shown beside them without."""
+    seen = report("worker-1", "worker-2", "worker-3")
+    gpu = replace(pressure(0.875), resource=Resource.GPU, after_ratio=0.5)
+    first, *others = seen.plan.nodes
+    judged = replace(first, pressures=(*first.pressures, gpu))
+    plan = replace(seen.plan, nodes=(judged, *others))
+    both = replace(seen, plan=plan, gpu_loads=GPUS, recent_loads=())
+
+    heading, *lines = printed(both, 200, terminal=False)
+    assert heading.count("GPU") == 1
+    assert [line.split()[7:] for line in lines] == [["87.5", "80/75", "50.0"], ["?"], []]
+
+    for width in (80, 40):
+        lines = printed(both, width)
+        assert max(map(len, lines)) <= width
+        found = [line.split() for line in lines if "GPU" in line]
+        assert [each[:2] for each in found] == [["GPU", "87.5"], ["GPU", "?"]]
+        assert found[0][-1] == "50.0"
