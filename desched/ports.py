@@ -96,6 +96,13 @@ class Evictor(Protocol):
             StopActing: the answer is missing or unclear.
         """
 
+    def would_evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
+        """The answer that `evict` would get now; no pod is evicted and no budget is charged.
+
+        Raises:
+            ObservationError: the answer is missing or unclear.
+        """
+
     def announce(self, announcements: Sequence[Announcement]) -> None:
         """Write Events on the pods and their nodes; a failure is logged, never raised."""
 

@@ -250,6 +250,10 @@ class RecordingEvictor:
             self._replicas[owner] = max(replicas, self._replicas.get(owner, 0))
         return answer
 
+    def would_evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
+        """The answer that `evict` would get now."""
+        return self._simulation.evictor.would_evict(pod, reason)
+
     def announce(self, announcements: Sequence[Announcement]) -> None:
         """Do nothing: the simulation has no Events."""
         self._simulation.evictor.announce(announcements)

@@ -20,10 +20,23 @@ class SimulatedEvictor:
 
     def evict(self, pod: PodRef, reason: str) -> EvictionAnswer:  # noqa: ARG002  (part of the port)
         """Request the eviction of exactly this pod, once."""
+        answer = self._answer(pod, charge=True)
+        if answer.verdict is EvictionVerdict.EVICTED:
+            self._cluster.delete_pod(pod.namespace, pod.name)
+        return answer
+
+    def would_evict(self, pod: PodRef, reason: str) -> EvictionAnswer:  # noqa: ARG002  (port)
+        """The answer that `evict` would get now."""
+        return self._answer(pod, charge=False)
+
+    def announce(self, announcements: Sequence[Announcement]) -> None:
+        """Do nothing: the simulation has no Events."""
+
+    def _answer(self, pod: PodRef, *, charge: bool) -> EvictionAnswer:
         found = self._cluster.pod(pod)
         if found is None:
             return EvictionAnswer(EvictionVerdict.GONE, f'pods "{pod.name}" not found')
-        refusal = self._charge(found)
+        refusal = self._refusal(found, charge=charge)
         if refusal is not None:
             return refusal
         # As in the real API, the uid is compared only after the budget has been charged.
@@ -33,14 +46,10 @@ class SimulatedEvictor:
                 f"Precondition failed: UID in precondition: {pod.uid}, "
                 f"UID in object meta: {found.uid}",
             )
-        self._cluster.delete_pod(found.namespace, found.name)
         return EvictionAnswer(EvictionVerdict.EVICTED)
 
-    def announce(self, announcements: Sequence[Announcement]) -> None:
-        """Do nothing: the simulation has no Events."""
-
-    def _charge(self, pod: Pod) -> EvictionAnswer | None:
-        """Charge the pod's budget; returns an answer if the budget refuses."""
+    def _refusal(self, pod: Pod, *, charge: bool) -> EvictionAnswer | None:
+        """The answer if the pod's budget refuses; else it may be charged."""
         budgets = self._cluster.budgets_of(pod)
         if not budgets or pod.deleting or pod.finished or pod.phase == "Pending":
             return None  # nothing is lost, so no budget applies
@@ -60,7 +69,8 @@ class SimulatedEvictor:
                 f"The disruption budget {budget.name} needs {status.desired_healthy} healthy pods "
                 f"and has {status.current_healthy} currently",
             )
-        budget.disrupted[pod.name] = self._cluster.clock.monotonic()
+        if charge:
+            budget.disrupted[pod.name] = self._cluster.clock.monotonic()
         return None
 
 

@@ -330,6 +330,24 @@ class ClusterContract:
         assert evict(lab, pod).verdict is EvictionVerdict.SEVERAL_BUDGETS
         assert pod.uid in {p.uid for p in pods_of(lab, "web")}
 
+    def test_what_an_eviction_would_be_answered_changes_nothing(self, lab: Lab) -> None:
+        lab.add_node("a")
+        pods = deploy(lab, "web", 3)
+        lab.add_budget("guard", "web", minAvailable=2)
+        wait_for_budget(lab, "guard", 1)
+        for pod in (*pods, *pods):
+            answer = lab.evictor.would_evict(pod.ref, "to see what happens")
+            assert answer.verdict is EvictionVerdict.EVICTED
+        assert budget_of(lab, "guard").disruptions_allowed == 1
+        assert {p.uid for p in pods_of(lab, "web")} == {pod.uid for pod in pods}
+        other = PodRef(lab.namespace, pods[0].name, "the-uid-of-one-before-it")
+        assert lab.evictor.would_evict(other, "").verdict is EvictionVerdict.REPLACED
+        lab.cordon("a")  # so that the replacement has to wait
+        assert evict(lab, pods[0]).verdict is EvictionVerdict.EVICTED
+        blocked = lab.evictor.would_evict(pods[1].ref, "to see what happens")
+        assert blocked.verdict is EvictionVerdict.BLOCKED_BY_BUDGET
+        assert "guard" in blocked.detail
+
     def test_a_pod_that_is_gone_is_told_as_gone(self, lab: Lab) -> None:
         answer = lab.evictor.evict(PodRef(lab.namespace, "nobody", "some-uid"), "")
         assert answer.verdict is EvictionVerdict.GONE

@@ -85,6 +85,9 @@ class Witness(SimulatedConfigMap):
             self.unsettled.add(ref.uid)
         return answer
 
+    def would_evict(self, ref: PodRef, reason: str) -> EvictionAnswer:
+        return self._simulation.evictor.would_evict(ref, reason)
+
     def announce(self, *_: object) -> None:
         pass
 

@@ -88,6 +88,9 @@ class ScriptedWorld:
             raise answer
         return answer
 
+    def would_evict(self, one: PodRef, reason: str) -> EvictionAnswer:
+        raise NotImplementedError
+
     def announce(self, announcements: Sequence[Announcement]) -> None:
         assert all(len(each.note) < 1024 for each in announcements)
         self.announced += [each.eviction.pod.name for each in announcements]

@@ -10,7 +10,7 @@ from desched.adapters.kubernetes.client.api_types.status import Status
 from desched.adapters.kubernetes.client.connection import DEADLINE_SECONDS, KubernetesConnection
 from desched.adapters.kubernetes.client.decoding import Answer
 from desched.adapters.kubernetes.events import EventWriter
-from desched.errors import ObservationError, StopActing
+from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import PodRef
 from desched.model.report import EvictionVerdict
 from desched.model.text import shortened
@@ -57,6 +57,29 @@ class KubernetesEvictor:
         Raises:
             StopActing: the answer is missing or not understood; the pod may be evicted or not.
         """
+        try:
+            return self._ask(pod, reason)
+        except ObservationError as error:
+            raise StopActing(
+                f"Whether {pod} is evicted is not known. {error} "
+                "desched evicts nothing more in this cycle."
+            ) from error
+
+    def would_evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
+        """The answer that `evict` would get now, with all budgets and admission webhooks.
+
+        Only in the query, and not in the body, does a dry run reach the webhooks as one.
+
+        Raises:
+            ObservationError: the answer is missing or not understood; the pod is not evicted.
+        """
+        return self._ask(pod, reason, "?dryRun=All")
+
+    def announce(self, announcements: Sequence[Announcement]) -> None:
+        """Record Events on the pods and their nodes; a failure is logged, never raised."""
+        self.events.announce(announcements)
+
+    def _ask(self, pod: PodRef, reason: str, query: str = "") -> EvictionAnswer:
         if not pod.uid:
             raise ValueError(f"{pod} has no uid, so another pod could have its name by now")
         body = {
@@ -69,19 +92,9 @@ class KubernetesEvictor:
             },
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         }
-        try:
-            answer = self.connection.post(
-                EVICT_POD.path(pod.namespace, pod.name),
-                body,
-                deadline_seconds=min(self.deadline_seconds, self.seconds_left()),
-            )
-        except ObservationError as error:
-            raise StopActing(f"Whether {pod} is evicted is not known. {error}") from error
-        return _understood(answer, pod)
-
-    def announce(self, announcements: Sequence[Announcement]) -> None:
-        """Record Events on the pods and their nodes; a failure is logged, never raised."""
-        self.events.announce(announcements)
+        seconds = min(self.deadline_seconds, self.seconds_left())
+        path = EVICT_POD.path(pod.namespace, pod.name) + query
+        return _understood(self.connection.post(path, body, deadline_seconds=seconds), pod)
 
 
 def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
@@ -100,9 +113,10 @@ def _understood(answer: Answer, pod: PodRef) -> EvictionAnswer:
             return EvictionAnswer(EvictionVerdict.BLOCKED_BY_BUDGET, message)
         case _:
             said = f": {message}" if message else ""
-            raise StopActing(
+            raise ObservationError(
+                ObservationSource.CLUSTER,
                 f"The API server answered the eviction of {pod} with {answer.status}{said}, which "
-                "desched does not understand; it evicts nothing more in this cycle."
+                "desched does not understand.",
             )
 
 

@@ -136,6 +136,13 @@ class _Evictions:
                 span.set_status(Status(StatusCode.ERROR, answer.detail))
             return answer
 
+    def would_evict(self, pod: PodRef, reason: str) -> EvictionAnswer:
+        with self._tracer.start_as_current_span("confirm") as span:
+            span.set_attribute("desched.pods", [str(pod)])
+            answer = self._evictor.would_evict(pod, reason)
+            span.set_attribute("desched.verdict", answer.verdict.value)
+            return answer
+
     def announce(self, announcements: Sequence[Announcement]) -> None:
         self._evictor.announce(announcements)
 

@@ -8,7 +8,7 @@ import pytest
 
 from desched.adapters.kubernetes.events import EventWriter
 from desched.adapters.kubernetes.evictor import KubernetesEvictor
-from desched.errors import StopActing
+from desched.errors import ObservationError, StopActing
 from desched.model.cluster import PodRef
 from desched.model.report import EvictionVerdict
 from desched.ports import EvictionAnswer
@@ -75,6 +75,26 @@ def test_the_request_names_exactly_this_pod_by_its_uid(server: FakeApiServer) ->
         },
         "deleteOptions": {"preconditions": {"uid": "uid-1"}},
     }
+
+
+def test_a_dry_run_is_asked_for_in_the_query(server: FakeApiServer) -> None:
+    """There, and not in the body, admission webhooks with side effects are told of it."""
+    server.answer = lambda _: success(201)
+    answer = evictor_of(server).would_evict(WEB, "te3 is hot")
+    assert answer.verdict is EvictionVerdict.EVICTED
+    answer_to(server, success(201))
+    tried, real = server.requests
+    assert (tried.method, tried.path, tried.body) == (real.method, real.path, real.body)
+    assert (tried.query, real.query) == ({"dryRun": "All"}, {})
+
+
+@pytest.mark.parametrize("reply", [status(503, "unavailable"), Reply(201, {}, cut_off=True)])
+def test_a_dry_run_without_a_clear_answer_is_known_to_have_evicted_nothing(
+    server: FakeApiServer, reply: Reply
+) -> None:
+    server.answer = lambda _: reply
+    with pytest.raises(ObservationError):
+        evictor_of(server).would_evict(WEB, "te3 is hot")
 
 
 def test_a_pod_without_a_uid_is_never_evicted(server: FakeApiServer) -> None:
