@@ -10,9 +10,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from desched.eviction.cool_downs import with_refusals
-from desched.eviction.executor import Acting, carry_out
+from desched.eviction.executor import carry_out
 from desched.eviction.follow_up import follow_up
 from desched.eviction.journal import Journal
+from desched.eviction.requests import Acting
 from desched.eviction.steering import Steering
 from desched.model.cluster import Pod
 from desched.model.load import ClusterLoad, PodChoice, Unknown

@@ -28,20 +28,23 @@ class Journal:
         self._patience = timedelta(seconds=rules.patience_seconds)
         self._clock = clock
 
-    def remember(self, eviction: PlannedEviction) -> None:
-        """Record the eviction as in flight.
+    def remember(self, *evictions: PlannedEviction) -> None:
+        """Record the evictions as in flight, in one write.
 
         Raises:
-            StopActing: it could not be recorded.
+            StopActing: they could not be recorded.
         """
-        record = _record(eviction, self._clock.now(), self._patience)
-        state = self.state.with_eviction(record, _begun(eviction, record))
+        state, now = self.state, self._clock.now()
+        for eviction in evictions:
+            record = _record(eviction, now, self._patience)
+            state = state.with_eviction(record, _begun(eviction, record))
         self._keep(state)
         self.state = state
 
-    def forget(self, eviction: PlannedEviction) -> None:
-        """Remove an eviction that did not begin; the next write stores the removal."""
-        self.state = self.state.without_eviction(eviction.pod)
+    def forget(self, *evictions: PlannedEviction) -> None:
+        """Remove evictions that did not begin; the next write stores the removal."""
+        for eviction in evictions:
+            self.state = self.state.without_eviction(eviction.pod)
 
     def hand_over(self, eviction: PlannedEviction) -> None:
         """Record at once that a webhook performs it: the pod may stay for a long time.

@@ -32,6 +32,11 @@ class Rate:
         """When the next request may begin; a time in the past means at once."""
         return self._full_at - self._tolerance
 
+    @property
+    def full_at(self) -> float:
+        """When no earlier request counts any more."""
+        return self._full_at
+
     def free(self, now: float) -> int:
         """How many requests may begin now, up to the burst."""
         if not self._interval:

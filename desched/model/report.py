@@ -34,6 +34,7 @@ class EvictionVerdict(StrEnum):
     NOT_CONFIRMED = "not_confirmed"  # the fresh look found a reason to refuse it
     NOT_BEGUN = "not_begun"  # the cycle ended before it
     UNREADABLE = "unreadable"  # the fresh look failed; no request was sent
+    GANG_BROKEN = "gang_broken"  # others of its gang were evicted, this pod was not
     UNKNOWN = "unknown"  # the response was not understood; the pod may or may not be evicted
 
 

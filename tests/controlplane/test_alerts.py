@@ -64,6 +64,7 @@ CASES = {
         {'desched_ticks_skipped_total{reason="still_running"}': counter(0.1)}, "20m", "60m"
     ),
     "DeschedEvictionsForbidden": Case({EVICTIONS % "forbidden": BORN_AT_30}, "29m", "32m"),
+    "DeschedGangBroken": Case({EVICTIONS % "gang_broken": BORN_AT_30}, "29m", "32m"),
     "DeschedPaused": Case({'desched_paused{scope="everything"}': steady(1)}, "14m", "16m"),
     "DeschedPoolPaused": Case({'desched_paused{scope="pool"}': steady(1)}, "14m", "16m"),
     "DeschedNotAlone": Case({"desched_other_deschedulers": steady(1)}, "14m", "16m"),

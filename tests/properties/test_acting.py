@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desched.eviction import fresh_looks
-from desched.eviction.executor import MOST_TRIES
 from desched.eviction.fresh_looks import LONGEST_AGE_SECONDS
 from desched.eviction.pacing import BURST
+from desched.eviction.requests import MOST_TRIES
 from desched.model.report import EvictionVerdict
 from tests.unit.eviction.stage import (
     BLOCKED,

@@ -38,7 +38,7 @@ from desched.adapters.kubernetes.client.access import (
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.bootstrap.election import contends
 from desched.bootstrap.janitor import REQUEST_SECONDS
-from desched.eviction.executor import MOST_UNANNOUNCED
+from desched.eviction.requests import MOST_UNANNOUNCED
 from desched.model.report import Mode
 from desched.policy.difference import policy_differences
 from desched.policy.loading import load_policy

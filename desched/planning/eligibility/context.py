@@ -65,28 +65,30 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         """The eviction annotations of the pod and its workload."""
         return eviction_annotations(pod, self.cluster.workload_of(pod))
 
-    def with_fresh(self, look: FreshLook, now: datetime) -> "EligibilityContext":
-        """The same context for this pod, with its related objects as read just now.
+    def with_fresh(self, looks: Sequence[FreshLook], now: datetime) -> "EligibilityContext":
+        """The same context for a pod or the members of a gang, with what was read just now.
 
-        Of the other pods only the siblings in the look and desched's own remain; the number of
+        Of the other pods only the siblings in the looks and desched's own remain; the number of
         Ready replicas comes from the workload's status. Fresh budgets include earlier evictions of
         the plan.
         """
-        seen, controller = self.cluster, look.pod.controller
+        seen, last = self.cluster, looks[-1]
         workloads, owners = dict(seen.workloads), dict(seen.controller_owners)
-        if controller is not None:
-            workload = look.workload or self._declared(look)
-            _put(workloads, controller, workload)
-            _put(owners, controller, look.controller_owner)
-        node = look.node
+        for look in looks:
+            controller = look.pod.controller
+            if controller is not None:
+                _put(workloads, controller, look.workload or self._declared(look))
+                _put(owners, controller, look.controller_owner)
+        nodes = {look.node.name: look.node for look in looks if look.node}
+        siblings = (sibling for look in looks for sibling in look.siblings)
         cluster = msgspec.structs.replace(
             seen,
-            nodes=tuple(node if node and n.name == node.name else n for n in seen.nodes),
-            pods=_distinct(look.pod, *look.siblings, *seen.own_pods),
+            nodes=tuple(nodes.get(node.name, node) for node in seen.nodes),
+            pods=_distinct(*(look.pod for look in looks), *siblings, *seen.own_pods),
             workloads=workloads,
             controller_owners=owners,
-            budgets=look.budgets,
-            declared_groups=look.declared_groups,
+            budgets=last.budgets,
+            declared_groups=last.declared_groups,
         )
         return msgspec.structs.replace(self, cluster=cluster, now=now)
 

@@ -184,6 +184,10 @@ VERDICTS: Mapping[str, str] = {
     "not_confirmed": "A fresh look at the pod found a reason to leave it.",
     "not_begun": "desched stopped before its turn.",
     "unreadable": "The fresh look at the pod failed, so desched did not request its eviction.",
+    "gang_broken": (
+        "Others of its gang were evicted, and it was not; if the gang does not run again, delete "
+        "its remaining pods."
+    ),
     "unknown": "The answer is missing or unclear; check whether the pod still runs.",
 }
 

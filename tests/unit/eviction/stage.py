@@ -7,16 +7,18 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from desched.errors import ObservationError, ObservationSource, StopActing
-from desched.eviction.executor import Acting, carry_out
+from desched.eviction.executor import carry_out
 from desched.eviction.journal import Journal
+from desched.eviction.requests import Acting
 from desched.model.cluster import ClusterState, Pod, PodDisruptionBudget, PodRef
 from desched.model.load import ClusterLoad, PodUsage
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import EvictionVerdict, Outcome
-from desched.model.snapshot import FreshLook
+from desched.model.snapshot import FreshLook, Room
 from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.pod_usage import UsageBook
+from desched.policy.compatibility import GangMode
 from desched.policy.policy import EvictionLimits, Policy
 from desched.ports import (
     Announcement,
@@ -43,6 +45,13 @@ def throttled(seconds: float | None) -> EvictionAnswer:
     return EvictionAnswer(EvictionVerdict.THROTTLED, "slow down", seconds)
 
 
+GANG = "gang apps/llama (coscheduling)"
+GANG_LABELS = (
+    "pod-group.scheduling.sigs.k8s.io/name",
+    "pod-group.scheduling.sigs.k8s.io/min-available",
+)
+
+
 class Deed(NamedTuple):
     """What was done, when in seconds since the start, and for which pod."""
 
@@ -58,7 +67,7 @@ class Stage(Journal):
     turn, then OK. `allowed` tells by workload what its budget allows at a time; without an entry
     there is no budget. With `covers_all` such a budget covers the pods of every workload of the
     namespace. With `spends` each accepted eviction leaves its budget and its workload one less.
-    Earlier cycles made evictions so many `seconds_before` this one.
+    Earlier cycles made evictions so many `seconds_before` this one. The pods of `gang` move whole.
     """
 
     def __init__(
@@ -67,6 +76,7 @@ class Stage(Journal):
         per_minute: int | None = None,
         deadline_seconds: int = 240,
         seconds_before: Sequence[float] = (),
+        gang: str = "",
     ) -> None:
         self.clock = VirtualClock(NOW)
         self.log: list[Deed] = []
@@ -85,20 +95,26 @@ class Stage(Journal):
         self.unsteered = ""
         self.seconds_by_deed: dict[str, float] = {}
         self.present: Callable[[Pod], Pod | None] = lambda one: one
-        self._pods = [_pod(move) for move in moves]
+        pods = [_pod(move) for move in moves]
+        labels = dict(zip(GANG_LABELS, ("llama", str(len(gang))), strict=True))
+        self.pods = [
+            replace(p, labels={**p.labels, **labels}) if p.name in gang else p for p in pods
+        ]
+        self.dry_answers: dict[str, Answer | ObservationError] = {}
+        self.room = Room(node("cool"), ()) if gang else None
         self.workloads = {
-            p.labels["app"]: workload(p.labels["app"], 9, p.namespace) for p in self._pods
+            p.labels["app"]: workload(p.labels["app"], 9, p.namespace) for p in self.pods
         }
-        self._nodes = {name: node(name) for name in sorted({p.node for p in self._pods})}
-        self.plan = Plan((), tuple(_planned(each) for each in self._pods))
+        self._nodes = {name: node(name) for name in sorted({p.node for p in self.pods})}
+        self.plan = Plan((), tuple(_planned(p, GANG if p.name in gang else "") for p in self.pods))
         limits = EvictionLimits(per_minute=per_minute, deadline_seconds=deadline_seconds)
-        by = policy(rule(), limits=limits)
+        by = policy(rule(), limits=limits, gang_mode=GangMode.WHOLE)
         usage = PodUsage((500.0,), (2.0**29,))
         of_load = replace(
             load(dict.fromkeys(self._nodes, (0.9, 0.1))),
-            pods={(p.namespace, p.name): usage for p in self._pods},
+            pods={(p.namespace, p.name): usage for p in self.pods},
         )
-        seen = snapshot(self._nodes.values(), self._pods, of_load, self.workloads.values())
+        seen = snapshot(self._nodes.values(), self.pods, of_load, self.workloads.values())
         book = UsageBook(seen, by, NOW)
         state = State(tuple(map(_evicted_before, seconds_before)))
         self._context = EligibilityContext.of(book, state)
@@ -122,15 +138,32 @@ class Stage(Journal):
         self.rooms.append(room_on)
         if ref.name == self.unreadable:
             return ObservationError(ObservationSource.CLUSTER, "it could not be read")
-        planned = next(p for p in self._pods if p.name == ref.name)
+        planned = next(p for p in self.pods if p.name == ref.name)
         found = self.present(planned)
         if found is None:
             return None
         of = self.workloads[planned.labels["app"]]
         if self.spends:
-            gone = sum(p.ref in self.evicted and p.labels == planned.labels for p in self._pods)
+            gone = sum(p.ref in self.evicted and p.labels == planned.labels for p in self.pods)
             of = replace(of, ready_replicas=(of.ready_replicas or 0) - gone)
-        return FreshLook(found, self._nodes[found.node], of, None, self._budgets(of.namespace))
+        siblings = tuple(p for p in map(self.present, self.pods) if p is not None)
+        return FreshLook(
+            found,
+            self._nodes[found.node],
+            of,
+            None,
+            self._budgets(of.namespace),
+            self.room if room_on else None,
+            siblings,
+        )
+
+    def would_evict(self, ref: PodRef, reason: str) -> EvictionAnswer:
+        assert reason
+        self._did("tried", ref)
+        answer = self.dry_answers.get(ref.name, OK)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def evict(self, ref: PodRef, reason: str) -> EvictionAnswer:
         assert reason
@@ -153,15 +186,16 @@ class Stage(Journal):
     def may_act(self) -> bool:
         return self.fence()
 
-    def remember(self, eviction: PlannedEviction) -> None:
-        self._did("remembered", eviction.pod)
-        if eviction.pod.name == self.store_fails_for:
+    def remember(self, *evictions: PlannedEviction) -> None:
+        names = [each.pod.name for each in evictions]
+        self._did("remembered", *(each.pod for each in evictions))
+        if self.store_fails_for in names:
             raise StopActing("somebody else changed the state")
-        self.remembered.add(eviction.pod.name)
+        self.remembered |= {*names}
 
-    def forget(self, eviction: PlannedEviction) -> None:
-        self._did("forgot", eviction.pod)
-        self.remembered.discard(eviction.pod.name)
+    def forget(self, *evictions: PlannedEviction) -> None:
+        self._did("forgot", *(each.pod for each in evictions))
+        self.remembered -= {each.pod.name for each in evictions}
 
     def hand_over(self, eviction: PlannedEviction) -> None:
         self._did("handed over", eviction.pod)
@@ -213,7 +247,7 @@ class Stage(Journal):
 
     def _allowed(self, app: str, namespace: str) -> int:
         evicted = (ref for ref in self.evicted if ref.namespace == namespace)
-        apps = [p.labels["app"] for ref in evicted for p in self._pods if p.ref == ref]
+        apps = [p.labels["app"] for ref in evicted for p in self.pods if p.ref == ref]
         spent = len(apps) if self.covers_all else apps.count(app)
         return self.allowed[app](self.clock.monotonic()) - (spent if self.spends else 0)
 
@@ -231,7 +265,7 @@ def _pod(move: str) -> Pod:
     return pod(name, on=on, of=of, namespace=namespace or "apps")
 
 
-def _planned(one: Pod) -> PlannedEviction:
+def _planned(one: Pod, gang: str) -> PlannedEviction:
     app = one.labels["app"]
     return PlannedEviction(
         pod=one.ref,
@@ -245,4 +279,5 @@ def _planned(one: Pod) -> PlannedEviction:
         expected_node="cool",
         destinations=1,
         reason=f"node {one.node} is hot",
+        gang=gang,
     )

@@ -5,8 +5,9 @@ from itertools import pairwise
 import pytest
 
 from desched.cycle import observe
-from desched.eviction.executor import Acting, carry_out
+from desched.eviction.executor import carry_out
 from desched.eviction.journal import Journal
+from desched.eviction.requests import Acting
 from desched.model.cluster import Pod, SchedulingClass
 from desched.model.plan import Plan, PlannedEviction
 from desched.model.report import Outcome

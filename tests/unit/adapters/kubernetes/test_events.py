@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from desched.adapters.kubernetes.events import LONGEST_NOTE_BYTES, MOST_AT_ONCE, EventWriter
-from desched.eviction.executor import MOST_UNANNOUNCED
+from desched.eviction.requests import MOST_UNANNOUNCED
 from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction
 from desched.model.state import EvictionRecord, MoveResult
