@@ -6,6 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from desched.eviction.cool_downs import rounds_of_nodes, with_cool_downs
+from desched.eviction.gang_results import counted_once, with_broken_gangs
 from desched.eviction.pauses import with_pauses
 from desched.eviction.recent_moves import with_recent_moves
 from desched.eviction.results import PresentLoad, settle_evictions
@@ -41,13 +42,17 @@ def follow_up(
         state,
         evictions=evictions,
         nodes=rounds_of_nodes(state, load),
-        cool_downs=with_cool_downs(state.cool_downs, settled, policy.follow_up, now),
+        cool_downs=with_cool_downs(
+            state.cool_downs, counted_once(settled, by_workload=True), policy.follow_up, now
+        ),
         forecasts=with_forecast_checks(state.forecasts, settled, now),
         moves=with_recent_moves(state.moves, moved, policy.follow_up, now),
     )
-    state = with_pauses(state, settled, policy, now)
+    counted = counted_once(settled)
+    state = with_pauses(state, counted, policy, now)
+    state = with_broken_gangs(state, settled, policy.follow_up, now)
     nodes = len(context.cluster.nodes)
-    most = after_results(state, settled, policy.limits, nodes)
+    most = after_results(state, counted, policy.limits, nodes)
     return FollowUp(replace(state, most_evictions=most), tuple(settled))
 
 

@@ -23,6 +23,7 @@ from desched.model.state import (
     State,
     namespace_of,
 )
+from desched.model.stored_state import is_done
 from desched.policy.durations import duration_text
 from desched.policy.follow_up import FollowUpRules
 from desched.policy.policy import Policy
@@ -46,7 +47,7 @@ def with_pauses(
     state = replace(
         state,
         failures=tuple(f for f in state.failures if now - f.at < within),
-        pauses=tuple(p for p in state.pauses if not p.by or p.lasts(now)),
+        pauses=tuple(pause for pause in state.pauses if not is_done(pause, now)),
     )
     for record in settled:
         if record.result in FAILURES:

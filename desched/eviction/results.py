@@ -61,10 +61,17 @@ def settle_evictions(
         return tuple(records)
     replicas = replicas_of(in_flight, load.context.cluster)
     found = replacements(records, replicas)
-    return tuple(
+    judged = [
         _judged(record, found[record.pod], replicas, load) if record.in_flight else record
         for record in records
-    )
+    ]
+    awaited = {record.batch for record in judged if record.in_flight and record.gang}
+    return tuple(_unsettled(record) if record.batch in awaited else record for record in judged)
+
+
+def _unsettled(record: EvictionRecord) -> EvictionRecord:
+    """The record without a result: a gang that left as a whole is judged once all have one."""
+    return replace(record, result=None, landed_on="", settled_at=None)
 
 
 def _judged(
@@ -115,19 +122,20 @@ def _missed(
 def _unready(record: EvictionRecord, replacement: Pod) -> MoveResult:
     if not replacement.node:
         return MoveResult.STILL_PENDING
-    back = replacement.node == record.node
+    back = replacement.node == record.node and not record.gang
     return MoveResult.BACK_ON_SOURCE if back else MoveResult.NOT_READY
 
 
 def _landed(
     record: EvictionRecord, replacement: Pod, load: PresentLoad, *, overdue: bool
 ) -> MoveResult | None:
-    if replacement.node == record.node:
+    back = replacement.node == record.node
+    if back and not record.gang:  # a pod of a gang may return to a node that bears it
         return MoveResult.BACK_ON_SOURCE
     bears = load.bears(record, replacement)
     if bears is None:
         return MoveResult.LOAD_UNKNOWN if overdue else None
     if not bears:
-        return MoveResult.LANDED_OVERLOADED
+        return MoveResult.BACK_ON_SOURCE if back else MoveResult.LANDED_OVERLOADED
     expected = replacement.node in foreseen(record)
     return MoveResult.LANDED_AS_FORECAST if expected else MoveResult.LANDED_ELSEWHERE

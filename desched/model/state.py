@@ -3,7 +3,7 @@
 It is stored in the cluster and survives a restart, so every part of it has a bounded size.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -106,6 +106,11 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def in_flight(self) -> bool:
         """Whether it has no result yet."""
         return self.result is None
+
+    @property
+    def batch(self) -> tuple[str, datetime] | None:
+        """The same for all pods of a gang that leave together, None for a pod that moves alone."""
+        return (self.gang, self.evicted_at) if self.gang else None
 
 
 class RecentMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -341,7 +346,8 @@ class State(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             if not _is_past(record, now, horizon, waiting.get(record.workload_uid))
         ]
         state = msgspec.structs.replace(self, evictions=tuple(seen for _, seen in looked if seen))
-        stayed = (_stayed(record, now) for record, seen in looked if seen is None)
+        left = {record.batch for record in state.in_flight}
+        stayed = (_stayed(record, left, now) for record, seen in looked if seen is None)
         return Observed(state, tuple(record for record in stayed if record))
 
 
@@ -360,12 +366,16 @@ def _after_look(record: EvictionRecord, pod: Pod | None, now: datetime) -> Evict
     return record if pod.deleting or under_way else None
 
 
-def _stayed(record: EvictionRecord, now: datetime) -> EvictionRecord | None:
+def _stayed(
+    record: EvictionRecord, left: Collection[tuple[str, datetime] | None], now: datetime
+) -> EvictionRecord | None:
     """The record with its result; None if it has one, or if it was not requested.
 
-    The state was stored before the request, so a process may have ended in between.
+    The state was stored before the request, so a process may have ended in between. In a gang that
+    should have left as a whole, a pod has also stayed if another is among those that `left`.
     """
-    if not record.in_flight or not (record.taken_over or record.unanswered):
+    broken = record.batch is not None and record.batch in left
+    if not record.in_flight or not (record.taken_over or record.unanswered or broken):
         return None
     return msgspec.structs.replace(
         record, left_at=None, replacement=None, result=MoveResult.STAYED, settled_at=now

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from desched.errors import StateRefused
-from desched.model.state import NodeRounds, Pause, State
+from desched.model.state import NodeRounds, Pause, PauseScope, State
 
 VERSION = 1
 
@@ -120,8 +120,9 @@ def pruned(state: State, now: datetime) -> State:
 
 
 def is_done(pause: Pause, now: datetime) -> bool:
-    """Whether a person's pause is over; automatic pauses wait for their probe."""
-    return bool(pause.by) and not pause.lasts(now)
+    """Whether a pause is over; automatic ones wait for their probe, but not those of a workload."""
+    ends = bool(pause.by) or pause.scope is PauseScope.WORKLOAD
+    return ends and not pause.lasts(now)
 
 
 def _is_over(node: NodeRounds, now: datetime) -> bool:

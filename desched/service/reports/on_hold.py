@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from desched.model.state import CoolDown, NodeRounds, Pause, State
+from desched.model.stored_state import is_done
 
 
 class OnHold(NamedTuple):
@@ -27,5 +28,5 @@ def on_hold(state: State, now: datetime) -> OnHold:
         tuple(each for each in cool_downs if now < each.until),
         tuple(n for n in nodes if n.cooling_down_until and now < n.cooling_down_until),
         tuple(pause for pause in pauses if pause.lasts(now)),
-        tuple(pause for pause in pauses if not pause.lasts(now) and not pause.by),
+        tuple(pause for pause in pauses if not (pause.lasts(now) or is_done(pause, now))),
     )

@@ -1,0 +1,62 @@
+"""The results of gangs that left as a whole: each counts once, and a broken gang is paused."""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from desched.model.state import (
+    FAILURES,
+    SUCCESSES,
+    EvictionRecord,
+    MoveResult,
+    Pause,
+    PauseScope,
+    State,
+)
+from desched.policy.follow_up import FollowUpRules
+
+
+def counted_once(
+    settled: Iterable[EvictionRecord], *, by_workload: bool = False
+) -> list[EvictionRecord]:
+    """One record for each gang, or for each of its workloads, with the worst result of the gang."""
+    records = list(settled)
+    worst: dict[object, MoveResult | None] = {}
+    for record in sorted(records, key=_badness):
+        worst[record.batch] = record.result
+    counted: dict[object, EvictionRecord] = {}
+    for record in records:
+        if record.gang:
+            key = (record.batch, record.workload_uid if by_workload else "")
+            counted.setdefault(key, replace(record, result=worst[record.batch]))
+        else:
+            counted[record.pod] = record
+    return list(counted.values())
+
+
+def _badness(record: EvictionRecord) -> int:
+    return (record.result not in SUCCESSES) + (record.result in FAILURES)
+
+
+def with_broken_gangs(
+    state: State, settled: Iterable[EvictionRecord], rules: FollowUpRules, now: datetime
+) -> State:
+    """Pause the workloads of gangs of which pods left and others stayed.
+
+    A process may also have ended between the evictions.
+    """
+    records = list({r.pod: r for r in (*state.evictions, *settled) if r.gang}.values())
+    stayed = Counter(r.batch for r in records if r.result is MoveResult.STAYED)
+    left = Counter(r.batch for r in records if r.result is not MoveResult.STAYED)
+    until = now + timedelta(seconds=rules.pause_first_seconds)
+    found: dict[str, Pause] = {}
+    for record in records:
+        gone, remaining = left[record.batch], stayed[record.batch]
+        if gone and remaining:
+            why = f"{record.gang} was to move whole: {gone} of its pods left, {remaining} stayed"
+            pause = Pause(PauseScope.WORKLOAD, now, until, record.workload, why)
+            found[record.workload] = pause
+    others = (p for p in state.pauses if p.by or str(p) not in {str(q) for q in found.values()})
+    return replace(state, pauses=(*others, *found.values())) if found else state
