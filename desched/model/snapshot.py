@@ -44,7 +44,7 @@ class FreshLook(msgspec.Struct, frozen=True):
     its kind is not understood; then `controller_owner` may name the owner of the pod's controller
     (see `ClusterState`). `budgets` are all budgets of the namespace. `room` is another node that
     was asked for, None if it is gone. `siblings` are the pods of the namespace if the pod is in a
-    gang that may spare it, else empty. `declared_groups` are those of its gangs.
+    gang that may spare it or move whole, else empty. `declared_groups` are those of its gangs.
     """
 
     pod: Pod

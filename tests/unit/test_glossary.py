@@ -41,7 +41,7 @@ PROGRAMS = """
 ENGLISH = """
     above absent acting all as at availability averaged awaited aware back balance balancing bare
     begun
-    being blocked bound by came changes cheaper checks choice clocks compatibility competitor
+    being blocked broken bound by came changes cheaper checks choice clocks compatibility competitor
     context contradictory counts covered critical current data departed deschedulers differ do
     earlier else elsewhere evaluated everything excluded exhausted existence failed feedback few
     figures finished finite first fits forbidden forward free gaps gone grace grouped guessed help

@@ -169,9 +169,9 @@ class KubernetesReader:
 
         Five or six requests within one deadline, two more for a node with room, two or three for a
         gang, and four or five for ResourceClaims. Other pods are read only for a gang that may
-        spare one; then all of the namespace are. No right is needed beyond those of `read_cluster`
-        and `get pods`. Budgets are read last, so that what protects the pod is the newest.
-        VerticalPodAutoscalers are not read again: what they recommend changes over hours.
+        spare one or move whole; then all of the namespace are. No right is needed beyond those of
+        `read_cluster` and `get pods`. Budgets are read last, so that what protects the pod is the
+        newest. VerticalPodAutoscalers are not read again: what they recommend changes over hours.
         """
         read = self._reading(self.deadline_seconds)
         pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
@@ -189,7 +189,8 @@ class KubernetesReader:
         pod, room = _with_devices(read, pod, room)
         declared = _declared_groups_of(read, pod, workload)
         by_key = {(each.system, each.namespace, each.name): each for each in declared}
-        gang = any(not group.stays for group in groups_of(pod, workload, by_key))
+        groups = groups_of(pod, workload, by_key)
+        gang = any(group.whole or not group.stays for group in groups)
         siblings = read.all(pods_kind(), pod.namespace) if gang else ()
         budgets = read.all(BUDGETS, pod.namespace)
         return FreshLook(pod, node, workload, controller_owner, budgets, room, siblings, declared)

@@ -150,6 +150,11 @@ class EligibilityContext(msgspec.Struct, frozen=True, dict=True):
         )
 
     @cached_property
+    def moving_gangs(self) -> frozenset[str]:
+        """The gangs that moved whole and are not judged yet; empty text for other moves."""
+        return frozenset(record.gang for record in self.state.in_flight)
+
+    @cached_property
     def minima(self) -> Mapping[GangKey, int]:
         """The largest minimum of each gang that any of its pods has."""
         found = Counter[GangKey]()

@@ -22,6 +22,8 @@ def needed(pod: Pod, context: EligibilityContext) -> Why:
 
 def incomplete(group: PodGroup, context: EligibilityContext) -> str:
     """What the gang lacks, so that not even all its pods together may leave; empty if nothing."""
+    if str(group) in context.moving_gangs:
+        return "its move as a whole is not judged yet"
     tree = context.cluster.hyper_node_tree
     if group.topology is not None and (unclear := tree.lacks(group.topology)):
         return unclear

@@ -138,6 +138,18 @@ def test_a_pod_that_its_gang_may_spare_comes_with_the_pods_of_its_namespace(
     assert shop.asked()[-1] == BUDGETS
 
 
+def test_a_pod_of_a_group_that_moves_only_whole_comes_with_the_pods_of_its_namespace(
+    shop: Shop,
+) -> None:
+    prefix = "leaderworkerset.sigs.k8s.io/"
+    metadata = shop.objects[POD]["metadata"]
+    metadata["labels"] |= {f"{prefix}name": "llama", f"{prefix}group-index": "0"}
+    metadata["annotations"] = {f"{prefix}size": "4"}
+    shop.server.lists[PODS_OF_SHOP] = [manifests.pod(), manifests.pod("web-2")]
+
+    assert len(shop.seen().siblings) == 2
+
+
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/shop/podgroups?llama"
 
 

@@ -4,9 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from desched.model.cluster import DeclaredGroup
-from desched.model.state import EvictionRecord
+from desched.model.cluster import DeclaredGroup, PodRef
+from desched.model.state import EvictionRecord, MoveResult
 from tests.builders import NOW, pod
 from tests.unit.planning.eligibility.candidate import Candidate
 
@@ -25,6 +26,16 @@ def gang(running: int, least: int) -> Candidate:
         pod(f"other-{i}", on="n2", annotations=marks(least)) for i in range(running - 1)
     )
     return one
+
+
+def test_no_pod_leaves_while_the_gang_moves_whole() -> None:
+    one = gang(4, 2)
+    name = "gang apps/llama (Koordinator)"
+    left = EvictionRecord(PodRef("apps", "old", "uid-old"), "n2", "uid-other", NOW, "n1", gang=name)
+    one.remember(evictions=(left,))
+    assert one.detail == f"{name}: its move as a whole is not judged yet"
+    one.remember(evictions=(replace(left, result=MoveResult.LANDED_ELSEWHERE),))
+    assert one.reason is None
 
 
 @pytest.mark.parametrize(

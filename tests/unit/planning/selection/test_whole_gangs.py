@@ -310,13 +310,13 @@ def test_budgets_must_allow_all_its_pods_to_be_away(allowed: int, moves: int) ->
     [
         (Pause(PauseScope.NAMESPACE, NOW, NOW, "apps"), 0),
         (Pause(PauseScope.EVERYTHING, NOW, NOW), 0),
-        (Pause(PauseScope.WORKLOAD, NOW, NOW, "Deployment apps/llama"), 0),
+        (Pause(PauseScope.WORKLOAD, NOW, NOW, "Deployment apps/llama"), 3),
         (Pause(PauseScope.NAMESPACE, NOW, NOW, "other"), 3),
         (Pause(PauseScope.NAMESPACE, NOW, NOW, "apps", by="alice"), 3),
     ],
 )
 def test_a_gang_waits_until_another_move_was_the_probe(pause: Pause, moves: int) -> None:
-    """A pause without a person ends after one careful move, which a gang is not."""
+    """But for those of a workload, automatic pauses end after a careful move, no gang."""
     plan = planned(training(), WHOLE, State(pauses=(pause,)))
 
     assert len(evicted(plan)) == moves
