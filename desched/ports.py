@@ -19,10 +19,14 @@ from desched.policy.policy import Policy
 
 
 class LookAt(NamedTuple):
-    """A pod to look at afresh, by namespace and name; `room_on` is a node to read with its pods."""
+    """A pod to look at afresh, by namespace and name; `room_on` is a node to read with its pods.
+
+    With `siblings`, the other pods of its namespace are read if its gang decides about it.
+    """
 
     pod: PodRef
     room_on: str = ""
+    siblings: bool = True
 
 
 Looked = FreshLook | None | ObservationError

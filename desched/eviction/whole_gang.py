@@ -65,7 +65,8 @@ def _wait(attempts: Sequence[Attempt], requests: Requests) -> str:
 def _look(attempts: Sequence[Attempt], requests: Requests) -> str:
     """Look at all pods afresh, and judge them as a group that leaves together."""
     acting, evictions = requests.acting, [each.eviction for each in attempts]
-    wanted = [LookAt(each.pod, each.expected_node) for each in evictions]
+    last = evictions[-1]  # what is read last tells of the gang
+    wanted = [LookAt(each.pod, each.expected_node, each is last) for each in evictions]
     looks: list[FreshLook | None] = []
     for start in range(0, len(wanted), MOST_LOOKS):
         for looked in acting.world.cluster.read_around(wanted[start : start + MOST_LOOKS]):

@@ -87,7 +87,7 @@ class SimulatedCluster:
 
     def read_around(self, pods: Sequence[LookAt]) -> Sequence[FreshLook | None]:
         """The current pods with everything that decides on them."""
-        return [self._look(*each) for each in pods]
+        return [self._look(each.pod, each.room_on) for each in pods]
 
     def _look(self, ref: PodRef, room_on: str) -> FreshLook | None:
         pod = self.pod(ref)

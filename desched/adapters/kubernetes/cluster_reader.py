@@ -160,11 +160,11 @@ class KubernetesReader:
 
     def _looked(self, at: LookAt) -> Looked:
         try:
-            return self._look(*at)
+            return self._look(at)
         except ObservationError as error:
             return error
 
-    def _look(self, ref: PodRef, room_on: str) -> FreshLook | None:
+    def _look(self, at: LookAt) -> FreshLook | None:
         """One pod; None if there is none.
 
         Five or six requests within one deadline, two more for a node with room, two or three for a
@@ -173,7 +173,7 @@ class KubernetesReader:
         `read_cluster` and `get pods`. Budgets are read last, so that what protects the pod is the
         newest. VerticalPodAutoscalers are not read again: what they recommend changes over hours.
         """
-        read = self._reading(self.deadline_seconds)
+        ref, read = at.pod, self._reading(self.deadline_seconds)
         pod = read.one(pods_kind()._replace(access=GET_POD), ref.name, ref.namespace)
         if pod is None:
             return None
@@ -185,12 +185,12 @@ class KubernetesReader:
             # By uid: a later controller of the same name is not the pod's.
             workload = workloads_by_controller(controllers, scaling, {}).get(pod.controller)
             controller_owner = owners_by_controller(controllers).get(pod.controller)
-        room = _room(read, room_on) if room_on else None
+        room = _room(read, at.room_on) if at.room_on else None
         pod, room = _with_devices(read, pod, room)
         declared = _declared_groups_of(read, pod, workload)
         by_key = {(each.system, each.namespace, each.name): each for each in declared}
         groups = groups_of(pod, workload, by_key)
-        gang = any(group.whole or not group.stays for group in groups)
+        gang = at.siblings and any(group.whole or not group.stays for group in groups)
         siblings = read.all(pods_kind(), pod.namespace) if gang else ()
         budgets = read.all(BUDGETS, pod.namespace)
         return FreshLook(pod, node, workload, controller_owner, budgets, room, siblings, declared)

@@ -132,9 +132,10 @@ class Stage(Journal):
     def read_around(self, pods: Sequence[LookAt]) -> Sequence[Looked]:
         self.looked_at.append("".join(each.pod.name for each in pods))
         self._did("looked", *(each.pod for each in pods))
-        return [self._look(*each) for each in pods]
+        return [self._look(each) for each in pods]
 
-    def _look(self, ref: PodRef, room_on: str) -> Looked:
+    def _look(self, at: LookAt) -> Looked:
+        ref, room_on = at.pod, at.room_on
         self.rooms.append(room_on)
         if ref.name == self.unreadable:
             return ObservationError(ObservationSource.CLUSTER, "it could not be read")
@@ -146,7 +147,8 @@ class Stage(Journal):
         if self.spends:
             gone = sum(p.ref in self.evicted and p.labels == planned.labels for p in self.pods)
             of = replace(of, ready_replicas=(of.ready_replicas or 0) - gone)
-        siblings = tuple(p for p in map(self.present, self.pods) if p is not None)
+        all_pods = map(self.present, self.pods) if at.siblings else ()
+        siblings = tuple(p for p in all_pods if p is not None)
         return FreshLook(
             found,
             self._nodes[found.node],

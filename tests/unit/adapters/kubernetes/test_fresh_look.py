@@ -148,6 +148,10 @@ def test_a_pod_of_a_group_that_moves_only_whole_comes_with_the_pods_of_its_names
     shop.server.lists[PODS_OF_SHOP] = [manifests.pod(), manifests.pod("web-2")]
 
     assert len(shop.seen().siblings) == 2
+    reader = KubernetesReader(connection_to(shop.server))
+    (look,) = reader.read_around([LookAt(REF, siblings=False)])
+    assert isinstance(look, FreshLook)
+    assert look.siblings == ()
 
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/shop/podgroups?llama"
