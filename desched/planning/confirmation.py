@@ -171,7 +171,9 @@ class _Room:
         for workload in (look.workload, context.cluster.workload_of(look.pod)):
             if workload is not None and workload.template_requests is not None:
                 requests = requests.raised_to(workload.template_requests)
-        free = self._free.setdefault(name, self._free_on(room))
+        if name not in self._free:
+            self._free[name] = self._free_on(room)
+        free = self._free[name]
         lacking = free.lacking_at(0, requests)
         if not lacking:
             free.change(0, requests, -1)
