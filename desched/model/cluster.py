@@ -413,7 +413,8 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides. If there are
     `parts`, each of them keeps its own minimum too; a pod is in the first that it matches, and one
-    in none of them stays. `topology` is how near to each other its pods must be.
+    in none of them stays. `topology` is how near to each other its pods must be. `together`: all
+    pods of the group may leave at once, whatever keeps a single one.
     """
 
     system: str
@@ -423,6 +424,7 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     stays: str = ""
     parts: tuple[GroupPart, ...] = ()
     topology: GroupTopology | None = None
+    together: bool = False
 
 
 class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

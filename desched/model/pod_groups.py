@@ -276,8 +276,10 @@ def groups_of(
         known = declared.get(key) if row.declared and name else None
         minimum, stays = _needed(row, name, found, known)
         topology, unclear = _topology(row, found, known)
-        # Pods of a group of fixed size stay because all of them are needed.
-        clear = not (unclear or (stays and not (row.size_by and minimum)))
+        if known is not None and known.together and stays == known.stays:
+            minimum, clear = known.minimum, True
+        else:  # pods of a group of fixed size stay because all of them are needed
+            clear = not stays or bool(row.size_by and minimum)
         shown = name or (pod.owner.name if pod.owner is not None else pod.name)
         group = PodGroup(
             row.system,
@@ -287,7 +289,7 @@ def groups_of(
             stays or unclear,
             row.placed_together,
             topology=topology,
-            whole=row.whole and clear,
+            whole=row.whole and clear and not unclear,
         )
         if group.is_gang:
             yield group

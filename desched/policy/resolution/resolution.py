@@ -25,6 +25,7 @@ from desched.policy.resolution.plugins import ChosenProfile, choose_profiles
 from desched.policy.resolution.pools import as_pools, node_pools
 from desched.policy.resolution.protections import resolve_protections
 from desched.policy.resolution.rules import LONGEST_WINDOW_SECONDS, resource_rules
+from desched.policy.share import Share
 
 LEAST_SUSTAINED_SECONDS = 10
 """History is looked at in ten steps of whole seconds."""
@@ -85,6 +86,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     _check_sustained(policy.sustained_seconds, at)
     check_kept_windows(policy, at)
     _warn_of_other_meanings(profile)
+    _warn_of_gangs_that_stay(policy, at)
     return None if notes.refused else policy
 
 
@@ -104,6 +106,17 @@ def _check_sustained(seconds: int, notes: Notes) -> None:
             f'"{duration_text(LEAST_SUSTAINED_SECONDS)}" to '
             f'"{duration_text(LONGEST_WINDOW_SECONDS)}".',
             "sustainedFor",
+        )
+
+
+def _warn_of_gangs_that_stay(policy: Policy, notes: Notes) -> None:
+    hourly = policy.limits.workload_hourly
+    if policy.gang_mode is GangMode.WHOLE and isinstance(hourly, Share) and hourly.ratio < 1:
+        notes.warn(
+            f"is Whole, but evictionLimits.workloadHourly lets {hourly.ratio:.0%} of a workload's "
+            "replicas move within an hour, so that a gang stays that is more of its workload; "
+            '"100%" lets it move.',
+            "gangMode",
         )
 
 

@@ -47,15 +47,17 @@ LARGEST_PARTS_BYTES = 8192
 _ASSEMBLING = frozenset({"Pending", "Inqueue", "PreScheduling", "Scheduling"})
 _EMPTY = frozenset({b"", b"null", b"{}", b"[]", b'""'})
 _ONE_BY_ONE = frozenset({b'"single"', b'"Single"', b'"Pod"'})
+_TOGETHER = frozenset({b'"all"', b'"All"', b'"PodGroup"'})
 
 
 class _Needs(NamedTuple):
-    """The minimum of a PodGroup and of its parts, and why none of its pods may leave."""
+    """The minimum of a PodGroup and of its parts, and why none of its pods may leave alone."""
 
     minimum: int | None
     stays: str = ""
     parts: tuple[GroupPart, ...] = ()
     topology: GroupTopology | None = None
+    together: bool = False
 
 
 _Read = Callable[[pod_groups.PodGroup], _Needs]
@@ -158,13 +160,21 @@ def _kubernetes(item: pod_groups.PodGroup) -> _Needs:
     minimum = policy.gang.min_count if policy.gang is not None else None
     if policy.gang is None and bytes(policy.basic) not in {b"", b"null"}:
         minimum = 0
-    if not _is_single(bytes(found.disruption_mode)):
-        return _Needs(minimum, "disruptionMode: its pods are only disrupted together")
-    return _Needs(minimum, _first(schedulingConstraints=found.scheduling_constraints))
+    unclear, mode = (
+        _first(schedulingConstraints=found.scheduling_constraints),
+        found.disruption_mode,
+    )
+    if _is(mode, _EMPTY | _ONE_BY_ONE, b'{"single"'):
+        return _Needs(minimum, unclear)
+    together = not unclear and _is(mode, _TOGETHER, b'{"all"')
+    return _Needs(
+        minimum, "disruptionMode: its pods are only disrupted together", together=together
+    )
 
 
-def _is_single(mode: bytes) -> bool:
-    return mode in _EMPTY | _ONE_BY_ONE or mode.startswith(b'{"single"')
+def _is(mode: Raw, names: frozenset[bytes], begins: bytes) -> bool:
+    """Whether the mode has one of these names, or is the object of one."""
+    return bytes(mode) in names or bytes(mode).startswith(begins)
 
 
 def _assembling(item: pod_groups.PodGroup) -> str:
@@ -197,11 +207,12 @@ def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGr
         needs = read(item)
     except (*UNDECODABLE, ValueError) as error:
         needs = _Needs(None, shortened(f"its PodGroup cannot be read: {error}"))
-    minimum, stays, parts, topology = needs
+    minimum, stays, parts, topology, together = needs
     if minimum is None and not stays and not parts:
         stays = "its PodGroup does not say how many pods it needs"
+    together &= minimum is not None
     namespace, name, least = item.metadata.namespace, item.metadata.name, max(minimum or 0, 0)
-    return DeclaredGroup(system, namespace, name, least, stays, parts, topology)
+    return DeclaredGroup(system, namespace, name, least, stays, parts, topology, together)
 
 
 def _kind(system: str, access: Access, read: _Read) -> Kind[Any, DeclaredGroup]:

@@ -7,6 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from desched.cycle import decide
+from desched.explanation.explain import explain
+from desched.explanation.subject import parse_subject
 from desched.model.cluster import DeclaredGroup, Pod
 from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Plan
@@ -31,6 +34,7 @@ from tests.builders import (
     snapshot,
     workload,
 )
+from tests.chosen_load import known_on
 
 STEERED = SteeringRules(Steering.WHEN_NEEDED)
 WHOLE = policy(gang_mode=GangMode.WHOLE, steering=STEERED, max_landing_risk=0.15)
@@ -203,6 +207,44 @@ def test_a_group_of_a_leader_worker_set_moves_whole() -> None:
     assert details(planned(seen, SURPLUS)) == {
         "rank-0": "gang apps/llama-0 (LeaderWorkerSet): 3 of 3 needed"
     }
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_group_that_is_only_disrupted_together_moves_whole(*, together: bool) -> None:
+    """R2.3: `disruptionMode: all` of Kubernetes."""
+    stays = "disruptionMode: its pods are only disrupted together"
+    group = DeclaredGroup("Kubernetes", "apps", "llama", 3, stays, together=together)
+    ranks = {name: {"annotations": {}, "scheduling_group": "llama"} for name in RANKS}
+    seen = training(ranks=ranks, declared_groups=(group,))
+
+    assert len(evicted(planned(seen, WHOLE))) == (3 if together else 0)
+    assert evicted(planned(seen, SURPLUS)) == []
+    incomplete = msgspec.structs.replace(group, minimum=4)
+    assert evicted(planned(training(ranks=ranks, declared_groups=(incomplete,)), WHOLE)) == []
+
+
+def test_the_usage_of_all_its_pods_is_read() -> None:
+    """A first look reads overloaded nodes only; the decision says that it lacks the others."""
+    seen = training()
+    first = msgspec.structs.replace(seen, load=known_on(seen.load, seen.cluster, "te1"))
+
+    assert decide(first, WHOLE, State()).lacks_usage
+    assert not decide(seen, WHOLE, State()).lacks_usage
+    assert not decide(first, SURPLUS, State()).lacks_usage
+
+
+@pytest.mark.parametrize("name", ["rank-0", "rank-1"])
+def test_an_explanation_says_what_keeps_the_whole_gang(name: str) -> None:
+    """Of pods on overloaded nodes and on others."""
+    out = {"annotations": {NAME: "llama", LEAST: "3", "desched.io/evict": "false"}}
+    decision = decide(training(ranks={"rank-2": out}), WHOLE, State())
+    found = explain(parse_subject("pod", f"apps/{name}"), decision, "test").pod
+
+    assert found is not None
+    assert found.summary.detail == (
+        "gang apps/llama (Koordinator): 3 of 3 needed; "
+        "moves whole only with apps/rank-2, which stays: opted_out"
+    )
 
 
 def test_two_marks_of_one_gang_count_a_pod_once() -> None:

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from desched.model.selectors import LabelSelector, Operator, Requirement
+from desched.policy.compatibility import GangMode
 from desched.policy.policy import EvictionLimits, PriorityThreshold
 from tests.unit.policy.published import REMOVED, resolved, warnings
 
@@ -263,3 +264,18 @@ def test_a_limit_of_zero_gets_a_warning():
     assert "args.evictionLimits: a limit of 0" in warnings(
         load_aware={"evictionLimits": {"node": 0}}
     )
+
+
+def test_gangs_move_whole_only_by_their_key():
+    """R2.3: opt-in, whatever the compatibility."""
+    strict = {"compatibility": "Strict"}
+    assert resolved().gang_mode is resolved(load_aware=strict).gang_mode is GangMode.SURPLUS
+    assert resolved(load_aware={"gangMode": "Whole"}).gang_mode is GangMode.WHOLE
+
+
+def test_a_limit_that_keeps_most_gangs_is_a_warning():
+    whole = {"gangMode": "Whole"}
+    assert "lets 50% of a workload's replicas move" in warnings(load_aware=whole)
+    for limits in ({"workloadHourly": "100%"}, {"workloadHourly": 8}):
+        assert "gangMode" not in warnings(load_aware={**whole, "evictionLimits": limits})
+    assert "gangMode" not in warnings()

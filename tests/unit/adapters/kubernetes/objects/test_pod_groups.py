@@ -268,13 +268,16 @@ def test_a_topology_that_cannot_be_read_keeps_all_pods() -> None:
     assert found.stays.startswith("its PodGroup cannot be read: ")
 
 
-@pytest.mark.parametrize("mode", [{"all": {}}, "PodGroup", {"later": {}}])
-def test_pods_that_are_only_disrupted_together_stay(mode: Any) -> None:
-    """R2.3: a mode that is not known is like `all`."""
+@pytest.mark.parametrize(
+    ("mode", "together"), [({"all": {}}, True), ("PodGroup", True), ({"later": {}}, False)]
+)
+def test_pods_that_are_only_disrupted_together_stay(mode: Any, *, together: bool) -> None:
+    """R2.3: a mode that is not known is like `all`, but that the pods never leave together."""
     found = read(
         "Kubernetes", {"schedulingPolicy": {"gang": {"minCount": 1}}, "disruptionMode": mode}
     )
     assert found.stays == "disruptionMode: its pods are only disrupted together"
+    assert found.together is together
 
 
 @pytest.mark.parametrize("system", POD_GROUPS)
