@@ -526,6 +526,29 @@ class ClusterState(msgspec.Struct, frozen=True, dict=True):
         """Where each node is in the network, by HyperNodes."""
         return HyperNodeTree(self.hyper_nodes)
 
+    def why_unclear(self, topology: GroupTopology) -> str:
+        """Why it is not known where a group with this topology may be; empty if it is."""
+        if not topology.by_labels:
+            return self.hyper_node_tree.lacks(topology)
+        if not topology.topology:
+            return ""
+        levels = self._levels_by_name.get(topology.topology)
+        if levels is None:
+            return f"Topology {topology.topology} is not known"
+        wanted = (topology.level, topology.preferred_level)
+        missing = next((level for level in wanted if level and level not in levels), "")
+        return missing and f"Topology {topology.topology} has no level {missing}"
+
+    def levels_to(self, topology: GroupTopology) -> tuple[str, ...]:
+        """The labels from the widest to that of the domain, if these are known."""
+        levels = self._levels_by_name.get(topology.topology, (topology.level,))
+        return levels[: levels.index(topology.level) + 1]
+
+    @cached_property
+    def _levels_by_name(self) -> Mapping[str, tuple[str, ...]]:
+        """The levels of the Topologies of KAI, which alone are named."""
+        return {each.name: each.levels for each in self.topologies if each.system == "KAI"}
+
     @cached_property
     def pods_by_node(self) -> Mapping[str, tuple[Pod, ...]]:
         """The pods that hold resources, by the name of their node."""

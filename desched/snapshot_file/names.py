@@ -207,6 +207,10 @@ def _an_object(_names: Names, why: str, _owner: object) -> str:
     return why and "its PodGroup"  # that its pods stay decides, and not why
 
 
+def _topology(names: Names, name: str, _owner: object) -> str:
+    return name and names.of(Named.OBJECT, name)
+
+
 def _claims(_names: Names, why: str, _owner: object) -> str:
     return why and CLAIMS_NOT_READ  # that they are not counted decides, and not why
 
@@ -356,7 +360,7 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
     DeclaredGroup: {"namespace": _NAMESPACE, "name": _group_name, "stays": _an_object},
     GroupPart: {"name": _one(Named.VALUE)},
     ModelCopies: {"models": _models, "nodes": _all(Named.NODE)},
-    GroupTopology: {"highest_tier_name": _one(Named.VALUE)},
+    GroupTopology: {"highest_tier_name": _one(Named.VALUE), "topology": _topology},
     HyperNode: {
         "name": _one(Named.OBJECT),
         "tier_name": _one(Named.VALUE),

@@ -108,6 +108,7 @@ def labels_read(cluster: ClusterState, policy: Policy) -> LabelKeys:
         *policy.domains.keys,
         *((policy.balance_scope,) if policy.balance_scope else ()),
         *(level for topology in cluster.topologies for level in topology.levels),
+        *(group.topology.level for group in cluster.declared_groups if group.topology),
         *(m.label for pod in cluster.pods for m in models_of(pod, cluster.workload_of(pod))),
         *(key for each in classes for key, _ in each.node_selector),
         *_keys_of_terms(_node_terms(cluster, classes)),

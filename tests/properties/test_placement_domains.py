@@ -38,7 +38,8 @@ BLOCK, OTHER_BLOCK = "cloud.google.com/gce-topology-block", "volcano.sh/hyperclu
 GROUP, CLIQUE = "cloud.google.com/gke-placement-group", "nvidia.com/gpu.clique"
 HALL, ROW, HOST = "example.com/hall", "example.com/row", "kubernetes.io/hostname"
 LEVELS = ((ZONE,), (BLOCK, OTHER_BLOCK), (RACK,))
-TOPOLOGIES = (Topology("Kueue", "hall", (HALL, ROW, HOST)), Topology("KAI", "own", (HALL, RACK)))
+OWN = Topology("KAI", "own", (HALL, RACK))
+TOPOLOGIES = (Topology("Kueue", "hall", (HALL, ROW, HOST)), OWN)
 TIERS = tuple(f"topology.volcano.sh/tier-{tier}" for tier in (1, 2, 3))
 GPU = "nvidia.com/gpu"
 REQUIRE, PREFER, IGNORE = DomainMode
@@ -88,14 +89,14 @@ class Drawn(NamedTuple):
     seen: Snapshot
 
 
-def marks(gang: int, minimum: int) -> dict[str, str]:
-    """How three systems mark the pods of a gang."""
+def marks(gang: int, minimum: int, *, by_kai: bool) -> dict[str, str]:
+    """How the systems mark the pods of a gang."""
     koordinator = "gang.scheduling.koordinator.sh/"
     return {
         -1: {},
         0: {f"{koordinator}name": "gang-0", f"{koordinator}min-available": str(minimum)},
         1: {"scheduling.x-k8s.io/pod-group": "gang-1"},
-        2: {"scheduling.k8s.io/group-name": "gang-2"},
+        2: {"pod-group-name" if by_kai else "scheduling.k8s.io/group-name": "gang-2"},
     }[gang]
 
 
@@ -109,6 +110,9 @@ def drawn(seed: int) -> Drawn:
     minima = [chance.choice([1, 2, 2, 3]) for _ in range(3)]
     rack = next((each.nodes for each in tree if hot[0] in each.nodes), ())
     together = [name for name in rack if name in names] if chance.random() < 0.8 else []
+    by_kai = chance.random() < 0.3
+    if by_kai and chance.random() < 0.8:
+        together = [e.name for e in nodes if all(e.labels.get(k) == "a" for k in (HALL, RACK))]
     volcano = chance.choice(["volcano", "default-scheduler", "default-scheduler"])
     gangs, pods = {}, []
     for i in range(chance.randint(6, 16)):
@@ -122,7 +126,7 @@ def drawn(seed: int) -> Drawn:
                 on=on,
                 of=f"w{i}",
                 request=amounts(0.1, 0.1, **({GPU: 1} if chance.random() < 0.5 else {})),
-                annotations=marks(gang, minima[gang]),
+                annotations=marks(gang, minima[gang], by_kai=by_kai),
                 ready=chance.random() < 0.9,
                 scheduler=volcano if gang == 2 else "default-scheduler",
             )
@@ -137,6 +141,9 @@ def drawn(seed: int) -> Drawn:
             ),
         ]
     )
+    if by_kai:
+        hard, level = chance.random() < 0.7, chance.choice([HALL, RACK])
+        topology = GroupTopology(hard, None, "", level * hard, level * (not hard), OWN.name)
     loads = {
         name: (chance.choice([0.83, 0.87, 0.95] if name in hot else [0.0, 0.1]), 0.1)
         for name in names
@@ -147,10 +154,12 @@ def drawn(seed: int) -> Drawn:
         load(loads, {each.name: (NEEDED_CORES, 0.1) for each in pods}),
         [workload(f"w{i}", 4) for i in range(len(pods))],
         hyper_nodes=tree,
-        topologies=tuple(each for each in TOPOLOGIES if chance.random() < 0.3),
+        topologies=tuple(each for each in TOPOLOGIES if chance.random() < (0.9 if by_kai else 0.3)),
         declared_groups=(
             DeclaredGroup("coscheduling", "apps", "gang-1", minima[1]),
-            DeclaredGroup("Volcano", "apps", "gang-2", minima[2], topology=topology),
+            DeclaredGroup(
+                "KAI" if by_kai else "Volcano", "apps", "gang-2", minima[2], topology=topology
+            ),
         ),
     )
     return Drawn(gangs, minima, topology, hot, _domains(chance), seen)
@@ -286,10 +295,27 @@ class Reference:
             if self._mode(key) in modes and key in own and own[key] != other.get(key):
                 return False
         if self.is_hard(one):
-            return bool(self.common(one, target))
+            return bool(self.common(one, target) or self.is_in_level(one, target))
         now = {each.name: each.node for each in self._state.pods}
         kept = self.kept(one, one.node, now, least)
         return all(set(each) <= set(self.levels(target)[title]) for title, each in kept.items())
+
+    def may_choose(self, one: Pod, target: str) -> bool:
+        """Whether a scheduler that keeps the topology of its gang may place the pod there."""
+        inside = not self.is_hard(one) or self.common(one, target)
+        return bool(inside or self.is_in_level(one, target))
+
+    def is_in_level(self, one: Pod, target: str) -> bool:
+        """Whether this node and all peers have the values of KAI's required level and above it."""
+        said = self._of.topology
+        if said is None or not said.level or OWN not in self._state.topologies:
+            return False
+        keys = OWN.levels[: OWN.levels.index(said.level) + 1]
+        nodes = (target, *(each.node for each in self.peers(one)))
+        labels = [self._state.node_by_name[name].labels for name in nodes]
+        return all(key in labels[0] for key in keys) and all(
+            each.get(key) == labels[0][key] for each in labels for key in keys
+        )
 
     def common(self, one: Pod, target: str) -> frozenset[str]:
         """The HyperNodes of an allowed tier with this node and all peers."""
@@ -328,13 +354,14 @@ def check_move(of: Drawn, reference: Reference, one: Pod, move: PlannedEviction)
     peers, topology = reference.peers(one), of.topology
     assert reference.is_inside(one, move.expected_node, REQUIRE)  # R0.2, R0.3, R2.4
     if of.gangs[one.name] == 2 and peers and topology is not None:
-        assert of.seen.cluster.hyper_nodes  # R2.4: without them, its topology is not known
+        state = of.seen.cluster  # R2.4: without these, its topology is not known
+        assert OWN in state.topologies if topology.topology else state.hyper_nodes
     counts = {of.domains.mode, *of.domains.modes.values()} != {IGNORE}
     if peers and counts and not reference.is_hard(one):
         assert not any(map(reference.is_in_doubt, (one.node, *(p.node for p in peers))))  # X4
     names = [each.name for each in of.seen.cluster.nodes]
     if one.scheduler == "volcano":  # it may choose each node that its own topology allows
-        anywhere = (n for n in names if not reference.is_hard(one) or reference.common(one, n))
+        anywhere = (n for n in names if reference.may_choose(one, n))
         assert all(reference.is_inside(one, name, REQUIRE) for name in anywhere)
     elif not reference.is_inside(one, move.expected_node, PREFER):
         cool = (name for name in names if name not in of.hot)
@@ -366,7 +393,7 @@ def test_no_gang_is_broken_and_no_domain_widened_whatever_the_order(seed: int) -
 
 def coverage() -> Iterator[str]:
     """What happens to pods of gangs in some drawn clusters."""
-    for seed in range(80):
+    for seed in range(240):
         of = drawn(seed)
         reference, plan = Reference(of), planned(of.seen, of.domains.policy())
         pods = {each.name: each for each in of.seen.cluster.pods}
@@ -375,7 +402,8 @@ def coverage() -> Iterator[str]:
         for move in plan.evictions:
             one = pods[move.pod.name]
             if reference.peers(one):
-                yield "moved by hard topology" if reference.is_hard(one) else "moved"
+                hard = "moved by hard topology" if reference.is_hard(one) else "moved"
+                yield "moved by required level" if reference.is_in_level(one, one.node) else hard
             if not reference.is_inside(one, move.expected_node, PREFER):
                 yield "left what it preferred"
             elif of.domains.modes:
@@ -387,5 +415,5 @@ def test_the_drawn_clusters_have_moves_and_each_refusal() -> None:
     found = list(coverage())
     for each in ("pod_group", "placement_domain", "doubt", "moved", "stayed inside"):
         assert found.count(each) >= 10, each
-    for each in ("moved by hard topology", "left what it preferred"):
+    for each in ("moved by hard topology", "moved by required level", "left what it preferred"):
         assert found.count(each) >= 3, each

@@ -24,8 +24,8 @@ def incomplete(group: PodGroup, context: EligibilityContext) -> str:
     """What the gang lacks, so that not even all its pods together may leave; empty if nothing."""
     if str(group) in context.moving_gangs:
         return "its move as a whole is not judged yet"
-    tree = context.cluster.hyper_node_tree
-    if group.topology is not None and (unclear := tree.lacks(group.topology)):
+    topology = group.topology
+    if topology is not None and (unclear := context.cluster.why_unclear(topology)):
         return unclear
     minimum, available = context.minima[group.key], context.available_members[group.key]
     return f"{minimum} needed, {available} available" if available < minimum else ""

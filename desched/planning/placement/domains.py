@@ -128,7 +128,7 @@ class PlacementLimits:
         return tuple(key for key in keys if key in labels)
 
     def _network_bounds(self, pod: Pod, source: int) -> NetworkBounds:
-        """Where its gangs keep the pod: where Volcano says so, else as near to its nearest peer."""
+        """Where its gangs keep the pod: where they say so, else as near to its nearest peer."""
         groups = tuple(self._context.gangs_of(pod))
         if not groups:
             return NO_BOUNDS  # nearly all pods
@@ -137,10 +137,12 @@ class PlacementLimits:
         for group in groups:
             others = (p for p in self._peers.get(group.key, ()) if p.uid != pod.uid)
             positions = {self._arrays.index[each.node] for each in others}
-            if group.topology is None or not group.topology.is_hard:
+            topology = group.topology
+            if topology is None or not topology.is_hard or topology.preferred_level:
                 peers |= positions
+            if topology is None or not topology.is_hard:
                 continue
-            found = self._network.in_highest_tier(group.topology, positions or {source})
+            found = self._network.in_domain(topology, positions or {source})
             if isinstance(found, str):
                 return NetworkBounds(doubt=found)
             enforced.append(found)
@@ -162,7 +164,7 @@ class PlacementLimits:
         positions = sorted({self._arrays.index[each.node] for each in self._peers[groups[0].key]})
         for topology in (group.topology for group in groups):
             if topology is not None and topology.is_hard:
-                found = self._network.in_highest_tier(topology, positions)
+                found = self._network.in_domain(topology, positions)
                 if isinstance(found, str):
                     return NetworkBounds(doubt=found)
                 return NetworkBounds((found,))

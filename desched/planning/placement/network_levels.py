@@ -87,11 +87,11 @@ def _to_last(modes: Sequence[DomainMode], counting: Collection[DomainMode]) -> i
 class Bound(NamedTuple):
     """Where a pod stays: on nodes with at least so many levels in common with a node.
 
-    The levels are those of the domains of this number. `text` is what the nodes have in common. A
-    pod leaves what is only `preferred` if it cannot move inside.
+    The levels are those of the domains of this number, or of these labels. `text` is what the nodes
+    have in common. A pod leaves what is only `preferred` if it cannot move inside.
     """
 
-    domains: int
+    domains: int | tuple[str, ...]
     node: int
     least: int
     text: str
@@ -108,7 +108,8 @@ class NetworkLevels:
 
     def outside(self, bound: Bound) -> Mask:
         """The nodes that are not as near as the bound demands."""
-        domains = self._domains[bound.domains]
+        which = bound.domains
+        domains = self._domains[which] if isinstance(which, int) else self._by_labels(which)
         found: Mask = domains.closeness(bound.node) < bound.least
         return found
 
@@ -151,11 +152,27 @@ class NetworkLevels:
                     text = f"the {count} widest {domains.title} of its gang"
                     yield Bound(number, source, count, text, preferred)
 
-    def in_highest_tier(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
+    def in_domain(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
         """The bound of a hard topology, given the nodes of the peers, or why it is not known."""
-        tree = self._cluster.hyper_node_tree
-        if unclear := tree.lacks(topology):
+        if unclear := self._cluster.why_unclear(topology):
             return unclear
+        if topology.by_labels:
+            return self._in_level(self._cluster.levels_to(topology), sorted(positions))
+        return self._in_highest_tier(topology, positions)
+
+    def _in_level(self, levels: tuple[str, ...], positions: Sequence[int]) -> Bound | str:
+        """The bound by labels; the schedulers, too, place no pod if peers are in two domains."""
+        domains, first, level = self._by_labels(levels), positions[0], levels[-1]
+        for i in positions:
+            if domains.closeness(i)[i] < len(levels):
+                return f"{self._arrays.names[i]} lacks a label of {' > '.join(levels)}"
+        if bool((domains.closeness(first)[list(positions)] < len(levels)).any()):
+            return f"its pods are in several domains of {level}"
+        text = f"{level}={self._arrays.nodes[first].labels[level]}"
+        return Bound(levels, first, len(levels), text)
+
+    def _in_highest_tier(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
+        tree = self._cluster.hyper_node_tree
         tier = tree.highest_tier(topology)
         places = {i: self._places[i] for i in sorted(positions)}
         outside = next((i for i, place in places.items() if not place.path), None)
@@ -171,6 +188,10 @@ class NetworkLevels:
     @cached
     def _closeness(self, number: int, source: int) -> Ints:
         return self._domains[number].closeness(source)
+
+    @cached
+    def _by_labels(self, levels: tuple[str, ...]) -> NodeDomains:
+        return NodeDomains.by_labels(self._arrays, [(key,) for key in levels], levels[-1])
 
     @cached_property
     def _places(self) -> Sequence[Place]:

@@ -37,6 +37,7 @@ NO_NAMES = {
     "Amounts": {"extended"},
     "DeclaredGroup": {"system"},
     "GroupPart": {"match_label_keys"},
+    "GroupTopology": {"level", "preferred_level"},
     "ModelCopies": {"system"},
     "Topology": {"system", "levels"},
     "Node": {"operating_system", "images", "addresses"},  # numbers, and none

@@ -39,6 +39,9 @@ _VOLCANO_TOPOLOGY = RawDecoder(pod_groups.VolcanoTopology)
 _COSCHEDULING = RawDecoder(pod_groups.CoschedulingSpec)
 _KAI = RawDecoder(pod_groups.KaiSpec)
 _SUB_GROUPS = RawDecoder(list[pod_groups.KaiSubGroup])
+_FIELDS = RawDecoder(dict[str, Raw])
+_LIST = RawDecoder(list[Raw])
+_TEXT = RawDecoder(str)
 _KUBERNETES = RawDecoder(pod_groups.KubernetesSpec)
 
 LARGEST_PARTS_BYTES = 8192
@@ -126,7 +129,7 @@ def _coscheduling(item: pod_groups.PodGroup) -> _Needs:
 def _kai(item: pod_groups.PodGroup) -> _Needs:
     """All subgroups keep their minimum, however many of them `minSubGroup` needs."""
     found = _KAI(item.spec) or pod_groups.KaiSpec()
-    stays = _first(topologyConstraint=found.topology_constraint)
+    topology, stays = _kai_topology(found.topology_constraint)
     stays = stays or _too_large(subGroups=found.sub_groups)
     groups = () if stays else _SUB_GROUPS(found.sub_groups) or ()
     above = {each.parent for each in groups if each.parent}
@@ -139,7 +142,26 @@ def _kai(item: pod_groups.PodGroup) -> _Needs:
             parts.append(_labelled(SUB_GROUP, each.name, each.min_member or 0))
     if groups and not parts:
         stays = stays or "its subGroups are a circle"
-    return _Needs(found.min_member, stays) if stays else _distinct(found.min_member, tuple(parts))
+    if stays:
+        return _Needs(found.min_member, stays)
+    return _distinct(found.min_member, tuple(parts))._replace(topology=topology)
+
+
+def _kai_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
+    """How near its pods must be to each other, and why they stay if that is not known.
+
+    KAI ignores a constraint without a Topology, and places no pod of one without a level.
+    """
+    levels = "requiredTopologyLevel", "preferredTopologyLevel"
+    found, stays = _fields("topologyConstraint", demand, "topology", *levels)
+    name, required, preferred = (
+        _TEXT(found.get(key, Raw())) or "" for key in ("topology", *levels)
+    )
+    if stays or not name:
+        return None, stays
+    if not required and not preferred:
+        return None, "the topologyConstraint of its PodGroup names no level"
+    return GroupTopology(bool(required), None, "", required, preferred, name), ""
 
 
 def _labelled(key: str, value: str, minimum: int) -> GroupPart:
@@ -160,16 +182,28 @@ def _kubernetes(item: pod_groups.PodGroup) -> _Needs:
     minimum = policy.gang.min_count if policy.gang is not None else None
     if policy.gang is None and bytes(policy.basic) not in {b"", b"null"}:
         minimum = 0
-    unclear, mode = (
-        _first(schedulingConstraints=found.scheduling_constraints),
-        found.disruption_mode,
-    )
+    topology, unclear = _kubernetes_topology(found.scheduling_constraints)
+    mode = found.disruption_mode
     if _is(mode, _EMPTY | _ONE_BY_ONE, b'{"single"'):
-        return _Needs(minimum, unclear)
+        return _Needs(minimum, unclear, topology=topology)
     together = not unclear and _is(mode, _TOGETHER, b'{"all"')
-    return _Needs(
-        minimum, "disruptionMode: its pods are only disrupted together", together=together
-    )
+    stays = "disruptionMode: its pods are only disrupted together"
+    return _Needs(minimum, stays, topology=topology, together=together)
+
+
+def _kubernetes_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
+    """The label of which its pods must have one value, and why they stay if that is not known."""
+    found, stays = _fields("schedulingConstraints", demand, "topology")
+    each = _LIST(found.get("topology", Raw())) or []
+    if len(each) > 1:
+        stays = stays or _not_evaluated("more than one topology")
+    if stays or not each:
+        return None, stays
+    labels, stays = _fields("topology", each[0], "key")
+    key = _TEXT(labels.get("key", Raw())) or ""
+    if not key:
+        stays = stays or "the topology of its PodGroup names no label"
+    return GroupTopology(hard=True, level=key), stays
 
 
 def _is(mode: Raw, names: frozenset[bytes], begins: bytes) -> bool:
@@ -186,6 +220,13 @@ def _first(**fields: Raw) -> str:
     """The first field that is there: what it demands is not evaluated."""
     name = next((name for name, value in fields.items() if _is_set(value)), "")
     return name and _not_evaluated(name)
+
+
+def _fields(what: str, demand: Raw, *known: str) -> tuple[dict[str, Raw], str]:
+    """The fields that are there, and why the pods stay if one of them is not known."""
+    found = {name: value for name, value in (_FIELDS(demand) or {}).items() if _is_set(value)}
+    other = next((name for name in sorted(found) if name not in known), "")
+    return found, other and _not_evaluated(f"{other} in the {what}")
 
 
 def _too_large(**fields: Raw) -> str:

@@ -224,8 +224,9 @@ def gang_plan(
     labels = {n: {BLOCK: BLOCKS[rack], RACK: rack} for n, rack in RACKS.items()}
     labels = fields.pop("labels", labels)
     nodes = [gpu_node(n, labels[n]) for n in RACKS]
-    one = pod("a", on="hot", request=amounts(1, 1), annotations=marks, scheduler=scheduler)
-    peers = [pod(name, on=on, annotations=marks, of=None) for name, on in places.items()]
+    marked = {"annotations": marks, "scheduling_group": fields.pop("in_group", "")}
+    one = pod("a", on="hot", request=amounts(1, 1), scheduler=scheduler, **marked)
+    peers = [pod(name, on=on, of=None, **marked) for name, on in places.items()]
     cool = [name for name in RACKS if name != "hot"]
     used = load(
         {"hot": (0.9, 0.1)} | {n: (0.75 if n in full else 0.1, 0.1) for n in cool},
@@ -461,6 +462,105 @@ def test_a_topology_that_cannot_be_kept_for_sure_keeps_the_pod(
 ) -> None:
     """R2.4, X4: unknown tiers, a tree in doubt; hard without a tier is soft."""
     moved, found = volcano_plan(places, topology, **fields)
+    assert moved == []
+    assert why in found
+
+
+NET = Topology("KAI", "net", (BLOCK, RACK))
+
+
+def labelled_plan(
+    places: Mapping[str, str], topology: GroupTopology, system: str = "KAI", **fields: Any
+) -> tuple[list[str], str]:
+    """Where a surplus pod of a group with a level moves, and else why it stays."""
+    said = DeclaredGroup(system, "apps", "llama", 1, topology=topology)
+    fields = {"topologies": (NET,), "marks": {"pod-group-name": "llama"}} | fields
+    plan = gang_plan(places, declared_groups=(said,), **fields)
+    details = [each.detail for each in plan.refusals if each.pod.name == "a"]
+    return [e.expected_node for e in plan.evictions], "".join(details)
+
+
+IN_RACK = GroupTopology(hard=True, level=RACK, topology="net")
+IN_BLOCK = GroupTopology(hard=True, level=BLOCK, topology="net")
+NEAR_RACK = GroupTopology(hard=False, preferred_level=RACK, topology="net")
+
+
+def test_a_surplus_pod_of_kai_moves_inside_the_domain_of_the_required_level() -> None:
+    """R2.4: the scheduler of KAI keeps to it, so that it may choose."""
+    by_kai = {"scheduler": "kai-scheduler"}
+    assert labelled_plan({"p": "near"}, IN_RACK, **by_kai) == (["near"], "")
+    assert labelled_plan({"p": "near"}, IN_RACK, full=("near",), **by_kai)[0] == []
+    moved, _ = labelled_plan({"p": "next"}, IN_RACK, **by_kai)
+    assert moved[0] in {"next", "next2"}  # where its peers are
+    moved, _ = labelled_plan({"p": "near"}, IN_BLOCK, full=("near",), **by_kai)
+    assert moved[0] in {"next", "next2"}
+    full = ("near", "next", "next2")
+    assert labelled_plan({"p": "near"}, IN_BLOCK, full=full, **by_kai)[0] == []
+
+
+def test_racks_of_one_name_in_two_blocks_are_two_domains_of_kai() -> None:
+    labels = {n: {BLOCK: BLOCKS[rack], RACK: "r"} for n, rack in RACKS.items()}
+    full = ("near", "next", "next2")
+    assert labelled_plan({"p": "near"}, IN_RACK, full=full, labels=labels)[0] == []
+
+
+def test_a_surplus_pod_of_kai_stays_as_near_as_the_preferred_level_says() -> None:
+    """R2.4, R0.3: also within a required one."""
+    both = GroupTopology(hard=True, level=BLOCK, preferred_level=RACK, topology="net")
+    for topology in (NEAR_RACK, both):
+        assert labelled_plan({"p": "near"}, topology) == (["near"], "")
+        moved, why = labelled_plan({"p": "near"}, topology, full=("near",))
+        assert moved == []
+        assert "outside its placement domain" in why
+    moved, why = labelled_plan({"p": "near"}, NEAR_RACK, scheduler="kai-scheduler")
+    assert moved == []
+    assert "kai-scheduler may place it outside" in why
+
+
+def test_a_surplus_pod_of_kubernetes_keeps_the_value_of_its_label() -> None:
+    """R2.4: whatever the levels above are."""
+    rack = GroupTopology(hard=True, level=RACK)
+    native: dict[str, Any] = {"system": "Kubernetes", "marks": {"other": "x"}, "topologies": ()}
+    labels = {n: {BLOCK: n, RACK: rack} for n, rack in RACKS.items()}
+    plan = labelled_plan({"p": "near"}, rack, labels=labels, in_group="llama", **native)
+    assert plan == (["near"], "")
+    plan = labelled_plan(
+        {"p": "near"}, rack, labels=labels, in_group="llama", full=("near",), **native
+    )
+    assert plan[0] == []
+
+
+@pytest.mark.parametrize(
+    ("places", "topology", "fields", "why"),
+    [
+        ({"p": "near"}, IN_RACK, {"topologies": ()}, "Topology net is not known"),
+        (
+            {"p": "near"},
+            IN_RACK,
+            {"topologies": (Topology("Kueue", "net", (BLOCK, RACK)),)},
+            "Topology net is not known",
+        ),
+        ({"p": "near"}, NEAR_RACK, {"topologies": ()}, "Topology net is not known"),
+        (
+            {"p": "near"},
+            IN_RACK,
+            {"topologies": (Topology("KAI", "net", (BLOCK,)),)},
+            f"Topology net has no level {RACK}",
+        ),
+        ({"p": "near", "q": "next"}, IN_RACK, {}, f"its pods are in several domains of {RACK}"),
+        (
+            {"p": "near"},
+            IN_RACK,
+            {"labels": {n: {RACK: rack} for n, rack in RACKS.items()}},
+            f"near lacks a label of {BLOCK} > {RACK}",
+        ),
+    ],
+)
+def test_a_level_that_is_not_known_keeps_the_pod(
+    places: Mapping[str, str], topology: GroupTopology, fields: Mapping[str, Any], why: str
+) -> None:
+    """R2.4, X4."""
+    moved, found = labelled_plan(places, topology, **fields)
     assert moved == []
     assert why in found
 

@@ -149,20 +149,6 @@ def test_parts_of_a_group_have_minima_of_their_own(
     assert (found.minimum, found.stays, found.parts) == (minimum, "", parts)
 
 
-@pytest.mark.parametrize(
-    ("system", "field", "value"),
-    [
-        ("KAI", "topologyConstraint", {"requiredTopologyLevel": "rack"}),
-        ("Kubernetes", "schedulingConstraints", {"topology": [{"key": "rack"}]}),
-    ],
-)
-def test_what_is_not_evaluated_keeps_all_pods(system: str, field: str, value: Any) -> None:
-    """R2.2, R2.4, X4: minima of parts, and topologies."""
-    policy = {"schedulingPolicy": {"gang": {"minCount": 1}}}
-    found = read(system, {"minMember": 1, **policy, field: value})
-    assert found.stays == f"{field} of its PodGroup is not evaluated"
-
-
 POLICY = {"name": "a", "matchLabelKeys": ["app"]}
 NOT_EVALUATED = "of its PodGroup is not evaluated"
 
@@ -302,3 +288,78 @@ def test_a_group_that_is_not_understood_keeps_its_own_pods_only(
 def test_the_systems_are_those_of_the_table() -> None:
     assert set(POD_GROUPS) == {row.system for row in SYSTEMS if row.declared}
     assert all(kind.is_optional for kinds in POD_GROUPS.values() for kind in kinds)
+
+
+REQUIRED, PREFERRED = "requiredTopologyLevel", "preferredTopologyLevel"
+
+
+@pytest.mark.parametrize(
+    ("said", "topology", "stays"),
+    [
+        (None, None, ""),
+        ({REQUIRED: "rack"}, None, ""),
+        (
+            {"topology": "net", REQUIRED: "rack"},
+            GroupTopology(hard=True, level="rack", topology="net"),
+            "",
+        ),
+        (
+            {"topology": "net", PREFERRED: "rack", REQUIRED: ""},
+            GroupTopology(hard=False, preferred_level="rack", topology="net"),
+            "",
+        ),
+        (
+            {"topology": "net", REQUIRED: "block", PREFERRED: "rack"},
+            GroupTopology(hard=True, level="block", preferred_level="rack", topology="net"),
+            "",
+        ),
+        ({"topology": "net"}, None, "the topologyConstraint of its PodGroup names no level"),
+        (
+            {"topology": "net", REQUIRED: "rack", "sliceSize": 2},
+            None,
+            f"sliceSize in the topologyConstraint {NOT_EVALUATED}",
+        ),
+        ({"topology": 7}, None, "its PodGroup cannot be read: "),
+    ],
+)
+def test_a_group_of_kai_names_a_level_of_a_topology(
+    said: Any, topology: GroupTopology | None, stays: str
+) -> None:
+    """R2.4: without a Topology KAI ignores it, and without a level it places no pod."""
+    found = read("KAI", {"minMember": 1, "topologyConstraint": said})
+    assert found.topology == topology
+    assert found.stays.startswith(stays)
+    assert bool(found.stays) == bool(stays)
+
+
+@pytest.mark.parametrize(
+    ("said", "topology", "stays"),
+    [
+        (None, None, ""),
+        ({"topology": []}, None, ""),
+        ({"topology": [{"key": "rack"}]}, GroupTopology(hard=True, level="rack"), ""),
+        (
+            {"topology": [{"key": "rack"}, {"key": "block"}]},
+            None,
+            f"more than one topology {NOT_EVALUATED}",
+        ),
+        ({"topology": [{}]}, None, "the topology of its PodGroup names no label"),
+        (
+            {"topology": [{"key": "rack", "mode": "Preferred"}]},
+            None,
+            f"mode in the topology {NOT_EVALUATED}",
+        ),
+        ({"spread": {"key": "rack"}}, None, f"spread in the schedulingConstraints {NOT_EVALUATED}"),
+        ({"topology": [7]}, None, "its PodGroup cannot be read: "),
+    ],
+)
+def test_a_group_of_kubernetes_names_a_label(
+    said: Any, topology: GroupTopology | None, stays: str
+) -> None:
+    """R2.4: all its pods have one value of it."""
+    policy = {"gang": {"minCount": 1}}
+    found = read("Kubernetes", {"schedulingPolicy": policy, "schedulingConstraints": said})
+    assert found.stays.startswith(stays)
+    assert bool(found.stays) == bool(stays)
+    if not stays:
+        assert found.topology == topology
