@@ -732,7 +732,8 @@ def test_pods_have_equal_shares_of_the_gpus_that_they_share(url: str, written_at
     }
     together = min(1.0, (JOINED_SECONDS_AGO + time.time() - written_at) / 1800)
     assert late.shared == pytest.approx((0.4, 0.4))
-    assert early.shared == pytest.approx((0.4, 0.8 - 0.4 * together), abs=0.03)
+    # Each of the ten points of the window is 4 points of the mean.
+    assert early.shared == pytest.approx((0.4, 0.8 - 0.4 * together), abs=0.05)
 
 
 def test_live_scrapes_are_read_until_a_node_vanishes(
