@@ -10,7 +10,8 @@ from tests.controlplane.binaries import SKIPPED
 from tests.image.built_image import SKIPPED as IMAGE_SKIPPED
 
 # How long an example takes says nothing about it while other tests run beside it.
-settings.register_profile("everyday", settings(), deadline=None, max_examples=50)
+# Random tests run at every change: few examples each time, and many where somebody asks for them.
+settings.register_profile("everyday", settings(), deadline=None, max_examples=25)
 settings.register_profile("thorough", settings(), deadline=None, max_examples=500)
 settings.load_profile("everyday")
 

@@ -97,7 +97,7 @@ def after_landing(seen: Snapshot, moves: list[PlannedEviction]) -> tuple[Snapsho
     return Snapshot(cluster, loads, NOW), State(evictions=records, chains=chains)
 
 
-slow = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @slow

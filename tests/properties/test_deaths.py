@@ -50,7 +50,7 @@ def test_whenever_it_dies_the_next_one_ends_up_with_the_same_evictions(
 lives = st.lists(
     st.tuples(st.integers(0, 40), st.sampled_from([1.0, 10.0, 150.0, 300.0, 900.0])), max_size=6
 )
-slow = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @slow

@@ -26,7 +26,7 @@ ANY_RISK = policy()
 DEDICATED = Taint("dedicated", Effect.NO_SCHEDULE)
 SSD = NodeSelectorTerm((Requirement("disk", Operator.IN, ("ssd",)),))
 
-slow = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -19,7 +19,10 @@ from tests.properties.rich_clusters import POLICY, RichCluster
 
 BY = parse_policy(*POLICY).policy
 seeds = st.integers(0, 10**6)
-slow = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=25)
+FEW = settings().max_examples // 2
+"""Each takes long."""
+
+slow = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=FEW)
 
 
 @cache
@@ -117,7 +120,7 @@ def test_what_stays_and_what_leaves_is_all_that_a_node_has(seed: int) -> None:
                 assert load.excess_ratio is None or staying + len(evicted) == len(found.pods)
 
 
-@settings(slow, max_examples=8)
+@settings(slow, max_examples=FEW // 3)
 @given(seeds)
 def test_every_answer_can_be_shown(seed: int) -> None:
     for answer in all_answers(seed):

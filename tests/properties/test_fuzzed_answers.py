@@ -105,7 +105,7 @@ def test_a_number_of_thousands_of_digits_is_not_understood(prometheus: FakeProme
     reader.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(mutated(document()))
 @example(document("NaN"))
 @example(document("1e999"))

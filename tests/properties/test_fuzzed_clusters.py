@@ -98,7 +98,9 @@ def test_every_list_that_is_served_is_fuzzed() -> None:
     assert set(DECODERS) == set(DOCUMENTS)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=2 * settings().max_examples, deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(
     st.sampled_from(sorted(DOCUMENTS)).flatmap(
         lambda path: st.tuples(st.just(path), mutated(DOCUMENTS[path]))
@@ -133,7 +135,7 @@ def test_the_cluster_as_it_is_gives_evictions(cluster: HostileCluster) -> None:
     every_output(report)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     mutated(DOCUMENTS),
     st.sampled_from(POLICIES),

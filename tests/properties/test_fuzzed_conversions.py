@@ -30,7 +30,9 @@ def original(path: Path) -> Any:
 ORIGINALS = [original(path) for path in sorted(FOLDER.iterdir())]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=2 * settings().max_examples, deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(st.sampled_from(ORIGINALS).flatmap(mutated))
 def test_any_damage_gives_a_policy_that_is_no_wider_or_an_error(document: Any) -> None:
     try:
@@ -113,7 +115,7 @@ CONTROLLER = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(
     st.fixed_dictionaries({}, optional=ARGS),
     st.fixed_dictionaries({}, optional=CONTROLLER),

@@ -43,7 +43,7 @@ def outcome(document: Any, *, as_yaml: bool) -> tuple[LoadedPolicy | None, str]:
         return None, str(error)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(mutated(RICH) | mutated(PUBLISHED, most=8), st.booleans())
 def test_any_damage_gives_a_policy_or_lines_that_can_be_shown(document: Any, as_yaml: bool) -> None:  # noqa: FBT001 (drawn)
     loaded, refusal = outcome(document, as_yaml=as_yaml)
@@ -55,7 +55,7 @@ def test_any_damage_gives_a_policy_or_lines_that_can_be_shown(document: Any, as_
         assert all(isinstance(value, str) for value in loaded.policy.metrics.matchers.values())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(st.sets(st.sampled_from(sorted(FAULTS)), min_size=1))
 def test_every_one_of_many_faults_is_named(chosen: set[str]) -> None:
     changes: dict[str, dict[str, object]] = {"load_aware": {}, "evictor": {}}
@@ -72,7 +72,7 @@ def _shown(key: str) -> str:
     return key.encode("unicode_escape").decode()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["cluster", "a b", '"', "__name__"]) | st.text(max_size=5),

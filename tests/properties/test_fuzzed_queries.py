@@ -28,7 +28,7 @@ label_values = st.text() | st.sampled_from(ADVERSARIAL_VALUES)
 PLAIN = [literals(query) for query in every_query({"cluster": MARKER})]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(label_values)
 @example("".join(map(chr, range(1, 0x300))))
 @example("\ufffd\ufffe\uffff\U0010ffff")

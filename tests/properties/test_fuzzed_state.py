@@ -95,7 +95,7 @@ def edited(path: str, value: object) -> Any:
     return document
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(mutated(DOCUMENT))
 @example(edited("cool_downs.0.level", 10**30))
 @example(edited("nodes.0.rounds", 10**30))

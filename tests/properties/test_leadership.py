@@ -219,4 +219,6 @@ class Replicas(RuleBasedStateMachine):
 
 
 TestReplicas = Replicas.TestCase
-TestReplicas.settings = settings(deadline=None, max_examples=100, stateful_step_count=30)
+TestReplicas.settings = settings(
+    deadline=None, max_examples=2 * settings().max_examples, stateful_step_count=30
+)

@@ -74,7 +74,7 @@ def _deployment(name: str, replicas: int, nodes: list[str], chance: Random) -> D
     return Deployment(name, template, tuple(chance.choices(nodes[:2], k=replicas)), "apps")
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.randoms(use_true_random=True))
 def test_no_replica_moves_twice_and_at_most_half_of_a_workload_moves_within_an_hour(
     chance: Random,

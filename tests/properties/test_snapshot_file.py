@@ -32,7 +32,7 @@ from tests.properties.mutations import mutated
 from tests.properties.outputs import every_output, harmless
 from tests.properties.rich_clusters import HIDDEN, MARK, POLICY, RichCluster
 
-slow = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
+slow = settings(deadline=None, suppress_health_check=list(HealthCheck))
 seeds = st.integers(0, 10**6)
 KEPT = Redaction()
 BY = parse_policy(*POLICY).policy

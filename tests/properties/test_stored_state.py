@@ -51,7 +51,7 @@ def test_any_memory_is_read_as_it_was_written(state: State) -> None:
     assert decode_state(encode_state(state)) == (state, "")
 
 
-@settings(max_examples=40, deadline=None)  # each is large
+@settings(deadline=None)
 @given(states, st.sampled_from([1, 1000, 3000]))
 def test_any_memory_fits_or_says_that_it_does_not(state: State, times_over: int) -> None:
     grown = msgspec.structs.replace(
