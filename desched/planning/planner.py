@@ -19,6 +19,7 @@ from desched.model.plan import (
     RefusalReason,
     Unsteered,
 )
+from desched.model.state import PauseScope
 from desched.model.text import shortened
 from desched.planning.deadline import PlanningTooSlowError
 from desched.planning.eligibility.availability import replicas_to_spare
@@ -163,8 +164,11 @@ def _sift(
     return nodes, refusals
 
 
-def _movable(pod: Pod, context: EligibilityContext) -> Candidate | None:
-    """The pod as a candidate, None if it stays."""
+def _movable(pod: Pod, context: EligibilityContext, pressure: Pressure) -> Candidate | None:
+    """The pod as a candidate to leave a node that is not overloaded, None if it stays."""
+    pool = pressure.known[pod.node].verdict.pool
+    if context.state.pausing(context.now, PauseScope.POOL, pool) is not None:
+        return None
     if refuse(pod, context) is not None or pod.scheduling.unevaluated:
         return None
     return candidate_of(pod, context)
@@ -226,7 +230,8 @@ def _select(
     )
     openings: Openings | NoOpenings
     if policy.chains:
-        openings = Openings(partial(_movable, context=context), pressure.known, chains.chains)
+        judge = partial(_movable, context=context, pressure=pressure)
+        openings = Openings(judge, pressure.known, chains.chains)
     else:
         openings = NoOpenings(_why_no_chain(policy))
     rooms = {chain.source: chain.room_on for chain in chains.ready}

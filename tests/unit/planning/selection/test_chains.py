@@ -8,12 +8,13 @@ import pytest
 from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import Pod
 from desched.model.plan import NodeReason, Plan
+from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.snapshot import Snapshot
-from desched.model.state import MoveResult, State
+from desched.model.state import MoveResult, Pause, PauseScope, State
 from desched.planning.eligibility.annotations import PREFER_NO_EVICTION_ANNOTATION
 from desched.planning.placement.chains_under_way import BROKEN_RESTS
 from desched.policy.compatibility import Steering
-from desched.policy.policy import SteeringRules
+from desched.policy.policy import NodePool, SteeringRules
 from tests.builders import (
     NOW,
     amounts,
@@ -25,6 +26,7 @@ from tests.builders import (
     pod,
     policy,
     reasons,
+    rule,
     snapshot,
     workload,
 )
@@ -278,6 +280,14 @@ def test_a_pod_that_must_not_move_or_would_not_help_makes_no_room(small: Pod) ->
     assert detail.endswith(
         "no chain of two moves: no pod that may leave now could make room for one of its pods"
     )
+
+
+def test_no_pod_of_a_paused_pool_makes_room() -> None:
+    blue = LabelSelector((Requirement("kubernetes.io/hostname", Operator.IN, ("te2",)),))
+    pools = policy(rule(), pools=(NodePool("blue", blue, (rule(),)),))
+    assert evicted(planned(full_cluster(), pools)) == ["small"]
+    paused = Pause(PauseScope.POOL, NOW, None, "blue", by="jane")
+    assert evicted(planned(full_cluster(), pools, State(pauses=(paused,)))) == []
 
 
 def test_a_pod_whose_room_is_not_enough_stays() -> None:
