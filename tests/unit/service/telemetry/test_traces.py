@@ -8,9 +8,11 @@ from opentelemetry.trace import StatusCode
 
 from desched.cycle import CycleInfo, run_cycle
 from desched.errors import ObservationError, ObservationSource
+from desched.model.cluster import PodRef
 from desched.model.report import CycleReport, EvictionVerdict, Mode
 from desched.ports import EvictionAnswer, World
 from desched.service.telemetry.traces import Traces
+from desched.simulation.world import Simulation
 from tests.unit.test_cycle import ScriptedWorld, two_moves
 
 EVICTED = EvictionAnswer(EvictionVerdict.EVICTED)
@@ -56,6 +58,20 @@ def test_a_cycle_is_a_span_around_its_reads_its_plan_and_each_eviction(
     assert [attributes(span)["k8s.pod.name"] for span in evictions] == scripted.asked
     assert [span.status.status_code for span in evictions] == [StatusCode.UNSET, StatusCode.ERROR]
     assert attributes(spans["plan"])["desched.evictions"] == len(report.plan.evictions)
+
+
+def test_a_dry_run_of_an_eviction_is_a_span_of_its_confirmation(
+    traces: Traces, exporter: InMemorySpanExporter
+) -> None:
+    simulation = Simulation()
+    world = traces.world(simulation.world(acting=True))
+    assert world.evictor is not None
+    answer = world.evictor.would_evict(PodRef("shop", "web-1", "uid"), "to see what happens")
+    assert answer.verdict is EvictionVerdict.GONE
+    (span,) = exporter.get_finished_spans()
+    assert span.name == "confirm"
+    found = {"desched.pods": ("shop/web-1",), "desched.verdict": "gone"}
+    assert attributes(span) == found
 
 
 def is_within(span: ReadableSpan, outer: ReadableSpan) -> bool:
