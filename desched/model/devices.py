@@ -67,7 +67,10 @@ def has_nvidia_gpu(amounts: Amounts) -> bool:
     return any(count and name.startswith(NVIDIA) for name, count in amounts.extended)
 
 
-_OF_NVIDIA = re.compile(r"nvidia\.com/(gpu|mig-[^/]+)(\.shared)?")
+_OF_NVIDIA = re.compile(
+    r"nvidia\.com/(gpu|mig-[^/]+)(\.shared)?|"
+    rf"{re.escape(DEVICES)}gpu\.nvidia\.com(/(gpu|mig))?"
+)
 
 
 def nvidia_gpus(amounts: Amounts) -> int:

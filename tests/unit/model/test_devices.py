@@ -11,6 +11,7 @@ from desched.model.devices import (
     interfaces_text,
     is_gpu,
     networks_of,
+    nvidia_gpus,
 )
 from tests.builders import amounts
 
@@ -55,6 +56,21 @@ def test_accelerators_of_each_vendor_are_gpus(resource: str) -> None:
 )
 def test_other_devices_are_none(resource: str) -> None:
     assert not is_gpu(resource)
+
+
+@pytest.mark.parametrize(
+    ("resource", "count"),
+    [
+        ("nvidia.com/gpu", 2),
+        ("nvidia.com/mig-1g.5gb", 2),
+        ("nvidia.com/gpumem", 0),
+        ("resource.k8s.io/gpu.nvidia.com", 2),
+        ("resource.k8s.io/gpu.nvidia.com/mig", 2),
+        ("resource.k8s.io/gpu.example.com", 0),
+    ],
+)
+def test_gpus_of_nvidia_count_by_either_way_to_request_them(resource: str, count: int) -> None:
+    assert nvidia_gpus(amounts(**{resource: 2})) == count
 
 
 def test_requests_of_none_are_no_gpus() -> None:

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from desched.model.cluster import Pod, PodRef
 from desched.model.resources import Resource
 from desched.model.state import EvictionRecord, State
@@ -9,7 +11,18 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.overload.classification import classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.planning.placement.reservations import room_left
-from tests.builders import NOW, load, node, pod, policy, snapshot
+from tests.builders import (
+    NOW,
+    amounts,
+    evicted,
+    load,
+    node,
+    planned,
+    pod,
+    policy,
+    snapshot,
+    workload,
+)
 
 MINUTE = timedelta(minutes=1)
 
@@ -50,3 +63,32 @@ def test_a_replacement_that_is_there_stands_for_one_eviction_only() -> None:
 
 def test_as_many_replacements_as_evictions_leave_no_place_reserved() -> None:
     assert charged(replacement("new"), replacement("newer")) == {"b": 0.25, "c": 0.25}
+
+
+NIC = "resource.k8s.io/dra.net"
+
+
+def claiming(name: str, on: str = "", of: str = "web") -> Pod:
+    """A pod with a device by a ResourceClaim."""
+    request = amounts(0.1, 0.1, **{NIC: 1})
+    phase = "Running" if on else "Pending"
+    claims = {"has_resource_claims": True, "uncounted_claims": "", "phase": phase}
+    return pod(name, on=on, of=of, request=request, ready=bool(on), **claims)
+
+
+def device_plan(*others: Pod, state: State = State()) -> list[str]:  # noqa: B008  (is immutable)
+    """What moves from a node with two devices in use to one with a single device."""
+    size = {"hot": amounts(4, 16, **{NIC: 2}), "cool": amounts(4, 16, **{NIC: 1})}
+    nodes = [node(name, allocatable=replace(each, pods=110)) for name, each in size.items()]
+    mine = [claiming("a", "hot", "web"), claiming("b", "hot", "db")]
+    used = load({"hot": (0.95, 0.1), "cool": (0.05, 0.1)}, dict.fromkeys("ab", (0.5, 0.1)))
+    workloads = [workload("web"), workload("db")]
+    return evicted(planned(snapshot(nodes, [*mine, *others], used, workloads), state=state))
+
+
+def test_each_device_is_for_one_pod() -> None:
+    """R3.4, X1: of a plan, of the pending ones, and of those whose replacement is awaited."""
+    assert device_plan() == ["a"]
+    assert device_plan(claiming("new", of="other")) == []
+    record = replace(awaited("gone", "cool"), workload_uid="uid-db")
+    assert device_plan(state=State((record,))) == []
