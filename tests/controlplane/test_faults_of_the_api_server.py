@@ -172,15 +172,20 @@ class SingleRuns:
         self._kubeconfig = kubeconfig_with_token_file(sites, proxy.url, self._token_file)
 
     def evicting(self, site: str, **rules: Any) -> Object:
-        """The report of a run that evicts, and that was in time to observe the cluster."""
+        """The report of a run that evicts, and that was in time to observe everything.
+
+        What became of earlier evictions is in the report that is returned.
+        """
+        settled: list[Object] = []
 
         def observed() -> Object | None:
             code, out, error = self.run(site, "--evict", ALONE, **rules)
-            if code == ExitCode.OBSERVATION and not out:
+            report: Object = json.loads(out or "{}")
+            settled.extend(report.get("settled", ()))
+            if code == ExitCode.OBSERVATION and not report.get("outcomes"):
                 return None
-            report: Object = json.loads(out)
             assert code == exit_code(report), error
-            return report
+            return {**report, "settled": settled}
 
         found = wait_for("a run that observes the cluster", observed)
         assert found is not None
