@@ -88,7 +88,10 @@ LiveThrough = Callable[[Drill, Case], None]
 
 
 class Team:
-    """Services that take cases in turn, each by whichever has time; the first has one already."""
+    """Services that take cases in turn, each by whichever has time; the first has one already.
+
+    Those that have none are paused.
+    """
 
     def __init__(self, drills: Sequence[Drill], cleanup: ExitStack) -> None:
         self._drills = drills
@@ -107,13 +110,17 @@ class Team:
 
     def let_evict(self) -> None:
         """Until each service has made its eviction."""
+        for drill in self._drills:
+            drill.go_on()
         list(self._pool.map(Drill.let_it_evict, self._drills))
 
     def _drill(self, live_through: LiveThrough, case: Case, first: Drill | None = None) -> None:
         drill = first or self._idle.get()
+        drill.go_on()
         try:
             live_through(drill, case)
         finally:
+            drill.pause()
             self._idle.put(drill)
 
 
