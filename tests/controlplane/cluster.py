@@ -221,6 +221,7 @@ class ControlPlane:
             "--leader-elect=false",
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
+            "--node-monitor-grace-period=20m",  # KWOK renews the leases of nodes rarely
         )
         scheduler = self._serve(
             "kube-scheduler",
@@ -237,7 +238,7 @@ class ControlPlane:
             "--manage-all-nodes",
             f"--config={HERE / 'kwok.yaml'}",
             "--cidr=10.244.0.0/16",
-            "--node-lease-duration-seconds=40",
+            "--node-lease-duration-seconds=400",  # renewed four times in it
             f"--server-address=127.0.0.1:{kwok_port}",
         )
         manager.wait_until(

@@ -81,6 +81,14 @@ class Drill:
         self._service.stop()
         self._proxy.__exit__(kind, error, traceback)
 
+    def pause(self) -> None:
+        """Do nothing until `go_on`: cycles that nobody looks at cost CPU."""
+        self._service.freeze()
+
+    def go_on(self) -> None:
+        """After a pause, as a machine does that stalled."""
+        self._service.thaw()
+
     # Each returns once the effect was seen; the next one begins when the service has recovered.
 
     def live_through(self, case: Case) -> None:

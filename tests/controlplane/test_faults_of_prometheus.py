@@ -70,7 +70,7 @@ def sites(
 
 
 class Drills:
-    """Services that take the cases in turn, each by whichever has time.
+    """Services that take the cases in turn, each by whichever has time; the others are paused.
 
     `begun` are over when each of them has asked for little over connections that it had already.
     """
@@ -98,13 +98,16 @@ class Drills:
             drill.begin()
             wait_for(f"good cycles of {drill.site}", lambda: _asks_little(drill))
         finally:
+            drill.pause()
             self._idle.put(drill)
 
     def _drilled(self, case: Case) -> Object:
         drill = self._idle.get()
+        drill.go_on()
         try:
             return drill.live_through(case)
         finally:
+            drill.pause()
             self._idle.put(drill)
 
 
@@ -240,6 +243,7 @@ def test_memory_stays_small_whatever_the_answers(drills: Drills) -> None:
 def test_each_service_evicts_once_nothing_is_wrong_any_more(drills: Drills) -> None:
     drills.wait()
     for drill in drills.all:
+        drill.go_on()
         drill.wait_for_good_cycle()
         assert drill.evictions() == 0
         assert drill.let_it_evict().startswith(f"{drill.site}-cool")

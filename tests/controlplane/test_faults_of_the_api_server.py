@@ -88,7 +88,10 @@ LiveThrough = Callable[[Drill, Case], None]
 
 
 class Team:
-    """Services that take cases in turn, each by whichever has time; the first has one already."""
+    """Services that take cases in turn, each by whichever has time; the first has one already.
+
+    Those that have none are paused.
+    """
 
     def __init__(self, drills: Sequence[Drill], cleanup: ExitStack) -> None:
         self._drills = drills
@@ -107,13 +110,17 @@ class Team:
 
     def let_evict(self) -> None:
         """Until each service has made its eviction."""
+        for drill in self._drills:
+            drill.go_on()
         list(self._pool.map(Drill.let_it_evict, self._drills))
 
     def _drill(self, live_through: LiveThrough, case: Case, first: Drill | None = None) -> None:
         drill = first or self._idle.get()
+        drill.go_on()
         try:
             live_through(drill, case)
         finally:
+            drill.pause()
             self._idle.put(drill)
 
 
@@ -172,15 +179,20 @@ class SingleRuns:
         self._kubeconfig = kubeconfig_with_token_file(sites, proxy.url, self._token_file)
 
     def evicting(self, site: str, **rules: Any) -> Object:
-        """The report of a run that evicts, and that was in time to observe the cluster."""
+        """The report of a run that evicts, and that was in time to observe everything.
+
+        What became of earlier evictions is in the report that is returned.
+        """
+        settled: list[Object] = []
 
         def observed() -> Object | None:
             code, out, error = self.run(site, "--evict", ALONE, **rules)
-            if code == ExitCode.OBSERVATION and not out:
+            report: Object = json.loads(out or "{}")
+            settled.extend(report.get("settled", ()))
+            if code == ExitCode.OBSERVATION and not report.get("outcomes"):
                 return None
-            report: Object = json.loads(out)
             assert code == exit_code(report), error
-            return report
+            return {**report, "settled": settled}
 
         found = wait_for("a run that observes the cluster", observed)
         assert found is not None
