@@ -17,6 +17,7 @@ from desched.eviction.requests import Acting
 from desched.eviction.steering import Steering
 from desched.model.cluster import Pod
 from desched.model.load import ClusterLoad, PodChoice, Unknown
+from desched.model.logbook_cycle import BEGUN
 from desched.model.plan import Finding, NodeClass, Plan
 from desched.model.report import (
     CycleReport,
@@ -42,9 +43,6 @@ from desched.policy.acting_window import why_closed
 from desched.policy.compatibility import Steering as SteeringMode
 from desched.policy.policy import Policy
 from desched.ports import Clock, World
-
-ACCEPTED = frozenset({EvictionVerdict.EVICTED, EvictionVerdict.TAKEN_OVER, EvictionVerdict.UNKNOWN})
-"""After these verdicts the pod may be gone: the next cycle must count it as leaving."""
 
 REFUSED = frozenset({EvictionVerdict.FORBIDDEN, EvictionVerdict.SEVERAL_BUDGETS})
 """After these verdicts another request soon is useless."""
@@ -346,7 +344,7 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
         mode=info.mode.value,
         result=result.value,
         overloaded=_overloaded(plan)[:MOST_NAMES],
-        evicted=sum(outcome.verdict in ACCEPTED for outcome in acted.outcomes),
+        evicted=sum(outcome.verdict in BEGUN for outcome in acted.outcomes),
         not_acting=why,
         unsteered=plan.unsteered,
         acknowledged_deschedulers=others.acknowledged,
@@ -425,4 +423,4 @@ def _acted_on(outcomes: Sequence[Outcome]) -> CycleResult:
     verdicts = {outcome.verdict for outcome in outcomes}
     if EvictionVerdict.UNKNOWN in verdicts:
         return CycleResult.STOPPED
-    return CycleResult.EVICTED if verdicts & ACCEPTED else CycleResult.NOT_EVICTED
+    return CycleResult.EVICTED if verdicts & BEGUN else CycleResult.NOT_EVICTED
