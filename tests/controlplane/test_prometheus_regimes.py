@@ -404,6 +404,7 @@ def url(
 
 
 def test_each_labelling_regime_gives_each_node_its_cpu_load(url: str) -> None:
+    """S2.7: by name, label, pod, reported name, or address."""
     load = read(url, "regimes", 300, 900)
 
     assert ratios(load, Resource.CPU) == {
@@ -430,6 +431,7 @@ def test_each_labelling_regime_gives_each_node_its_memory_load(url: str) -> None
 
 @pytest.mark.parametrize("stack", BY_STACK)
 def test_the_exporters_of_each_usual_stack_are_believed(url: str, stack: str) -> None:
+    """S2.7: scraped each minute at addresses with ports, too, and with the built-in queries."""
     load = read(url, stack, 300, nodes=[node("n-a", "10.0.0.1")], sustained_seconds=600)
 
     assert ratios(load, Resource.CPU) == {"n-a": 0.5}
@@ -573,6 +575,7 @@ def test_kernels_without_available_memory_are_read_from_its_parts(url: str) -> N
 
 
 def test_a_window_too_short_for_the_scrape_interval_says_how_long_it_must_be(url: str) -> None:
+    """S2.7: no window is widened unasked; the default suits a scrape each minute."""
     assert unknown(read(url, "regimes", 30), "n-a").detail == (
         "window 30s is too short for a scrape interval of 60s: set windows to at least 4m"
     )
@@ -621,6 +624,7 @@ def test_an_empty_prometheus_makes_every_node_absent(url: str) -> None:
 
 
 def test_a_query_of_the_user_replaces_the_built_in_one_and_is_checked_by_it(url: str) -> None:
+    """S2.7: other exporters need no change of desched."""
     own = 'max by (node) (rate(node_cpu_seconds_total{stack="regimes",mode="user"}[{window}]))'
     load = read(url, "regimes", 300, queries={"node_cpu": own})
 
