@@ -4,6 +4,9 @@ The clusters are like those that production has: few workloads have many pods an
 usage is heavy-tailed, and requests say little about it. 50 nodes are overloaded. In "nothing fits"
 each pod on them requests more than any node has free. In "comes back" they are the least requested
 nodes, so the scheduler prefers them. In "full" requests fill the cluster, so chains are sought.
+
+With `--gangs` each case is also planned with HyperNodes, and with every second workload as a gang
+that can spare a fifth of its pods.
 """
 
 import argparse
@@ -23,6 +26,7 @@ from desched import __version__
 from desched.cycle import decide
 from desched.model.cluster import ClusterState, Node, Owner, Pod, SchedulingClass, Workload
 from desched.model.load import ClusterLoad, Level, Measured, PodUsage
+from desched.model.network_topology import HyperNode
 from desched.model.plan import Plan
 from desched.model.resources import Amounts, Resource
 from desched.model.snapshot import Snapshot
@@ -125,6 +129,36 @@ def _pod(node: int, number: int, owner: int, scheduling: SchedulingClass) -> Pod
     )
 
 
+def with_gangs(seen: Snapshot) -> Snapshot:
+    """The same cluster with a network of racks, blocks and halls, and with gangs."""
+    state = seen.cluster
+    of_gang = {
+        uid: {
+            "gang.scheduling.koordinator.sh/name": workload.name,
+            "gang.scheduling.koordinator.sh/min-available": str(workload.desired_replicas * 4 // 5),
+        }
+        for (_, uid), workload in state.workloads.items()
+        if int(workload.name[1:]) % 2 == 0
+    }
+    pods = tuple(
+        msgspec.structs.replace(pod, annotations=of_gang.get(pod.owner.uid, {}))
+        for pod in state.pods
+        if pod.owner is not None
+    )
+    below = [node.name for node in state.nodes]
+    hyper_nodes: list[HyperNode] = []
+    for tier, (level, size) in enumerate((("rack", 20), ("block", 10), ("hall", 10)), 1):
+        parts = [tuple(below[i : i + size]) for i in range(0, len(below), size)]
+        found = [
+            HyperNode(f"{level}{i}", tier, level, *((part, ()) if tier == 1 else ((), part)))
+            for i, part in enumerate(parts)
+        ]
+        below = [each.name for each in found]
+        hyper_nodes += found
+    changed = msgspec.structs.replace(state, pods=pods, hyper_nodes=tuple(hyper_nodes))
+    return msgspec.structs.replace(seen, cluster=changed)
+
+
 def plan(seen: Snapshot, policy: Policy) -> tuple[Plan, float]:
     """The plan, and the CPU seconds for it."""
     began = time.process_time()
@@ -136,6 +170,7 @@ def main() -> None:
     """Plan each case several times."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.planning")
     parser.add_argument("--nodes", type=int, default=1_000)
+    parser.add_argument("--gangs", action="store_true")
     options = parser.parse_args()
     print(
         f"desched {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
@@ -144,10 +179,12 @@ def main() -> None:
     )
     policy = msgspec.structs.replace(default_policy(), sustained_seconds=0)
     without = msgspec.structs.replace(policy, chains=False)
-    print(f"{'':<14}{'with chains':>12}{'without':>10}{'evictions':>11}  mostly refused for")
+    title = "with gangs" if options.gangs else "with chains"
+    print(f"{'':<14}{title:>12}{'without':>10}{'evictions':>11}  mostly refused for")
     for case in Case:
-        seen = a_cluster(options.nodes, case)
-        runs = [(plan(seen, policy), plan(seen, without)[1]) for _ in range(RUNS)]
+        plain = a_cluster(options.nodes, case)
+        seen, compared = (with_gangs(plain), policy) if options.gangs else (plain, without)
+        runs = [(plan(seen, policy), plan(plain, compared)[1]) for _ in range(RUNS)]
         found = runs[0][0][0]
         ours = statistics.median(first[1] for first, _ in runs)
         theirs = statistics.median(second for _, second in runs)

@@ -607,9 +607,12 @@ class ControlPlane:
         """Applies a CustomResourceDefinition, and returns when its objects can be listed."""
         self.apply(definition)
         spec = definition["spec"]
-        (version,) = spec["versions"]
-        path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
-        self.wait_for(path, lambda: self.request("GET", path)[0] == 200)
+        for version in spec["versions"]:
+            path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+            self.wait_for(path, partial(self._lists, path))
+
+    def _lists(self, path: str) -> bool:
+        return self.request("GET", path)[0] == 200
 
     def pods(self, namespace: str, selector: str = "") -> list[dict[str, Any]]:
         """Lists the pods of a namespace."""

@@ -130,6 +130,39 @@ def kueue_topology(name: str, *levels: str) -> Object:
 VERTICAL_AUTOSCALERS = custom_kind("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler")
 
 
+def model_cache_kind(group: str, kind: str, *versions: str) -> Object:
+    """Defines a kind of KServe or GPUStack in these versions, of which the first is stored."""
+    defined = custom_kind(group, versions[0], kind, scope="Cluster")
+    (stored,) = defined["spec"]["versions"]
+    others = [{**stored, "name": each, "storage": False} for each in versions[1:]]
+    defined["spec"]["versions"] += others
+    return defined
+
+
+def local_model_cache(name: str, **states: str) -> Object:
+    """A cache of KServe with the state of the model on each node."""
+    return {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "LocalModelCache",
+        "metadata": {"name": name},
+        "spec": {"sourceModelUri": f"hf://example/{name}", "modelSize": "140Gi"},
+        "status": {"nodeStatus": states},
+    }
+
+
+def node_model_store(node: str, **states: str) -> Object:
+    """A store of GPUStack with the state of each digest on its node."""
+    return {
+        "apiVersion": "worker.gpustack.ai/v1alpha1",
+        "kind": "NodeModelStore",
+        "metadata": {"name": node},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "models": [{"digest": each, "state": state} for each, state in states.items()],
+        },
+    }
+
+
 def _metrics_kind(kind: str, plural: str, scope: str) -> Object:
     """A kind of metrics.k8s.io, with the names that metrics-server gives it."""
     defined = custom_kind("metrics.k8s.io", "v1beta1", kind)

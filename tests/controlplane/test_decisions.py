@@ -1,13 +1,16 @@
 """What is planned is right on a real cluster: what would not help stays, what moves lands well."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
+from desched.model.cluster import ModelCopies
 from desched.model.network_topology import Topology
 from desched.model.state import SUCCESSES
 from desched.planning.eligibility.virtual_machines import KIND
@@ -21,6 +24,9 @@ from tests.controlplane.manifests import (
     Object,
     hyper_node,
     kueue_topology,
+    local_model_cache,
+    model_cache_kind,
+    node_model_store,
     volcano_group,
 )
 from tests.controlplane.sites import (
@@ -158,6 +164,30 @@ def with_devices(sites: Sites) -> None:
     plane.wait_for_ready_pods("devices", 2, "app=infer")
 
 
+DIGEST = f"sha256:{'3' * 64}"
+"""Of a model of GPUStack."""
+
+
+def models() -> Site:
+    """A pod with a model of KServe, or one with a model of GPUStack, has to leave its node.
+
+    Of the two other nodes, the one that holds the models has no room for requests.
+    """
+    site = Site("models")
+    site.node("te4", uses="2600m")
+    site.node("te5", "te9")
+    site.workload("filler", ("te9",), "100m", cpu_request="3900m")
+    site.workload("llama", ("te4",), "400m", cpu_request="400m")
+    labels = site.manifests[-1]["spec"]["template"]["metadata"]["labels"]
+    labels["internal.serving.kserve.io/localmodel"] = "llama-70b"
+    site.workload("qwen", ("te4",), "400m", cpu_request="400m")
+    attributes = {"manifestDigest": DIGEST}
+    site.manifests[-1]["spec"]["template"]["spec"]["volumes"] = [
+        {"name": "m", "csi": {"driver": "model.csi.gpustack.ai", "volumeAttributes": attributes}}
+    ]
+    return site
+
+
 MACHINES = {"hot1": ("310m", "abcd"), "hot2": ("400m", "efg"), "hot3": ("400m", "hij")}
 """What each machine on a node uses, and their names; three and twice two have to leave."""
 MOVING = "a"
@@ -194,7 +224,8 @@ def sites(
         built = Sites(running_control_plane, prometheus, directory)
         try:
             built.build(
-                trap(), full(), huge(), constrained(), pools(), gang(), devices(), kubevirt.site
+                *(trap(), full(), huge(), constrained(), pools(), gang(), devices(), models()),
+                kubevirt.site,
             )
             with_devices(built)
             yield built
@@ -326,6 +357,62 @@ def test_a_pod_moves_only_where_a_device_is_free_for_it(sites: Sites) -> None:
     report = sites.look("devices", "--evict", gpuPods="Allow")
     assert evicted(report) == ["infer"]
     assert short("devices", sites.landed("devices", "infer", before)) == {"cold2": 1}
+
+
+def test_models_stay_where_the_objects_of_their_systems_say_that_they_are(sites: Sites) -> None:
+    """R1.2, X2, X3: off while a system is absent or of another version, which is said once."""
+    kinds = {"serving.kserve.io": "LocalModelCache", "worker.gpustack.ai": "NodeModelStore"}
+    for system in ("kserve", "gpustack"):
+        sites.plane.apply((DEPLOY / "model-caches" / f"{system}.yaml").read_text())
+    reader = KubernetesReader(connect(sites.kubeconfig, None))
+
+    said = Counter[tuple[str, str]]()
+
+    def held() -> Sequence[ModelCopies]:
+        with structlog.testing.capture_logs() as logs:
+            found = reader.read_cluster().model_copies
+        unserved = (each for each in logs if each["event"] == "kind.not_served")
+        said.update((e["log_level"], e["group"]) for e in unserved if e["group"] in kinds)
+        return found
+
+    absent = {("debug", group): 1 for group in kinds}
+    assert [held(), held(), said] == [(), (), absent]
+    for group, kind in kinds.items():
+        sites.plane.serve(model_cache_kind(group, kind, "v9"))
+    both = absent | {("info", group): 1 for group in kinds}
+    sites.plane.wait_for("other versions", lambda: held() == () and said == both)
+    moving = {
+        app_of(each["pod"])
+        for each in sites.look("models", evictSingleReplica=True)["plan"]["evictions"]
+    }
+    assert moving
+    assert moving <= {"llama", "qwen"}
+    for group, kind in kinds.items():
+        sites.plane.serve(model_cache_kind(group, kind, "v9", "v1alpha1"))
+    te4, te5, te9 = ("models-te4", "models-te5", "models-te9")
+    states = {te9: "NodeDownloaded", te4: "NodeDownloaded", te5: "NodeDownloading"}
+    sites.plane.apply(
+        local_model_cache("llama-70b", **states),
+        node_model_store(te4, **{DIGEST: "Ready"}),
+        node_model_store(te5, **{DIGEST: "Downloading"}),
+        node_model_store(te9, **{DIGEST: "Ready"}),
+    )
+    copies = (
+        ModelCopies("KServe", ("llama-70b",), (te4, te9)),
+        ModelCopies("GPUStack", (DIGEST,), (te4,)),
+        ModelCopies("GPUStack", (), (te5,)),
+        ModelCopies("GPUStack", (DIGEST,), (te9,)),
+    )
+    sites.plane.wait_for("the models", lambda: held() == copies)
+    assert said == both
+    why = {
+        app_of(each["pod"]): (each["reason"], each["detail"].partition(": 0/")[0])
+        for each in sites.look("models", evictSingleReplica=True)["plan"]["refusals"]
+    }
+    assert why == {
+        "llama": ("model_cache", f"model llama-70b is on {te4} and {te9} only"),
+        "qwen": ("model_cache", f"model {DIGEST[:19]} is on {te4} and {te9} only"),
+    }
 
 
 def test_virtual_machines_move_by_migration_within_the_limits_of_kubevirt(

@@ -1,6 +1,6 @@
 """Reads objects from the API server within one deadline: lists page by page, or one by name."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -67,18 +67,27 @@ class UnreadKinds:
 
         `served` gives the versions of its group that the server has, None if that is not known.
         """
-        if (what, status) in self._logged:
+        if not self._is_new(what, status):
             return
-        self._logged.add((what, status))
         versions = served()
         if versions is not None and what.version not in versions:
-            is_there = versions and what.group not in GROUPS_OF_EVERY_SERVER
-            log = _log.info if is_there else _log.debug  # most clusters lack most systems
-            log("kind.not_served", resource=what.resource, group=what.group, version=what.version)
+            self.add_unserved(what, versions)
         elif status == HTTPStatus.FORBIDDEN:
             _log.warning("right.not_granted", right=str(what), meaning=what.without)
         else:
             _log.info("kind.not_served", resource=what.resource, group=what.group)
+
+    def add_unserved(self, what: Access, served: Collection[str]) -> None:
+        """Note that the server has only these versions of the kind's group, perhaps none."""
+        is_there = bool(served) and what.group not in GROUPS_OF_EVERY_SERVER
+        if self._is_new(what, is_there):
+            log = _log.info if is_there else _log.debug  # most clusters lack most systems
+            log("kind.not_served", resource=what.resource, group=what.group, version=what.version)
+
+    def _is_new(self, what: Access, reason: int) -> bool:
+        known = (what, reason) in self._logged
+        self._logged.add((what, reason))
+        return not known
 
 
 _NOT_READ = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
@@ -128,7 +137,7 @@ class Reading:
         if kind.is_discovered:
             served = self.served_versions(kind.access)
             if served is not None and kind.access.version not in served:
-                self.unread.add(kind.access, HTTPStatus.NOT_FOUND, lambda: served)
+                self.unread.add_unserved(kind.access, served)
                 return Listing((), "")
         for _ in range(2):  # a list that changed too much meanwhile: once more, from the start
             found = self._pages(kind, kind.access.path(namespace), selector or {})

@@ -504,6 +504,24 @@ def test_a_system_that_is_absent_of_another_version_or_not_granted_is_off(
     assert (GROUPS in server.paths()) == (event == "right.not_granted")
 
 
+def test_a_system_that_comes_in_another_version_is_said_though_it_was_absent(
+    server: FakeApiServer,
+) -> None:
+    """X3: a service may run for months before somebody installs it."""
+    replies = {"/apis": served("apps", "v1")}
+    server.answer = lambda request: replies.get(request.path)
+    reader = reader_of(server)
+
+    with structlog.testing.capture_logs() as logs:
+        reader.read_cluster()
+        replies["/apis"] = served("scheduling.volcano.sh", "v2")
+        for _ in range(2):
+            reader.read_cluster()
+
+    of_volcano = [each["log_level"] for each in logs if "scheduling.volcano.sh" in str(each)]
+    assert of_volcano == ["debug", "info"]
+
+
 def test_the_groups_of_each_system_and_version_are_read(server: FakeApiServer) -> None:
     spec = {"minMember": 6, "schedulingPolicy": {"gang": {"minCount": 6}}}
     document = {"metadata": {"name": "llama", "namespace": "shop"}, "spec": spec}
