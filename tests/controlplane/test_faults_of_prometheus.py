@@ -60,7 +60,7 @@ def sites(
     running_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Sites]:
     directory: Path = tmp_path_factory.mktemp("faults_of_prometheus")
-    with running_control_plane.prometheus() as prometheus:
+    with running_control_plane.prometheus("2s") as prometheus:  # a busy exporter is late in one
         built = Sites(running_control_plane, prometheus, directory)
         try:
             built.build(*map(hot, (*SERVICES, SINGLE)))
