@@ -14,9 +14,11 @@ from typing import NamedTuple
 import pytest
 
 from desched.adapters.kubernetes.client.access import (
+    DEVICE_ACCESS,
     GET_LEASE,
     LIST_NAMESPACES,
     LIST_NODES,
+    LIST_TAINT_RULES,
     WATCHING_ACCESS,
 )
 from tests.controlplane.cable import Cable
@@ -260,4 +262,6 @@ def quiet(sites: Sites) -> None:
         # Its janitor reads the metadata of nodes, and at its start it looks for its own namespace.
         assert paths == {lease, LIST_NODES.path(), LIST_NAMESPACES.path()}
         watches = [seen.path.split("?")[0] for seen in asked.requests if "watch=true" in seen.path]
-        assert set(watches) == {access.path() for access in WATCHING_ACCESS}
+        served = {access.path() for access in (*WATCHING_ACCESS, *DEVICE_ACCESS)}
+        # This API server has no DeviceTaintRules in v1.
+        assert set(watches) == served - {LIST_TAINT_RULES.path()}
