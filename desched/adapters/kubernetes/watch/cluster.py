@@ -69,7 +69,7 @@ class ClusterWatch:
         with self._lock:
             now = monotonic()
             # A kind with a problem first: others may only be late.
-            for store in sorted(self._stores.values(), key=lambda it: not it.problem):
+            for store in sorted(self._stores.values(), key=lambda it: not it.problem(now)):
                 store.require(now)
             return Look({access: store.values for access, store in self._stores.items()})
 
@@ -87,8 +87,8 @@ class ClusterWatch:
     def _wait_for_all(self, wait: Callable[[float], bool]) -> None:
         stores = self._stores.values()
         first, repair = Deadline(FIRST_LIST_SECONDS), Deadline(REPAIR_SECONDS)
-        while not all(store.is_watched for store in stores):
-            deadline = repair if any(store.problem for store in stores) else first
+        while not all(store.is_watched(monotonic()) for store in stores):
+            deadline = repair if any(store.problem(monotonic()) for store in stores) else first
             if deadline.left_seconds <= 0 or not all(s.is_worth_a_wait for s in stores):
                 return
             if wait(_POLL_SECONDS):

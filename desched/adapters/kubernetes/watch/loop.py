@@ -27,7 +27,7 @@ from desched.adapters.kubernetes.watch.events import (
     key_of,
     version_number,
 )
-from desched.adapters.kubernetes.watch.store import Store
+from desched.adapters.kubernetes.watch.store import SHORTEST_WATCH_SECONDS, Store
 from desched.errors import ObservationError, ObservationSource
 
 V = TypeVar("V")
@@ -56,9 +56,6 @@ LONGEST_PAUSE_OF_LISTS_SECONDS = 60.0
 
 STEADY_SECONDS = 10.0
 """A watch that lasts as long ends a row of failures."""
-
-SHORTEST_WATCH_SECONDS = 1.0
-"""An API server that ends a watch earlier would be asked again and again."""
 
 ABSENT_SECONDS = 60.0
 """The pause before the next look for a kind that the API server lacks."""
@@ -176,7 +173,7 @@ class KindWatch(Generic[V]):
             # Absence counts until the next look, however long the store would trust a list.
             confirmed_at = began + self._absent_seconds - ABSENT_SECONDS
             self._store.replace(dict(found.values), 0, confirmed_at)
-            self._store.begin()
+            self._store.begin(monotonic())
             return None
         self._store.replace(dict(found.values), version_number(found.version), began)
         self._decoder = kind.decoder()
@@ -190,7 +187,7 @@ class KindWatch(Generic[V]):
         try:
             if self._client.stop.is_set():  # and so nobody may have seen the stream
                 return
-            self._store.begin()
+            self._store.begin(monotonic())
             for line in stream:
                 change = change_of(line, decoder)
                 self._store.apply(change, monotonic())
@@ -201,7 +198,7 @@ class KindWatch(Generic[V]):
             lasted_seconds = monotonic() - began
             if lasted_seconds >= STEADY_SECONDS:
                 self._failures = 0
-        if lasted_seconds < SHORTEST_WATCH_SECONDS:
+        if lasted_seconds < SHORTEST_WATCH_SECONDS:  # it would be asked again and again
             raise _broken("the API server ended the watch at once")
 
     def _open(self) -> LineStream:
@@ -246,7 +243,7 @@ class KindWatch(Generic[V]):
         self._unread.add(self._access._replace(verb="watch"), error.status)
         self._decoder = None
         self._store.replace({}, 0, monotonic())
-        self._store.begin()
+        self._store.begin(monotonic())
         return ABSENT_SECONDS
 
     def _failed(

@@ -1,5 +1,6 @@
 """The objects of one kind as of the last event, and whether they can be trusted."""
 
+import math
 from collections.abc import Mapping
 from threading import Lock
 from typing import Generic, TypeVar
@@ -8,6 +9,9 @@ from desched.adapters.kubernetes.watch.events import Change, Key, WatchLost
 from desched.errors import ObservationError, ObservationSource
 
 V = TypeVar("V")
+
+SHORTEST_WATCH_SECONDS = 1.0
+"""A watch after a problem must last as long, or bring a line, before it counts."""
 
 LONGEST_AGE_SECONDS = 180.0
 """The API server confirms a kind at least once a minute, by an event or a bookmark."""
@@ -23,9 +27,9 @@ class Store(Generic[V]):
 
     def __init__(self, resource: str, lock: Lock) -> None:
         self.version = 0
-        self.is_watched = False
         self.is_worth_a_wait = True
-        self.problem = ""
+        self._problem = ""
+        self._watched_from = math.inf
         self._resource = resource
         self._lock = lock
         self._values: dict[Key, V] = {}
@@ -39,6 +43,14 @@ class Store(Generic[V]):
         """All values; threads that do not write need the lock."""
         return tuple(self._values.values())
 
+    def is_watched(self, now: float) -> bool:
+        """Whether all changes arrive."""
+        return now >= self._watched_from
+
+    def problem(self, now: float) -> str:
+        """Why changes did not arrive when this was last tried; empty if they do."""
+        return "" if self.is_watched(now) else self._problem
+
     def age_seconds(self, now: float) -> float:
         """How long ago the API server last confirmed the values."""
         return now - self._confirmed_at
@@ -50,11 +62,12 @@ class Store(Generic[V]):
             self.version = version
             self._confirmed_at = at
 
-    def begin(self) -> None:
-        """Note that all changes will arrive from now on."""
+    def begin(self, at: float) -> None:
+        """Note that all changes arrive from now on; after a problem, once a watch has lasted."""
         with self._lock:
-            self.is_watched = self.is_worth_a_wait = True
-            self.problem = ""
+            self.is_worth_a_wait = True
+            if not self.is_watched(at):
+                self._watched_from = at + SHORTEST_WATCH_SECONDS if self._problem else at
 
     def apply(self, change: Change[V], at: float) -> None:
         """Apply an event; one that is known already changes nothing.
@@ -66,6 +79,7 @@ class Store(Generic[V]):
             raise WatchLost("events arrived out of order")
         with self._lock:
             self._confirmed_at = at
+            self._watched_from = min(self._watched_from, at)
             if change.version == self.version:
                 return
             self.version = change.version
@@ -79,9 +93,9 @@ class Store(Generic[V]):
     def lose(self, problem: str, *, is_worth_a_wait: bool) -> None:
         """Note why changes do not arrive any more."""
         with self._lock:
-            self.is_watched = False
+            self._watched_from = math.inf
             self.is_worth_a_wait = is_worth_a_wait
-            self.problem = problem.rstrip(".")
+            self._problem = problem.rstrip(".")
 
     def require(self, now: float) -> None:
         """Check that the values may be used; only with the lock.
@@ -90,8 +104,8 @@ class Store(Generic[V]):
             ObservationError: they are not watched, or have not been confirmed for long.
         """
         age_seconds = self.age_seconds(now)
-        if not self.is_watched:
-            why = self.problem or "the first list takes too long"
+        if not self.is_watched(now):
+            why = self._problem or "the first list takes too long"
         elif age_seconds > LONGEST_AGE_SECONDS:
             why = f"the API server last confirmed them {age_seconds:.0f} s ago"
         else:

@@ -13,7 +13,7 @@ from desched.adapters.kubernetes.objects.nodes import NODES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.objects.storage import CSI_NODES
 from desched.adapters.kubernetes.objects.vertical_autoscalers import VERTICAL_AUTOSCALERS
-from desched.adapters.kubernetes.watch import loop
+from desched.adapters.kubernetes.watch import loop, store
 from desched.adapters.kubernetes.watch.loop import KindWatch, WatchClient
 from desched.adapters.kubernetes.watch.store import LONGEST_AGE_SECONDS, Store
 from desched.errors import ObservationError
@@ -99,7 +99,8 @@ class Scene:
 @pytest.fixture(autouse=True)
 def _may_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watches of these tests last for no time."""
-    monkeypatch.setattr(loop, "SHORTEST_WATCH_SECONDS", 0.0)
+    for module in (loop, store):
+        monkeypatch.setattr(module, "SHORTEST_WATCH_SECONDS", 0.0)
 
 
 def lines(*some: bytes, **more: Any) -> Reply:
@@ -219,7 +220,7 @@ def test_where_changes_may_be_missing_the_kind_is_listed_again(
     scene = Scene(server, reply, lines())
 
     assert scene.watch.step() > 0
-    assert not scene.store.is_watched
+    assert not scene.store.is_watched(monotonic())
     assert scene.store.is_worth_a_wait
     scene.listed, scene.version = [priority("z", 9, 30)], "30"
     assert scene.watch.step() == 0.0
@@ -321,7 +322,9 @@ def test_after_silence_the_kind_is_listed_again(
     scene = Scene(server, *[silent] * 100)
 
     with structlog.testing.capture_logs() as logs:
-        while "sent nothing" not in scene.store.problem:  # a stall may keep even the head back
+        while "sent nothing" not in scene.store.problem(
+            monotonic()
+        ):  # a stall may keep even the head back
             assert scene.watch.step() > 0
     released.set()
     assert logs[-1]["log_level"] == "debug"
