@@ -5,10 +5,7 @@ user stands outside of it, so that every question to Prometheus goes through the
 commands for a cluster with metrics-server alone are in `test_metrics_server.py`.
 """
 
-import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -21,7 +18,7 @@ from tests.controlplane import kube_prometheus_stack as stack
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.manifests import Object, deployment
 from tests.controlplane.prometheus_server import PrometheusServer
-from tests.controlplane.waiting import PATIENCE_SECONDS
+from tests.controlplane.user import User
 from tests.controlplane.written_history import History, write_blocks
 from tests.documented_commands import documented_commands
 from tests.repository import ROOT
@@ -33,32 +30,6 @@ CORES = "2"
 """As many as a recorded node has."""
 
 SHOP, VOLCANO = "shop", "volcano-system"
-SCRIPTS = Path(sys.executable).parent
-
-
-class User:
-    """A person at a shell in the repository, after `make`, with kubectl on the path."""
-
-    def __init__(self, plane: ControlPlane, kubectl: Path, home: Path) -> None:
-        self._home = home
-        (home / ".venv").mkdir(parents=True)
-        (home / ".venv" / "bin").symlink_to(SCRIPTS)
-        path = os.pathsep.join([str(SCRIPTS), str(kubectl.parent), os.environ["PATH"]])
-        self._environment = os.environ | {"PATH": path, "KUBECONFIG": str(plane.admin_kubeconfig)}
-
-    def types(self, line: str) -> str:
-        """What the line prints; it must do what it should."""
-        done = subprocess.run(
-            ["/usr/bin/env", "bash", "-euo", "pipefail", "-c", line],
-            cwd=self._home,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
-        return done.stdout
 
 
 def volcano(**metrics: str | None) -> tuple[Object, Object]:
