@@ -22,11 +22,11 @@ class MeasureFacts(msgspec.Struct, frozen=True, kw_only=True):
     policy's query is read. `labels` are the names of the labels of its `series`. `matched` counts
     what led to nodes or pods, by its description; `unmatched` counts the series of none, and
     `examples` explains some. `measured` counts the nodes or pods with trusted load. `loads` is the
-    load of each node. The ages are those of the newest samples. `interval_seconds` is the time
-    between scrapes, 15 also if it is shorter. `lowest` and `highest` are values over the shortest
-    window: shares of capacity, cores or bytes. `short_windows` has a sentence for each window that
-    is too short for it. If there are no series, `elsewhere` has those that the policy's matchers
-    or sources exclude. `problem` is the error of a query.
+    load of each node. `oldest_age_seconds` is the largest age of a newest sample.
+    `interval_seconds` is the time between scrapes, 15 also if it is shorter. `lowest` and `highest`
+    are values over the shortest window: shares of capacity, cores or bytes. `short_windows` has a
+    sentence for each window that is too short for it. If there are no series, `elsewhere` has
+    those that the policy's matchers or sources exclude. `problem` is the error of a query.
     """
 
     name: str
@@ -41,7 +41,6 @@ class MeasureFacts(msgspec.Struct, frozen=True, kw_only=True):
     examples: tuple[str, ...] = ()
     measured: int = 0
     loads: Mapping[str, Measured | Unknown] = {}
-    newest_age_seconds: float | None = None
     oldest_age_seconds: float | None = None
     interval_seconds: float | None = None
     lowest: float | None = None

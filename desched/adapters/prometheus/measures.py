@@ -115,12 +115,10 @@ class _Look:
             source, scope = found
             # The ages are without series that have ended, unlike values over a window.
             aged = [s for s in self._queries.vector(source.age(scope)) if self._node_of(s)]
-            newest, oldest = _Values.of(aged)
             facts = msgspec.structs.replace(
                 facts,
                 source=source.name,
-                newest_age_seconds=newest,
-                oldest_age_seconds=oldest,
+                oldest_age_seconds=_Values.of(aged).highest,
                 interval_seconds=_Values.of(
                     self._queries.vector(source.scrape_interval(scope))
                 ).highest,

@@ -64,7 +64,6 @@ def measure(name: str, **fields: Any) -> MeasureFacts:
         "matched": {"the label node": 3},
         "measured": 3,
         "loads": measured if of_nodes else {},
-        "newest_age_seconds": 5.0 if of_nodes else None,
         "oldest_age_seconds": 25.0 if of_nodes else None,
         "interval_seconds": 30.0,
         "lowest": 0.2 if of_nodes else 0.1,

@@ -22,7 +22,6 @@ WELL_KNOWN_LABELS = (
     "eks.amazonaws.com/compute-type",
     "type",
 )
-_ALWAYS_KNOWN = frozenset({HOSTNAME, "kubernetes.io/os", "kubernetes.io/arch"})
 
 GONE_AFTER_STEPS = 2
 """A node that is not seen for longer, while others are, has left."""
@@ -110,10 +109,6 @@ class SeenNodes:
 
     def _node(self, labels: Labels) -> SeenNode:
         return self.found.setdefault(label(labels, "node"), SeenNode())
-
-    def label_keys(self) -> frozenset[str]:
-        """The keys of labels that any node shows."""
-        return _ALWAYS_KNOWN.union(*(node.labels for node in self.found.values()))
 
     def past_nodes(self, begin: float, step_seconds: int) -> Iterator[PastNode]:
         """The nodes with a known size since a time, by name."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from desched.adapters.prometheus.past.block import Block, Labels
 from desched.model.cluster import (
@@ -148,14 +147,6 @@ def amounts_of(recorded: Mapping[str, float], *, pods: int = 0) -> Amounts:
         pods=pods or round(recorded.get("pods", 0.0)),
         extended=tuple(sorted(extended.items())),
     )
-
-
-class OwnerKey(NamedTuple):
-    """A controller by what is recorded of it."""
-
-    namespace: str
-    kind: str
-    name: str
 
 
 class Workloads:

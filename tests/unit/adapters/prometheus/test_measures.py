@@ -76,7 +76,7 @@ def test_a_measured_resource_of_nodes_is_described(fake: FakePrometheus) -> None
     assert (found.source, found.series, found.measured) == ("node_exporter", 2, 2)
     assert found.labels == ("node",)
     assert found.matched == {"the label node": 2}
-    assert (found.newest_age_seconds, found.oldest_age_seconds) == (20, 40)
+    assert found.oldest_age_seconds == 40
     assert found.interval_seconds == 30
     assert (found.lowest, found.highest) == (0.25, 0.75)
     assert all(isinstance(load, Measured) for load in found.loads.values())
