@@ -32,15 +32,16 @@ def timeline_of(
         step_seconds=result.step_seconds,
         nodes=tuple(node.name for node in nodes),
         loads=tuple(loads),
-        evictions=tuple(_evictions(result, counts, started_at)),
+        evictions=tuple(timeline_evictions(result, counts, started_at)),
         refusals=counts.refusals,
         idle=counts.idle,
     )
 
 
-def _evictions(
+def timeline_evictions(
     result: LoopResult, counts: CycleCounts, started_at: datetime
 ) -> Iterator[TimelineEviction]:
+    """The moves of a run, each with its result and reason as far as cycles counted it."""
     for move in result.moves:
         landed_at = move.landed_at
         yield TimelineEviction(

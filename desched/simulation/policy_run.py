@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +18,12 @@ from desched.model.backtest import (
 )
 from desched.model.cluster import Node
 from desched.model.resources import Resource
-from desched.model.timeline import Lines, LoadOverTime, Timeline, TimelineEviction
+from desched.model.timeline import Lines, LoadOverTime, Timeline
 from desched.simulation.closed_loop import LoopResult
 from desched.simulation.cycle_counts import CycleCounts
 from desched.simulation.history import Floats, Mask
 from desched.simulation.load import MEASURED
+from desched.simulation.loop_timeline import timeline_evictions
 
 MOST_POINTS = 500_000
 """The maximum number of points of a timeline; larger ones have longer steps."""
@@ -122,25 +123,10 @@ class PolicyRun(NamedTuple):
             step_seconds=step_seconds,
             nodes=tuple(node.name for node in self.nodes),
             loads=tuple(loads),
-            evictions=tuple(self._evictions(result)),
+            evictions=tuple(timeline_evictions(result, counts, self.started_at)),
             refusals=() if happened else counts.refusals,
             idle=() if happened else counts.idle,
         )
-
-    def _evictions(self, result: LoopResult) -> Iterator[TimelineEviction]:
-        counts, start = self.counts, self.started_at
-        for move in result.moves:
-            landed_at = move.landed_at
-            yield TimelineEviction(
-                at=start + timedelta(seconds=move.at),
-                pod=move.ref,
-                node=move.node,
-                workload=counts.workloads.get(move.pod, ""),
-                landed_at=None if landed_at is None else start + timedelta(seconds=landed_at),
-                landed_on=move.landed_on,
-                result=counts.results.get(move.pod),
-                reason=counts.reasons.get(move.pod, ""),
-            )
 
 
 def _overload(result: LoopResult) -> Overload:
