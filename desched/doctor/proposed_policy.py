@@ -84,14 +84,13 @@ def proposed_policy(examination: Examination, base: Policy | None = None) -> str
     lines = [
         *_head(examination),
         *_indented(
-            6,
             _sampled(metrics)
             if metrics.type.is_sampled
             else _metrics(address, metrics, facts, examination.prometheus),
         ),
-        *_indented(6, _windows(base, facts)),
-        *_indented(6, _thresholds(examination)),
-        *_indented(6, _namespaces(examination)),
+        *_indented(_windows(base, facts)),
+        *_indented(_thresholds(examination)),
+        *_indented(_namespaces(examination)),
         "  plugins:",
         "    balance:",
         "      enabled:",
@@ -281,8 +280,8 @@ def _is_infrastructure(name: str) -> bool:
     return name.startswith(_INFRASTRUCTURE_PREFIXES) or name.endswith(_INFRASTRUCTURE_SUFFIX)
 
 
-def _indented(columns: int, lines: Iterable[str]) -> Iterator[str]:
-    return (" " * columns + plain(line) for line in lines)
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (" " * 6 + plain(line) for line in lines)
 
 
 def _quoted(text: str) -> str:

@@ -59,14 +59,12 @@ def drop_settings(root: OriginalSection) -> None:
         root.held("dryRun", "it was a dry run; start desched with --dry-run for one.")
 
 
-def drop_other_plugins(
-    profile: OriginalSection, kept: tuple[str, ...], *, quiet: frozenset[str] = frozenset()
-) -> None:
+def drop_other_plugins(profile: OriginalSection, kept: tuple[str, ...]) -> None:
     """What the profile runs besides the plugins that are converted."""
     plugins = profile.section("plugins")
     for point in plugins:
         names = enabled_at(plugins, point)
-        others = [name for name in names if name not in (*kept, *quiet)]
+        others = [name for name in names if name not in kept]
         if others:
             text = f"desched runs no {', '.join(others)}; another descheduler can run it beside."
             plugins.dropped(point, text)

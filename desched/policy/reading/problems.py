@@ -46,9 +46,9 @@ class Notes(msgspec.Struct, frozen=True):
         """Note a problem at these keys; the policy is refused when all have been collected."""
         self._note(Problem((*self.path, *keys), text, instead), Rule.VALUE)
 
-    def warn(self, text: str, *keys: str | int, instead: str = "") -> None:
+    def warn(self, text: str, *keys: str | int) -> None:
         """Note something that the policy's author may not expect."""
-        self._note(Problem((*self.path, *keys), text, instead), Rule.MEANING)
+        self._note(Problem((*self.path, *keys), text), Rule.MEANING)
 
     def after(self, *problems: Problem) -> "Notes":
         """The notes to go on with when these problems are noted."""
