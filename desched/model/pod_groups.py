@@ -97,8 +97,10 @@ GENERATED_PREFIX = "podgroup-"
 """Volcano generates groups with this prefix for pods without one; these pods can run alone."""
 
 LEAST_MEMBERS = "scheduling.volcano.sh/group-min-member"
-_BUDGET_LEAST = "volcano.sh/jdb-min-available"
-_BUDGET_MOST = "volcano.sh/jdb-max-unavailable"
+BUDGET_LEAST = "volcano.sh/jdb-min-available"
+BUDGET_MOST = "volcano.sh/jdb-max-unavailable"
+"""A disruption budget of Volcano, on a pod, its workload or its PodGroup."""
+
 NETWORK_MODE = "volcano.sh/network-topology-mode"
 _HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"
 
@@ -132,9 +134,9 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         "Volcano",
         (VOLCANO_GROUP, LEAST_MEMBERS, NETWORK_MODE),
         NOT_KNOWN,
-        minimum_by=(LEAST_MEMBERS, _BUDGET_LEAST),
+        minimum_by=(LEAST_MEMBERS, BUDGET_LEAST),
         generated_prefix=GENERATED_PREFIX,
-        stays_by=(_BUDGET_MOST,),
+        stays_by=(BUDGET_MOST,),
         topology_by=(NETWORK_MODE, _HIGHEST_TIER),
         placed_together=True,
         declared=True,
@@ -244,7 +246,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
 WHOLE_SYSTEMS = frozenset(row.system for row in SYSTEMS if row.whole)
 """The systems of which gangs may move whole."""
 
-_INHERITED = (LEAST_MEMBERS, _BUDGET_LEAST, _BUDGET_MOST, NETWORK_MODE, _HIGHEST_TIER)
+_INHERITED = (LEAST_MEMBERS, BUDGET_LEAST, BUDGET_MOST, NETWORK_MODE, _HIGHEST_TIER)
 """Annotations that Volcano reads from the workload, too."""
 
 NAME_KEYS = frozenset(key for row in SYSTEMS for key in (*row.marks, *row.named_by)).union(
@@ -351,8 +353,8 @@ def _needed(
 ) -> tuple[int, str]:
     """How many of its pods must run, or why all of them stay."""
     stays = keeping(row.stays_by, found)
-    texts = [(k, v) for k in (row.size_by, *row.minimum_by) for v in _values(k, found)]
-    stays += [f"{key}: {text} is no number" for key, text in texts if not _NUMBER.fullmatch(text)]
+    known, unclear = numbers((row.size_by, *row.minimum_by), found)
+    stays += unclear
     generated = not name or name.startswith(row.generated_prefix)
     if declared is not None and declared.stays:
         stays.append(declared.stays)
@@ -360,7 +362,6 @@ def _needed(
         stays.append(row.loss)
     if stays:
         return 0, stays[0]
-    known = [int(text) for _, text in texts]
     if declared is not None:
         known.append(declared.minimum)
     elif row.generated_prefix:
@@ -376,6 +377,13 @@ def keeping(keys: Iterable[str], found: _Found) -> list[str]:
     """The labels and annotations by these keys for which all pods of a group stay."""
     values = ((key, value) for key in keys for value in _values(key, found))
     return [f"{key}: {value}" for key, value in values if value not in _LETS_ONE_START]
+
+
+def numbers(keys: Iterable[str], found: _Found) -> tuple[list[int], list[str]]:
+    """The numbers by these keys, and which values are none."""
+    texts = [(key, text) for key in keys for text in _values(key, found)]
+    wrong = [f"{key}: {text} is no number" for key, text in texts if not _NUMBER.fullmatch(text)]
+    return [int(text) for _, text in texts if _NUMBER.fullmatch(text)], wrong
 
 
 def _topology(

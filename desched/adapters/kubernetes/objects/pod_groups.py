@@ -27,7 +27,15 @@ from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.selectors import label_selector
 from desched.model.cluster import DeclaredGroup, GroupPart
 from desched.model.network_topology import GroupTopology
-from desched.model.pod_groups import KOORDINATOR_STAYS_BY, SUB_GROUP, TASK, keeping
+from desched.model.pod_groups import (
+    BUDGET_LEAST,
+    BUDGET_MOST,
+    KOORDINATOR_STAYS_BY,
+    SUB_GROUP,
+    TASK,
+    keeping,
+    numbers,
+)
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import shortened
 
@@ -69,17 +77,29 @@ _Read = Callable[[pod_groups.PodGroup], _Needs]
 def _volcano(item: pod_groups.PodGroup) -> _Needs:
     found = _VOLCANO(item.spec) or pod_groups.VolcanoSpec()
     topology, unclear = _volcano_topology(found.network_topology)
-    stays = _assembling(item) or unclear
+    minimum, keeps = _with_budget(found.min_member, item.metadata.annotations or {})
+    stays = _assembling(item) or unclear or keeps
     tasks, policies = found.min_task_member, found.sub_group_policy
     if _is_set(tasks) and _is_set(policies):
         stays = stays or _not_evaluated("minTaskMember with subGroupPolicy")
     stays = stays or _too_large(minTaskMember=tasks, subGroupPolicy=policies)
     if stays:
-        return _Needs(found.min_member, stays)
+        return _Needs(minimum, stays)
     if _is_set(tasks):
-        return _Needs(found.min_member, "", _tasks(_TASKS(tasks) or {}), topology)
-    needs = _with_policies(found.min_member, _POLICIES(policies) or ())
+        return _Needs(minimum, "", _tasks(_TASKS(tasks) or {}), topology)
+    needs = _with_policies(minimum, _POLICIES(policies) or ())
     return needs._replace(topology=topology)
+
+
+def _with_budget(minimum: int | None, annotations: Mapping[str, str]) -> tuple[int | None, str]:
+    """The larger of the minimum and that of its disruption budget, and why all its pods stay.
+
+    Volcano's scheduler reads the budget here only, wherever its controllers copied it from.
+    """
+    least, unclear = numbers((BUDGET_LEAST,), [annotations])
+    keeps = (*keeping((BUDGET_MOST,), [annotations]), *unclear)
+    known = least if minimum is None else [minimum, *least]
+    return max(known, default=None), next(iter(keeps), "")
 
 
 def _volcano_topology(demand: Raw) -> tuple[GroupTopology | None, str]:

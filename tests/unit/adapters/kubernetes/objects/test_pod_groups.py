@@ -82,6 +82,38 @@ def test_annotations_of_koordinator_can_keep_all_pods(key: str, value: str, *, k
     assert found.stays == (f"{key}: {value}" if keeps else "")
 
 
+@pytest.mark.parametrize(
+    ("budget", "minimum", "stays"),
+    [
+        ({"volcano.sh/jdb-min-available": "8"}, 8, ""),
+        ({"volcano.sh/jdb-min-available": "2"}, 6, ""),
+        (
+            {"volcano.sh/jdb-min-available": "50%"},
+            6,
+            "volcano.sh/jdb-min-available: 50% is no number",
+        ),
+        ({"volcano.sh/jdb-max-unavailable": "1"}, 6, "volcano.sh/jdb-max-unavailable: 1"),
+        (None, 6, ""),
+    ],
+)
+def test_a_group_of_volcano_has_its_disruption_budget_as_annotations(
+    budget: Any, minimum: int, stays: str
+) -> None:
+    """R2.2: Volcano's scheduler reads it there; the larger minimum counts, also beside parts."""
+    for spec in ({"minMember": 6}, {"minMember": 6, "minTaskMember": {"worker": 4}}):
+        found = read("Volcano", spec, annotations=budget)
+        assert (found.minimum, found.stays) == (minimum, stays)
+    policy = {"minMember": 6, "subGroupPolicy": [{"matchLabelKeys": ["partition"]}]}
+    found = read("Volcano", policy, annotations=budget)
+    assert (found.minimum, found.stays) == (minimum, stays)
+
+
+def test_a_disruption_budget_alone_says_how_many_pods_a_group_needs() -> None:
+    """R2.2: Volcano takes no minimum as 0."""
+    found = read("Volcano", {}, annotations={"volcano.sh/jdb-min-available": "3"})
+    assert (found.minimum, found.stays) == (3, "")
+
+
 def part(name: str, minimum: int, key: str, *match_label_keys: str) -> GroupPart:
     selector = LabelSelector((Requirement(key, Operator.IN, (name,)),))
     return GroupPart(name, minimum, selector, match_label_keys)
