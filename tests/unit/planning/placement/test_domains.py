@@ -86,6 +86,8 @@ PLATFORMS = {
         "network-node-layer-3",
     ),
     "Topograph": ("fabric.topograph.run/tier-2", "tier-1", "tier-0"),
+    "older Topograph": ("network.topology.nvidia.com/core", "spine", "leaf"),
+    "first Topograph": ("network.topology.nvidia.com/datacenter", "spine", "block"),
     "Volcano": ("volcano.sh/hypercluster", "hypernode", "tor"),
     "GPUStack": ("topology.gpustack.ai/room", "rack", "switch"),
 }
