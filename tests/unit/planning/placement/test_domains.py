@@ -398,6 +398,22 @@ def test_a_surplus_pod_moves_inside_the_hyper_node_of_the_highest_tier() -> None
         assert volcano_plan({"p": "near"}, allowed, full=everywhere)[0] == []
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "possible"),
+    [("volcano", {"hot", "near"}), ("default-scheduler", {"next", "next2", "far"})],
+)
+def test_only_the_scheduler_of_the_gang_keeps_to_its_hard_topology(
+    scheduler: str, possible: set[str]
+) -> None:
+    """R2.4: with the default one, a landing outside is a harm that may happen."""
+    topology = GroupTopology(hard=True, highest_tier=1)
+    said = DeclaredGroup("Volcano", "apps", "llama", 1, topology=topology)
+    fields: dict[str, Any] = {"hyper_nodes": hyper_nodes(), "scheduler": scheduler}
+    (move,) = gang_plan({"p": "near"}, marks=VOLCANO, declared_groups=(said,), **fields).evictions
+    assert move.expected_node == "near"
+    assert {each.node for each in move.landing} == possible
+
+
 def test_a_hard_topology_holds_whatever_the_policy_says_of_domains() -> None:
     """R2.4: its replacement would wait elsewhere."""
     rack = GroupTopology(hard=True, highest_tier=1)

@@ -10,10 +10,11 @@ import pytest
 from desched.cycle import decide
 from desched.explanation.explain import explain
 from desched.explanation.subject import parse_subject
-from desched.model.cluster import DeclaredGroup, Pod
+from desched.model.cluster import DeclaredGroup, GroupPart, Pod
 from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Plan
 from desched.model.resources import Resource
+from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Pause, PauseScope, State
 from desched.policy.compatibility import GangMode, Steering
@@ -207,6 +208,21 @@ def test_a_group_of_a_leader_worker_set_moves_whole() -> None:
     assert details(planned(seen, SURPLUS)) == {
         "rank-0": "gang apps/llama-0 (LeaderWorkerSet): 3 of 3 needed"
     }
+
+
+def test_a_part_of_a_group_does_not_move_whole() -> None:
+    """R2.3: also if the group itself is no gang; other parts may need its pods."""
+    marks = {"scheduling.k8s.io/group-name": "llama"}
+    part = GroupPart("workers", 3, LabelSelector())
+    group = DeclaredGroup("Volcano", "apps", "llama", 1, parts=(part,))
+    ranks = {name: {"annotations": marks} for name in RANKS}
+    plan = planned(training(ranks=ranks, declared_groups=(group,)), WHOLE)
+
+    assert evicted(plan) == []
+    said = (
+        "gang apps/llama (Volcano), part workers: 3 of 3 needed; no pod of several gangs or parts"
+    )
+    assert details(plan)["rank-0"].startswith(said)
 
 
 @pytest.mark.parametrize("together", [True, False])

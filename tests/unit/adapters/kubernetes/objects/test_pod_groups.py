@@ -298,6 +298,11 @@ def test_pods_that_are_only_disrupted_together_stay(mode: Any, *, together: bool
     assert found.together is together
 
 
+def test_a_group_of_unknown_minimum_never_leaves_together() -> None:
+    """R2.3, X4."""
+    assert not read("Kubernetes", {"disruptionMode": "PodGroup"}).together
+
+
 @pytest.mark.parametrize("system", POD_GROUPS)
 @pytest.mark.parametrize(
     ("spec", "stays"),
