@@ -370,6 +370,14 @@ def test_topologies_of_kueue_are_chains_of_labels() -> None:
     assert reasons(plan)["a"] == "no_node_under_ceiling"  # by the known labels
 
 
+def test_a_level_of_single_nodes_keeps_no_pod_on_the_node_of_its_peer() -> None:
+    """R0.3: the narrowest level of most Topologies is the host."""
+    hosts = Topology("Kueue", "hosts", ("kubernetes.io/hostname",))
+    labels = {n: {BLOCK: "b", RACK: rack, "kubernetes.io/hostname": n} for n, rack in RACKS.items()}
+    plan = gang_plan({"p": "hot", "q": "far"}, labels=labels, topologies=(hosts,))
+    assert [e.expected_node for e in plan.evictions] == ["near"]
+
+
 VOLCANO = {"scheduling.k8s.io/group-name": "llama"}
 
 
