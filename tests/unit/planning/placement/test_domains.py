@@ -429,6 +429,7 @@ def test_a_hard_topology_holds_whatever_the_policy_says_of_domains() -> None:
     assert volcano_plan({"p": "near"}, rack, by=ignoring) == (["near"], "")
     moved, why = volcano_plan({"p": "near"}, rack, by=ignoring, full=("near",))
     assert moved == []
+    assert why.startswith("HyperNode r1: 0/5 nodes are available: ")
     assert "3 node(s) are outside its placement domain" in why
     assert "1 node(s) would rise above their ceiling" in why
 
