@@ -42,6 +42,13 @@ RUNGS: tuple[tuple[str, ...], ...] = (
 )
 """The levels of networks from the widest to the narrowest, each with the labels that name it."""
 
+HOSTS = (
+    "cloud.google.com/gce-topology-host",
+    "kubernetes.io/hostname",
+    "topology.gke.io/host",
+)
+"""Labels of single hosts: a value that one node has keeps nothing together."""
+
 GROUPS = (
     "cloud.google.com/gke-placement-group",
     "topology.k8s.aws/capacity-block-id",
