@@ -22,6 +22,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides. `topology`
     is how near to each other its pods must be, if its system says so. `whole`: its system creates
     and places all its pods again together, and what it needs is known, so that it may move whole.
+    It does not if a disruption budget needs `budget` of its pods all the time.
     """
 
     system: str
@@ -33,6 +34,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     part: str = ""
     topology: GroupTopology | None = None
     whole: bool = False
+    budget: int = 0
 
     @property
     def key(self) -> GangKey:
@@ -59,11 +61,11 @@ class GroupSystem(NamedTuple):
     group; without any it is the name of the pod's owner. `size_by` has the number of its pods, if
     it needs them all. `minimum_by` has how many it needs, and the largest counts; if there is a
     `generated_prefix`, only in a group with that prefix or without a name, and there 1 is the
-    default. With one of `stays_by` all its pods stay. `topology_by` has the mode and the highest
-    tier of a network topology. `loss` is why they stay if nothing says how
-    many are needed. `placed_together`: their scheduler places them all or none. `declared`: an
-    object of the system may say how many it needs. `whole`: if all its pods leave, the system
-    creates and places them again together, and counts no failure.
+    default. `budget_by` has how many a disruption budget needs. With one of `stays_by` all its pods
+    stay. `topology_by` has the mode and the highest tier of a network topology. `loss` is why they
+    stay if nothing says how many are needed. `placed_together`: their scheduler places them all or
+    none. `declared`: an object of the system may say how many it needs. `whole`: if all its pods
+    leave, the system creates and places them again together, and counts no failure.
     """
 
     system: str
@@ -73,6 +75,7 @@ class GroupSystem(NamedTuple):
     size_by: str = ""
     minimum_by: tuple[str, ...] = ()
     generated_prefix: str = ""
+    budget_by: str = ""
     stays_by: tuple[str, ...] = ()
     topology_by: tuple[str, ...] = ()
     placed_together: bool = False
@@ -135,6 +138,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         (VOLCANO_GROUP, LEAST_MEMBERS, NETWORK_MODE),
         NOT_KNOWN,
         minimum_by=(LEAST_MEMBERS, BUDGET_LEAST),
+        budget_by=BUDGET_LEAST,
         generated_prefix=GENERATED_PREFIX,
         stays_by=(BUDGET_MOST,),
         topology_by=(NETWORK_MODE, _HIGHEST_TIER),
@@ -282,6 +286,8 @@ def groups_of(
             minimum, clear = known.minimum, True
         else:  # pods of a group of fixed size stay because all of them are needed
             clear = not stays or bool(row.size_by and minimum)
+        budgets, _ = numbers((row.budget_by,), found)
+        budget = max((*budgets, known.budget if known is not None else 0))
         shown = name or (pod.owner.name if pod.owner is not None else pod.name)
         group = PodGroup(
             row.system,
@@ -291,7 +297,8 @@ def groups_of(
             stays or unclear,
             row.placed_together,
             topology=topology,
-            whole=row.whole and clear and not unclear,
+            whole=row.whole and clear and not unclear and not budget,
+            budget=budget,
         )
         if group.is_gang:
             yield group

@@ -103,6 +103,7 @@ def test_a_group_of_volcano_has_its_disruption_budget_as_annotations(
     for spec in ({"minMember": 6}, {"minMember": 6, "minTaskMember": {"worker": 4}}):
         found = read("Volcano", spec, annotations=budget)
         assert (found.minimum, found.stays) == (minimum, stays)
+        assert found.budget == (int(next(iter(budget.values()))) if budget and not stays else 0)
     policy = {"minMember": 6, "subGroupPolicy": [{"matchLabelKeys": ["partition"]}]}
     found = read("Volcano", policy, annotations=budget)
     assert (found.minimum, found.stays) == (minimum, stays)
@@ -111,7 +112,7 @@ def test_a_group_of_volcano_has_its_disruption_budget_as_annotations(
 def test_a_disruption_budget_alone_says_how_many_pods_a_group_needs() -> None:
     """R2.2: Volcano takes no minimum as 0."""
     found = read("Volcano", {}, annotations={"volcano.sh/jdb-min-available": "3"})
-    assert (found.minimum, found.stays) == (3, "")
+    assert (found.minimum, found.stays, found.budget) == (3, "", 3)
 
 
 def part(name: str, minimum: int, key: str, *match_label_keys: str) -> GroupPart:
