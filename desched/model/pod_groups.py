@@ -104,6 +104,12 @@ BUDGET_LEAST = "volcano.sh/jdb-min-available"
 BUDGET_MOST = "volcano.sh/jdb-max-unavailable"
 """A disruption budget of Volcano, on a pod, its workload or its PodGroup."""
 
+PREEMPTABLE = "volcano.sh/preemptable"
+"""Volcano reads this annotation of a pod or a PodGroup, or else the label of the same name."""
+
+TRUE = frozenset({"true", "t", "1"})
+"""What systems take as true, in lower case."""
+
 NETWORK_MODE = "volcano.sh/network-topology-mode"
 _HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"
 

@@ -31,8 +31,10 @@ from desched.model.pod_groups import (
     BUDGET_LEAST,
     BUDGET_MOST,
     KOORDINATOR_STAYS_BY,
+    PREEMPTABLE,
     SUB_GROUP,
     TASK,
+    TRUE,
     keeping,
     numbers,
 )
@@ -83,7 +85,7 @@ def _volcano(item: pod_groups.PodGroup) -> _Needs:
     topology, unclear = _volcano_topology(found.network_topology)
     budget, keeps = _budget(item.metadata.annotations or {})
     known = [each for each in (found.min_member, budget) if each is not None]
-    stays = _assembling(item) or unclear or keeps
+    stays = _assembling(item) or unclear or _not_preemptable(item.metadata) or keeps
     needs = _volcano_needs(found, max(known, default=None), stays)
     return needs._replace(topology=None if needs.stays else topology, budget=budget or 0)
 
@@ -108,6 +110,12 @@ def _budget(annotations: Mapping[str, str]) -> tuple[int | None, str]:
     least, unclear = numbers((BUDGET_LEAST,), [annotations])
     keeps = (*keeping((BUDGET_MOST,), [annotations]), *unclear)
     return next(iter(least), None), next(iter(keeps), "")
+
+
+def _not_preemptable(of: metadata.Metadata) -> str:
+    """Why Volcano evicts none of its pods; it does if nothing is said."""
+    value = {**(of.labels or {}), **(of.annotations or {})}.get(PREEMPTABLE, "true")
+    return "" if value.lower() in TRUE else f'{PREEMPTABLE}: "{value}" on its PodGroup'
 
 
 def _volcano_topology(demand: Raw) -> tuple[GroupTopology | None, str]:

@@ -14,8 +14,10 @@ from desched.model.selectors import LabelSelector, Operator, Requirement
 NOT_SAID = "its PodGroup does not say how many pods it needs"
 
 
-def read(system: str, spec: Any, status: Any = None, annotations: Any = None) -> DeclaredGroup:
-    metadata = {"namespace": "apps", "name": "llama", "annotations": annotations}
+def read(
+    system: str, spec: Any, status: Any = None, annotations: Any = None, labels: Any = None
+) -> DeclaredGroup:
+    metadata = {"namespace": "apps", "name": "llama", "annotations": annotations, "labels": labels}
     document = {"metadata": metadata, "spec": spec, "status": status}
     body = msgspec.json.encode({"metadata": {}, "items": [document]})
     (found,) = POD_GROUPS[system][0].decoder().page(body).values
@@ -113,6 +115,34 @@ def test_a_disruption_budget_alone_says_how_many_pods_a_group_needs() -> None:
     """R2.2: Volcano takes no minimum as 0."""
     found = read("Volcano", {}, annotations={"volcano.sh/jdb-min-available": "3"})
     assert (found.minimum, found.stays, found.budget) == (3, "", 3)
+
+
+PREEMPTABLE = "volcano.sh/preemptable"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "label", "said"),
+    [
+        (None, None, None),
+        ("true", None, None),
+        ("True", "false", None),
+        (None, "1", None),
+        ("false", "true", "false"),
+        (None, "false", "false"),
+        ("soon", None, "soon"),
+    ],
+)
+def test_a_group_of_volcano_that_is_not_preemptable_stays(
+    annotation: str | None, label: str | None, said: str | None
+) -> None:
+    """R2.5: the annotation counts before the label; what is no boolean forbids."""
+    found = read(
+        "Volcano",
+        {"minMember": 1},
+        annotations=annotation and {PREEMPTABLE: annotation},
+        labels=label and {PREEMPTABLE: label},
+    )
+    assert found.stays == (f'{PREEMPTABLE}: "{said}" on its PodGroup' if said else "")
 
 
 def part(name: str, minimum: int, key: str, *match_label_keys: str) -> GroupPart:
