@@ -414,7 +414,8 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides. If there are
     `parts`, each of them keeps its own minimum too; a pod is in the first that it matches, and one
     in none of them stays. `topology` is how near to each other its pods must be. `together`: all
-    pods of the group may leave at once, whatever keeps a single one.
+    pods of the group may leave at once, whatever keeps a single one. A disruption budget of its
+    system needs `budget` of its pods, also if all of them would leave.
     """
 
     system: str
@@ -425,6 +426,7 @@ class DeclaredGroup(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     parts: tuple[GroupPart, ...] = ()
     topology: GroupTopology | None = None
     together: bool = False
+    budget: Count = 0
 
 
 class ModelCopies(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -22,6 +22,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     `stays` is why no pod of it may leave, whatever runs; empty if the minimum decides. `topology`
     is how near to each other its pods must be, if its system says so. `whole`: its system creates
     and places all its pods again together, and what it needs is known, so that it may move whole.
+    It does not if a disruption budget needs `budget` of its pods all the time.
     """
 
     system: str
@@ -33,6 +34,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False):
     part: str = ""
     topology: GroupTopology | None = None
     whole: bool = False
+    budget: int = 0
 
     @property
     def key(self) -> GangKey:
@@ -59,11 +61,11 @@ class GroupSystem(NamedTuple):
     group; without any it is the name of the pod's owner. `size_by` has the number of its pods, if
     it needs them all. `minimum_by` has how many it needs, and the largest counts; if there is a
     `generated_prefix`, only in a group with that prefix or without a name, and there 1 is the
-    default. With one of `stays_by` all its pods stay. `topology_by` has the mode and the highest
-    tier of a network topology. `loss` is why they stay if nothing says how
-    many are needed. `placed_together`: their scheduler places them all or none. `declared`: an
-    object of the system may say how many it needs. `whole`: if all its pods leave, the system
-    creates and places them again together, and counts no failure.
+    default. `budget_by` has how many a disruption budget needs. With one of `stays_by` all its pods
+    stay. `topology_by` has the mode and the highest tier of a network topology. `loss` is why they
+    stay if nothing says how many are needed. `placed_together`: their scheduler places them all or
+    none. `declared`: an object of the system may say how many it needs. `whole`: if all its pods
+    leave, the system creates and places them again together, and counts no failure.
     """
 
     system: str
@@ -73,6 +75,7 @@ class GroupSystem(NamedTuple):
     size_by: str = ""
     minimum_by: tuple[str, ...] = ()
     generated_prefix: str = ""
+    budget_by: str = ""
     stays_by: tuple[str, ...] = ()
     topology_by: tuple[str, ...] = ()
     placed_together: bool = False
@@ -97,8 +100,16 @@ GENERATED_PREFIX = "podgroup-"
 """Volcano generates groups with this prefix for pods without one; these pods can run alone."""
 
 LEAST_MEMBERS = "scheduling.volcano.sh/group-min-member"
-_BUDGET_LEAST = "volcano.sh/jdb-min-available"
-_BUDGET_MOST = "volcano.sh/jdb-max-unavailable"
+BUDGET_LEAST = "volcano.sh/jdb-min-available"
+BUDGET_MOST = "volcano.sh/jdb-max-unavailable"
+"""A disruption budget of Volcano, on a pod, its workload or its PodGroup."""
+
+PREEMPTABLE = "volcano.sh/preemptable"
+"""Volcano reads this annotation of a pod or a PodGroup, or else the label of the same name."""
+
+TRUE = frozenset({"true", "t", "1"})
+"""What systems take as true, in lower case."""
+
 NETWORK_MODE = "volcano.sh/network-topology-mode"
 _HIGHEST_TIER = "volcano.sh/network-topology-highest-tier"
 
@@ -132,9 +143,10 @@ SYSTEMS: tuple[GroupSystem, ...] = (
         "Volcano",
         (VOLCANO_GROUP, LEAST_MEMBERS, NETWORK_MODE),
         NOT_KNOWN,
-        minimum_by=(LEAST_MEMBERS, _BUDGET_LEAST),
+        minimum_by=(LEAST_MEMBERS, BUDGET_LEAST),
+        budget_by=BUDGET_LEAST,
         generated_prefix=GENERATED_PREFIX,
-        stays_by=(_BUDGET_MOST,),
+        stays_by=(BUDGET_MOST,),
         topology_by=(NETWORK_MODE, _HIGHEST_TIER),
         placed_together=True,
         declared=True,
@@ -244,7 +256,7 @@ SYSTEMS: tuple[GroupSystem, ...] = (
 WHOLE_SYSTEMS = frozenset(row.system for row in SYSTEMS if row.whole)
 """The systems of which gangs may move whole."""
 
-_INHERITED = (LEAST_MEMBERS, _BUDGET_LEAST, _BUDGET_MOST, NETWORK_MODE, _HIGHEST_TIER)
+_INHERITED = (LEAST_MEMBERS, BUDGET_LEAST, BUDGET_MOST, NETWORK_MODE, _HIGHEST_TIER)
 """Annotations that Volcano reads from the workload, too."""
 
 NAME_KEYS = frozenset(key for row in SYSTEMS for key in (*row.marks, *row.named_by)).union(
@@ -280,6 +292,8 @@ def groups_of(
             minimum, clear = known.minimum, True
         else:  # pods of a group of fixed size stay because all of them are needed
             clear = not stays or bool(row.size_by and minimum)
+        budgets, _ = numbers((row.budget_by,), found)
+        budget = max((*budgets, known.budget if known is not None else 0))
         shown = name or (pod.owner.name if pod.owner is not None else pod.name)
         group = PodGroup(
             row.system,
@@ -289,7 +303,8 @@ def groups_of(
             stays or unclear,
             row.placed_together,
             topology=topology,
-            whole=row.whole and clear and not unclear,
+            whole=row.whole and clear and not unclear and not budget,
+            budget=budget,
         )
         if group.is_gang:
             yield group
@@ -351,8 +366,8 @@ def _needed(
 ) -> tuple[int, str]:
     """How many of its pods must run, or why all of them stay."""
     stays = keeping(row.stays_by, found)
-    texts = [(k, v) for k in (row.size_by, *row.minimum_by) for v in _values(k, found)]
-    stays += [f"{key}: {text} is no number" for key, text in texts if not _NUMBER.fullmatch(text)]
+    known, unclear = numbers((row.size_by, *row.minimum_by), found)
+    stays += unclear
     generated = not name or name.startswith(row.generated_prefix)
     if declared is not None and declared.stays:
         stays.append(declared.stays)
@@ -360,7 +375,6 @@ def _needed(
         stays.append(row.loss)
     if stays:
         return 0, stays[0]
-    known = [int(text) for _, text in texts]
     if declared is not None:
         known.append(declared.minimum)
     elif row.generated_prefix:
@@ -376,6 +390,13 @@ def keeping(keys: Iterable[str], found: _Found) -> list[str]:
     """The labels and annotations by these keys for which all pods of a group stay."""
     values = ((key, value) for key in keys for value in _values(key, found))
     return [f"{key}: {value}" for key, value in values if value not in _LETS_ONE_START]
+
+
+def numbers(keys: Iterable[str], found: _Found) -> tuple[list[int], list[str]]:
+    """The numbers by these keys, and which values are none."""
+    texts = [(key, text) for key in keys for text in _values(key, found)]
+    wrong = [f"{key}: {text} is no number" for key, text in texts if not _NUMBER.fullmatch(text)]
+    return [int(text) for _, text in texts if _NUMBER.fullmatch(text)], wrong
 
 
 def _topology(

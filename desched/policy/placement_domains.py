@@ -13,6 +13,7 @@ RUNGS: tuple[tuple[str, ...], ...] = (
         "topology.k8s.aws/network-node-layer-1",
         "oci.oraclecloud.com/host.network_block_id",
         "fabric.topograph.run/tier-2",
+        "network.topology.nvidia.com/core",
         "network.topology.nvidia.com/datacenter",
         "topology.gpustack.ai/room",
         "volcano.sh/hypercluster",
@@ -33,12 +34,20 @@ RUNGS: tuple[tuple[str, ...], ...] = (
         "topology.k8s.aws/network-node-layer-3",
         "fabric.topograph.run/tier-0",
         "network.topology.nvidia.com/leaf",
+        "network.topology.nvidia.com/block",
         "topology.gpustack.ai/switch",
         "volcano.sh/tor",
     ),
     ("topology.k8s.aws/network-node-layer-4",),
 )
 """The levels of networks from the widest to the narrowest, each with the labels that name it."""
+
+HOSTS = (
+    "cloud.google.com/gce-topology-host",
+    "kubernetes.io/hostname",
+    "topology.gke.io/host",
+)
+"""Labels of single hosts: a value that one node has keeps nothing together."""
 
 GROUPS = (
     "cloud.google.com/gke-placement-group",

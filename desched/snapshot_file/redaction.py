@@ -20,10 +20,10 @@ from desched.model.cluster import (
 )
 from desched.model.devices import INTERFACES
 from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM, KSERVE_LABELS, models_of
-from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES
+from desched.model.pod_groups import GROUP_KEYS, GROUP_PREFIXES, PREEMPTABLE
 from desched.model.selectors import LabelSelector, NodeSelectorTerm
 from desched.model.snapshot import Snapshot
-from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS, PREEMPTABLE
+from desched.planning.eligibility.annotations import EVICTION_ANNOTATIONS
 from desched.planning.eligibility.rules import COOLDOWN_TIME, MIRROR_ANNOTATION, SOURCE_ANNOTATION
 from desched.planning.eligibility.virtual_machines import TAKES_OVER
 from desched.planning.kube_scheduler.filters.volumes import ZONE_LABELS

@@ -239,7 +239,7 @@ def cluster_state(
         ),
         model_copies=tuple(copies for kind in MODEL_CACHES.values() for copies in read.all(kind)),
         hyper_nodes=hyper_nodes(read.all(HYPER_NODES), nodes),
-        topologies=tuple(each for kind in TOPOLOGIES for each in read.all(kind)),
+        topologies=tuple(dict.fromkeys(each for kind in TOPOLOGIES for each in read.all(kind))),
         own_pod=own_pod,
     )
     facts = server()

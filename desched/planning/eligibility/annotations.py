@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from desched.model.cluster import Pod, Workload
+from desched.model.pod_groups import PREEMPTABLE, TRUE
 
 OWN_ANNOTATION = "desched.io/evict"
 EVICT_ANNOTATION = "descheduler.alpha.kubernetes.io/evict"
@@ -18,11 +19,7 @@ PREFER_NO_EVICTION_ANNOTATION = "descheduler.alpha.kubernetes.io/prefer-no-evict
 SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT_ANNOTATION = "karpenter.sh/do-not-disrupt"
 EVICTION_COST_ANNOTATION = "scheduling.koordinator.sh/eviction-cost"
-PREEMPTABLE = "volcano.sh/preemptable"
-"""Volcano reads this annotation and, if a pod has none, the label of the same name."""
-
 FORBIDDING_COST = 2**31 - 1
-_TRUE = frozenset({"true", "t", "1"})
 _FALSE = frozenset({"false", "f", "0"})
 
 
@@ -34,11 +31,11 @@ def _is_forbidding_cost(value: str) -> bool:
 
 
 _FORBIDS: Mapping[str, Callable[[str], bool]] = {
-    OWN_ANNOTATION: lambda value: value not in _TRUE,
+    OWN_ANNOTATION: lambda value: value not in TRUE,
     EVICT_ANNOTATION: lambda value: value == "false",
-    SAFE_TO_EVICT_ANNOTATION: lambda value: value not in _TRUE,
+    SAFE_TO_EVICT_ANNOTATION: lambda value: value not in TRUE,
     DO_NOT_DISRUPT_ANNOTATION: lambda value: value not in _FALSE,
-    PREEMPTABLE: lambda value: value not in _TRUE,
+    PREEMPTABLE: lambda value: value not in TRUE,
     EVICTION_COST_ANNOTATION: _is_forbidding_cost,
 }
 

@@ -5,7 +5,7 @@ import msgspec
 from desched.model.cache import cached
 from desched.model.cluster import Pod
 from desched.model.plan import Finding, RefusalReason
-from desched.model.pod_groups import WHOLE_SYSTEMS, PodGroup
+from desched.model.pod_groups import BUDGET_LEAST, WHOLE_SYSTEMS, PodGroup
 from desched.planning.eligibility.context import EligibilityContext, Refused
 from desched.planning.eligibility.pod_groups import incomplete
 from desched.planning.eligibility.rules import refuse, refuse_with_gang
@@ -56,6 +56,8 @@ class WholeGangs:
 
     @cached
     def _judged(self, gang: PodGroup) -> WholeGang | str:
+        if gang.budget:
+            return f"{BUDGET_LEAST}: {gang.budget} keeps it from moving whole"
         if not gang.whole or incomplete(gang, self._context):
             return ""
         members = sorted(self._context.members[gang.key], key=lambda member: member.ref)

@@ -386,7 +386,12 @@ def _choice_of_others(
 def _unfit(pod: Pod, fit: Fit, free: FreeCapacity) -> Finding[RefusalReason]:
     """Why no node can take the pod."""
     if fit.inside.any():
-        return Finding(RefusalReason.NO_NODE_UNDER_CEILING, fit.explanation)
+        limits = [
+            *([free.domains_of(pod)] if (fit.requests & ~fit.in_domains).any() else ()),
+            *([free.models_of(pod)] if (fit.in_domains & ~fit.inside).any() else ()),
+        ]
+        why = ": ".join((*limits, fit.explanation))
+        return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
     if fit.in_domains.any():
         why = f"{free.models_of(pod)}: {fit.explanation}"
         return Finding(RefusalReason.MODEL_CACHE, why)

@@ -4,8 +4,12 @@ A domain is the tuple of values from the widest level on, so that racks of the s
 different blocks differ. A node without a level is in nobody's domain from there on. Levels that no
 node of the cluster has do not count. Each of the three counts, because each may lack levels that
 another one has: HyperNodes for racks only, say, on nodes whose labels name their blocks.
+
+A host of one node keeps no two nodes together. It does not count, except where a system demands it:
+else a pod beside a peer could go nowhere. A rack of one node is a rack.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -17,8 +21,7 @@ from desched.model.cluster import ClusterState
 from desched.model.network_topology import GroupTopology, Place
 from desched.planning.arrays import Ints, Mask
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
-from desched.planning.kube_scheduler.scores.total import HOSTNAME_LABEL
-from desched.policy.placement_domains import DomainMode, PlacementDomains, key_of_tier
+from desched.policy.placement_domains import HOSTS, DomainMode, PlacementDomains, key_of_tier
 
 Rungs = Sequence[tuple[str, ...]]
 """From the widest to the narrowest, each with alternative keys of labels."""
@@ -38,14 +41,17 @@ class NodeDomains:
         self._levels = levels
 
     @classmethod
-    def by_labels(cls, arrays: NodeArrays, rungs: Rungs, title: str = "labels") -> "NodeDomains":
-        """Domains by labels."""
+    def by_labels(
+        cls, arrays: NodeArrays, rungs: Rungs, title: str = "labels", *, demanded: bool = False
+    ) -> "NodeDomains":
+        """Domains by labels; hosts of one node are some only where they are `demanded`."""
 
-        def value(position: int, keys: tuple[str, ...]) -> tuple[str, str] | None:
+        def value(position: int, keys: tuple[str, ...]) -> _Label | None:
             labels = arrays.nodes[position].labels
             return next(((key, labels[key]) for key in keys if key in labels), None)
 
-        found = [numbered(value(i, keys) for i in range(len(arrays))) for keys in rungs]
+        values = [[value(i, keys) for i in range(len(arrays))] for keys in rungs]
+        found = [numbered(each if demanded else _without_hosts(each)) for each in values]
         levels = np.array(found, dtype=np.int64).reshape(len(rungs), len(arrays))
         present = np.flatnonzero((levels >= 0).any(axis=1))
         names = [rungs[int(i)][0] for i in present]
@@ -70,6 +76,17 @@ class NodeDomains:
         equal = (self._levels == own) & (own >= 0)
         found: Ints = np.logical_and.accumulate(equal, axis=0).sum(axis=0, dtype=np.int64)
         return found
+
+
+_Label = tuple[str, str]
+"""The key and the value of a label."""
+
+
+def _without_hosts(values: Sequence[_Label | None]) -> Iterator[_Label | None]:
+    """The values of a level on each node, None also for a host that no other node is on."""
+    nodes = Counter(values)
+    for each in values:
+        yield None if each is not None and each[0] in HOSTS and nodes[each] == 1 else each
 
 
 def numbered(values: Iterable[object]) -> Ints:
@@ -191,7 +208,8 @@ class NetworkLevels:
 
     @cached
     def _by_labels(self, levels: tuple[str, ...]) -> NodeDomains:
-        return NodeDomains.by_labels(self._arrays, [(key,) for key in levels], levels[-1])
+        rungs = [(key,) for key in levels]
+        return NodeDomains.by_labels(self._arrays, rungs, levels[-1], demanded=True)
 
     @cached_property
     def _places(self) -> Sequence[Place]:
@@ -201,11 +219,10 @@ class NetworkLevels:
 
     @cached_property
     def _topologies(self) -> Sequence[NodeDomains]:
-        """A level of single nodes keeps nothing together, so a Topology of such does not count."""
         return [
             NodeDomains.by_labels(
                 self._arrays,
-                [(key,) for key in topology.levels if key != HOSTNAME_LABEL],
+                [(key,) for key in topology.levels],
                 f"levels of Topology {topology.name}",
             )
             for topology in sorted(self._cluster.topologies, key=lambda it: (it.name, it.system))

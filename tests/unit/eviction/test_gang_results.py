@@ -128,6 +128,12 @@ def broken(*present: Pod, names: tuple[str, ...] = ("web-0", "web-1", "web-2")) 
     return followed_up(observed.state, look(present), policy(follow_up=rules), NOW, observed.stayed)
 
 
+def test_one_pod_that_left_breaks_a_gang() -> None:
+    after = broken(*(pod(name, on="n1") for name in ("web-1", "web-2")))
+    (pause,) = after.state.pauses
+    assert pause.why == f"{GANG} was to move whole: 1 of its pods left, 2 stayed"
+
+
 def test_a_gang_that_was_evicted_in_part_is_paused() -> None:
     stays, leaves = pod("web-1", on="n1"), pod("web-2", on="n2", deleting=True)
     after = broken(stays, leaves)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from desched.errors import ObservationError, ObservationSource
 from desched.model.cluster import Pod
 from desched.model.plan import RefusalReason
+from desched.model.report import EvictionVerdict
 from desched.model.resources import Amounts
 from desched.model.snapshot import Room
 from desched.ports import EvictionAnswer
@@ -210,6 +211,13 @@ def test_what_stays_while_others_leave_is_a_broken_gang() -> None:
     said = f"3 of 4 pods of {GANG} are evicted, and this one is not: forbidden: no"
     assert details(stage)[1] == said
     assert stage.remembered == {*"abcdp"}  # the next cycle sees that it stayed
+
+
+@pytest.mark.parametrize("verdict", [EvictionVerdict.GONE, EvictionVerdict.REPLACED])
+def test_a_pod_that_leaves_by_itself_meanwhile_breaks_no_gang(verdict: EvictionVerdict) -> None:
+    stage = gang()
+    stage.answers["c"] = [EvictionAnswer(verdict, "no such pod")]
+    assert stage.run() == ["evicted", "evicted", verdict.value, "evicted"]
 
 
 def test_a_budget_that_never_allows_the_rest_breaks_the_gang_at_the_deadline() -> None:

@@ -1,6 +1,7 @@
 """HyperNodes with the nodes that they select, and the levels of Topologies.
 
-Sources: volcano.sh/apis topology/v1alpha1, kueue.x-k8s.io/v1beta1, kai.scheduler/v1alpha1.
+Sources: volcano.sh/apis topology/v1alpha1, kueue.x-k8s.io/v1beta1 and v1beta2,
+kai.scheduler/v1alpha1.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -159,6 +160,8 @@ TOPOLOGIES: tuple[Kind[Any, Topology], ...] = tuple(
     Kind(access, wire.Described, partial(_topology, system), is_optional=True, is_discovered=True)
     for system, access in (
         ("Kueue", LIST_KUEUE_TOPOLOGIES),
+        ("Kueue", LIST_KUEUE_TOPOLOGIES._replace(version="v1beta2")),
         ("KAI", LIST_KAI_TOPOLOGIES),
     )
 )
+"""Kueue served both versions for a while, with the same objects, and then the newer one only."""

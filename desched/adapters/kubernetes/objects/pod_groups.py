@@ -27,7 +27,17 @@ from desched.adapters.kubernetes.client.paged_reads import Kind
 from desched.adapters.kubernetes.objects.selectors import label_selector
 from desched.model.cluster import DeclaredGroup, GroupPart
 from desched.model.network_topology import GroupTopology
-from desched.model.pod_groups import KOORDINATOR_STAYS_BY, SUB_GROUP, TASK, keeping
+from desched.model.pod_groups import (
+    BUDGET_LEAST,
+    BUDGET_MOST,
+    KOORDINATOR_STAYS_BY,
+    PREEMPTABLE,
+    SUB_GROUP,
+    TASK,
+    TRUE,
+    keeping,
+    numbers,
+)
 from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.text import shortened
 
@@ -54,13 +64,17 @@ _TOGETHER = frozenset({b'"all"', b'"All"', b'"PodGroup"'})
 
 
 class _Needs(NamedTuple):
-    """The minimum of a PodGroup and of its parts, and why none of its pods may leave alone."""
+    """The minimum of a PodGroup and of its parts, and why none of its pods may leave alone.
+
+    `budget` is the minimum of a disruption budget, which also counts if all of them leave.
+    """
 
     minimum: int | None
     stays: str = ""
     parts: tuple[GroupPart, ...] = ()
     topology: GroupTopology | None = None
     together: bool = False
+    budget: int = 0
 
 
 _Read = Callable[[pod_groups.PodGroup], _Needs]
@@ -69,17 +83,39 @@ _Read = Callable[[pod_groups.PodGroup], _Needs]
 def _volcano(item: pod_groups.PodGroup) -> _Needs:
     found = _VOLCANO(item.spec) or pod_groups.VolcanoSpec()
     topology, unclear = _volcano_topology(found.network_topology)
-    stays = _assembling(item) or unclear
+    budget, keeps = _budget(item.metadata.annotations or {})
+    known = [each for each in (found.min_member, budget) if each is not None]
+    stays = _assembling(item) or unclear or _not_preemptable(item.metadata) or keeps
+    needs = _volcano_needs(found, max(known, default=None), stays)
+    return needs._replace(topology=None if needs.stays else topology, budget=budget or 0)
+
+
+def _volcano_needs(found: pod_groups.VolcanoSpec, minimum: int | None, stays: str) -> _Needs:
     tasks, policies = found.min_task_member, found.sub_group_policy
     if _is_set(tasks) and _is_set(policies):
         stays = stays or _not_evaluated("minTaskMember with subGroupPolicy")
     stays = stays or _too_large(minTaskMember=tasks, subGroupPolicy=policies)
     if stays:
-        return _Needs(found.min_member, stays)
+        return _Needs(minimum, stays)
     if _is_set(tasks):
-        return _Needs(found.min_member, "", _tasks(_TASKS(tasks) or {}), topology)
-    needs = _with_policies(found.min_member, _POLICIES(policies) or ())
-    return needs._replace(topology=topology)
+        return _Needs(minimum, "", _tasks(_TASKS(tasks) or {}))
+    return _with_policies(minimum, _POLICIES(policies) or ())
+
+
+def _budget(annotations: Mapping[str, str]) -> tuple[int | None, str]:
+    """How many pods its disruption budget needs, and why all of them stay.
+
+    Volcano's scheduler reads the budget here only, wherever its controllers copied it from.
+    """
+    least, unclear = numbers((BUDGET_LEAST,), [annotations])
+    keeps = (*keeping((BUDGET_MOST,), [annotations]), *unclear)
+    return next(iter(least), None), next(iter(keeps), "")
+
+
+def _not_preemptable(of: metadata.Metadata) -> str:
+    """Why Volcano evicts none of its pods; it does if nothing is said."""
+    value = {**(of.labels or {}), **(of.annotations or {})}.get(PREEMPTABLE, "true")
+    return "" if value.lower() in TRUE else f'{PREEMPTABLE}: "{value}" on its PodGroup'
 
 
 def _volcano_topology(demand: Raw) -> tuple[GroupTopology | None, str]:
@@ -248,12 +284,12 @@ def _declared(system: str, read: _Read, item: pod_groups.PodGroup) -> DeclaredGr
         needs = read(item)
     except (*UNDECODABLE, ValueError) as error:
         needs = _Needs(None, shortened(f"its PodGroup cannot be read: {error}"))
-    minimum, stays, parts, topology, together = needs
+    minimum, stays, parts, topology, together, budget = needs
     if minimum is None and not stays and not parts:
         stays = "its PodGroup does not say how many pods it needs"
     together &= minimum is not None
     namespace, name, least = item.metadata.namespace, item.metadata.name, max(minimum or 0, 0)
-    return DeclaredGroup(system, namespace, name, least, stays, parts, topology, together)
+    return DeclaredGroup(system, namespace, name, least, stays, parts, topology, together, budget)
 
 
 def _kind(system: str, access: Access, read: _Read) -> Kind[Any, DeclaredGroup]:

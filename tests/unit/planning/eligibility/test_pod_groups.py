@@ -77,6 +77,9 @@ def test_the_largest_minimum_that_any_member_has_counts() -> None:
     one = gang(4, 4)
     one.pod["annotations"] = marks(2)
     assert one.detail == "gang apps/llama (Koordinator): 4 of 4 needed"
+    other = gang(4, 4)
+    other.others = (*other.others[:-1], replace(other.others[-1], annotations=marks(2)))
+    assert other.detail == one.detail
 
 
 def test_a_member_in_flight_does_not_count() -> None:

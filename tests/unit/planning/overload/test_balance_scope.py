@@ -8,6 +8,7 @@ import pytest
 from desched.model.network_topology import HyperNode
 from desched.model.plan import NodeClass, Plan
 from desched.planning.overload.balance_scope import BalanceScope
+from desched.policy.placement_domains import PlacementDomains
 from tests.builders import (
     evicted,
     load,
@@ -85,7 +86,19 @@ def test_a_node_is_relieved_only_towards_its_domain() -> None:
     )
     (refusal,) = stays.refusals
     assert (refusal.reason, evicted(stays)) == ("no_node_under_ceiling", [])
+    assert refusal.detail.startswith(f"{GROUP}=pg1: 0/4 nodes are available: ")
     assert "2 node(s) are outside its placement domain" in refusal.detail
+
+
+def test_the_scope_alone_keeps_pods_inside() -> None:
+    """S0.5: whatever the policy says of placement domains."""
+    loads = {"pg1-hot": 0.9, "pg1-warm": 0.55, "pg2-idle": 0.0}
+    stays = plan_of(loads, {"a": "pg1-hot"}, domains=PlacementDomains())
+    (refusal,) = stays.refusals
+    assert (refusal.reason, evicted(stays)) == ("no_node_under_ceiling", [])
+    moved = plan_of(loads | {"pg1-cool": 0.3}, {"a": "pg1-hot"}, domains=PlacementDomains())
+    assert [each.expected_node for each in moved.evictions] == ["pg1-cool"]
+    assert moved.evictions[0].landing_risk == pytest.approx(1 / 3)  # of three like nodes
 
 
 def test_nodes_without_a_domain_are_neither_relieved_nor_destinations() -> None:

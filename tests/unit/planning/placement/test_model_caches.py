@@ -93,10 +93,10 @@ def test_a_model_on_no_node_keeps_its_pod() -> None:
 
 
 def test_a_hot_node_with_the_model_is_no_destination() -> None:
-    """R1.2: a fitting node that is not overloaded must hold it."""
-    assert reasons(plan_of({"te4": WARM, "te5": {}}, full=("te4",))) == {
-        "a": "no_node_under_ceiling"
-    }
+    """R1.2, X2: a fitting node that is not overloaded must hold it; the refusal names the model."""
+    (refusal,) = plan_of({"te4": WARM, "te5": {}}, full=("te4",)).refusals
+    assert refusal.reason == "no_node_under_ceiling"
+    assert refusal.detail.startswith("model llama-70b is on hot and te4 only: 0/3 nodes are")
 
 
 def test_another_scheduler_must_have_no_choice_but_nodes_with_the_model() -> None:

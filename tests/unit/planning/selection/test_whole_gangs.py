@@ -10,10 +10,11 @@ import pytest
 from desched.cycle import decide
 from desched.explanation.explain import explain
 from desched.explanation.subject import parse_subject
-from desched.model.cluster import DeclaredGroup, Pod
+from desched.model.cluster import DeclaredGroup, GroupPart, Pod, Workload
 from desched.model.network_topology import GroupTopology, HyperNode
 from desched.model.plan import Plan
 from desched.model.resources import Resource
+from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, Pause, PauseScope, State
 from desched.policy.compatibility import GangMode, Steering
@@ -55,6 +56,7 @@ def training(
     *more: Pod,
     loads: Mapping[str, float] = LOADS,
     ranks: Mapping[str, Mapping[str, Any]] = {},
+    owner: Workload | None = None,
     **cluster: Any,
 ) -> Snapshot:
     """A job of three ranks; only `rank-0` could relieve te1, and only te4 is idle."""
@@ -64,7 +66,7 @@ def training(
         [node(name) for name in loads],
         pods,
         load({name: (ratio, 0.2) for name, ratio in loads.items()}, usage),
-        [workload("llama", 3), workload("web", 20)],
+        [owner or workload("llama", 3), workload("web", 20)],
         **cluster,
     )
 
@@ -207,6 +209,56 @@ def test_a_group_of_a_leader_worker_set_moves_whole() -> None:
     assert details(planned(seen, SURPLUS)) == {
         "rank-0": "gang apps/llama-0 (LeaderWorkerSet): 3 of 3 needed"
     }
+
+
+VOLCANO, BUDGET = "scheduling.k8s.io/group-name", "volcano.sh/jdb-min-available"
+
+
+@pytest.mark.parametrize("where", ["group", "workload", "pod"])
+def test_a_disruption_budget_of_volcano_keeps_a_gang_from_moving_whole(where: str) -> None:
+    """R2.2, R2.3: it says how many pods are there at any time; the refusal names it."""
+    marks, budget = {VOLCANO: "llama"}, {BUDGET: "1"}
+    ranks = {name: {"annotations": marks} for name in RANKS}
+    group = DeclaredGroup("Volcano", "apps", "llama", 3)
+    assert len(evicted(planned(training(ranks=ranks, declared_groups=(group,)), WHOLE))) == 3
+    if where == "pod":
+        ranks["rank-0"] = {"annotations": marks | budget}
+    if where == "group":
+        group = msgspec.structs.replace(group, budget=1)
+    owner = workload("llama", 3, annotations=budget if where == "workload" else {})
+    plan = planned(training(ranks=ranks, owner=owner, declared_groups=(group,)), WHOLE)
+
+    assert evicted(plan) == []
+    assert details(plan) == {
+        "rank-0": f"gang apps/llama (Volcano): 3 of 3 needed; {BUDGET}: 1 keeps it from moving "
+        "whole"
+    }
+
+
+def test_a_disruption_budget_on_another_pod_of_the_gang_keeps_it_too() -> None:
+    marks = {VOLCANO: "llama"}
+    ranks = {name: {"annotations": marks} for name in RANKS}
+    ranks["rank-2"] = {"annotations": marks | {BUDGET: "2"}}
+    group = DeclaredGroup("Volcano", "apps", "llama", 3)
+    plan = planned(training(ranks=ranks, declared_groups=(group,)), WHOLE)
+
+    assert evicted(plan) == []
+    assert details(plan)["rank-0"].endswith("only with apps/rank-2, which stays: pod_group")
+
+
+def test_a_part_of_a_group_does_not_move_whole() -> None:
+    """R2.3: also if the group itself is no gang; other parts may need its pods."""
+    marks = {"scheduling.k8s.io/group-name": "llama"}
+    part = GroupPart("workers", 3, LabelSelector())
+    group = DeclaredGroup("Volcano", "apps", "llama", 1, parts=(part,))
+    ranks = {name: {"annotations": marks} for name in RANKS}
+    plan = planned(training(ranks=ranks, declared_groups=(group,)), WHOLE)
+
+    assert evicted(plan) == []
+    said = (
+        "gang apps/llama (Volcano), part workers: 3 of 3 needed; no pod of several gangs or parts"
+    )
+    assert details(plan)["rank-0"].startswith(said)
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -149,3 +149,9 @@ def test_they_are_read_only_where_they_are_served() -> None:
     """X3: each is looked for first."""
     kinds: list[Kind[Any, Any]] = [HYPER_NODES, *TOPOLOGIES]
     assert all(kind.is_optional and kind.is_discovered for kind in kinds)
+
+
+def test_topologies_of_kueue_are_read_in_both_versions() -> None:
+    """R0.1: newer ones of Kueue do not serve v1beta1."""
+    versions = [kind.access.version for kind in TOPOLOGIES if "kueue" in kind.access.group]
+    assert versions == ["v1beta1", "v1beta2"]

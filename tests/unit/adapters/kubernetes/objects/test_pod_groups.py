@@ -14,8 +14,10 @@ from desched.model.selectors import LabelSelector, Operator, Requirement
 NOT_SAID = "its PodGroup does not say how many pods it needs"
 
 
-def read(system: str, spec: Any, status: Any = None, annotations: Any = None) -> DeclaredGroup:
-    metadata = {"namespace": "apps", "name": "llama", "annotations": annotations}
+def read(
+    system: str, spec: Any, status: Any = None, annotations: Any = None, labels: Any = None
+) -> DeclaredGroup:
+    metadata = {"namespace": "apps", "name": "llama", "annotations": annotations, "labels": labels}
     document = {"metadata": metadata, "spec": spec, "status": status}
     body = msgspec.json.encode({"metadata": {}, "items": [document]})
     (found,) = POD_GROUPS[system][0].decoder().page(body).values
@@ -80,6 +82,67 @@ def test_annotations_of_koordinator_can_keep_all_pods(key: str, value: str, *, k
     """R2.2, R2.4: a replacement that would wait for a whole gang, and a topology."""
     found = read("Koordinator", {"minMember": 2}, annotations={key: value})
     assert found.stays == (f"{key}: {value}" if keeps else "")
+
+
+@pytest.mark.parametrize(
+    ("budget", "minimum", "stays"),
+    [
+        ({"volcano.sh/jdb-min-available": "8"}, 8, ""),
+        ({"volcano.sh/jdb-min-available": "2"}, 6, ""),
+        (
+            {"volcano.sh/jdb-min-available": "50%"},
+            6,
+            "volcano.sh/jdb-min-available: 50% is no number",
+        ),
+        ({"volcano.sh/jdb-max-unavailable": "1"}, 6, "volcano.sh/jdb-max-unavailable: 1"),
+        (None, 6, ""),
+    ],
+)
+def test_a_group_of_volcano_has_its_disruption_budget_as_annotations(
+    budget: Any, minimum: int, stays: str
+) -> None:
+    """R2.2: Volcano's scheduler reads it there; the larger minimum counts, also beside parts."""
+    for spec in ({"minMember": 6}, {"minMember": 6, "minTaskMember": {"worker": 4}}):
+        found = read("Volcano", spec, annotations=budget)
+        assert (found.minimum, found.stays) == (minimum, stays)
+        assert found.budget == (int(next(iter(budget.values()))) if budget and not stays else 0)
+    policy = {"minMember": 6, "subGroupPolicy": [{"matchLabelKeys": ["partition"]}]}
+    found = read("Volcano", policy, annotations=budget)
+    assert (found.minimum, found.stays) == (minimum, stays)
+
+
+def test_a_disruption_budget_alone_says_how_many_pods_a_group_needs() -> None:
+    """R2.2: Volcano takes no minimum as 0."""
+    found = read("Volcano", {}, annotations={"volcano.sh/jdb-min-available": "3"})
+    assert (found.minimum, found.stays, found.budget) == (3, "", 3)
+
+
+PREEMPTABLE = "volcano.sh/preemptable"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "label", "said"),
+    [
+        (None, None, None),
+        ("true", None, None),
+        ("True", "false", None),
+        (None, "1", None),
+        ("false", "true", "false"),
+        (None, "false", "false"),
+        ("soon", None, "soon"),
+    ],
+)
+def test_a_group_of_volcano_that_is_not_preemptable_stays(
+    annotation: str | None, label: str | None, said: str | None
+) -> None:
+    """R2.5: the annotation counts before the label; what is no boolean forbids."""
+    found = read(
+        "Volcano",
+        {"minMember": 1},
+        annotations=annotation and {PREEMPTABLE: annotation},
+        labels=label and {PREEMPTABLE: label},
+    )
+    assert found.stays == (f'{PREEMPTABLE}: "{said}" on its PodGroup' if said else "")
 
 
 def part(name: str, minimum: int, key: str, *match_label_keys: str) -> GroupPart:
@@ -264,6 +327,11 @@ def test_pods_that_are_only_disrupted_together_stay(mode: Any, *, together: bool
     )
     assert found.stays == "disruptionMode: its pods are only disrupted together"
     assert found.together is together
+
+
+def test_a_group_of_unknown_minimum_never_leaves_together() -> None:
+    """R2.3, X4."""
+    assert not read("Kubernetes", {"disruptionMode": "PodGroup"}).together
 
 
 @pytest.mark.parametrize("system", POD_GROUPS)
