@@ -305,6 +305,17 @@ def test_nodes_are_counted_by_why_they_cannot_take_the_pod() -> None:
     assert found.reason is RefusalReason.NO_NODE_UNDER_CEILING
 
 
+def test_a_node_with_room_outside_the_domain_of_a_pod_is_not_above_its_ceiling() -> None:
+    group = "cloud.google.com/gke-placement-group"
+    nodes = (node("hot", labels={group: "a"}), node("cool", labels={group: "b"}))
+    loads = load({"hot": (0.9, 0.2), "cool": (0.1, 0.1)}, {"p1": (1.0, 0.5)})
+
+    found = of_pod("pod apps/p1", snapshot(nodes, [pod("p1", on="hot")], loads)).placement
+
+    assert found is not None
+    assert (found.reason, found.near) == (RefusalReason.PLACEMENT_DOMAIN, ())
+
+
 def test_a_pod_without_a_place_names_the_nearest_nodes_as_what_would_have_to_change() -> None:
     loads = load(
         {"hot": (0.9, 0.2), "cool": (0.5, 0.1), "warm": (0.6, 0.1)},
