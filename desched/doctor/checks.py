@@ -43,6 +43,7 @@ class CheckName(StrEnum):
     NODE_MEMORY = "node_memory"
     POD_CPU = "pod_cpu"
     POD_MEMORY = "pod_memory"
+    GPUS = "gpus"
     WINDOWS = "windows"
     HISTORY = "history"
     NODES = "nodes"

@@ -6,6 +6,7 @@ from desched.doctor.api_server import check_api_server, check_clocks, check_clus
 from desched.doctor.budgets import check_budgets
 from desched.doctor.checks import Check, CheckName, Diagnosis, problem, skipped
 from desched.doctor.examination import Examination, Unanswered
+from desched.doctor.gpus import check_gpus
 from desched.doctor.measures import NAMES, check_measures
 from desched.doctor.other_controllers import check_autoscalers, check_other_deschedulers
 from desched.doctor.pod_groups import check_pod_groups
@@ -33,11 +34,12 @@ OF_METRICS: Mapping[CheckName, Callable[[MetricsFacts, Examination], Check]] = {
     CheckName.WINDOWS: check_windows,
 }
 OF_LOAD: Mapping[CheckName, Callable[[Snapshot, Examination], Check]] = {
+    CheckName.GPUS: check_gpus,
     CheckName.HISTORY: check_history,
     CheckName.NODES: check_nodes,
     CheckName.THRESHOLDS: check_thresholds,
 }
-OF_POLICY = frozenset({CheckName.WINDOWS, CheckName.HISTORY, CheckName.THRESHOLDS})
+OF_POLICY = frozenset({CheckName.GPUS, CheckName.WINDOWS, CheckName.HISTORY, CheckName.THRESHOLDS})
 """What these judge is in the policy, so it must be valid."""
 
 _ORDER = tuple(CheckName)

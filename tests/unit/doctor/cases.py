@@ -1,5 +1,6 @@
 """Each check where all is well, and each failure with what is said of it."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,15 @@ from desched.doctor.examination import (
     Unanswered,
 )
 from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner
-from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Unknown, UnknownReason
+from desched.model.load import (
+    ClusterLoad,
+    GpuUsage,
+    LoadHistory,
+    LoadProblem,
+    Measured,
+    Unknown,
+    UnknownReason,
+)
 from desched.model.measures import LabelGroup
 from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
@@ -31,7 +40,7 @@ from desched.policy.policy import (
     Protections,
     SteeringRules,
 )
-from tests.builders import NOW, budget, load, node, pod, rule, workload
+from tests.builders import NOW, amounts, budget, load, measured, node, pod, rule, workload
 from tests.unit.doctor.examinations import (
     ADDRESS,
     CHART,
@@ -752,6 +761,37 @@ NODES = [
 ]
 
 TARGETS = by(min_underloaded_nodes=2)
+NVIDIA = amounts(4, 16, **{"nvidia.com/gpu": 4})
+OF_GPUS = by(rules=(rule(Resource.CPU), rule(Resource.MEMORY), rule(Resource.GPU)))
+SERVER = pod("server", on="a", request=amounts(1, 1, **{"nvidia.com/gpu": 1}))
+DARK = Unknown(UnknownReason.ABSENT, "no series of DCGM's exporter belongs to this node")
+
+
+def of_gpus(found: Measured | Unknown, used: Mapping[tuple[str, str], GpuUsage] = {}) -> Any:
+    """The node `a` offers four GPUs, of which one pod has one."""
+    nodes = [node("a", capacity=NVIDIA, allocatable=NVIDIA), node("b"), node("c")]
+    seen = loads(0.5, 0.5, 0.5, gpus={"a": found}, gpu_usages=used)
+    return examination(policy=OF_GPUS, cluster=cluster(nodes=nodes, pods=[SERVER]), load=seen)
+
+
+def gpus(number: int) -> Measured:
+    return msgspec.structs.replace(measured(0.5), gpus=number)
+
+
+GPUS = [
+    Case(Name.GPUS, examination(), OK, "no target for gpu"),
+    Case(Name.GPUS, examination(policy=OF_GPUS), WARNING, "no node has a GPU", "Remove gpu"),
+    Case(Name.GPUS, of_gpus(DARK), WARNING, "1 node are not", "`metrics.sources.nodeGPU`"),
+    Case(Name.GPUS, of_gpus(gpus(4)), WARNING, "none is judged", "time slicing"),
+    Case(Name.GPUS, of_gpus(gpus(1)), WARNING, "apps/server", "`KUBERNETES_VIRTUAL_GPUS=true`"),
+    Case(
+        Name.GPUS,
+        of_gpus(gpus(1), {("apps", "server"): GpuUsage((0.5,), (0.0,))}),
+        OK,
+        "1 node shares",
+    ),
+]
+
 THRESHOLDS = [
     Case(
         Name.THRESHOLDS,
@@ -1020,6 +1060,7 @@ CASES = [
     *PROMETHEUS,
     *MATCHERS,
     *MEASURES,
+    *GPUS,
     *WINDOWS,
     *HISTORY,
     *NODES,

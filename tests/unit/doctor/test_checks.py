@@ -31,6 +31,7 @@ OF_OTHERS = {
     "desched.io/evict",  # our annotation
     "node",  # a label of series
     "rights.podGroups",  # a value of the chart
+    "KUBERNETES_VIRTUAL_GPUS=true",  # a setting of DCGM's exporter
 }
 """Words that a person must type elsewhere than in desched's policy or command line."""
 
