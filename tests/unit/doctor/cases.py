@@ -817,7 +817,7 @@ THRESHOLDS = [
         Name.THRESHOLDS,
         examination(load=loads(0.95, 0.95, 0.9)),
         WARNING,
-        "Most of the cluster is overloaded",
+        "The cluster, or each pool with overloaded nodes, is full",
         "raise `targetThresholds`",
     ),
     Case(
