@@ -9,12 +9,12 @@ from desched.doctor.examination import Examination, Unanswered
 from desched.doctor.gpus import check_gpus
 from desched.doctor.measures import NAMES, check_measures
 from desched.doctor.other_controllers import check_autoscalers, check_other_deschedulers
-from desched.doctor.pod_groups import check_pod_groups
 from desched.doctor.policy import check_policy
 from desched.doctor.prometheus_address import check_matchers, check_prometheus
 from desched.doctor.rights import check_rights
 from desched.doctor.scheduler import check_scheduler
 from desched.doctor.state import check_soft_taints, check_state
+from desched.doctor.systems import check_model_caches, check_pod_groups
 from desched.doctor.thresholds import check_nodes, check_thresholds
 from desched.doctor.windows import check_history, check_windows
 from desched.model.cluster import ClusterState
@@ -55,6 +55,7 @@ def diagnose(examination: Examination) -> Diagnosis:
         check_state(examination),
         *check_rights(examination),
         check_pod_groups(examination),
+        check_model_caches(examination),
         *_of_cluster(examination),
         *_of_metrics(examination),
         *_of_load(examination),

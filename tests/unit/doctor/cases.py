@@ -12,8 +12,8 @@ from desched.doctor.checks import Verdict
 from desched.doctor.examination import (
     FeatureRights,
     Origin,
-    PodGroupFacts,
     PolicyFacts,
+    SystemFacts,
     Unanswered,
 )
 from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner
@@ -198,10 +198,11 @@ RIGHTS = [
 ]
 
 
-def groups(system: str, *, is_read: bool = True, **fields: Any) -> PodGroupFacts:
+def groups(
+    system: str, *, is_read: bool = True, folder: str = "deploy/pod-groups", **fields: Any
+) -> SystemFacts:
     name = system.lower()
-    found = FeatureRights(name, "", f"deploy/pod-groups/{name}.yaml", **fields)
-    return PodGroupFacts(system, is_read, found)
+    return SystemFacts(system, is_read, FeatureRights(name, "", f"{folder}/{name}.yaml", **fields))
 
 
 VOLCANO, KAI = groups("Volcano"), groups("KAI")
@@ -215,13 +216,13 @@ POD_GROUPS = [
         Name.POD_GROUPS,
         examination(pod_groups=(VOLCANO, KAI)),
         OK,
-        "may read the PodGroups of Volcano, KAI.",
+        "may read the PodGroups or topologies of Volcano, KAI.",
     ),
     Case(
         Name.POD_GROUPS,
         examination(pod_groups=(VOLCANO, UNREADABLE)),
         WARNING,
-        "of KAI, but the account may not list podgroups, watch podgroups. Without them, their pods",
+        "KAI, but the account may not list podgroups, watch podgroups. Without them, their pods",
         "`kubectl apply -f deploy/pod-groups/kai.yaml`",
     ),
     Case(
@@ -231,24 +232,51 @@ POD_GROUPS = [
         Name.POD_GROUPS,
         examination(pod_groups=(WATCHES_NOT,), run=run_facts(watches=False)),
         OK,
-        "may read the PodGroups of Volcano",
+        "may read the PodGroups or topologies of Volcano",
     ),
     Case(
         Name.POD_GROUPS,
         examination(pod_groups=(VOLCANO, groups("KAI", is_read=False))),
         WARNING,
-        "does not read the versions of PodGroups that KAI has",
+        "does not read the versions of PodGroups or topologies that KAI has",
         "`kubectl get --raw /apis`",
     ),
     Case(
         Name.POD_GROUPS,
         examination(pod_groups=(groups("KAI", unanswered=("list podgroups",)),)),
         UNKNOWN,
-        "may read the PodGroups of KAI could not be asked",
+        "may read the PodGroups or topologies of KAI could not be asked",
         "kai.yaml",
     ),
     Case(Name.POD_GROUPS, examination(pod_groups=SILENT), WARNING, "no connection", "/apis"),
     Case(Name.POD_GROUPS, examination(server_version=SILENT), SKIPPED, "does not answer"),
+]
+
+CACHES = "deploy/model-caches"
+UNREADABLE_CACHES = groups(
+    "KServe", folder=CACHES, missing=("list localmodelcaches",), without=("volumes keep pods",)
+)
+MODEL_CACHES = [
+    Case(Name.MODEL_CACHES, examination(), OK, "The cluster has no model caches"),
+    Case(
+        Name.MODEL_CACHES,
+        examination(model_caches=(groups("GPUStack", folder=CACHES),)),
+        OK,
+        "may read the model caches of GPUStack.",
+    ),
+    Case(
+        Name.MODEL_CACHES,
+        examination(model_caches=(UNREADABLE_CACHES,)),
+        WARNING,
+        "has KServe, but the account may not list localmodelcaches. Without it, volumes keep pods.",
+        "`kubectl apply -f deploy/model-caches/kserve.yaml`, or `rights.modelCaches` in the chart",
+    ),
+    Case(
+        Name.MODEL_CACHES,
+        examination(model_caches=(groups("KServe", folder=CACHES, is_read=False),)),
+        WARNING,
+        "as if they needed no model",
+    ),
 ]
 
 NAMED = PriorityThreshold(class_name="hihg")
@@ -1056,6 +1084,7 @@ CASES = [
     *API_SERVER,
     *RIGHTS,
     *POD_GROUPS,
+    *MODEL_CACHES,
     *POLICY,
     *PROMETHEUS,
     *MATCHERS,
