@@ -30,6 +30,7 @@ from desched.model.report import (
     Outcome,
     RecentLoad,
 )
+from desched.model.resources import Resource
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, LastCycle, PolicyEdit, State
 from desched.planning.clocks import clocks_differ, lead_seconds
@@ -366,6 +367,7 @@ def _report(info: CycleInfo, times: _Times, decision: Decision, acted: _Acted) -
             pods_asked=len(_asked(snapshot)),
             pods_measured=len(snapshot.load.pods),
             unresolved_series=snapshot.load.unresolved_series,
+            unknown_gpu_nodes=_unknown_gpu_nodes(decision.context.policy, snapshot),
         ),
         plan=plan,
         outcomes=acted.outcomes,
@@ -401,6 +403,12 @@ def _gpu_loads(snapshot: Snapshot) -> Iterator[GpuLoad]:
         else:
             level = load.levels[0]
             yield GpuLoad(node, level.ratio, level.window_seconds)
+
+
+def _unknown_gpu_nodes(policy: Policy, snapshot: Snapshot) -> int | None:
+    if not policy.windows(Resource.GPU):
+        return None
+    return sum(isinstance(load, Unknown) for load in snapshot.load.gpus.values())
 
 
 def _overloaded(plan: Plan) -> tuple[str, ...]:

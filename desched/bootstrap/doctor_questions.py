@@ -3,16 +3,18 @@
 Each question has its own answer: one that fails never hides the others.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from desched.adapters.kubernetes.client.access import (
     FEATURES,
+    LIST_KUEUE_TOPOLOGIES,
     LOGBOOK_ACCESS,
+    MODEL_CACHE_ACCESS,
     POD_GROUP_ACCESS,
     Access,
     Feature,
@@ -23,6 +25,7 @@ from desched.adapters.kubernetes.client.paged_reads import GROUPS_OF_EVERY_SERVE
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.kubernetes.lease import KubernetesLease
 from desched.adapters.kubernetes.logbook_store import CONFIG_MAP as LOGBOOK
+from desched.adapters.kubernetes.objects.model_caches import MODEL_CACHES
 from desched.adapters.kubernetes.objects.pod_groups import POD_GROUPS
 from desched.adapters.kubernetes.permission import reviewed
 from desched.adapters.kubernetes.services import read_services
@@ -37,10 +40,10 @@ from desched.doctor.examination import (
     Examination,
     FeatureRights,
     Origin,
-    PodGroupFacts,
     PolicyFacts,
     PrometheusFacts,
     RunFacts,
+    SystemFacts,
     Unanswered,
 )
 from desched.doctor.proposed_policy import proposed_policy
@@ -69,6 +72,29 @@ MOST_ROUNDS = 3
 
 NAMES = {"configmaps": CONFIG_MAP, "leases": KubernetesLease.name}
 """The objects of a kind that desched needs, by its resource; the logbook has its own."""
+
+
+class _Systems(NamedTuple):
+    """Systems with what is read of each, the rights by its lower-case name, and their folder."""
+
+    read: Mapping[str, Sequence[Access]]
+    rights: Mapping[str, tuple[Access, ...]]
+    folder: str
+
+
+_OF_GANGS = _Systems(
+    {
+        **{system: [kind.access for kind in kinds] for system, kinds in POD_GROUPS.items()},
+        "Kueue": [LIST_KUEUE_TOPOLOGIES],
+    },
+    POD_GROUP_ACCESS,
+    "deploy/pod-groups",
+)
+_OF_MODELS = _Systems(
+    {system: [kind.access] for system, kind in MODEL_CACHES.items()},
+    MODEL_CACHE_ACCESS,
+    "deploy/model-caches",
+)
 
 
 class DoctorQuestions:
@@ -107,7 +133,8 @@ class DoctorQuestions:
             self._examination(policy, version, cluster),
             at=ended,
             rights=self._rights(),
-            pod_groups=_answered(self._pod_groups),
+            pod_groups=_answered(lambda: self._systems(_OF_GANGS)),
+            model_caches=_answered(lambda: self._systems(_OF_MODELS)),
             prometheus=PrometheusFacts(services=_answered(self._services)),
             state=_answered(store.load),
         )
@@ -198,27 +225,25 @@ class DoctorQuestions:
                 for feature in FEATURES
             )
 
-    def _pod_groups(self) -> tuple[PodGroupFacts, ...]:
-        """The PodGroups that the cluster has; rights are only asked for these."""
-        of_system = {system: kinds[0].access for system, kinds in POD_GROUPS.items()}
-        served = self._reader.served_versions(of_system.values())
+    def _systems(self, known: _Systems) -> tuple[SystemFacts, ...]:
+        """The systems that the cluster has; rights are only asked for these."""
+        served = self._reader.served_versions(read[0] for read in known.read.values())
         found = []
-        for (system, access), versions in zip(of_system.items(), served, strict=True):
+        for (system, read), versions in zip(known.read.items(), served, strict=True):
             if versions is None:
                 what = "The API server does not list its API groups."
                 raise ObservationError(ObservationSource.CLUSTER, what)
-            is_read = any(kind.access.version in versions for kind in POD_GROUPS[system])
-            if is_read or (versions and access.group not in GROUPS_OF_EVERY_SERVER):
-                found.append(self._facts_of_groups(system, is_read=is_read))
+            is_read = any(access.version in versions for access in read)
+            if is_read or (versions and read[0].group not in GROUPS_OF_EVERY_SERVER):
+                found.append(self._facts_of(system, known, is_read=is_read))
         return tuple(found)
 
-    def _facts_of_groups(self, system: str, *, is_read: bool) -> PodGroupFacts:
+    def _facts_of(self, system: str, known: _Systems, *, is_read: bool) -> SystemFacts:
         name = system.lower()
-        file = f"deploy/pod-groups/{name}.yaml"
-        rights = POD_GROUP_ACCESS[name] if is_read else ()
-        feature = Feature(name, rights, Where.EVERYWHERE, file)
+        rights = known.rights[name] if is_read else ()
+        feature = Feature(name, rights, Where.EVERYWHERE, f"{known.folder}/{name}.yaml")
         answers = [self._may("", right) for right in rights]
-        return PodGroupFacts(system, is_read, feature_rights(feature, "", answers))
+        return SystemFacts(system, is_read, feature_rights(feature, "", answers))
 
     def _may(self, namespace: str, access: Access) -> bool | None:
         name = NAMES.get(access.resource, "") if namespace and access.verb != "create" else ""

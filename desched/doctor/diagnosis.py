@@ -6,14 +6,15 @@ from desched.doctor.api_server import check_api_server, check_clocks, check_clus
 from desched.doctor.budgets import check_budgets
 from desched.doctor.checks import Check, CheckName, Diagnosis, problem, skipped
 from desched.doctor.examination import Examination, Unanswered
+from desched.doctor.gpus import check_gpus
 from desched.doctor.measures import NAMES, check_measures
 from desched.doctor.other_controllers import check_autoscalers, check_other_deschedulers
-from desched.doctor.pod_groups import check_pod_groups
 from desched.doctor.policy import check_policy
 from desched.doctor.prometheus_address import check_matchers, check_prometheus
 from desched.doctor.rights import check_rights
 from desched.doctor.scheduler import check_scheduler
 from desched.doctor.state import check_soft_taints, check_state
+from desched.doctor.systems import check_model_caches, check_pod_groups
 from desched.doctor.thresholds import check_nodes, check_thresholds
 from desched.doctor.windows import check_history, check_windows
 from desched.model.cluster import ClusterState
@@ -33,11 +34,12 @@ OF_METRICS: Mapping[CheckName, Callable[[MetricsFacts, Examination], Check]] = {
     CheckName.WINDOWS: check_windows,
 }
 OF_LOAD: Mapping[CheckName, Callable[[Snapshot, Examination], Check]] = {
+    CheckName.GPUS: check_gpus,
     CheckName.HISTORY: check_history,
     CheckName.NODES: check_nodes,
     CheckName.THRESHOLDS: check_thresholds,
 }
-OF_POLICY = frozenset({CheckName.WINDOWS, CheckName.HISTORY, CheckName.THRESHOLDS})
+OF_POLICY = frozenset({CheckName.GPUS, CheckName.WINDOWS, CheckName.HISTORY, CheckName.THRESHOLDS})
 """What these judge is in the policy, so it must be valid."""
 
 _ORDER = tuple(CheckName)
@@ -53,6 +55,7 @@ def diagnose(examination: Examination) -> Diagnosis:
         check_state(examination),
         *check_rights(examination),
         check_pod_groups(examination),
+        check_model_caches(examination),
         *_of_cluster(examination),
         *_of_metrics(examination),
         *_of_load(examination),

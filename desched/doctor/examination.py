@@ -50,10 +50,10 @@ class FeatureRights(msgspec.Struct, frozen=True):
     without: tuple[str, ...] = ()
 
 
-class PodGroupFacts(msgspec.Struct, frozen=True):
-    """The PodGroups of a system whose API group the server has.
+class SystemFacts(msgspec.Struct, frozen=True):
+    """A system of AI clusters whose API group the server has.
 
-    Without `is_read` it has them in no version that desched reads.
+    Without `is_read` it has its objects in no version that desched reads.
     """
 
     system: str
@@ -116,7 +116,8 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     metrics: MetricsFacts | Unanswered
     load: ClusterLoad | Unanswered
     state: StoredState | Unanswered
-    pod_groups: tuple[PodGroupFacts, ...] | Unanswered = ()
+    pod_groups: tuple[SystemFacts, ...] | Unanswered = ()
+    model_caches: tuple[SystemFacts, ...] | Unanswered = ()
     cluster_lead_seconds: float = 0.0
     load_lead_seconds: float = 0.0
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from desched.cycle import Decision
 from desched.explanation.values import NearMiss, Placement, PodOutcome
 from desched.model.cluster import Pod
-from desched.model.load import UnknownReason
+from desched.model.load import Unknown, UnknownReason
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -97,8 +97,8 @@ FOR_PODS: Mapping[str, str] = {
     "moved_recently": "Wait until it has been in its place for followUp.coolDown.first.",
     "requests_unknown": "Its VerticalPodAutoscaler must be one that desched understands.",
     "usage_unknown": (
-        "Let Prometheus measure it; check that cAdvisor of its node is scraped, and DCGM's "
-        "exporter if gpu is missing."
+        "Let Prometheus measure it; check that cAdvisor of its node is scraped, or if gpu is "
+        "missing, that DCGM's exporter names each pod of a GPU."
     ),
     "constraint_not_evaluated": "Nothing makes it movable while it has that constraint.",
     "no_node_fits": "Another node must accept it: more free requests, or fewer constraints.",
@@ -192,9 +192,17 @@ _BY_KIND: Mapping[type[StrEnum], Mapping[str, str]] = {
 }
 
 
-def changes_for_node(verdict: NodeVerdict, plan: Plan) -> tuple[str, ...]:
+def changes_for_node(
+    verdict: NodeVerdict, plan: Plan, unknown_gpus: Unknown | None = None
+) -> tuple[str, ...]:
     """What would have to change for the node to be relieved, or to be judged."""
     found = []
+    if unknown_gpus is not None:
+        why = unknown_gpus.detail or unknown_gpus.reason
+        found.append(
+            "Let Prometheus measure its GPUs; until then its pods with a GPU stay, and it takes no "
+            f"further ones ({why})."
+        )
     if plan.hold is not None and verdict.node_class is NodeClass.OVERLOADED:
         found.append(_sentence(plan.hold))
     if verdict.reason is not None:

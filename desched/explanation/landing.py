@@ -76,7 +76,7 @@ class _Placing:
         """The nodes that are least above their ceilings, then those that lack least."""
         found, names = self._found, self._free.names
         over = np.max(list(found.over_ceiling.values()), axis=0)
-        passing = found.fit.requests & ~found.fit.under_ceiling & np.isfinite(over)
+        passing = found.fit.inside & np.isfinite(over) & (over > 0)
         above = sorted(np.flatnonzero(passing), key=lambda i: (over[i], names[i]))
         for i in above[:MOST_NEAR]:
             parts = [

@@ -9,7 +9,7 @@ from desched.explanation.pods import PodOutcomes, largest_first
 from desched.explanation.values import LoadSummary, NodeExplanation, PodSummary, StayingLoad
 from desched.model.cluster import Node
 from desched.model.groups import grouped
-from desched.model.load import Measured, SeenLoad
+from desched.model.load import Measured, SeenLoad, Unknown
 from desched.model.plan import NodeClass, NodeVerdict, PlannedEviction, ResourcePressure
 from desched.model.resources import Resource
 from desched.planning.overload.sustained import overloaded_seconds
@@ -37,7 +37,7 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
         longer,
         leaving,
         tuple(each for each in plan.evictions if each.expected_node == node.name),
-        changes_for_node(verdict, plan),
+        changes_for_node(verdict, plan, _unknown_gpus(node, decision)),
     )
 
 
@@ -52,6 +52,8 @@ def _loads(
         pressure = pressures.get(resource)
         load = pressure or unjudged.get(resource)
         if load is None:
+            if resource is Resource.GPU and _unknown_gpus(node, decision):
+                yield LoadSummary(resource, (), None, None, None)
             continue
         pods_ratio = _pods_ratio(node, resource, decision)
         now = load.measured[0][1] if load.measured else None
@@ -62,7 +64,9 @@ def _loads(
             pods_ratio,
             _others(now, pods_ratio, resource),
             *_excess(pressure, (e for e in decision.plan.evictions if e.node == node.name)),
-            tuple(_staying(resource, pods)) if pressure and pressure.overloaded else (),
+            tuple(_staying(resource, pods))
+            if pressure and pressure.overloaded and pods_ratio is not None
+            else (),
         )
 
 
@@ -74,10 +78,14 @@ def _others(now: float | None, pods_ratio: float | None, resource: Resource) -> 
 
 
 def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | None:
-    """The usage of the node's measured pods in the shortest window, as a share of capacity."""
-    if resource is not Resource.PODS and not decision.context.book.has_read(node.name):
+    """The usage of the node's measured pods in the shortest window, as a share of capacity.
+
+    That of GPUs is known of all of its pods with a GPU, or of none.
+    """
+    book = decision.context.book
+    if resource is not Resource.PODS and not book.has_read(node.name):
         return None
-    gpus = decision.context.book.snapshot.load.gpus.get(node.name)
+    gpus = book.snapshot.load.gpus.get(node.name)
     sizes = {
         Resource.CPU: node.capacity.cpu_millicores,
         Resource.GPU: gpus.gpus if isinstance(gpus, Measured) else 0,
@@ -85,8 +93,17 @@ def _pods_ratio(node: Node, resource: Resource, decision: Decision) -> float | N
         Resource.PODS: node.allocatable.pods,
     }
     pods = decision.context.cluster.pods_by_node.get(node.name, ())
-    used = (decision.context.book.measured(pod, resource) for pod in pods)
+    used = [book.measured(pod, resource) for pod in pods]
+    if resource is Resource.GPU and not all(used):
+        return None
     return sum(each[0] for each in used if each) / max(1, sizes[resource])
+
+
+def _unknown_gpus(node: Node, decision: Decision) -> Unknown | None:
+    """The load of the node's GPUs if it is not known, and the policy has a target for it."""
+    book = decision.context.book
+    found = book.snapshot.load.gpus.get(node.name)
+    return found if Resource.GPU in book.windows and isinstance(found, Unknown) else None
 
 
 def _excess(

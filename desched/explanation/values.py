@@ -76,7 +76,7 @@ class LoadSummary(msgspec.Struct, frozen=True):
     """The load of one resource of a node beside its pods.
 
     `measured` has (window in seconds, ratio). `pods_ratio` is the usage of its measured pods as a
-    share of its capacity, in the shortest window, None if that was not read; `other_ratio` is the
+    share of its capacity, in the shortest window, None if that is not known; `other_ratio` is the
     rest of the load: the host, and pods that are not measured. `excess_ratio` is what the load is
     above the stop line, `relief_ratio` what the plan takes off it; both None if the resource is not
     overloaded. Then `staying` has what stays of it and why, the largest first.

@@ -73,6 +73,7 @@ class Caveat(StrEnum):
     REQUESTS_UNKNOWN = "requests_unknown"
     NODES_WITHOUT_SIZE = "nodes_without_size"
     PODS_NOT_MEASURED = "pods_not_measured"
+    GPUS_UNKNOWN = "gpus_unknown"
     THROTTLING_UNKNOWN = "throttling_unknown"
     HISTORY_GAPS = "history_gaps"
 

@@ -82,13 +82,18 @@ class CycleResult(StrEnum):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """The size of the snapshot; usage is asked for only of pods on nodes where it decides."""
+    """The size of the snapshot; usage is asked for only of pods on nodes where it decides.
+
+    `unknown_gpu_nodes` are those with GPUs of unknown load, None if the policy has no target for
+    gpu.
+    """
 
     nodes: int
     pods: int
     pods_asked: int
     pods_measured: int
     unresolved_series: int
+    unknown_gpu_nodes: int | None = None
 
 
 class RecentLoad(msgspec.Struct, frozen=True, gc=False):

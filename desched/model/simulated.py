@@ -21,6 +21,7 @@ class Assumption(StrEnum):
     BUDGETS_STAY = "budgets_stay"
     PODS_NOT_MEASURED = "pods_not_measured"
     NODES_UNKNOWN = "nodes_unknown"
+    GPUS_UNKNOWN = "gpus_unknown"
 
 
 class Assumed(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ looks back, so that the first cycle sees the load of the snapshot.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -83,8 +83,8 @@ class Continuation:
                 action()
         return simulation
 
-    def assumed(self) -> tuple[Assumed, ...]:
-        """What is assumed about this snapshot."""
+    def assumed(self, policies: Iterable[Policy] = ()) -> tuple[Assumed, ...]:
+        """What is assumed about this snapshot if these policies are simulated."""
         watched = self._book.windows.keys() & set(MEASURED)
         running = [pod for pod in self._pods if pod.node]
         unmeasured = sum(not all(self._book.measured(p, r) for r in watched) for p in running)
@@ -102,6 +102,8 @@ class Continuation:
             found.append(Assumed(Assumption.PODS_NOT_MEASURED, str(unmeasured)))
         if unknown:
             found.append(Assumed(Assumption.NODES_UNKNOWN, str(unknown)))
+        if any(policy.windows(Resource.GPU) for policy in policies):
+            found.append(Assumed(Assumption.GPUS_UNKNOWN))
         return tuple(found)
 
     def _began(self, pod: Pod) -> datetime:

@@ -100,6 +100,9 @@ def _introduce_ai(console: Console) -> None:
         if not set(RACKS[OVERLOADED_RACK]).isdisjoint(each.nodes):
             table.add_row(Text(f"  {each.namespace}/{each.name}"), Text(each.about))
     console.print(table)
+    console.print(
+        Text('Inference may move by desched.io/evict: "true"; other pods with a GPU stay.')
+    )
     console.print()
 
 

@@ -79,7 +79,7 @@ def simulate(
         nodes=len(continuation.nodes),
         pods=continuation.pods,
         policies=tuple(figures),
-        assumed=continuation.assumed(),
+        assumed=continuation.assumed(policies),
     )
 
 

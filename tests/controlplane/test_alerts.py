@@ -69,6 +69,7 @@ CASES = {
     "DeschedPoolPaused": Case({'desched_paused{scope="pool"}': steady(1)}, "14m", "16m"),
     "DeschedNotAlone": Case({"desched_other_deschedulers": steady(1)}, "14m", "16m"),
     "DeschedUnknownNodes": Case({'desched_unknown_nodes{reason="stale"}': steady(1)}, "59m", "61m"),
+    "DeschedUnknownGPUs": Case({"desched_unknown_gpu_nodes": steady(1)}, "59m", "61m"),
     "DeschedMovesFail": Case(
         {
             MOVES % "landed_overloaded": rising_at(30, 3),
@@ -137,6 +138,7 @@ HEALTHY = {
     'desched_paused{scope="everything"}': steady(0),
     'desched_paused{scope="workload"}': steady(2),
     'desched_unknown_nodes{reason="stale"}': "0x199 1x40 0x300",
+    "desched_unknown_gpu_nodes": "0x199 1x40 0x300",
 }
 """A day as it should be: what passes by itself, or is hours ago, alarms nobody."""
 

@@ -10,9 +10,10 @@ import pytest
 from desched.cycle import CycleInfo, run_cycle
 from desched.errors import ObservationError, ObservationSource, StopActing
 from desched.model.cluster import ClusterState, Pod, PodRef
-from desched.model.load import ClusterLoad, PodChoice
+from desched.model.load import ClusterLoad, PodChoice, Unknown, UnknownReason
 from desched.model.plan import HoldReason
 from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode, NotActing
+from desched.model.resources import Resource
 from desched.model.snapshot import FreshLook, Snapshot
 from desched.model.state import EvictionRecord, LastCycle, MoveResult, Pause, PauseScope, State
 from desched.planning.overload.classification import ClassifiedNodes
@@ -168,6 +169,16 @@ def test_a_dry_run_plans_the_same_and_asks_nothing() -> None:
     assert report.plan == two_moves(OK, OK).run().plan
     assert not world.asked
     assert not world.state.evictions
+
+
+def test_nodes_with_gpus_of_unknown_load_are_counted_if_gpu_has_a_target() -> None:
+    world = two_moves()
+    gpus = {"hot": Unknown(UnknownReason.ABSENT, "no series")}
+    seen = msgspec.structs.replace(world.seen.load, gpus=gpus)
+    world.seen = msgspec.structs.replace(world.seen, load=seen)
+    assert world.run(Mode.DRY_RUN).observed.unknown_gpu_nodes is None
+    world.policy = policy(rule(), rule(Resource.GPU))
+    assert world.run(Mode.DRY_RUN).observed.unknown_gpu_nodes == 1
 
 
 def test_a_second_cycle_on_the_same_sample_evicts_nothing() -> None:

@@ -18,7 +18,7 @@ from desched.policy.conversion.evictor import (
 from desched.policy.conversion.load_aware import set_address
 from desched.policy.conversion.original import OriginalSection
 from desched.policy.conversion.selectors import selector_text
-from desched.policy.conversion.thresholds import ALL, Bounds, bounds, set_bounds
+from desched.policy.conversion.thresholds import ALL, UNWATCHED, Bounds, bounds, set_bounds
 from desched.policy.document.upstream_plugins import DEFAULT_EVICTOR
 
 PLUGIN = "LowNodeUtilization"
@@ -122,7 +122,7 @@ def _add_usual(found: Bounds, name: str, args: OriginalSection, *, distances: bo
         found.low[name] = min(_USUAL.low[name], round(low or 0) if not distances else ALL)
     else:
         for key in KEYS:
-            args.section(key).dropped(name, "desched watches memory, cpu and pods only.")
+            args.section(key).dropped(name, UNWATCHED)
 
 
 def _convert_providers(root: OriginalSection, usage: OriginalSection, draft: Draft) -> None:

@@ -8,6 +8,7 @@ from desched.policy.conversion.original import OriginalSection
 from desched.policy.reading.findings import KeyPath
 
 ALL = 100
+UNWATCHED = "desched watches memory, cpu and pods, and as gpu the load of GPUs that pods share."
 _WATCHED = tuple(resource.value for resource in (Resource.MEMORY, Resource.CPU, Resource.PODS))
 
 
@@ -30,9 +31,8 @@ def bounds(
     found = Bounds({}, {})
     for name in dict.fromkeys((*high, *low)):
         if name not in _WATCHED:
-            text = f"desched watches {', '.join(_WATCHED)} only."
-            above.dropped(name, text)
-            below.dropped(name, text)
+            above.dropped(name, UNWATCHED)
+            below.dropped(name, UNWATCHED)
         elif name not in low:
             text = f"has no counterpart in {keys[0]}, so it had no effect there either."
             above.dropped(name, text)

@@ -39,13 +39,15 @@ def _check_gpu(args: LoadAwareArgs, watched: set[str], notes: Notes) -> None:
     if not watched & {Resource.CPU, Resource.MEMORY}:
         text = "has gpu alone; add cpu or memory, of which a destination must have room as well."
         notes.refuse(text, "targetThresholds")
-    why = ""
+    text = ""
     if args.metrics.type not in {None, MetricsType.PROMETHEUS}:
-        why = "only Prometheus has what they use of GPUs"
-    elif args.gpu_pods is not GpuPods.ALLOW:
-        why = "gpuPods is not Allow"
-    if why:
-        text = f"relieves no node, because pods with a GPU stay: {why}."
+        text = "relieves no node: only Prometheus has what pods use of GPUs."
+    elif (args.gpu_pods or defaults_of(args.compatibility).gpu_pods) is not GpuPods.ALLOW:
+        text = (
+            'relieves nodes only of pods with desched.io/evict: "true"; set gpuPods: Allow, so '
+            "that all pods with a GPU may move."
+        )
+    if text:
         notes.warn(text, "targetThresholds", "gpu")
 
 

@@ -30,8 +30,8 @@ CAVEATS: Mapping[str, str] = {
         "Pods of a controller tolerate the taints of nodes on which any of them ran."
     ),
     "constraints_unknown": (
-        "Selectors, affinity, spread constraints, volumes, annotations and PodDisruptionBudgets "
-        "are not recorded; pods that they keep in place may move here."
+        "Selectors, affinity, spread constraints, volumes, annotations, PodGroups, model caches "
+        "and PodDisruptionBudgets are not recorded; pods that they keep in place may move here."
     ),
     "priorities_unknown": (
         "Values of priority classes are not recorded, so the policy's threshold protects all "
@@ -41,6 +41,7 @@ CAVEATS: Mapping[str, str] = {
     "requests_unknown": "Requests are not recorded, so every pod fits on every node.",
     "nodes_without_size": "Pods on nodes whose size is not recorded are left out.",
     "pods_not_measured": "These pods have no recorded usage; their load stays with the node.",
+    "gpus_unknown": "GPU load is not known, so that a target for gpu keeps all pods with a GPU.",
     "throttling_unknown": "Throttled pods count as if they used all that they want.",
     "history_gaps": "The recorded data are incomplete.",
 }

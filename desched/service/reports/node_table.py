@@ -11,11 +11,12 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from desched.model.groups import grouped
 from desched.model.plan import NodeClass, NodeVerdict, ResourcePressure, UnjudgedLoad
 from desched.model.report import CycleReport, GpuLoad, RecentLoad
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
-from desched.service.reports.formatting import clock_time, percent, plain
+from desched.service.reports.formatting import clock_time, first_names, percent, plain
 
 MOST_NODES = 20
 RESOURCE_NAMES = {
@@ -55,6 +56,16 @@ def print_nodes(report: CycleReport, console: Console) -> None:
         kinds = Counter(verdict.node_class.replace("_", " ") for verdict in left)
         counts = ", ".join(f"{number} more {kind}" for kind, number in sorted(kinds.items()))
         console.print(Text(f"… and {counts}"))
+    for line in _unknown_gpus(shown, report.gpu_loads):
+        console.print(Text(line, style="dim"))
+
+
+def _unknown_gpus(shown: Iterable[NodeVerdict], gpus: Iterable[GpuLoad]) -> Iterator[str]:
+    """Why the load of the GPUs of shown nodes is not known."""
+    names = {verdict.node for verdict in shown}
+    unknown = [each for each in gpus if each.ratio is None and each.node in names]
+    for why, nodes in grouped((each.detail, plain(each.node)) for each in unknown).items():
+        yield f"Unknown GPU load: {first_names(nodes)}{f' ({plain(why)})' if why else ''}"
 
 
 def _fitting(nodes: "_Shown", console: Console) -> Table:

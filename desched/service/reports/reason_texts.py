@@ -153,8 +153,8 @@ HOLDS: Mapping[str, str] = {
         "Prometheus holds several clusters; set metrics.matchers in the policy to select this one."
     ),
     "no_node_in_scope": (
-        "No node is in scope; check the policy's nodeSelector, and whether nodes are Ready and "
-        "older than the longest window."
+        "No node is in scope; check the policy's nodeSelector and balanceScope, and whether nodes "
+        "are Ready and older than the longest window."
     ),
     "just_started": (
         "desched has just started, or its state was deleted, so it may not know earlier evictions; "
@@ -165,7 +165,8 @@ HOLDS: Mapping[str, str] = {
     ),
     "clocks_differ": "The clocks differ, so the age of data is unknown; set them by NTP.",
     "cluster_saturated": (
-        "Most of the cluster is overloaded; it needs more nodes or less load, not moves."
+        "The cluster, or each pool with overloaded nodes, is full; it needs more nodes or less "
+        "load."
     ),
     "too_few_underloaded_nodes": (
         "Fewer nodes are underloaded than the policy's numberOfNodes requires."

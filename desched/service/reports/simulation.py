@@ -20,6 +20,7 @@ ASSUMPTIONS: Mapping[str, str] = {
     "budgets_stay": "Each PodDisruptionBudget requires as many healthy pods as it does now.",
     "pods_not_measured": "These pods use what their siblings do, or what they request.",
     "nodes_unknown": "The load of these nodes stays unknown.",
+    "gpus_unknown": "GPU load is not known, so that a target for gpu keeps all pods with a GPU.",
 }
 
 WITHOUT = "no desched"

@@ -46,6 +46,8 @@ class CycleGauges(Collector):
         yield _family("desched_planned_evictions", ["mode"], planned)
         for name, number in _NUMBERS:
             yield _family(name, [], [([], number(report))])
+        if (dark := report.observed.unknown_gpu_nodes) is not None:
+            yield _family("desched_unknown_gpu_nodes", [], [([], dark)])
         quality = forecast_quality(report.state, report.started_at)
         for name, ratio in zip(_FORECAST_NAMES, quality or (), strict=bool(quality)):
             yield _family(name, [], [([], ratio)])

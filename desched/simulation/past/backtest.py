@@ -14,6 +14,7 @@ from desched.model.backtest import (
     PolicyFigures,
 )
 from desched.model.past import Caveat, Doubt, Past
+from desched.model.resources import Resource
 from desched.policy.policy import Policy
 from desched.ports import World
 from desched.simulation.closed_loop import (
@@ -185,6 +186,8 @@ def _doubts(past: Past, policies: Sequence[Policy]) -> tuple[tuple[Doubt, ...], 
         assumed.append(Doubt(Caveat.LINES_AVERAGED))
     assumed += (each for each in past.doubts if each.caveat in _ASSUMED)
     unknown = [each for each in past.doubts if each.caveat not in _ASSUMED]
+    if any(policy.windows(Resource.GPU) for policy in policies):
+        unknown.append(Doubt(Caveat.GPUS_UNKNOWN))
     return tuple(assumed), (*unknown, Doubt(Caveat.THROTTLING_UNKNOWN))
 
 

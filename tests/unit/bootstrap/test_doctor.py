@@ -239,10 +239,24 @@ def test_rights_are_asked_for_the_pod_groups_that_the_cluster_has(run, cluster, 
     check = run(policy=policy, once="false")["pod_groups"]
 
     assert check["verdict"] == "warning"
-    assert "PodGroups of Volcano, but the account may not watch podgroups" in check["found"]
+    assert "has Volcano, but the account may not watch podgroups" in check["found"]
     asked = [r.body["spec"]["resourceAttributes"] for r in cluster.server.requests if r.body]
     of_groups = [(a["verb"], a["group"]) for a in asked if a["resource"] == "podgroups"]
     assert of_groups == [("list", "scheduling.volcano.sh"), ("watch", "scheduling.volcano.sh")]
+
+
+def test_rights_are_asked_for_the_topologies_and_model_caches_that_the_cluster_has(
+    run, cluster, policy
+):
+    groups = {"kueue.x-k8s.io": "v1beta1", "serving.kserve.io": "v1alpha1"}
+    cluster.denied = {("list", "topologies"), ("list", "localmodelcaches")}
+    cluster.served["groups"] = [
+        {"name": g, "versions": [{"version": v}]} for g, v in groups.items()
+    ]
+    checks = run(policy=policy)
+
+    assert "has Kueue, but the account may not list topologies" in checks["pod_groups"]["found"]
+    assert "has KServe, but the account may not list" in checks["model_caches"]["found"]
 
 
 def test_without_the_list_of_api_groups_nothing_is_said_of_pod_groups(run, cluster, policy):

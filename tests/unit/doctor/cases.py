@@ -1,5 +1,6 @@
 """Each check where all is well, and each failure with what is said of it."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -11,12 +12,20 @@ from desched.doctor.checks import Verdict
 from desched.doctor.examination import (
     FeatureRights,
     Origin,
-    PodGroupFacts,
     PolicyFacts,
+    SystemFacts,
     Unanswered,
 )
 from desched.model.cluster import STEERING_TAINT, Autoscaler, Owner
-from desched.model.load import ClusterLoad, LoadHistory, LoadProblem, Unknown, UnknownReason
+from desched.model.load import (
+    ClusterLoad,
+    GpuUsage,
+    LoadHistory,
+    LoadProblem,
+    Measured,
+    Unknown,
+    UnknownReason,
+)
 from desched.model.measures import LabelGroup
 from desched.model.resources import Resource
 from desched.model.state import Pause, PauseScope, State
@@ -31,7 +40,7 @@ from desched.policy.policy import (
     Protections,
     SteeringRules,
 )
-from tests.builders import NOW, budget, load, node, pod, rule, workload
+from tests.builders import NOW, amounts, budget, load, measured, node, pod, rule, workload
 from tests.unit.doctor.examinations import (
     ADDRESS,
     CHART,
@@ -189,10 +198,11 @@ RIGHTS = [
 ]
 
 
-def groups(system: str, *, is_read: bool = True, **fields: Any) -> PodGroupFacts:
+def groups(
+    system: str, *, is_read: bool = True, folder: str = "deploy/pod-groups", **fields: Any
+) -> SystemFacts:
     name = system.lower()
-    found = FeatureRights(name, "", f"deploy/pod-groups/{name}.yaml", **fields)
-    return PodGroupFacts(system, is_read, found)
+    return SystemFacts(system, is_read, FeatureRights(name, "", f"{folder}/{name}.yaml", **fields))
 
 
 VOLCANO, KAI = groups("Volcano"), groups("KAI")
@@ -206,13 +216,13 @@ POD_GROUPS = [
         Name.POD_GROUPS,
         examination(pod_groups=(VOLCANO, KAI)),
         OK,
-        "may read the PodGroups of Volcano, KAI.",
+        "may read the PodGroups or topologies of Volcano, KAI.",
     ),
     Case(
         Name.POD_GROUPS,
         examination(pod_groups=(VOLCANO, UNREADABLE)),
         WARNING,
-        "of KAI, but the account may not list podgroups, watch podgroups. Without them, their pods",
+        "KAI, but the account may not list podgroups, watch podgroups. Without them, their pods",
         "`kubectl apply -f deploy/pod-groups/kai.yaml`",
     ),
     Case(
@@ -222,24 +232,51 @@ POD_GROUPS = [
         Name.POD_GROUPS,
         examination(pod_groups=(WATCHES_NOT,), run=run_facts(watches=False)),
         OK,
-        "may read the PodGroups of Volcano",
+        "may read the PodGroups or topologies of Volcano",
     ),
     Case(
         Name.POD_GROUPS,
         examination(pod_groups=(VOLCANO, groups("KAI", is_read=False))),
         WARNING,
-        "does not read the versions of PodGroups that KAI has",
+        "does not read the versions of PodGroups or topologies that KAI has",
         "`kubectl get --raw /apis`",
     ),
     Case(
         Name.POD_GROUPS,
         examination(pod_groups=(groups("KAI", unanswered=("list podgroups",)),)),
         UNKNOWN,
-        "may read the PodGroups of KAI could not be asked",
+        "may read the PodGroups or topologies of KAI could not be asked",
         "kai.yaml",
     ),
     Case(Name.POD_GROUPS, examination(pod_groups=SILENT), WARNING, "no connection", "/apis"),
     Case(Name.POD_GROUPS, examination(server_version=SILENT), SKIPPED, "does not answer"),
+]
+
+CACHES = "deploy/model-caches"
+UNREADABLE_CACHES = groups(
+    "KServe", folder=CACHES, missing=("list localmodelcaches",), without=("volumes keep pods",)
+)
+MODEL_CACHES = [
+    Case(Name.MODEL_CACHES, examination(), OK, "The cluster has no model caches"),
+    Case(
+        Name.MODEL_CACHES,
+        examination(model_caches=(groups("GPUStack", folder=CACHES),)),
+        OK,
+        "may read the model caches of GPUStack.",
+    ),
+    Case(
+        Name.MODEL_CACHES,
+        examination(model_caches=(UNREADABLE_CACHES,)),
+        WARNING,
+        "has KServe, but the account may not list localmodelcaches. Without it, volumes keep pods.",
+        "`kubectl apply -f deploy/model-caches/kserve.yaml`, or `rights.modelCaches` in the chart",
+    ),
+    Case(
+        Name.MODEL_CACHES,
+        examination(model_caches=(groups("KServe", folder=CACHES, is_read=False),)),
+        WARNING,
+        "as if they needed no model",
+    ),
 ]
 
 NAMED = PriorityThreshold(class_name="hihg")
@@ -752,6 +789,37 @@ NODES = [
 ]
 
 TARGETS = by(min_underloaded_nodes=2)
+NVIDIA = amounts(4, 16, **{"nvidia.com/gpu": 4})
+OF_GPUS = by(rules=(rule(Resource.CPU), rule(Resource.MEMORY), rule(Resource.GPU)))
+SERVER = pod("server", on="a", request=amounts(1, 1, **{"nvidia.com/gpu": 1}))
+DARK = Unknown(UnknownReason.ABSENT, "no series of DCGM's exporter belongs to this node")
+
+
+def of_gpus(found: Measured | Unknown, used: Mapping[tuple[str, str], GpuUsage] = {}) -> Any:
+    """The node `a` offers four GPUs, of which one pod has one."""
+    nodes = [node("a", capacity=NVIDIA, allocatable=NVIDIA), node("b"), node("c")]
+    seen = loads(0.5, 0.5, 0.5, gpus={"a": found}, gpu_usages=used)
+    return examination(policy=OF_GPUS, cluster=cluster(nodes=nodes, pods=[SERVER]), load=seen)
+
+
+def gpus(number: int) -> Measured:
+    return msgspec.structs.replace(measured(0.5), gpus=number)
+
+
+GPUS = [
+    Case(Name.GPUS, examination(), OK, "no target for gpu"),
+    Case(Name.GPUS, examination(policy=OF_GPUS), WARNING, "no node has a GPU", "Remove gpu"),
+    Case(Name.GPUS, of_gpus(DARK), WARNING, "1 node are not", "`metrics.sources.nodeGPU`"),
+    Case(Name.GPUS, of_gpus(gpus(4)), WARNING, "none is judged", "time slicing"),
+    Case(Name.GPUS, of_gpus(gpus(1)), WARNING, "apps/server", "`KUBERNETES_VIRTUAL_GPUS=true`"),
+    Case(
+        Name.GPUS,
+        of_gpus(gpus(1), {("apps", "server"): GpuUsage((0.5,), (0.0,))}),
+        OK,
+        "1 node shares",
+    ),
+]
+
 THRESHOLDS = [
     Case(
         Name.THRESHOLDS,
@@ -777,7 +845,7 @@ THRESHOLDS = [
         Name.THRESHOLDS,
         examination(load=loads(0.95, 0.95, 0.9)),
         WARNING,
-        "Most of the cluster is overloaded",
+        "The cluster, or each pool with overloaded nodes, is full",
         "raise `targetThresholds`",
     ),
     Case(
@@ -1016,10 +1084,12 @@ CASES = [
     *API_SERVER,
     *RIGHTS,
     *POD_GROUPS,
+    *MODEL_CACHES,
     *POLICY,
     *PROMETHEUS,
     *MATCHERS,
     *MEASURES,
+    *GPUS,
     *WINDOWS,
     *HISTORY,
     *NODES,

@@ -30,7 +30,9 @@ OF_OTHERS = {
     "minAvailable",
     "desched.io/evict",  # our annotation
     "node",  # a label of series
-    "rights.podGroups",  # a value of the chart
+    "rights.podGroups",  # values of the chart
+    "rights.modelCaches",
+    "KUBERNETES_VIRTUAL_GPUS=true",  # a setting of DCGM's exporter
 }
 """Words that a person must type elsewhere than in desched's policy or command line."""
 

@@ -144,6 +144,29 @@ def test_the_gpus_of_a_node_are_explained_as_its_cpu_is() -> None:
     assert [each.gpus for each in found.pods] == pytest.approx([0.9, 0.7])
     assert [each.gpu_ratio for each in found.pods] == pytest.approx([0.45, 0.35])
 
+    unnamed = replace(loads, gpu_usages={})
+    found = of_node("node hot", snapshot(nodes, pods, unnamed), policy(rule(), rule(Resource.GPU)))
+    _, gpu = found.loads
+    assert gpu.measured == ((300, 0.9),)
+    assert (gpu.pods_ratio, gpu.other_ratio, gpu.staying) == (None, None, ())
+
+
+def test_gpus_of_unknown_load_are_a_row_with_what_would_have_to_change() -> None:
+    gone = Unknown(UnknownReason.ABSENT, "no series of its exporter")
+    loads = replace(load({"hot": (0.1, 0.1), "cool": (0.1, 0.1)}, {}), gpus={"hot": gone})
+    seen = snapshot([node("hot"), node("cool")], [], loads)
+
+    found = of_node("node hot", seen, policy(rule(), rule(Resource.GPU)))
+
+    assert [(each.resource, each.measured) for each in found.loads][1:] == [(Resource.GPU, ())]
+    (change,) = found.changes
+    assert change == (
+        "Let Prometheus measure its GPUs; until then its pods with a GPU stay, and it takes no "
+        "further ones (no series of its exporter)."
+    )
+    unwatched = of_node("node hot", seen, policy(rule()))
+    assert ([each.resource for each in unwatched.loads], unwatched.changes) == ([Resource.CPU], ())
+
 
 def test_a_destination_has_what_is_expected_on_it() -> None:
     found = of_node("node cool", hot())
@@ -303,6 +326,17 @@ def test_nodes_are_counted_by_why_they_cannot_take_the_pod() -> None:
         ("cool", "lacks 3.40 cores free of requests"),
     ]
     assert found.reason is RefusalReason.NO_NODE_UNDER_CEILING
+
+
+def test_a_node_with_room_outside_the_domain_of_a_pod_is_not_above_its_ceiling() -> None:
+    group = "cloud.google.com/gke-placement-group"
+    nodes = (node("hot", labels={group: "a"}), node("cool", labels={group: "b"}))
+    loads = load({"hot": (0.9, 0.2), "cool": (0.1, 0.1)}, {"p1": (1.0, 0.5)})
+
+    found = of_pod("pod apps/p1", snapshot(nodes, [pod("p1", on="hot")], loads)).placement
+
+    assert found is not None
+    assert (found.reason, found.near) == (RefusalReason.PLACEMENT_DOMAIN, ())
 
 
 def test_a_pod_without_a_place_names_the_nearest_nodes_as_what_would_have_to_change() -> None:

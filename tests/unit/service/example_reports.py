@@ -79,7 +79,9 @@ REPORT = CycleReport(
     target="in-cluster",
     policy="policy.yaml",
     result=CycleResult.EVICTED,
-    observed=Observed(nodes=3, pods=9, pods_asked=9, pods_measured=8, unresolved_series=2),
+    observed=Observed(
+        nodes=3, pods=9, pods_asked=9, pods_measured=8, unresolved_series=2, unknown_gpu_nodes=1
+    ),
     plan=Plan(
         nodes=(
             NodeVerdict("te3", NodeClass.OVERLOADED, (pressure(0.875),), NodeReason.POOL_SATURATED),

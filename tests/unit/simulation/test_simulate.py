@@ -8,14 +8,15 @@ from msgspec.structs import replace
 
 from desched.cycle import observe
 from desched.model.plan import HoldReason
-from desched.model.simulated import Simulated
+from desched.model.resources import Resource
+from desched.model.simulated import Assumed, Assumption, Simulated
 from desched.model.state import Pause, PauseScope, State
 from desched.policy.policy import Policy
 from desched.simulation.demo import demo_policy
 from desched.simulation.scenarios import guarded_scenario, steering_scenario
 from desched.simulation.scheduler.choice import MOST_COMPARED, NodeSample
 from desched.simulation.simulate import WITHOUT, Beginning, Course, simulate
-from tests.builders import no_limits_but
+from tests.builders import no_limits_but, rule
 
 BY = demo_policy()
 CAREFUL = replace(
@@ -70,6 +71,13 @@ def test_several_policies_begin_alike() -> None:
     assert ours.without == hasty.without
     assert careful.without.node_minutes == 0.0  # by its targets nothing is overloaded
     assert run(BY).policies[0] == ours
+
+
+def test_a_target_for_gpus_is_among_what_is_assumed() -> None:
+    of_gpus = replace(BY, source="gpus", rules=(*BY.rules, rule(Resource.GPU)))
+    said = Assumed(Assumption.GPUS_UNKNOWN)
+    assert said in run(BY, of_gpus, hours=0.5).assumed
+    assert said not in run(BY, hours=0.5).assumed
 
 
 def test_equal_arguments_give_equal_figures() -> None:

@@ -98,6 +98,8 @@ def test_low_node_load_becomes_load_aware() -> None:
     assert noted(found, Effect.DROPPED) == {
         *("leaderElection", "deschedulingInterval", "memory", "nvidia.com/gpu")
     }
+    why = next(note.text for note in found.notes if "nvidia.com" in note.key)
+    assert why.endswith("and as gpu the load of GPUs that pods share.")
 
 
 def test_the_traps_of_koordinator_are_named_and_hold_the_policy() -> None:

@@ -163,11 +163,15 @@ def test_gpus_have_thresholds_margins_and_windows_as_cpu_has():
 
 
 def test_a_threshold_of_gpus_that_moves_nothing_gets_a_warning():
-    why = "targetThresholds.gpu: relieves no node, because pods with a GPU stay: "
-    assert f"{why}gpuPods is not Allow." in warnings(load_aware=of_gpus())
+    few = 'targetThresholds.gpu: relieves nodes only of pods with desched.io/evict: "true"; '
+    assert f"{few}set gpuPods: Allow, so that" in warnings(load_aware=of_gpus())
+    strict = of_gpus(compatibility="Strict")
+    assert "targetThresholds.gpu" not in warnings(load_aware=strict)
+    assert few in warnings(load_aware={**strict, "gpuPods": "Protect"})
     assert "gpu" not in warnings(load_aware=of_gpus(gpuPods="Allow"))
     server = of_gpus(gpuPods="Allow", metrics={"type": "metrics-server"})
-    assert f"{why}only Prometheus has what they use" in warnings(load_aware=server)
+    why = "targetThresholds.gpu: relieves no node: only Prometheus has what pods use of GPUs."
+    assert why in warnings(load_aware=server)
 
 
 def test_gpus_are_not_the_only_resource():

@@ -119,17 +119,22 @@ def test_one_resource_leaves_a_line_for_the_state():
 GPUS = (GpuLoad("worker-1", 0.875, 300), GpuLoad("worker-2", None, detail="absent: no series"))
 
 
+def gpu_rows(lines):
+    return [cells for cells in map(str.split, lines) if cells[:1] == ["GPU"]]
+
+
 def test_the_load_of_gpus_is_shown_for_each_node_that_has_some():
     seen = replace(report("worker-1", "worker-2", "worker-3"), gpu_loads=GPUS)
 
-    heading, *lines = printed(seen, 200, terminal=False)
+    heading, *lines, why = printed(seen, 200, terminal=False)
     assert heading.endswith("GPU % 5m")
     assert [line.split()[-1] for line in lines] == ["87.5", "?", "80/75"]
+    assert why == "Unknown GPU load: worker-2 (absent: no series)"
 
     for width, cells in ((80, ["GPU", "87.5"]), (40, ["GPU", "87.5"])):
         lines = printed(seen, width)
         assert max(map(len, lines)) <= width
-        assert [line.split() for line in lines if "GPU" in line] == [cells, ["GPU", "?"]]
+        assert gpu_rows(lines) == [cells, ["GPU", "?"]]
     assert "GPU" not in " ".join(printed(report("worker-1"), 200))
 
 
@@ -142,13 +147,13 @@ def test_gpus_that_are_judged_have_lines_and_a_load_after_the_plan():
     plan = replace(seen.plan, nodes=(judged, *others))
     both = replace(seen, plan=plan, gpu_loads=GPUS, recent_loads=())
 
-    heading, *lines = printed(both, 200, terminal=False)
+    heading, *lines, _ = printed(both, 200, terminal=False)
     assert heading.count("GPU") == 1
     assert [line.split()[7:] for line in lines] == [["87.5", "80/75", "50.0"], ["?"], []]
 
     for width in (80, 40):
         lines = printed(both, width)
         assert max(map(len, lines)) <= width
-        found = [line.split() for line in lines if "GPU" in line]
+        found = gpu_rows(lines)
         assert [each[:2] for each in found] == [["GPU", "87.5"], ["GPU", "?"]]
         assert found[0][-1] == "50.0"

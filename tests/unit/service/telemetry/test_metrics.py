@@ -74,6 +74,14 @@ def test_a_completed_cycle_is_counted_and_shown(metrics):
     assert values(metrics, "desched_unresolved_series") == {(): 2}
 
 
+def test_gpus_of_unknown_load_are_counted_only_if_the_policy_has_a_target_for_them(metrics):
+    metrics.cycle_completed(REPORT)
+    assert values(metrics, "desched_unknown_gpu_nodes") == {(): 1}
+    observed = msgspec.structs.replace(REPORT.observed, unknown_gpu_nodes=None)
+    metrics.cycle_completed(msgspec.structs.replace(REPORT, observed=observed))
+    assert values(metrics, "desched_unknown_gpu_nodes") == {}
+
+
 def test_a_hold_is_one_at_its_reason_only(metrics):
     metrics.cycle_completed(HELD)
     held = values(metrics, "desched_hold")

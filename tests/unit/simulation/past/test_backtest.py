@@ -187,6 +187,12 @@ def test_lines_around_a_mean_are_averaged_over_the_time() -> None:
     assert Doubt(Caveat.LINES_AVERAGED) in found.assumed
 
 
+def test_a_target_for_gpus_has_a_caveat() -> None:
+    past, of_gpus = hot_past(), a_policy(rules=(rule(), rule(Resource.GPU)))
+    assert Doubt(Caveat.GPUS_UNKNOWN) in backtest(past, [a_policy(), of_gpus], span(past)).unknown
+    assert Doubt(Caveat.GPUS_UNKNOWN) not in backtest(past, [a_policy()], span(past)).unknown
+
+
 def test_nodes_that_the_policy_does_not_look_at_have_no_lines_and_no_overload() -> None:
     others = a_policy(node_selector=selector(pool="batch"))
     found = figures(hot_past(), others)

@@ -1,0 +1,101 @@
+"""Which systems of AI clusters are there, and may desched read the objects that they have?"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from desched.doctor.checks import Check, CheckName, ok, skipped, unknown, warning
+from desched.doctor.examination import Examination, SystemFacts, Unanswered
+from desched.service.reports.formatting import first_names
+
+
+class _Objects(NamedTuple):
+    """Objects that several systems have; `unread` is what happens if desched cannot read them."""
+
+    check: CheckName
+    names: str
+    unread: str
+    chart: str
+
+
+_POD_GROUPS = _Objects(
+    CheckName.POD_GROUPS,
+    "PodGroups or topologies",
+    "Pods of gangs whose minimum only they have stay.",
+    "rights.podGroups",
+)
+_MODEL_CACHES = _Objects(
+    CheckName.MODEL_CACHES,
+    "model caches",
+    "Local volumes keep their pods, and other pods move as if they needed no model.",
+    "rights.modelCaches",
+)
+
+
+def check_pod_groups(examination: Examination) -> Check:
+    """Whether desched may read the PodGroups and topologies that the cluster has."""
+    return _check(_POD_GROUPS, examination.pod_groups, examination)
+
+
+def check_model_caches(examination: Examination) -> Check:
+    """Whether desched may read which nodes hold which models."""
+    return _check(_MODEL_CACHES, examination.model_caches, examination)
+
+
+def _check(
+    objects: _Objects, found: tuple[SystemFacts, ...] | Unanswered, examination: Examination
+) -> Check:
+    name = objects.check
+    if isinstance(examination.server_version, Unanswered):
+        return skipped(name, "The API server does not answer.")
+    if isinstance(found, Unanswered):
+        return warning(name, found.why, "Ask with `kubectl get --raw /apis`.")
+    if not found:
+        return ok(name, f"The cluster has no {objects.names} of a system that desched knows.")
+    lacking = [each for each in found if _lacks(each, watches=examination.run.watches)]
+    if lacking:
+        missing = [right for each in lacking for right in each.rights.missing]
+        without = dict.fromkeys(what for each in lacking for what in each.rights.without)
+        return warning(
+            name,
+            f"The cluster has {_systems(lacking)}, but the account may not "
+            f"{first_names(missing, 4)}. Without {'it' if len(missing) == 1 else 'them'}, "
+            f"{'; '.join(without)}.",
+            f"Grant it with {_files(lacking)}, or `{objects.chart}` in the chart.",
+        )
+    return _unsure(objects, found) or ok(
+        name, f"The account may read the {objects.names} of {_systems(found)}."
+    )
+
+
+def _unsure(objects: _Objects, found: Iterable[SystemFacts]) -> Check | None:
+    """What is not known of the objects, or not read."""
+    unread = [each for each in found if not each.is_read]
+    unasked = [each for each in found if each.rights.unanswered]
+    if unread:
+        return warning(
+            objects.check,
+            f"desched does not read the versions of {objects.names} that {_systems(unread)} has. "
+            f"{objects.unread}",
+            "See them with `kubectl get --raw /apis`; a newer desched may read them.",
+        )
+    if unasked:
+        return unknown(
+            objects.check,
+            f"Whether the account may read the {objects.names} of {_systems(unasked)} could not be "
+            "asked.",
+            f"Ask with `kubectl auth can-i --list`; grant it with {_files(unasked)}.",
+        )
+    return None
+
+
+def _lacks(facts: SystemFacts, *, watches: bool) -> bool:
+    """Whether a right is missing that this run needs."""
+    return any(watches or not right.startswith("watch ") for right in facts.rights.missing)
+
+
+def _systems(found: Iterable[SystemFacts]) -> str:
+    return ", ".join(each.system for each in found)
+
+
+def _files(found: Iterable[SystemFacts]) -> str:
+    return ", ".join(f"`kubectl apply -f {each.rights.folder}`" for each in found)
