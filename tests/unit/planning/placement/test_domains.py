@@ -165,9 +165,17 @@ def test_a_pod_stays_in_the_placement_group_of_its_node() -> None:
 def test_a_landing_outside_is_a_risk() -> None:
     """R0.2: kube-scheduler may choose a node of another group."""
     cool = {"near": {GROUP: "pg1"}, "far": {GROUP: "pg2"}}
-    assert reasons(plan_of({GROUP: "pg1"}, cool, moving(max_landing_risk=0.15))) == {
-        "a": "landing_risk"
-    }
+    (refusal,) = plan_of({GROUP: "pg1"}, cool, moving(max_landing_risk=0.15)).refusals
+    assert refusal.reason == "landing_risk"
+    assert refusal.detail.startswith(f"{GROUP}=pg1: 0% likely to come back to hot and 50% to land")
+
+
+def test_a_landing_away_from_its_peers_is_a_risk() -> None:
+    """R0.3: the refusal names the gang, and where it is."""
+    plan = gang_plan({"p": "near", "q": "far"}, by=policy(max_landing_risk=0.15))
+    assert reasons(plan)["a"] == "landing_risk"
+    (why,) = (each.detail for each in plan.refusals if each.pod.name == "a")
+    assert why.startswith(f"gang apps/llama (Koordinator): {RACK}=r1: 0% likely to come back")
 
 
 def test_another_scheduler_must_have_no_choice_but_the_domain() -> None:
@@ -322,15 +330,13 @@ def test_hyper_nodes_without_some_levels_do_not_hide_those_of_labels(
     assert evicted(free) == ["a"]
 
 
-def test_a_refusal_says_by_what_its_gang_keeps_a_pod() -> None:
-    """R0.3: whoever reads it looks at HyperNodes, or at labels."""
+def test_a_refusal_says_where_which_gang_keeps_a_pod() -> None:
+    """R0.3: whoever reads it looks at HyperNodes, or at labels of nodes."""
     elsewhere = {n: {BLOCK: "b", RACK: n} for n in RACKS}
     plan = gang_plan({"p": "hot", "q": "far"}, hyper_nodes=hyper_nodes(), labels=elsewhere)
     assert reasons(plan)["a"] == "placement_domain"
     (why,) = (each.detail for each in plan.refusals if each.pod.name == "a")
-    assert why.startswith(
-        "the 2 widest HyperNodes of its gang, the 2 widest labels of its gang: 0/5 nodes"
-    )
+    assert why.startswith(f"gang apps/llama (Koordinator): HyperNode r1, {RACK}=hot: 0/5 nodes")
 
 
 @pytest.mark.parametrize(
@@ -409,7 +415,7 @@ def test_a_group_that_demands_one_host_stays_there() -> None:
     fields["topologies"] = (Topology("KAI", "net", (BLOCK, RACK, HOST)),)
     moved, why = labelled_plan({"p": "hot"}, topology, **fields)
     assert moved == []
-    assert why.startswith(f"{HOST}=host-hot: ")
+    assert why.startswith(f"gang apps/llama (KAI): {HOST}=host-hot: ")
 
 
 VOLCANO = {"scheduling.k8s.io/group-name": "llama"}
@@ -463,7 +469,7 @@ def test_a_hard_topology_holds_whatever_the_policy_says_of_domains() -> None:
     assert volcano_plan({"p": "near"}, rack, by=ignoring) == (["near"], "")
     moved, why = volcano_plan({"p": "near"}, rack, by=ignoring, full=("near",))
     assert moved == []
-    assert why.startswith("HyperNode r1: 0/5 nodes are available: ")
+    assert why.startswith("gang apps/llama (Volcano): HyperNode r1: 0/5 nodes are available: ")
     assert "3 node(s) are outside its placement domain" in why
     assert "1 node(s) would rise above their ceiling" in why
 
@@ -483,7 +489,7 @@ def test_a_gang_with_parts_names_its_hyper_node_once() -> None:
         places, marks=VOLCANO, scheduler="volcano", declared_groups=(said,), hyper_nodes=alone
     )
     (why,) = (each.detail for each in plan.refusals if each.pod.name == "a")
-    assert why.startswith("HyperNode r1: ")
+    assert why.startswith("gang apps/llama (Volcano): HyperNode r1: ")
 
 
 @pytest.mark.parametrize(
