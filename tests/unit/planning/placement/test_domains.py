@@ -105,6 +105,18 @@ def test_each_platform_gives_the_same_closeness(platform: str) -> None:
     assert found == {"te1": 2, "te2": 1, "te3": 1, **{f"te{i}": 0 for i in range(4, 8)}}
 
 
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [("gpustack.ai/zone", "kubernetes.io/zone"), ("gpustack.ai/rack", "kubernetes.io/rack")],
+)
+def test_what_somebody_fills_in_for_gpustack_counts_first(key: str, other: str) -> None:
+    """R0.6: as GPUStack itself reads these labels."""
+    own, others = f"topology.{key}", f"topology.{other}"
+    assert closeness({"a": {own: "1", others: "x"}, "b": {own: "1", others: "y"}}, "a")["b"] == 1
+    assert closeness({"a": {own: "1", others: "x"}, "b": {own: "2", others: "x"}}, "a")["b"] == 0
+    assert closeness({"a": {others: "x"}, "b": {others: "x"}}, "a")["b"] == 1
+
+
 def test_hyper_nodes_give_the_same_closeness() -> None:
     """R0.6: the path of a node from the widest HyperNode is its domain."""
     parts: dict[tuple[str, int], dict[str, None]] = {}
@@ -195,6 +207,21 @@ def test_only_pods_with_gpus_stay_where_gpus_are_connected() -> None:
     gpu = amounts(1, 1, **{"nvidia.com/gpu": 1})
     assert reasons(plan_of({CLIQUE: "1"}, elsewhere, request=gpu)) == {"a": "placement_domain"}
     assert evicted(plan_of({CLIQUE: "1"}, {"near": {CLIQUE: "1"}}, request=gpu)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("label", "devices"),
+    [
+        ("cloud.google.com/placement-policy-name", {}),
+        ("accelerator.topograph.run/sub-domain", {"nvidia.com/gpu": 1}),
+    ],
+)
+def test_further_labels_of_groups_keep_pods(label: str, devices: Mapping[str, int]) -> None:
+    """R0.2: a placement policy of GKE, and a part of an NVLink domain by Topograph."""
+    request = amounts(1, 1, **devices)
+    stays = plan_of({label: "1"}, {"far": {label: "2"}}, request=request)
+    assert reasons(stays) == {"a": "placement_domain"}
+    assert evicted(plan_of({label: "1"}, {"near": {label: "1"}}, request=request)) == ["a"]
 
 
 def test_a_pod_with_a_fast_network_only_moves_to_the_same_gpus() -> None:
