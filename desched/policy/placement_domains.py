@@ -6,7 +6,7 @@ from enum import StrEnum
 import msgspec
 
 RUNGS: tuple[tuple[str, ...], ...] = (
-    ("topology.kubernetes.io/zone",),
+    ("topology.gpustack.ai/zone", "topology.kubernetes.io/zone"),
     (
         "cloud.google.com/gce-topology-block",
         "topology.gke.io/cluster",
@@ -19,13 +19,14 @@ RUNGS: tuple[tuple[str, ...], ...] = (
         "volcano.sh/hypercluster",
     ),
     (
+        "topology.gpustack.ai/rack",
         "cloud.google.com/gce-topology-subblock",
         "topology.gke.io/rack",
         "topology.k8s.aws/network-node-layer-2",
         "oci.oraclecloud.com/host.rack_id",
         "fabric.topograph.run/tier-1",
         "network.topology.nvidia.com/spine",
-        "topology.gpustack.ai/rack",
+        "topology.kubernetes.io/rack",
         "volcano.sh/hypernode",
     ),
     (
@@ -40,23 +41,29 @@ RUNGS: tuple[tuple[str, ...], ...] = (
     ),
     ("topology.k8s.aws/network-node-layer-4",),
 )
-"""The levels of networks from the widest to the narrowest, each with the labels that name it."""
+"""The levels of networks from the widest to the narrowest, each with the labels that name it.
+
+Somebody fills in those of GPUStack by hand, so that they count before what is discovered.
+"""
 
 HOSTS = (
     "cloud.google.com/gce-topology-host",
     "kubernetes.io/hostname",
+    "oci.oraclecloud.com/host.id",
     "topology.gke.io/host",
 )
 """Labels of single hosts: a value that one node has keeps nothing together."""
 
 GROUPS = (
     "cloud.google.com/gke-placement-group",
+    "cloud.google.com/placement-policy-name",
     "topology.k8s.aws/capacity-block-id",
 )
 """Labels of nodes that belong together for every pod."""
 
 ACCELERATOR_GROUPS = (
     "accelerator.topograph.run/domain",
+    "accelerator.topograph.run/sub-domain",
     "network.topology.nvidia.com/accelerator",
     "nvidia.com/gpu.clique",
     "topology.gpustack.ai/accelerator-domain",

@@ -365,7 +365,12 @@ class Destinations:
         surcharge = self._feedback.surcharges.get(pod.node, 0.0)
         if surcharge:
             found += f"; recent landings from its pool were worse than forecast (+{surcharge:.0%})"
-        return found
+        free, possible = limits.free, landing.probabilities > 0
+        named = [
+            *([free.domains_of(pod)] if (possible & free.outside_domains(pod)).any() else ()),
+            *([free.models_of(pod)] if (possible & free.without_model(pod)).any() else ()),
+        ]
+        return ": ".join((*named, found))
 
 
 def _choice_of_others(

@@ -7,6 +7,8 @@ landings.
 from functools import cached_property
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from desched.model.cluster import DEFAULT_SCHEDULER, GangKey, Pod
 from desched.model.devices import gpus_of, has_fast_network
 from desched.planning.arrays import Ints, Mask
@@ -103,7 +105,10 @@ class PlacementLimits:
         return mask
 
     def describe(self, pod: Pod, *, whole: bool = False) -> str:
-        """The domains of the pod, as in `nvidia.com/gpu.clique=7`; `whole`: if its gang moves."""
+        """The domains of the pod, as in `nvidia.com/gpu.clique=7`.
+
+        Those of its gangs begin with their names, unless its `whole` gang moves.
+        """
         source = self._arrays.index[pod.node]
         labels = self._arrays.nodes[source].labels
         found = [f"{name}={labels[name]}" for name in self._labels(pod, source)]
@@ -111,10 +116,14 @@ class PlacementLimits:
             domain = self._scope.domain(self._arrays.nodes[source])
             found.append(f"{self._context.policy.balance_scope}={domain}")
         network = self._gang_bounds(pod) if whole else self._network_bounds(pod, source)
-        found += [bound.text for bound in (*network.bounds, *network.enforced)]
+        bounds = dict.fromkeys(bound.text for bound in (*network.bounds, *network.enforced))
+        if bounds:
+            gangs = (str(replace(group, part="")) for group in self._context.gangs_of(pod))
+            of = "" if whole else f"{' and '.join(dict.fromkeys(gangs))}: "
+            found.append(of + ", ".join(bounds))
         if network.doubt:
             found.append(f"its place in the network is not known: {network.doubt}")
-        return ", ".join(dict.fromkeys(found))  # parts of a gang have the bounds of the whole
+        return ", ".join(dict.fromkeys(found))  # a scope may be a group
 
     def _labels(self, pod: Pod, source: int) -> tuple[str, ...]:
         """The labels of its node whose values the pod must not leave."""

@@ -28,21 +28,23 @@ Rungs = Sequence[tuple[str, ...]]
 
 
 class NodeDomains:
-    """The domain of each node on each level, by a source of this title.
+    """The domain of each node on each level, by one source.
 
     `levels` has a row for each level with a number for each node, -1 without any, so that equal
     numbers are equal values. `names` has the keys of the levels of the node at a position, as a
-    policy writes them.
+    policy writes them. `text` is what the node at a position has on a level, as in `rack=r1`.
     """
 
-    def __init__(self, title: str, levels: Ints, names: Callable[[int], Sequence[str]]) -> None:
-        self.title = title
+    def __init__(
+        self, levels: Ints, names: Callable[[int], Sequence[str]], text: Callable[[int, int], str]
+    ) -> None:
         self.names = names
+        self.text = text
         self._levels = levels
 
     @classmethod
     def by_labels(
-        cls, arrays: NodeArrays, rungs: Rungs, title: str = "labels", *, demanded: bool = False
+        cls, arrays: NodeArrays, rungs: Rungs, *, demanded: bool = False
     ) -> "NodeDomains":
         """Domains by labels; hosts of one node are some only where they are `demanded`."""
 
@@ -55,7 +57,11 @@ class NodeDomains:
         levels = np.array(found, dtype=np.int64).reshape(len(rungs), len(arrays))
         present = np.flatnonzero((levels >= 0).any(axis=1))
         names = [rungs[int(i)][0] for i in present]
-        return cls(title, levels[present], lambda _: names)
+
+        def text(position: int, level: int) -> str:
+            return "=".join(value(position, rungs[int(present[level])]) or ())
+
+        return cls(levels[present], lambda _: names, text)
 
     @classmethod
     def by_hyper_nodes(cls, places: Sequence[Place]) -> "NodeDomains":
@@ -67,7 +73,9 @@ class NodeDomains:
         ]
         levels = np.array(found, dtype=np.int64).reshape(depth, len(places))
         return cls(
-            "HyperNodes", levels, lambda i: [key_of_tier(each.tier) for each in places[i].path]
+            levels,
+            lambda i: [key_of_tier(each.tier) for each in places[i].path],
+            lambda i, level: f"HyperNode {places[i].path[level].name}",
         )
 
     def closeness(self, one: int) -> Ints:
@@ -166,8 +174,7 @@ class NetworkLevels:
             wanted = _to_last(modes, {DomainMode.REQUIRE, DomainMode.PREFER})
             for count, preferred in ((required, False), (wanted, True)):
                 if count > (required if preferred else 0):
-                    text = f"the {count} widest {domains.title} of its gang"
-                    yield Bound(number, source, count, text, preferred)
+                    yield Bound(number, source, count, domains.text(source, count - 1), preferred)
 
     def in_domain(self, topology: GroupTopology, positions: Iterable[int]) -> Bound | str:
         """The bound of a hard topology, given the nodes of the peers, or why it is not known."""
@@ -209,7 +216,7 @@ class NetworkLevels:
     @cached
     def _by_labels(self, levels: tuple[str, ...]) -> NodeDomains:
         rungs = [(key,) for key in levels]
-        return NodeDomains.by_labels(self._arrays, rungs, levels[-1], demanded=True)
+        return NodeDomains.by_labels(self._arrays, rungs, demanded=True)
 
     @cached_property
     def _places(self) -> Sequence[Place]:
@@ -220,11 +227,7 @@ class NetworkLevels:
     @cached_property
     def _topologies(self) -> Sequence[NodeDomains]:
         return [
-            NodeDomains.by_labels(
-                self._arrays,
-                [(key,) for key in topology.levels],
-                f"levels of Topology {topology.name}",
-            )
+            NodeDomains.by_labels(self._arrays, [(key,) for key in topology.levels])
             for topology in sorted(self._cluster.topologies, key=lambda it: (it.name, it.system))
         ]
 

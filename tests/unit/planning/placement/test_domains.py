@@ -105,6 +105,18 @@ def test_each_platform_gives_the_same_closeness(platform: str) -> None:
     assert found == {"te1": 2, "te2": 1, "te3": 1, **{f"te{i}": 0 for i in range(4, 8)}}
 
 
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [("gpustack.ai/zone", "kubernetes.io/zone"), ("gpustack.ai/rack", "kubernetes.io/rack")],
+)
+def test_what_somebody_fills_in_for_gpustack_counts_first(key: str, other: str) -> None:
+    """R0.6: as GPUStack itself reads these labels."""
+    own, others = f"topology.{key}", f"topology.{other}"
+    assert closeness({"a": {own: "1", others: "x"}, "b": {own: "1", others: "y"}}, "a")["b"] == 1
+    assert closeness({"a": {own: "1", others: "x"}, "b": {own: "2", others: "x"}}, "a")["b"] == 0
+    assert closeness({"a": {others: "x"}, "b": {others: "x"}}, "a")["b"] == 1
+
+
 def test_hyper_nodes_give_the_same_closeness() -> None:
     """R0.6: the path of a node from the widest HyperNode is its domain."""
     parts: dict[tuple[str, int], dict[str, None]] = {}
@@ -165,9 +177,17 @@ def test_a_pod_stays_in_the_placement_group_of_its_node() -> None:
 def test_a_landing_outside_is_a_risk() -> None:
     """R0.2: kube-scheduler may choose a node of another group."""
     cool = {"near": {GROUP: "pg1"}, "far": {GROUP: "pg2"}}
-    assert reasons(plan_of({GROUP: "pg1"}, cool, moving(max_landing_risk=0.15))) == {
-        "a": "landing_risk"
-    }
+    (refusal,) = plan_of({GROUP: "pg1"}, cool, moving(max_landing_risk=0.15)).refusals
+    assert refusal.reason == "landing_risk"
+    assert refusal.detail.startswith(f"{GROUP}=pg1: 0% likely to come back to hot and 50% to land")
+
+
+def test_a_landing_away_from_its_peers_is_a_risk() -> None:
+    """R0.3: the refusal names the gang, and where it is."""
+    plan = gang_plan({"p": "near", "q": "far"}, by=policy(max_landing_risk=0.15))
+    assert reasons(plan)["a"] == "landing_risk"
+    (why,) = (each.detail for each in plan.refusals if each.pod.name == "a")
+    assert why.startswith(f"gang apps/llama (Koordinator): {RACK}=r1: 0% likely to come back")
 
 
 def test_another_scheduler_must_have_no_choice_but_the_domain() -> None:
@@ -187,6 +207,21 @@ def test_only_pods_with_gpus_stay_where_gpus_are_connected() -> None:
     gpu = amounts(1, 1, **{"nvidia.com/gpu": 1})
     assert reasons(plan_of({CLIQUE: "1"}, elsewhere, request=gpu)) == {"a": "placement_domain"}
     assert evicted(plan_of({CLIQUE: "1"}, {"near": {CLIQUE: "1"}}, request=gpu)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("label", "devices"),
+    [
+        ("cloud.google.com/placement-policy-name", {}),
+        ("accelerator.topograph.run/sub-domain", {"nvidia.com/gpu": 1}),
+    ],
+)
+def test_further_labels_of_groups_keep_pods(label: str, devices: Mapping[str, int]) -> None:
+    """R0.2: a placement policy of GKE, and a part of an NVLink domain by Topograph."""
+    request = amounts(1, 1, **devices)
+    stays = plan_of({label: "1"}, {"far": {label: "2"}}, request=request)
+    assert reasons(stays) == {"a": "placement_domain"}
+    assert evicted(plan_of({label: "1"}, {"near": {label: "1"}}, request=request)) == ["a"]
 
 
 def test_a_pod_with_a_fast_network_only_moves_to_the_same_gpus() -> None:
@@ -322,15 +357,13 @@ def test_hyper_nodes_without_some_levels_do_not_hide_those_of_labels(
     assert evicted(free) == ["a"]
 
 
-def test_a_refusal_says_by_what_its_gang_keeps_a_pod() -> None:
-    """R0.3: whoever reads it looks at HyperNodes, or at labels."""
+def test_a_refusal_says_where_which_gang_keeps_a_pod() -> None:
+    """R0.3: whoever reads it looks at HyperNodes, or at labels of nodes."""
     elsewhere = {n: {BLOCK: "b", RACK: n} for n in RACKS}
     plan = gang_plan({"p": "hot", "q": "far"}, hyper_nodes=hyper_nodes(), labels=elsewhere)
     assert reasons(plan)["a"] == "placement_domain"
     (why,) = (each.detail for each in plan.refusals if each.pod.name == "a")
-    assert why.startswith(
-        "the 2 widest HyperNodes of its gang, the 2 widest labels of its gang: 0/5 nodes"
-    )
+    assert why.startswith(f"gang apps/llama (Koordinator): HyperNode r1, {RACK}=hot: 0/5 nodes")
 
 
 @pytest.mark.parametrize(
@@ -409,7 +442,7 @@ def test_a_group_that_demands_one_host_stays_there() -> None:
     fields["topologies"] = (Topology("KAI", "net", (BLOCK, RACK, HOST)),)
     moved, why = labelled_plan({"p": "hot"}, topology, **fields)
     assert moved == []
-    assert why.startswith(f"{HOST}=host-hot: ")
+    assert why.startswith(f"gang apps/llama (KAI): {HOST}=host-hot: ")
 
 
 VOLCANO = {"scheduling.k8s.io/group-name": "llama"}
@@ -463,7 +496,7 @@ def test_a_hard_topology_holds_whatever_the_policy_says_of_domains() -> None:
     assert volcano_plan({"p": "near"}, rack, by=ignoring) == (["near"], "")
     moved, why = volcano_plan({"p": "near"}, rack, by=ignoring, full=("near",))
     assert moved == []
-    assert why.startswith("HyperNode r1: 0/5 nodes are available: ")
+    assert why.startswith("gang apps/llama (Volcano): HyperNode r1: 0/5 nodes are available: ")
     assert "3 node(s) are outside its placement domain" in why
     assert "1 node(s) would rise above their ceiling" in why
 
@@ -483,7 +516,7 @@ def test_a_gang_with_parts_names_its_hyper_node_once() -> None:
         places, marks=VOLCANO, scheduler="volcano", declared_groups=(said,), hyper_nodes=alone
     )
     (why,) = (each.detail for each in plan.refusals if each.pod.name == "a")
-    assert why.startswith("HyperNode r1: ")
+    assert why.startswith("gang apps/llama (Volcano): HyperNode r1: ")
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def test_a_pod_moves_to_the_node_that_holds_its_model() -> None:
     assert plan.evictions[0].landing_risk >= 0.5
     careful = plan_of({"te4": WARM, "te5": {}}, policy(max_landing_risk=0.15))
     assert reasons(careful) == {"a": "landing_risk"}
+    assert careful.refusals[0].detail.startswith("model llama-70b is on hot and te4 only: ")
 
 
 def test_a_refusal_names_the_model_and_its_nodes() -> None:

@@ -499,6 +499,8 @@ def test_a_gang_stays_in_the_narrowest_domain_that_has_it(free: str, moves: int)
 
     assert len(evicted(plan)) == moves
     assert reasons(plan) == ({} if moves else {"rank-0": "landing_risk"})
+    if not moves:
+        assert f", 3 pods: apps/rank-0: {RACK}=a: " in details(plan)["rank-0"]
 
 
 def test_a_gang_that_spans_racks_may_move_between_them() -> None:
