@@ -188,6 +188,9 @@ def _unknown_key(location: KeyPath) -> tuple[str, str]:
     nouns = {section.key_noun for section in sections} or {"key"}
     if key in UPSTREAM_KEYS:
         return f"{UPSTREAM_KEYS[key]}.", ""
+    for section in sections:
+        if key in section.absent:
+            return section.absent[key], ""
     homes = places_of(key)
     if homes:
         return f"does not belong here; it is a key of {' and of '.join(homes)}.", ""

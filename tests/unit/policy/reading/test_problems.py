@@ -72,6 +72,10 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
         {"thresholds": {"nvidia.com/gpu": 30, "memory": 30}},
         'pods; did you mean "gpu"?',
     ),
+    "further windows for GPUs": (
+        {"destinationWindows": {"gpu": [{"window": "1h"}]}},
+        f"{ARGS}.destinationWindows.gpu: GPUs have no such windows; remove it,",
+    ),
     "a text in place of a mapping": (
         {"placementDomains": "Require"},
         'found "Require", allowed is a mapping, for example "placementDomains: {mode: Prefer}".',
