@@ -135,8 +135,16 @@ def _check_tiers_and_labels(args: LoadAwareArgs, notes: Notes) -> None:
 
 
 def _warn_of_gangs_that_stay(policy: Policy, notes: Notes) -> None:
+    if policy.gang_mode is not GangMode.WHOLE:
+        return
+    if policy.protections.gpu_pods:
+        notes.warn(
+            "is Whole, but gpuPods: Protect keeps each gang with GPUs; set gpuPods: Allow, or "
+            'annotate their pods with desched.io/evict: "true".',
+            "gangMode",
+        )
     hourly = policy.limits.workload_hourly
-    if policy.gang_mode is GangMode.WHOLE and isinstance(hourly, Share) and hourly.ratio < 1:
+    if isinstance(hourly, Share) and hourly.ratio < 1:
         notes.warn(
             f"is Whole, but evictionLimits.workloadHourly lets {hourly.ratio:.0%} of a workload's "
             "replicas move within an hour, so that a gang stays that is more of its workload; "
