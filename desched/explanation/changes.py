@@ -3,7 +3,7 @@
 Reasons of different kinds share values, so each kind has its own mapping, by value.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -11,6 +11,7 @@ from desched.cycle import Decision
 from desched.explanation.values import NearMiss, Placement, PodOutcome
 from desched.model.cluster import Pod
 from desched.model.load import Unknown, UnknownReason
+from desched.model.model_caches import CACHE_KEY, CachedModel
 from desched.model.plan import (
     Finding,
     HoldReason,
@@ -21,7 +22,7 @@ from desched.model.plan import (
     RefusalReason,
 )
 from desched.planning.eligibility.context import EligibilityContext
-from desched.policy.compatibility import Steering
+from desched.policy.compatibility import CacheAffinity, Steering
 
 _ANNOTATE = 'annotate it with desched.io/evict: "true"'
 
@@ -106,10 +107,7 @@ FOR_PODS: Mapping[str, str] = {
         "Another node of its placement domain must accept it, or placementDomains must not name "
         "that domain."
     ),
-    "model_cache": (
-        "A node that holds its model must accept it, or cacheAffinity be Prefer; put the model on "
-        "another node, and label that node."
-    ),
+    "model_cache": "A node that holds its model must accept it.",
     "no_node_under_ceiling": (
         "A node that accepts it must have less load; ceilingMargin sets the ceiling."
     ),
@@ -236,7 +234,7 @@ def changes_for_pod(
             found[-1] = _sentence(decision.plan.hold)
     if placement is not None and placement.reason is not None:
         if finding is None or finding.reason is not placement.reason:
-            found.append(f"It also needs a place. {_sentence(placement.reason)}")
+            found.append(f"It also needs a place. {_for_pod(placement.reason, pod, decision)}")
         found += _for_placement(placement, decision)
     return tuple(found)
 
@@ -248,8 +246,25 @@ def _for_pod(reason: RefusalReason, pod: Pod, decision: Decision) -> str:
     verdict = next((each for each in decision.plan.nodes if each.node == pod.node), None)
     pool = verdict.pool if verdict else ""
     sentence = _sentence(reason).format(workload=path, pool=pool)
+    if reason is RefusalReason.MODEL_CACHE:
+        sentence = " ".join([sentence, *_for_models(context.models_of(pod), context)])
     of_node = verdict.until if verdict and reason in _OF_NODES else None
     return _with_time(sentence, of_node or _ends_at(reason, pod, context))
+
+
+def _for_models(models: Sequence[CachedModel], context: EligibilityContext) -> Iterator[str]:
+    """How more nodes would hold the models, or need not."""
+    for model in models:
+        if not model.is_named:
+            yield f"Name the model in {CACHE_KEY}, or remove that annotation."
+        elif model.system:
+            yield f"Let {model.system} put model {model.name} on another node."
+        else:
+            label = f"{model.label}={model.values[-1]}"
+            yield f"Put model {model.name} on another node, and label that node {label}."
+    affinity = context.policy.cache_affinity
+    if affinity is CacheAffinity.REQUIRE and not all(each.needed_to_start for each in models):
+        yield "With cacheAffinity: Prefer, it may also move to other nodes."
 
 
 _OF_NODES = frozenset(

@@ -19,8 +19,8 @@ LABEL_PREFIX = "cache.desched.io/"
 HELD = ("", "Ready", "true")
 """Values of a label that mean that the node holds the model, if none is written."""
 
-CACHE_LABELS = ("fluid.io/s-", "models.ome.io/")
-"""Prefixes of labels with which Fluid and OME mark nodes; their webhooks make pods prefer these."""
+CACHE_LABELS: Mapping[str, str] = {"fluid.io/s-": "Fluid", "models.ome.io/": "OME"}
+"""Prefixes of labels with which systems mark nodes; their webhooks make pods prefer these."""
 
 KSERVE = "KServe"
 GPUSTACK = "GPUStack"
@@ -54,6 +54,19 @@ class CachedModel(msgspec.Struct, frozen=True, gc=False):
     values: tuple[str, ...] = HELD
     nodes: frozenset[str] | None = None
     needed_to_start: bool = False
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the annotation names a model at all."""
+        return self.label != LABEL_PREFIX
+
+    @property
+    def system(self) -> str:
+        """The system that says which nodes hold it, empty if none is known to label them."""
+        if self.nodes is not None:
+            return KSERVE if self.needed_to_start else GPUSTACK
+        found = (name for key, name in CACHE_LABELS.items() if self.label.startswith(key))
+        return next(found, "")
 
     @property
     def name(self) -> str:
@@ -121,4 +134,4 @@ def _preferred(pod: Pod) -> Iterator[CachedModel]:
 
 
 def _names_nodes(requirement: Requirement) -> bool:
-    return requirement.operator is Operator.IN and requirement.key.startswith(CACHE_LABELS)
+    return requirement.operator is Operator.IN and requirement.key.startswith(tuple(CACHE_LABELS))

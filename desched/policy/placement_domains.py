@@ -1,5 +1,6 @@
 """Which labels of nodes say where the network or the price of a group of nodes ends."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -78,6 +79,8 @@ EQUIVALENCE = ("cloud.google.com/gke-accelerator", "nvidia.com/gpu.product")
 _TIER = "topology.volcano.sh/tier-"
 """Followed by a number, it stands for the HyperNodes of that tier."""
 
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
+
 
 def key_of_tier(tier: int) -> str:
     """What stands for the HyperNodes of a tier."""
@@ -87,7 +90,12 @@ def key_of_tier(tier: int) -> str:
 def tier_of(key: str) -> int | None:
     """The tier of HyperNodes that a key stands for, None if it is one of labels."""
     number = key.removeprefix(_TIER)
-    return int(number) if number != key and number.isdecimal() else None
+    return int(number) if number != key and _NUMBER.fullmatch(number) else None
+
+
+def names_no_tier(key: str) -> bool:
+    """Whether a key would stand for the HyperNodes of a tier, but has no number."""
+    return key.startswith(_TIER) and tier_of(key) is None
 
 
 class DomainMode(StrEnum):

@@ -6,7 +6,7 @@ kube-scheduler does not know that, so that landings on them are bad ones.
 from collections.abc import Sequence
 
 from desched.model.cluster import Pod
-from desched.model.model_caches import CachedModel
+from desched.model.model_caches import CACHE_KEY, CachedModel
 from desched.planning.arrays import Mask
 from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
@@ -46,11 +46,15 @@ class ModelLimits:
 
     def describe(self, pod: Pod) -> str:
         """Where its models are, as in `model llama-70b is on te4 and te9 only`."""
-        models = self._context.models_of(pod)
-        return "; ".join(f"model {model.name} is on {self._nodes_with(model)}" for model in models)
+        return "; ".join(self._where(model) for model in self._context.models_of(pod))
 
     def _without(self, models: Sequence[CachedModel]) -> Mask:
         return self._arrays.where(lambda node: not all(each.is_on(node) for each in models))
+
+    def _where(self, model: CachedModel) -> str:
+        if not model.is_named:
+            return f"{CACHE_KEY} names no model"
+        return f"model {model.name} is on {self._nodes_with(model)}"
 
     def _nodes_with(self, model: CachedModel) -> str:
         names = [node.name for node in self._arrays.nodes if model.is_on(node)]

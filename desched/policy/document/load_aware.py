@@ -92,7 +92,7 @@ class LoadAwareArgs(PluginArgs):
     gpu_pods: GpuPods | None = optional(EXTENDED.gpu_pods.value, example="Allow")
     """`Protect`: pods that request a GPU stay, and pods without one leave their nodes instead.
     `Allow`: they move as others do."""
-    placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Ignore"})
+    placement_domains: PlacementDomainsSection | None = optional(example={"mode": "Prefer"})
     """Which labels of nodes name domains, such as racks, that pods stay in."""
     balance_scope: LabelKey | None = optional(example="cloud.google.com/gke-placement-group")
     """A label of nodes, or `topology.volcano.sh/tier-1` for the HyperNodes of tier 1. Load is then

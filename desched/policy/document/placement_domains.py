@@ -2,8 +2,11 @@
 
 from typing import Annotated
 
+from msgspec.structs import replace
+from pydantic import Field
+
 from desched.policy.compatibility import EXTENDED
-from desched.policy.document.values import Section, matching, optional
+from desched.policy.document.values import Section, matching, optional, written
 from desched.policy.placement_domains import KNOWN_DOMAINS, DomainMode, PlacementDomains
 
 LabelKey = Annotated[
@@ -13,6 +16,8 @@ LabelKey = Annotated[
         'allowed is the key of a label, such as "example.com/rack"',
     ),
 ]
+
+_Level = Annotated[tuple[LabelKey, ...], Field(min_length=1)]
 
 
 class PlacementDomainsSection(Section):
@@ -34,11 +39,22 @@ class PlacementDomainsSection(Section):
         example=["node.kubernetes.io/instance-type"]
     )
     """Each pod with a fast network stays on nodes with the same value."""
-    levels: tuple[tuple[LabelKey, ...], ...] | None = optional(
+    levels: tuple[_Level, ...] | None = optional(
         example=[["topology.kubernetes.io/zone"], ["example.com/block"], ["example.com/rack"]]
     )
     """The levels of the network from the widest to the narrowest, each with alternative labels, of
     which the first that a node has counts. A pod of a gang stays as close to its nearest peer."""
+
+
+def named_labels(section: PlacementDomainsSection) -> frozenset[str]:
+    """All labels of levels and groups, also of those that are ignored."""
+    lists = written(
+        rungs=section.levels,
+        groups=section.groups,
+        accelerator_groups=section.accelerator_groups,
+        equivalence=section.equivalence,
+    )
+    return replace(KNOWN_DOMAINS, **lists).keys
 
 
 def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> PlacementDomains:
@@ -47,8 +63,8 @@ def placement_domains(section: PlacementDomainsSection, mode: DomainMode) -> Pla
     levels = known.rungs if section.levels is None else section.levels
     modes = dict(section.modes or {})
     for keys in levels:  # all labels of a level have the strictest mode that is written for one
-        written = {modes[key] for key in keys if key in modes}
-        modes |= dict.fromkeys(keys, min(written, key=list(DomainMode).index)) if written else {}
+        of_keys = {modes[key] for key in keys if key in modes}
+        modes |= dict.fromkeys(keys, min(of_keys, key=list(DomainMode).index)) if of_keys else {}
 
     def counting(keys: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(key for key in keys if modes.get(key, default) is not DomainMode.IGNORE)

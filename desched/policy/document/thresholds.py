@@ -1,6 +1,7 @@
 """The parts of LoadAware's arguments that define when a node is overloaded."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -77,6 +78,10 @@ _Several = tuple[DestinationWindowSection, ...]
 
 class DestinationWindows(Section):
     """Longer times by which destinations, never sources, are judged beside `windows`."""
+
+    absent: ClassVar[Mapping[str, str]] = {
+        "gpu": "GPUs have no such windows; remove it, destinations are judged by windows.gpu."
+    }
 
     cpu: _Several | None = optional(example=[{"window": "1h", "statistic": "p95"}])
     """For CPU."""

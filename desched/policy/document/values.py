@@ -4,7 +4,7 @@ Shapes only: `resolution` checks what needs two keys at once.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
@@ -51,6 +51,8 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
     key_noun: ClassVar[str] = "key"
+    absent: ClassVar[Mapping[str, str]] = {}
+    """Keys that one may expect here, with a sentence on why there are none."""
 
 
 def optional(

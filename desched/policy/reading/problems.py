@@ -1,8 +1,10 @@
 """What is wrong with a policy, or worth knowing of it: sentences, each about a key."""
 
+import math
 from typing import NamedTuple
 
 import msgspec
+import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -127,7 +129,8 @@ def _not_allowed(kind: str, found: object, details: ErrorDetails) -> tuple[str, 
     text = f"found {quoted(found)}, allowed is {allowed}"
     if kind in {"float_type", "int_type"} and isinstance(found, str) and _is_number(found):
         return f"{text}; write the number without quotes.", found.strip()
-    return f"{text}.", ""
+    example = _example(details["loc"]) if kind in _OF_SEVERAL else ""
+    return f"{text}{example}.", ""
 
 
 _ALLOWED = {
@@ -148,6 +151,25 @@ _ALLOWED = {
 }
 
 
+_OF_SEVERAL = frozenset({"tuple_type", "too_short", "dict_type", "model_type"})
+"""What is wrong with the form of a list or a mapping."""
+
+
+def _example(location: KeyPath) -> str:
+    """The end of a sentence with an example of the key, empty if it has none."""
+    while location and isinstance(location[-1], int):
+        location = location[:-1]
+    *above, key = location or ("",)
+    fields = (keys(section).get(str(key)) for section in sections_at(tuple(above)))
+    for field in fields:
+        if field and field.examples:
+            flow = yaml.safe_dump(
+                field.examples[0], default_flow_style=True, sort_keys=False, width=math.inf
+            )
+            return f', for example "{key}: {flow.strip()}"'
+    return ""
+
+
 def _is_number(text: str) -> bool:
     return text.strip().removeprefix("-").replace(".", "", 1).isdigit()
 
@@ -160,18 +182,22 @@ def _not_one_of(found: object, expected: str) -> tuple[str, str]:
 
 def _unknown_key(location: KeyPath) -> tuple[str, str]:
     key = str(location[-1])
+    named = key.rpartition("/")[2]  # nvidia.com/gpu is gpu here
     sections = sections_at(location[:-1])
     known = [name for section in sections for name in keys(section)]
     nouns = {section.key_noun for section in sections} or {"key"}
     if key in UPSTREAM_KEYS:
         return f"{UPSTREAM_KEYS[key]}.", ""
+    for section in sections:
+        if key in section.absent:
+            return section.absent[key], ""
     homes = places_of(key)
     if homes:
         return f"does not belong here; it is a key of {' and of '.join(homes)}.", ""
-    word = close_word(key, known)
+    word = close_word(named, known)
     short = word and len(known) > FEW_KEYS  # a close guess is worth more than a long list
     allowed = "" if short else f", allowed are {', '.join(known)}"
-    return f"unknown {min(nouns)}{allowed}{did_you_mean(key, known) or '.'}", word
+    return f"unknown {min(nouns)}{allowed}{did_you_mean(named, known) or '.'}", word
 
 
 _TO_WRITE = {

@@ -3,14 +3,17 @@
 from pydantic.alias_generators import to_camel
 
 from desched.policy.compatibility import Compatibility, GangMode, Steering
+from desched.policy.document.load_aware import LoadAwareArgs
 from desched.policy.document.placement_domains import (
     PlacementDomainsSection,
+    named_labels,
     placement_domains,
 )
 from desched.policy.document.root import DeschedulerPolicy
 from desched.policy.document.scheduler import SchedulerSection
 from desched.policy.document.values import all_of, written
 from desched.policy.durations import duration_text
+from desched.policy.placement_domains import names_no_tier, tier_of
 from desched.policy.policy import (
     Policy,
     SchedulerRules,
@@ -26,9 +29,12 @@ from desched.policy.resolution.pools import as_pools, node_pools
 from desched.policy.resolution.protections import resolve_protections
 from desched.policy.resolution.rules import LONGEST_WINDOW_SECONDS, resource_rules
 from desched.policy.share import Share
+from desched.policy.wording import did_you_mean, quoted
 
 LEAST_SUSTAINED_SECONDS = 10
 """History is looked at in ten steps of whole seconds."""
+
+_NO_TIER = 'names no tier of HyperNodes; write its number, as in "topology.volcano.sh/tier-1".'
 
 _INERT_ELSEWHERE = {
     "evict_local_storage_pods",
@@ -86,6 +92,7 @@ def resolve(document: DeschedulerPolicy, source: str, digest: str, notes: Notes)
     _check_sustained(policy.sustained_seconds, at)
     check_kept_windows(policy, at)
     _warn_of_other_meanings(profile)
+    _check_tiers_and_labels(args, at)
     _warn_of_gangs_that_stay(policy, at)
     return None if notes.refused else policy
 
@@ -109,9 +116,35 @@ def _check_sustained(seconds: int, notes: Notes) -> None:
         )
 
 
+def _check_tiers_and_labels(args: LoadAwareArgs, notes: Notes) -> None:
+    """Note the keys of `modes` and `balanceScope` that stand for no tier and no label."""
+    section = args.placement_domains or PlacementDomainsSection()
+    labels, at = named_labels(section), notes.below("placementDomains", "modes")
+    for key in section.modes or {}:
+        if names_no_tier(key):
+            at.refuse(_NO_TIER, key)
+        elif tier_of(key) is None and key not in labels:
+            hint = did_you_mean(key, labels) or "."
+            at.warn(
+                "is a label of no level and no group, so that it counts only in Topologies of "
+                f"Kueue and KAI{hint}",
+                key,
+            )
+    if names_no_tier(args.balance_scope or ""):
+        notes.refuse(f"found {quoted(args.balance_scope)}, which {_NO_TIER}", "balanceScope")
+
+
 def _warn_of_gangs_that_stay(policy: Policy, notes: Notes) -> None:
+    if policy.gang_mode is not GangMode.WHOLE:
+        return
+    if policy.protections.gpu_pods:
+        notes.warn(
+            "is Whole, but gpuPods: Protect keeps each gang with GPUs; set gpuPods: Allow, or "
+            'annotate their pods with desched.io/evict: "true".',
+            "gangMode",
+        )
     hourly = policy.limits.workload_hourly
-    if policy.gang_mode is GangMode.WHOLE and isinstance(hourly, Share) and hourly.ratio < 1:
+    if isinstance(hourly, Share) and hourly.ratio < 1:
         notes.warn(
             f"is Whole, but evictionLimits.workloadHourly lets {hourly.ratio:.0%} of a workload's "
             "replicas move within an hour, so that a gang stays that is more of its workload; "

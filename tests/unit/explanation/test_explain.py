@@ -18,6 +18,7 @@ from desched.explanation.values import (
     RuleOutcome,
     WorkloadExplanation,
 )
+from desched.model.cluster import ModelCopies, PodVolume, VolumeKind
 from desched.model.load import (
     ClusterLoad,
     GpuUsage,
@@ -27,8 +28,10 @@ from desched.model.load import (
     Unknown,
     UnknownReason,
 )
+from desched.model.model_caches import CACHE_KEY, GPUSTACK, KSERVE, KSERVE_MODEL
 from desched.model.plan import HoldReason, NodeClass, NodeReason, RefusalReason
 from desched.model.resources import Resource
+from desched.model.selectors import NodeSelectorTerm, Operator, Requirement
 from desched.model.snapshot import Snapshot
 from desched.model.state import CoolDown, MoveResult, Pause, PauseScope, State
 from desched.policy.compatibility import Steering
@@ -422,6 +425,52 @@ def test_a_pod_of_a_node_that_is_not_overloaded_needs_an_overload_first() -> Non
     assert found.changes == (
         "Its node would have to be above a target (memory 10.0% of 85.0%, cpu 10.0% of 80.0%).",
     )
+
+
+LABELLED = "cache.desched.io/llama=true"
+OME = "models.ome.io/clusterbasemodel.llama"
+OF_OME = NodeSelectorTerm((Requirement(OME, Operator.IN, ("Ready",)),))
+OF_KSERVE: dict[str, Any] = {"labels": {"app": "web", KSERVE_MODEL: "llama"}}
+OF_GPUSTACK: dict[str, Any] = {"volumes": (PodVolume(VolumeKind.MODEL, model="llama"),)}
+PREFER = "With cacheAffinity: Prefer, it may also move to other nodes."
+
+
+@pytest.mark.parametrize(
+    ("needs", "system", "advice"),
+    [
+        (
+            {"annotations": {CACHE_KEY: "llama"}},
+            "",
+            f"Put model llama on another node, and label that node {LABELLED}. {PREFER}",
+        ),
+        (
+            {"annotations": {CACHE_KEY: ""}},
+            "",
+            f"Name the model in desched.io/cache-key, or remove that annotation. {PREFER}",
+        ),
+        (
+            {"scheduling": {"preferred_node_affinity": ((1, OF_OME),)}},
+            "",
+            f"Let OME put model {OME} on another node. {PREFER}",
+        ),
+        (OF_GPUSTACK, GPUSTACK, f"Let GPUStack put model llama on another node. {PREFER}"),
+        (OF_KSERVE, KSERVE, "Let KServe put model llama on another node."),
+    ],
+)
+def test_what_would_put_a_model_on_more_nodes_depends_on_what_has_it(
+    needs: dict[str, Any], system: str, advice: str
+) -> None:
+    """R1.2: labels of nodes count only for some, and what KServe has is downloaded nowhere else."""
+    copies = (ModelCopies(system, ("llama",), ("hot",)),) if system else ()
+    loads = load({"hot": (0.9, 0.2), "cool": (0.1, 0.1)}, {"p1": (1.0, 0.5)})
+    seen = snapshot(
+        (node("hot"), node("cool")), [pod("p1", on="hot", **needs)], loads, model_copies=copies
+    )
+
+    found = of_pod("pod apps/p1", seen)
+
+    assert found.summary.reason is RefusalReason.MODEL_CACHE
+    assert found.changes == (f"A node that holds its model must accept it. {advice}",)
 
 
 def test_a_cool_down_names_its_end_and_the_command_that_ends_it() -> None:

@@ -74,6 +74,12 @@ def test_a_refusal_names_the_model_and_its_nodes() -> None:
     assert "1 node(s) do not hold its model" in refusal.detail
 
 
+@pytest.mark.parametrize("text", ["", " ", "=", "=v2"])
+def test_a_refusal_says_that_the_annotation_is_empty(text: str) -> None:
+    (refusal,) = plan_of({"te4": WARM}, annotations={CACHE_KEY: text}).refusals
+    assert refusal.detail.startswith("desched.io/cache-key names no model: ")
+
+
 def test_a_long_list_of_nodes_is_cut() -> None:
     cold = {"te0": {GROUP: "other"}}
     far = {f"te{i}": WARM | {GROUP: "other"} for i in range(1, 8)}

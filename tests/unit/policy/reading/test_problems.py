@@ -68,6 +68,25 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
             'did you mean "cpu"?'
         ),
     ),
+    "a resource by its name in Kubernetes": (
+        {"thresholds": {"nvidia.com/gpu": 30, "memory": 30}},
+        'pods; did you mean "gpu"?',
+    ),
+    "further windows for GPUs": (
+        {"destinationWindows": {"gpu": [{"window": "1h"}]}},
+        f"{ARGS}.destinationWindows.gpu: GPUs have no such windows; remove it,",
+    ),
+    "a text in place of a mapping": (
+        {"placementDomains": "Require"},
+        'found "Require", allowed is a mapping, for example "placementDomains: {mode: Prefer}".',
+    ),
+    "a list that is not one of lists": (
+        {"placementDomains": {"levels": ["zone"]}},
+        (
+            f'{ARGS}.placementDomains.levels[0]: found "zone", allowed is a list, for example '
+            '"levels: [[topology.kubernetes.io/zone], [example.com/block], [example.com/rack]]".'
+        ),
+    ),
     "a percentage below zero": (
         {"thresholds": {"cpu": -1, "memory": 30}},
         f"{ARGS}.thresholds.cpu: found -1, allowed is 0 or more.",
@@ -138,7 +157,7 @@ LOAD_AWARE_CASES: dict[str, tuple[Any, str]] = {
     ),
     "no window": (
         {"windows": {"cpu": []}},
-        f"{ARGS}.windows.cpu: found an empty list, allowed is a list of at least one.",
+        f"{ARGS}.windows.cpu: found an empty list, allowed is a list of at least one, for",
     ),
     "a window for pods, which are counted": (
         {"windows": {"pods": "5m"}},

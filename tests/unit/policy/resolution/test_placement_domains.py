@@ -3,7 +3,7 @@
 import pytest
 
 from desched.policy.placement_domains import KNOWN_DOMAINS, DomainMode, PlacementDomains
-from tests.unit.policy.published import published, refusal, resolved
+from tests.unit.policy.published import published, refusal, resolved, warnings
 
 
 def domains(**section: object) -> PlacementDomains:
@@ -58,3 +58,27 @@ def test_single_levels_and_groups_have_modes_of_their_own() -> None:
     assert (only.groups, only.rungs, only.equivalence) == ((group,), (), ())
     document = published(load_aware={"placementDomains": {"modes": {group: "Near"}}})
     assert "Near" in refusal(document)
+
+
+def test_a_level_has_a_label() -> None:
+    document = published(load_aware={"placementDomains": {"levels": [["a"], []]}})
+    assert "levels[1]: found an empty list, allowed is a list of at least one" in refusal(document)
+
+
+@pytest.mark.parametrize("tier", ["one", "01", "1.5"])
+def test_a_tier_of_hyper_nodes_is_a_number(tier: str) -> None:
+    key = f"topology.volcano.sh/tier-{tier}"
+    for load_aware in ({"balanceScope": key}, {"placementDomains": {"modes": {key: "Prefer"}}}):
+        assert "names no tier of HyperNodes" in refusal(published(load_aware=load_aware))
+
+
+def test_the_mode_of_a_label_that_nothing_uses_is_a_warning() -> None:
+    """Only Topologies may have it; the modes of what is ignored are no mistake."""
+
+    def warned(mode: str = "Prefer", **section: object) -> str:
+        modes = {"topology.kubernetes.io/zones": mode, "topology.volcano.sh/tier-1": mode}
+        return warnings(load_aware={"placementDomains": {"modes": modes, **section}})
+
+    assert 'KAI; did you mean "topology.kubernetes.io/zone"?' in warned()
+    assert "tier-1" not in warned()
+    assert "of no level" not in warned("Ignore", groups=["topology.kubernetes.io/zones"])

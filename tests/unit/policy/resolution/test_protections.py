@@ -274,8 +274,15 @@ def test_gangs_move_whole_only_by_their_key():
 
 
 def test_a_limit_that_keeps_most_gangs_is_a_warning():
-    whole = {"gangMode": "Whole"}
+    whole = {"gangMode": "Whole", "gpuPods": "Allow"}
     assert "lets 50% of a workload's replicas move" in warnings(load_aware=whole)
     for limits in ({"workloadHourly": "100%"}, {"workloadHourly": 8}):
         assert "gangMode" not in warnings(load_aware={**whole, "evictionLimits": limits})
     assert "gangMode" not in warnings()
+
+
+def test_gangs_that_move_whole_without_those_with_gpus_are_a_warning():
+    """S3.6: GPU pods are protected by default."""
+    for protect in ({}, {"gpuPods": "Protect"}):
+        assert "keeps each gang with GPUs" in warnings(load_aware={"gangMode": "Whole", **protect})
+    assert "gang with GPUs" not in warnings(load_aware={"gpuPods": "Protect"})
