@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from difflib import unified_diff
 from pathlib import Path
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
@@ -38,9 +39,10 @@ class FaultTable:
         if os.environ.get(WRITE_VARIABLE):
             DOCUMENT.write_text(f"{before}{begin}{wanted}{end}{after}", encoding="utf-8")
             return
+        changes = unified_diff(found.splitlines(), wanted.splitlines(), "document", "run", n=0)
         assert found == wanted, (
             f"{DOCUMENT} says otherwise; if what the run found is right, write it with "
-            f"`{WRITE_VARIABLE}=1 .venv/bin/python -m pytest {self._module}`"
+            f"`{WRITE_VARIABLE}=1 .venv/bin/python -m pytest {self._module}`\n" + "\n".join(changes)
         )
 
     def _markdown(self) -> str:
