@@ -39,7 +39,7 @@ demo: $(RUNTIME) ## the main job on a simulated cluster; with SCENARIO=ai on one
 # What needs no control plane runs beside those, in the time in which they wait.
 test: controlplane-binaries browser ## everything: check, unit tests with their coverage, all other tests
 	@mkdir -p build
-	@(nice -n 10 $(MAKE) --no-print-directory check coverage > build/unit.log 2>&1; code=$$?; \
+	@(nice -n 5 $(MAKE) --no-print-directory check coverage > build/unit.log 2>&1; code=$$?; \
 		cat build/unit.log; exit $$code) & unit=$$!; trap 'kill $$unit' INT TERM; failed=0; \
 		$(PYTEST) --numprocesses $(CONTROL_PLANES) tests/controlplane tests/properties \
 		tests/contracts tests/browser tests/image || failed=1; \
