@@ -31,6 +31,7 @@ QUERY_SECONDS = 3
 
 TIMEOUT = ("--prometheus-timeout", f"{QUERY_SECONDS}s")
 SKIPPED = "skipped"
+CYCLE_ENDS = frozenset({"cycle.completed", "cycle.skipped"})
 PROMETHEUS, API_SERVER = "Prometheus", "the API server"
 
 
@@ -129,10 +130,12 @@ class LoadDrill:
             def shown() -> Object | None:
                 nonlocal under_way_until
                 for line in self._log():
-                    if _at(line) - _seconds(line) < _timestamp(began):
-                        under_way_until = _at(line)
                     if case.shown_by(line) and _struck_at(active, began) < _at(line):
                         return line
+                    # When it began is not quite known: a cycle writes more than its duration says.
+                    ended = _at(line) if line["event"] in CYCLE_ENDS else 0.0
+                    if not under_way_until and ended > _timestamp(began):
+                        under_way_until = ended
                 return None
 
             began = time.monotonic()
