@@ -49,8 +49,8 @@ def check_gpus(snapshot: Snapshot, examination: Examination) -> Check:
     if unnamed:
         return warning(
             name,
-            f"What {count(len(unnamed), 'pod')} with a shared GPU use of it is not known, so that "
-            f"they stay: {first_names(unnamed, 3)}.",
+            f"The GPU usage of {count(len(unnamed), 'pod')} on shared GPUs is not known. Such pods "
+            f"stay: {first_names(unnamed, 3)}.",
             "Let DCGM's exporter name each pod of a GPU: `KUBERNETES_VIRTUAL_GPUS=true`.",
         )
     return ok(name, f"{count(len(shared), 'node shares', 'nodes share')} measured GPUs.")
