@@ -417,7 +417,7 @@ HOST = "cloud.google.com/gce-topology-host"
 
 @pytest.mark.parametrize("topologies", [(), (Topology("Kueue", "gce", (BLOCK, RACK, HOST)),)])
 def test_a_host_of_one_node_keeps_no_pod_there(topologies: tuple[Topology, ...]) -> None:
-    """R0.3: nor does it hide the rack; what several nodes share is a level as others are."""
+    """R0.3: nor does it hide the rack; a host of several nodes hides no rack either."""
     alone = {n: {BLOCK: "b", RACK: rack, HOST: f"host-{n}"} for n, rack in RACKS.items()}
     shared = {n: {**each, HOST: f"host-{each[RACK]}"} for n, each in alone.items()}
     for labels in (alone, shared):
@@ -426,6 +426,17 @@ def test_a_host_of_one_node_keeps_no_pod_there(topologies: tuple[Topology, ...])
         assert [e.expected_node for e in plan.evictions] == ["near"]
         plan = gang_plan({"p": "hot", "q": "far"}, full=("near",), **fields)
         assert reasons(plan)["a"] == "no_node_under_ceiling"
+
+
+@pytest.mark.parametrize("topologies", [(), (Topology("Kueue", "gce", (BLOCK, RACK, HOST)),)])
+def test_a_host_of_several_nodes_keeps_its_pods(topologies: tuple[Topology, ...]) -> None:
+    """R0.3: also inside a rack that has room; the refusal names the host."""
+    labels = {n: {BLOCK: "b", RACK: "r", HOST: f"host-{rack}"} for n, rack in RACKS.items()}
+    fields: dict[str, Any] = {"labels": labels, "topologies": topologies}
+    plan = gang_plan({"p": "near", "q": "near"}, full=("near",), **fields)
+    assert evicted(plan) == []
+    (why,) = (each.detail for each in plan.refusals if each.pod.name == "a")
+    assert f"{HOST}=host-r1: " in why
 
 
 def test_a_rack_of_one_node_is_left_by_no_pod() -> None:
