@@ -16,6 +16,7 @@ from desched.model.cluster import (
     SchedulingClass,
     Workload,
 )
+from desched.model.landing import LandingChance
 from desched.model.load import (
     ClusterLoad,
     Level,
@@ -101,6 +102,11 @@ def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
     return PodDisruptionBudget("apps", name, selector(**labels), allowed)
 
 
+def certain(node: str) -> tuple[LandingChance, ...]:
+    """The forecast of a landing on this node."""
+    return (LandingChance(node, 1.0),)
+
+
 def rule(resource: Resource = Resource.CPU, **fields: Any) -> ResourceRule:
     defaults = {
         "low_ratio": 0.3,
@@ -129,6 +135,13 @@ UNLIMITED = EvictionLimits(
 def no_limits_but(**fields: Any) -> EvictionLimits:
     """Limits of a policy that names only these."""
     return msgspec.structs.replace(UNLIMITED, **fields)
+
+
+STEERED: Mapping[str, Any] = {
+    "max_landing_risk": 0.15,
+    "steering": SteeringRules(Steering.WHEN_NEEDED, 100),
+}
+"""Fields of a policy whose soft taints keep replacements where they do no harm."""
 
 
 def policy(*rules: ResourceRule, **fields: Any) -> Policy:

@@ -248,5 +248,5 @@ def _story(eviction: PlannedEviction) -> str:
     relieves = f"relieves it of {relief}; " if relief else ""
     return (
         f"Evicted {eviction.pod} from {eviction.node}: {eviction.reason}; {relieves}"
-        f"replacement expected on {eviction.expected_node}"
+        f"replacement expected on {eviction.expected_on}"
     )

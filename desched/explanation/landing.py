@@ -14,6 +14,7 @@ from desched.explanation.values import (
     Placement,
 )
 from desched.model.cluster import Pod
+from desched.model.landing import expected_on
 from desched.model.resources import Resource
 from desched.planning.arrays import Ints
 from desched.planning.placement.destinations import Destination, Destinations, Examination
@@ -67,7 +68,7 @@ class _Placing:
             tuple(self._near()),
             refusal.reason if refusal else None,
             refusal.detail if refusal else "",
-            destination.expected_node if destination else "",
+            expected_on(destination.likely, destination.possible) if destination else "",
             self._forecast(destination) if found.landing.destinations.any() else None,
             tuple(self._changes(destination.expected_node if destination else "")),
         )
@@ -123,7 +124,7 @@ class _Placing:
         )
 
     def _changes(self, expected: str) -> Iterator[LoadChange]:
-        """The loads of the source and of the expected node, in their highest windows."""
+        """The loads of the source and of the likeliest node, in their highest windows."""
         known = self._decision.pressure.known
         source = known.get(self._candidate.pod.node)
         for each in source.sources if source else ():

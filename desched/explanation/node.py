@@ -36,7 +36,7 @@ def explain_node(node: Node, decision: Decision) -> NodeExplanation:
         seconds,
         longer,
         leaving,
-        tuple(each for each in plan.evictions if each.expected_node == node.name),
+        tuple(each for each in plan.evictions if node.name in each.likely_nodes),
         changes_for_node(verdict, plan, _unknown_gpus(node, decision)),
     )
 

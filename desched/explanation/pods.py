@@ -54,7 +54,7 @@ class PodOutcomes:
             outcome,
             finding.reason if finding else None,
             finding.detail if finding else "",
-            eviction.expected_node if eviction else "",
+            eviction.expected_on if eviction else "",
             context.book.has_read_of(pod),
             *self._gpus(pod),
         )

@@ -44,8 +44,8 @@ class PodSummary(msgspec.Struct, frozen=True):
     `cpu_millicores` and `memory_bytes` are its highest usage of the windows, None if it was not
     measured, or if `usage_read` is false: a service reads the usage of pods only where it decides.
     The ratios are that as shares of its node. `gpus` and `gpu_ratio` are the same of GPUs, None if
-    the policy does not watch them or the pod requests none. `expected_node` is where the
-    replacement of an evicted pod is expected, else empty.
+    the policy does not watch them or the pod requests none. `expected_on` are the
+    likeliest nodes for the replacement of an evicted pod in words, else empty.
     """
 
     pod: PodRef
@@ -58,7 +58,7 @@ class PodSummary(msgspec.Struct, frozen=True):
     outcome: PodOutcome
     reason: RefusalReason | None = None
     detail: str = ""
-    expected_node: str = ""
+    expected_on: str = ""
     usage_read: bool = True
     gpus: float | None = None
     gpu_ratio: float | None = None
@@ -181,7 +181,8 @@ class Placement(msgspec.Struct, frozen=True):
 
     Of `nodes`, `suitable` can take it; `excluded` counts the others by reason. A node may lack
     several things. `near` are those that lack least. `reason` is why it has no destination, None if
-    it has: `expected_node`. `loads` are those of its own and of that node, before and after.
+    it has; `expected_on` are its likeliest nodes in words. `loads` are those of its own and of the
+    likeliest node, before and after a landing there.
     """
 
     nodes: int
@@ -190,7 +191,7 @@ class Placement(msgspec.Struct, frozen=True):
     near: tuple[NearMiss, ...] = ()
     reason: RefusalReason | None = None
     detail: str = ""
-    expected_node: str = ""
+    expected_on: str = ""
     forecast: LandingForecast | None = None
     loads: tuple[LoadChange, ...] = ()
 

@@ -37,7 +37,7 @@ class LoggedMove(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     pod: PodRef
     node: str
     workload: str
-    expected_node: str
+    expected_on: str
     landing_risk: float
     reason: str
     dry_run: bool = False

@@ -9,6 +9,7 @@ import msgspec
 
 from desched.model.chain import Chain, ChainUnderWay
 from desched.model.cluster import PodRef
+from desched.model.landing import LandingChance, expected_on
 from desched.model.load import UnknownReason
 from desched.model.resources import Resource
 
@@ -179,7 +180,8 @@ class ResourcePressure(msgspec.Struct, frozen=True, gc=False):
     `lowest_ratio` and `highest_ratio` are those of the lowest and the highest window, corrected for
     changes that the windows do not show yet. The lowest judges a source, the highest a destination.
     `measured` has the uncorrected levels as (window in seconds, ratio). `after_ratio` is the
-    projected highest ratio after the plan.
+    highest ratio after the plan by the forecast: without the pods that leave, and with each
+    replacement by the probability that it lands here.
     """
 
     resource: Resource
@@ -229,24 +231,18 @@ class ResourceRelief(msgspec.Struct, frozen=True, gc=False):
     ratio: float
 
 
-class LandingChance(msgspec.Struct, frozen=True, gc=False):
-    """The probability of a node to receive a replacement, from 0 to 1."""
-
-    node: str
-    probability: float
-
-
 class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     """A move: which pod leaves which node, why, and where its replacement is expected.
 
-    `destinations` counts the nodes where it fits under the ceiling. `landing` has the likeliest
-    nodes; `landing_risk` is the probability of a harmful landing. `cost` is 1 for the disruption
-    plus bounded surcharges. `replicas` is the number that the workload desires. A `probe` is the
-    first move after a pause. `steered` names the nodes that must have their soft taint before the
-    eviction; the forecast depends on it. `scheduler` is the pod's scheduler if it is not the
-    default one: then all feasible nodes are equally likely. `chain` is the one that the move
-    begins or ends. `gang` is the one that moves whole with this eviction, as in
-    `gang train/llama (Volcano)`; empty if the pod moves alone.
+    `destinations` counts the nodes where it fits under the ceiling. `landing` has the likeliest of
+    the `landing_nodes` where the replacement may land, likeliest first; `landing_risk` is the
+    probability of a harmful landing. `cost` is 1 for the disruption plus bounded surcharges.
+    `replicas` is the number that the workload desires. A `probe` is the first move after a pause.
+    `steered` names the nodes that must have their soft taint before the eviction; the forecast
+    depends on it. `scheduler` is the pod's scheduler if it is not the default one: then all
+    feasible nodes are equally likely. `chain` is the one that the move begins or ends. `gang` is
+    the one that moves whole with this eviction, as in `gang train/llama (Volcano)`; empty if the
+    pod moves alone.
     """
 
     pod: PodRef
@@ -257,10 +253,10 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     cpu_millicores: float
     memory_bytes: float
     relief: tuple[ResourceRelief, ...]
-    expected_node: str
+    landing: tuple[LandingChance, ...]
     destinations: int
     reason: str
-    landing: tuple[LandingChance, ...] = ()
+    landing_nodes: int = 1
     landing_risk: float = 0.0
     pool: str = ""
     replicas: int = 0
@@ -272,6 +268,21 @@ class PlannedEviction(msgspec.Struct, frozen=True, gc=False):
     chain: Chain | None = None
     gang: str = ""
     gpus: float = 0.0
+
+    @property
+    def expected_node(self) -> str:
+        """The likeliest node."""
+        return self.landing[0].node
+
+    @property
+    def likely_nodes(self) -> frozenset[str]:
+        """The nodes that the plan names for its replacement."""
+        return frozenset(chance.node for chance in self.landing)
+
+    @property
+    def expected_on(self) -> str:
+        """The likeliest nodes in words."""
+        return expected_on(self.landing, self.landing_nodes)
 
     @property
     def makes_room(self) -> bool:

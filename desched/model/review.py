@@ -186,7 +186,7 @@ def _eviction(move: LoggedMove) -> TimelineEviction:
     reason = move.reason
     if move.dry_run:
         until = f" until {move.last_at:%m-%d %H:%M}" if move.cycles > 1 else ""
-        reason += f"; planned{until}, expected on {move.expected_node}"
+        reason += f"; planned{until}, expected on {move.expected_on}"
     return TimelineEviction(
         at=move.at,
         pod=move.pod,

@@ -12,7 +12,8 @@ import msgspec
 
 from desched.model.chain import ChainUnderWay
 from desched.model.cluster import Pod, PodRef
-from desched.model.plan import LandingChance, Unsteered
+from desched.model.landing import LandingChance, expected_on
+from desched.model.plan import Unsteered
 from desched.model.resources import Resource
 
 HOUR = timedelta(hours=1)
@@ -28,8 +29,8 @@ LONGEST_MIGRATION = timedelta(hours=1)
 class MoveResult(StrEnum):
     """The result of a move."""
 
-    LANDED_AS_FORECAST = "landed_as_forecast"
-    LANDED_ELSEWHERE = "landed_elsewhere"  # not where expected, but the node is not overloaded
+    LANDED_AS_FORECAST = "landed_as_forecast"  # on one of the nodes that the plan names
+    LANDED_ELSEWHERE = "landed_elsewhere"  # on a node not named, which is not overloaded
     LANDED_OVERLOADED = "landed_overloaded"  # on a node that is overloaded
     BACK_ON_SOURCE = "back_on_source"
     STILL_PENDING = "still_pending"  # the replacement was not scheduled in time
@@ -69,7 +70,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     node: str
     workload_uid: str
     evicted_at: datetime
-    expected_node: str
+    landing: tuple[LandingChance, ...]
     cpu_millicores: float = 0.0
     memory_bytes: float = 0.0
     gpus: float = 0.0
@@ -79,7 +80,7 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     workload: str = ""
     replicas: int = 0
     pool: str = ""
-    landing: tuple[LandingChance, ...] = ()
+    landing_nodes: int = 1
     landing_risk: float = 0.0
     judged_by: datetime | None = None
     replacement: PodRef | None = None
@@ -101,6 +102,16 @@ class EvictionRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
                 return self.gpus
             case Resource.PODS:
                 return 1.0
+
+    @property
+    def expected_node(self) -> str:
+        """The likeliest node by the forecast; empty without a forecast."""
+        return self.landing[0].node if self.landing else ""
+
+    @property
+    def expected_on(self) -> str:
+        """The likeliest nodes in words."""
+        return expected_on(self.landing, self.landing_nodes)
 
     @property
     def in_flight(self) -> bool:

@@ -110,7 +110,7 @@ def _plan_with(mode: Steering, context: EligibilityContext, pressure: Pressure) 
         evictions = list(of_gang(selection.whole.gang, evictions))
     refusals = _changed(refusals, evictions, _left_in_place(nodes, selection, pressure))
     refusals += [_refusal(pod, finding) for pod, finding in probing.waiting]
-    verdicts = with_projected_load(pressure.verdicts, probing.moves, selection)
+    verdicts = with_projected_load(pressure, probing.moves, selection)
     plan = _plan(verdicts, evictions, refusals, taints)
     unreserved = selection.destinations.free.unreserved
     used = {(move.candidate.pod.node, move.destination.expected_node) for _, move in probing.moves}

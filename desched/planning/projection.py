@@ -1,57 +1,65 @@
 """The plan's moves as values of the report: projected loads, and evictions with reasons."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from desched.model.chain import Chain
+from desched.model.groups import grouped
 from desched.model.plan import Finding, NodeReason, NodeVerdict, PlannedEviction
 from desched.model.resources import Resource
 from desched.planning.eligibility.context import EligibilityContext
-from desched.planning.overload.node_load import LoadedNode
+from desched.planning.overload.classification import Pressure
+from desched.planning.overload.node_load import LoadedNode, SourceLoad
 from desched.planning.selection.all_nodes import Selection
 from desched.planning.selection.excess import Candidate, Excess
 from desched.planning.selection.one_node import Gang, Move, OverloadedNode
 
 
 def with_projected_load(
-    verdicts: Iterable[NodeVerdict],
-    moves: Iterable[tuple[OverloadedNode, Move]],
-    selection: Selection,
+    pressure: Pressure, moves: Sequence[tuple[OverloadedNode, Move]], selection: Selection
 ) -> tuple[NodeVerdict, ...]:
-    """Add the projected load to the verdicts of nodes that lose or receive a pod.
+    """Add the projected load to the verdicts of nodes that lose a pod or may receive one.
 
-    `moves` are those of the plan; probing may leave out some moves of the selection.
+    Each replacement counts with its usage times the probability of the node. `moves` are those of
+    the plan; probing may leave out some moves of the selection.
     """
-    leaving: dict[str, tuple[LoadedNode, list[Candidate]]] = {}
-    receiving = set()
-    whole = selection.whole.moves if selection.whole else ()
-    for node, move in moves:
-        leaving.setdefault(node.name, (node.loaded, []))[1].append(move.candidate)
-        receiving.add(move.destination.expected_node)
-    exchanging = receiving & {node.name for node, _ in whole}
-    free = selection.destinations.free
+    leaving = grouped((node.name, move.candidate) for node, move in moves)
+    likely = {chance.node for _, move in moves for chance in move.destination.likely}
+    before = selection.before.free
     found = []
-    for verdict in verdicts:
+    for verdict in pressure.verdicts:
         after: dict[Resource, float] = {}
-        if verdict.node in leaving and verdict.node not in exchanging:
-            after = _relieved(*leaving[verdict.node])
-        elif verdict.node in receiving:
-            resources = [p.resource for p in verdict.pressures]
-            after = {resource: free.load_ratio(verdict.node, resource) for resource in resources}
+        loaded = pressure.known.get(verdict.node)
+        if loaded is not None and verdict.node in leaving.keys() | likely:
+            position = before.arrays.index[verdict.node]
+            for load in loaded.sources:
+                if gone := leaving.get(verdict.node):
+                    ratio = _relieved(load, gone)
+                else:
+                    ratio = before.load_ratio(verdict.node, load.resource)
+                after[load.resource] = ratio + _arriving(load, position, moves)
         chosen = selection.by_node.get(verdict.node)
         found.append(_projected(verdict, after, chosen.stuck if chosen else None))
     return tuple(found)
 
 
-def _relieved(loaded: LoadedNode, gone: list[Candidate]) -> dict[Resource, float]:
-    after = {}
-    for source in loaded.sources:
-        removed = [
-            sum(used) for used in zip(*(c.usage[source.resource] for c in gone), strict=True)
-        ]
-        after[source.resource] = source.highest_without(removed)
-    return after
+def _relieved(load: SourceLoad, gone: Iterable[Candidate]) -> float:
+    """The load in the highest window without these pods."""
+    removed = [sum(used) for used in zip(*(c.usage[load.resource] for c in gone), strict=True)]
+    return load.highest_without(removed)
+
+
+def _arriving(
+    load: SourceLoad, position: int, moves: Iterable[tuple[OverloadedNode, Move]]
+) -> float:
+    """The load that the forecast brings to the node at this position of the arrays."""
+    usage = math.fsum(
+        float(move.destination.shares[position]) * move.candidate.charge[load.resource]
+        for _, move in moves
+    )
+    return usage / load.bases[-1].denominator
 
 
 def _projected(
@@ -104,10 +112,10 @@ def planned_eviction(
         cpu_millicores=max(context.book.measured(pod, Resource.CPU), default=0.0),
         memory_bytes=max(context.book.measured(pod, Resource.MEMORY), default=0.0),
         relief=Excess(loaded).relief(move.candidate),
-        expected_node=move.destination.expected_node,
+        landing=move.destination.likely,
         destinations=move.destination.count,
         reason=reason,
-        landing=move.destination.likely,
+        landing_nodes=move.destination.possible,
         landing_risk=move.destination.risk,
         pool=loaded.verdict.pool,
         replicas=workload.desired_replicas if workload else 0,

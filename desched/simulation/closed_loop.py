@@ -45,7 +45,8 @@ class Deployment:
 class Day:
     """A cluster at second 0 with the load of its pods; every run begins in the same state.
 
-    For each pod, the scheduler compares a random `compared_share` of the nodes.
+    For each pod, the scheduler compares a random `compared_share` of the nodes, and draws one of
+    the best, as kube-scheduler does.
     """
 
     nodes: Mapping[str, Amounts]
@@ -54,8 +55,7 @@ class Day:
 
     def begin(self) -> Simulation:
         """A new simulation of this day."""
-        sampled = self.compared_share < 1.0
-        simulation = Simulation(NodeSample(self.compared_share) if sampled else None)
+        simulation = Simulation(NodeSample(self.compared_share))
         for name, size in self.nodes.items():
             simulation.cluster.add_node(
                 name, cpu_millicores=size.cpu_millicores, memory_bytes=size.memory_bytes

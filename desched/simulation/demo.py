@@ -8,8 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from desched.model.cluster import Node, Pod, PodRef
-from desched.model.plan import NodeClass, NodeVerdict, RefusalReason, ResourcePressure
+from desched.model.cluster import Node, Pod
+from desched.model.plan import (
+    NodeClass,
+    NodeVerdict,
+    PlannedEviction,
+    RefusalReason,
+    ResourcePressure,
+)
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.model.resources import Resource
 from desched.model.timeline import Timeline
@@ -156,32 +162,33 @@ def demo_policy() -> Policy:
     return parse_policy(text, POLICY_FILE).policy
 
 
-def _evicted(report: CycleReport) -> dict[PodRef, str]:
-    """The evicted pods, with the node that is expected to get the replacement."""
-    expected = {eviction.pod: eviction.expected_node for eviction in report.plan.evictions}
-    return {
-        outcome.pod: expected[outcome.pod]
+def _evicted(report: CycleReport) -> list[PlannedEviction]:
+    """The evictions that were made, as planned."""
+    planned = {eviction.pod: eviction for eviction in report.plan.evictions}
+    return [
+        planned[outcome.pod]
         for outcome in report.outcomes
         if outcome.verdict is EvictionVerdict.EVICTED
-    }
+    ]
 
 
 # --- what is shown ----------------------------------------------------------------------------
 
 
 def _print_landings(
-    gone: dict[PodRef, str], before: Iterable[Pod], simulation: Simulation, console: Console
+    gone: Iterable[PlannedEviction], before: Iterable[Pod], simulation: Simulation, console: Console
 ) -> None:
     """Show where each pod went: its replacement is the new pod of the same owner."""
     old = {pod.uid: pod for pod in before}
     arrived = [pod for pod in simulation.cluster.read_cluster().pods if pod.uid not in old]
     console.print(Text("\nOne minute later:", style="bold"))
-    for ref, expected in gone.items():
-        evicted = old[ref.uid]
+    for eviction in gone:
+        evicted = old[eviction.pod.uid]
         successor = next(pod for pod in arrived if pod.owner == evicted.owner)
         arrived.remove(successor)
         state = "Ready" if successor.ready else "not Ready yet"
-        forecast = "as expected" if successor.node == expected else f"expected {expected}"
+        as_expected = successor.node in eviction.likely_nodes
+        forecast = "as expected" if as_expected else f"expected on {eviction.expected_on}"
         sentence = (
             f"  {evicted.name} left {evicted.node}; its replacement {successor.name} is "
             f"{state} on {successor.node or 'no node'} ({forecast})."

@@ -38,10 +38,10 @@ from desched.model.cluster import (
     Workload,
 )
 from desched.model.devices import INTERFACES, interfaces_text, networks_of
+from desched.model.landing import LandingChance
 from desched.model.load import ClusterLoad, Unknown
 from desched.model.model_caches import CACHE_KEY, KSERVE_CLAIM, KSERVE_MODEL
 from desched.model.network_topology import GroupTopology, HyperNode, Topology
-from desched.model.plan import LandingChance
 from desched.model.pod_groups import GENERATED_PREFIX, NAME_KEYS, VOLCANO_GROUP
 from desched.model.selectors import Requirement, go_integer
 from desched.model.state import (
@@ -375,7 +375,6 @@ FIELDS: Mapping[type[msgspec.Struct], Mapping[str, Rename]] = {
         "node": _NODE,
         "workload_uid": _UID,
         "workload": _workload,
-        "expected_node": _NODE,
         "landed_on": _NODE,
         "steered": _all(Named.NODE),
         "pool": _pool,

@@ -45,7 +45,7 @@ class Trial:
     def likely(self) -> tuple[str, ...]:
         """The fewest nodes that hold 97 % of the probability."""
         chances = self.landing.chances(COVERED_SHARE, len(self.landing.names))
-        return tuple(name for name, _ in chances)
+        return tuple(chance.node for chance in chances)
 
     @property
     def is_covered(self) -> bool:
@@ -133,8 +133,8 @@ class Trials:
             landing = forecast(pod, room, view)
             planned.append(_Planned(pod, landing, self._scores(landing, view), steered))
             view = after(view, landing)
-            for likeliest, _ in landing.chances(COVERED_SHARE, 1):
-                room.reserve(likeliest, pod, {}, leaving=pod)
+            for chance in landing.chances(COVERED_SHARE, 1):
+                room.reserve(chance.node, pod, {}, leaving=pod)
         known = {pod.uid for pod in state.pods}
         log = SchedulerLog(self._control_plane)
         trials = []

@@ -36,6 +36,7 @@ from desched.model.resources import Amounts, quantity
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from desched.ports import Announcement, LookAt
 from desched.service.process.clock import SystemClock
+from tests.builders import certain
 from tests.controlplane.cluster import ControlPlane
 
 Object = dict[str, Any]
@@ -611,7 +612,7 @@ def planned(pod: Pod) -> PlannedEviction:
         cpu_millicores=100.0,
         memory_bytes=0.0,
         relief=(),
-        expected_node="te2",
+        landing=certain("te2"),
         destinations=1,
         reason="a test",
     )

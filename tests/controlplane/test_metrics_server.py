@@ -190,7 +190,7 @@ def the_commands_of_the_readme_lead_to_a_plan(cluster: ControlPlane, tmp_path: P
     measured = {each["resource"]: each["measured"][0] for each in hot["pressures"]}
     assert measured["cpu"] == [20, pytest.approx(0.9, abs=0.02)]
     assert {each["node"] for each in found["evictions"]} == {"hot"}
-    assert {each["expected_node"] for each in found["evictions"]} == {"cool"}
+    assert {each["landing"][0]["node"] for each in found["evictions"]} == {"cool"}
 
 
 def volcanos_metrics_lead_to_a_plan(cluster: ControlPlane, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def volcanos_metrics_lead_to_a_plan(cluster: ControlPlane, tmp_path: Path) -> No
     measured = {each["resource"]: each["measured"][0] for each in hot["pressures"]}
     assert hot["node"] == "hot"
     assert measured["cpu"] == [20, pytest.approx(0.85)]
-    assert {each["expected_node"] for each in found["evictions"]} == {"cool"}
+    assert {each["landing"][0]["node"] for each in found["evictions"]} == {"cool"}
 
 
 def rights(folder: str) -> tuple[str, ...]:

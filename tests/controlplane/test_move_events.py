@@ -12,6 +12,7 @@ from desched.model.cluster import PodRef
 from desched.model.state import EvictionRecord, MoveResult
 from desched.service.process.clock import SystemClock
 from desched.service.telemetry.kubernetes_events import move_note
+from tests.builders import certain
 from tests.controlplane.cluster import ControlPlane
 
 
@@ -29,7 +30,7 @@ def record(control_plane: ControlPlane) -> EvictionRecord:
         node="te1",
         workload_uid=uid,
         evicted_at=datetime(2026, 5, 1, tzinfo=UTC),
-        expected_node="te2",
+        landing=certain("te2"),
         workload=f"Deployment {namespace}/web",
         landed_on="te1",
         result=MoveResult.BACK_ON_SOURCE,

@@ -52,7 +52,7 @@ from desched.model.state import (
     State,
 )
 from desched.policy.loading import PolicyText
-from tests.builders import GIB, NOW, selector
+from tests.builders import GIB, NOW, certain, selector
 from tests.properties.random_networks import hyper_nodes
 
 MARK = "hush"
@@ -353,7 +353,7 @@ class RichCluster:
             node,
             workload.uid,
             NOW - timedelta(minutes=2),
-            node,
+            certain(node),
             500.0,
             1e8,
             workload=str(workload),

@@ -16,6 +16,7 @@ from desched.model.state import EvictionRecord, MoveResult, State
 from tests.builders import (
     NOW,
     amounts,
+    certain,
     evicted,
     load,
     node,
@@ -88,7 +89,7 @@ def after_landing(seen: Snapshot, moves: list[PlannedEviction]) -> tuple[Snapsho
             e.node,
             e.workload_uid,
             NOW - timedelta(minutes=20),
-            e.expected_node,
+            certain(e.expected_node),
             left_at=NOW - timedelta(minutes=19),
             result=MoveResult.LANDED_AS_FORECAST,
         )

@@ -80,7 +80,7 @@ def test_the_first_move_of_a_plan_lands_where_the_pod_would_alone(seed: int) -> 
             (pod,) = (p for p in made.context.cluster.pods if p.ref == eviction.pod)
             placement = about(pod, seed).placement
             assert placement is not None
-            assert placement.expected_node == eviction.expected_node
+            assert placement.expected_on == eviction.expected_on
             assert placement.suitable == eviction.destinations
             assert placement.forecast is not None
             assert placement.forecast.risk == eviction.landing_risk
@@ -96,7 +96,7 @@ def test_every_node_is_suitable_or_excluded_for_a_reason(seed: int) -> None:
             continue
         excluded = sum(each.nodes for each in placement.excluded)
         assert placement.suitable + excluded >= placement.nodes
-        assert (placement.reason is None) == bool(placement.expected_node)
+        assert (placement.reason is None) == bool(placement.expected_on)
         forecast = placement.forecast
         if forecast is not None:
             assert 0 <= forecast.back_ratio + forecast.harm_ratio <= 1 + 1e-9

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from desched.eviction.follow_up import FollowUp
 from desched.model.cluster import MIGRATING_ANNOTATION, Pod, PodRef, Workload
+from desched.model.landing import LandingChance
 from desched.model.load import Unknown
-from desched.model.plan import LandingChance
 from desched.model.selectors import LabelSelector
 from desched.model.snapshot import Snapshot
 from desched.model.state import (
@@ -35,6 +35,7 @@ from desched.policy.policy import NodePool, Policy
 from tests.builders import (
     NOW,
     WINDOW_SECONDS,
+    certain,
     followed_up,
     load,
     node,
@@ -120,7 +121,6 @@ def _evicted(one: Pod, now: datetime, chance: Random) -> EvictionRecord:
         workload_uid=one.owner.uid if one.owner else "",
         workload=f"Deployment {one.namespace}/{one.labels['app']}",
         evicted_at=now,
-        expected_node="n1",
         cpu_millicores=chance.choice([100.0, 800.0]),
         pool="gpu" if one.node == "gpu0" else "",
         replicas=2,
@@ -348,9 +348,8 @@ def test_memory_stays_small_however_many_workloads_and_nodes_are_moved(came: lis
             workload_uid=f"uid-w{i}",
             workload=f"Deployment apps/w{i}",
             evicted_at=now,
-            expected_node="n1",
+            landing=certain("n1"),
             replicas=1,
-            landing=(LandingChance("n1", 1.0),),
             judged_by=now + 10 * MINUTE,
         )
         state = state.with_eviction(record)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from desched.model.cluster import PodRef
-from desched.model.plan import LandingChance
+from desched.model.landing import LandingChance
 from desched.model.report import Mode
 from desched.model.state import (
     CoolDown,
@@ -38,7 +38,6 @@ RECORD = EvictionRecord(
     node="te1",
     workload_uid="uid-web",
     evicted_at=NOW - 20 * MINUTE,
-    expected_node="te2",
     cpu_millicores=400.0,
     memory_bytes=1e8,
     left_at=NOW - 19 * MINUTE,

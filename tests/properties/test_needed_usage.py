@@ -19,7 +19,7 @@ from desched.planning.needed_usage import needed_pods
 from desched.planning.overload.classification import ClassifiedNodes
 from desched.policy.compatibility import Steering
 from desched.policy.policy import Policy, SteeringRules
-from tests.builders import NOW, policy, rule
+from tests.builders import NOW, certain, policy, rule
 from tests.chosen_load import known_of
 from tests.properties.test_planner import clusters
 
@@ -99,7 +99,7 @@ def _record(pod: Pod, seen: Snapshot) -> EvictionRecord:
         pod.node,
         "uid-web",
         NOW - timedelta(seconds=120),
-        seen.cluster.nodes[-1].name,
+        certain(seen.cluster.nodes[-1].name),
         cpu_millicores=300.0,
         memory_bytes=2.0**30,
         replicas=3,

@@ -20,6 +20,7 @@ from desched.policy.document.placement_domains import PlacementDomainsSection, p
 from desched.policy.placement_domains import DomainMode
 from desched.policy.policy import Policy, Protections
 from tests.builders import (
+    STEERED,
     amounts,
     load,
     no_limits_but,
@@ -74,7 +75,7 @@ class Domains(NamedTuple):
             limits=no_limits_but(),
             protections=Protections(gpu_pods=False),
             domains=placement_domains(section, REQUIRE),
-            max_landing_risk=1.1,  # a sum of probabilities may be a little above 1
+            **STEERED,
         )
 
 
@@ -334,7 +335,7 @@ def check(of: Drawn, plan: Plan) -> None:
     reference = Reference(of)
     pods = {each.name: each for each in of.seen.cluster.pods}
     for move in plan.evictions:
-        check_move(of, reference, pods[move.pod.name], move)
+        check_move(of, reference, pods[move.pod.name], move, plan)
     gone = {move.pod.name for move in plan.evictions}
     for gang, minimum in enumerate(of.minima):
         before = [p for p in pods.values() if of.gangs[p.name] == gang and p.ready]
@@ -350,7 +351,9 @@ def check(of: Drawn, plan: Plan) -> None:
                 assert len(after_all[title]) >= len(levels)
 
 
-def check_move(of: Drawn, reference: Reference, one: Pod, move: PlannedEviction) -> None:
+def check_move(
+    of: Drawn, reference: Reference, one: Pod, move: PlannedEviction, plan: Plan
+) -> None:
     peers, topology = reference.peers(one), of.topology
     assert reference.is_inside(one, move.expected_node, REQUIRE)  # R0.2, R0.3, R2.4
     if of.gangs[one.name] == 2 and peers and topology is not None:
@@ -364,7 +367,8 @@ def check_move(of: Drawn, reference: Reference, one: Pod, move: PlannedEviction)
         anywhere = (n for n in names if reference.may_choose(one, n))
         assert all(reference.is_inside(one, name, REQUIRE) for name in anywhere)
     elif not reference.is_inside(one, move.expected_node, PREFER):
-        cool = (name for name in names if name not in of.hot)
+        tainted = {taint.node for taint in plan.taints}  # for other moves, too
+        cool = (name for name in names if name not in {*of.hot, *tainted})
         assert not any(reference.is_inside(one, name, PREFER) for name in cool)
 
 

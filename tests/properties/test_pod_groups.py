@@ -14,6 +14,7 @@ from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, State
 from tests.builders import (
     NOW,
+    certain,
     load,
     no_limits_but,
     node,
@@ -81,7 +82,7 @@ def test_no_gang_falls_below_its_minimum(
     cool = [each for each in seen.cluster.pods if each.node == "cool-1"][:in_flight]
     at = NOW - timedelta(minutes=10)
     records = (
-        EvictionRecord(p.ref, p.node, f"uid-of-{p.name}", at, "cool-2", taken_over=True)
+        EvictionRecord(p.ref, p.node, f"uid-of-{p.name}", at, certain("cool-2"), taken_over=True)
         for p in cool
     )
     plan = planned(seen, EAGER, State(evictions=tuple(records)))

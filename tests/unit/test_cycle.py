@@ -29,7 +29,7 @@ from desched.ports import (
     World,
     all_pods,
 )
-from tests.builders import NOW, load, node, pod, policy, reasons, rule, snapshot
+from tests.builders import NOW, certain, load, node, pod, policy, reasons, rule, snapshot
 from tests.chosen_load import known_on
 
 DEEP = policy(rule(stop_margin_ratio=0.3, ceiling_margin_ratio=0.3))
@@ -401,7 +401,7 @@ def test_an_eviction_is_written_down_with_all_that_judging_it_takes() -> None:
 
 
 def test_following_evictions_up_asks_nothing_of_the_cluster() -> None:
-    one = EvictionRecord(pod("gone").ref, "hot", "uid-web", NOW, "cool")
+    one = EvictionRecord(pod("gone").ref, "hot", "uid-web", NOW, certain("cool"))
     records = tuple(
         msgspec.structs.replace(one, pod=pod(f"gone-{i}").ref, judged_by=NOW) for i in range(50)
     )
@@ -478,7 +478,7 @@ def test_with_a_clock_an_hour_off_nothing_is_evicted_nor_judged(hours: float) ->
         "hot",
         "uid-web",
         NOW,
-        "cool",
+        certain("cool"),
         100.0,
         0.0,
         left_at=NOW,

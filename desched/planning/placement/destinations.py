@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod
-from desched.model.plan import Finding, LandingChance, RefusalReason
+from desched.model.landing import NEARLY_CERTAIN, LandingChance
+from desched.model.plan import Finding, RefusalReason
 from desched.model.resources import Resource
 from desched.planning.arrays import Floats, Ints, Mask, Positions
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
@@ -29,10 +30,8 @@ from desched.planning.placement.late_landings import (
 )
 from desched.planning.placement.steering import Check, Steerable, relied_on, steer
 
-NAMED_SHARE = 0.9
-"""A plan names the likeliest nodes that together have this share of the probability."""
-
 MOST_NAMED = 5
+"""A plan names at most so many of the likeliest nodes."""
 
 FEWEST_REFUSED_IF_LATE, NODES_REFUSED_IF_LATE = 5, 5_000
 """After so many pods in a row that only late landings of earlier moves forbid, all others are
@@ -51,7 +50,7 @@ IF_EARLIER_LATE = (
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """The node where a pod is expected, and the probability of a harmful landing.
+    """The likeliest node for a replacement, and the probability of a harmful landing.
 
     `count` is the number of nodes where the pod fits under the ceiling. `view` is the scheduler's
     view at the landing. `bad` has the bad nodes, see `Landing.risk`. `steered` names the nodes
@@ -70,9 +69,27 @@ class Destination(msgspec.Struct, frozen=True):
 
     @property
     def likely(self) -> tuple[LandingChance, ...]:
-        """The likeliest nodes with their probabilities."""
-        chances = self.landing.chances(NAMED_SHARE, MOST_NAMED)
-        return tuple(LandingChance(node, probability) for node, probability in chances)
+        """The likeliest nodes with their probabilities, `expected_node` first."""
+        return self.landing.chances(NEARLY_CERTAIN, MOST_NAMED, self.expected_node)
+
+    @property
+    def shares(self) -> Floats:
+        """The probability of each node, shape (nodes,).
+
+        Each pod of a gang that moves whole is on its own node: the forecast of each counts on the
+        expected nodes of those before it.
+        """
+        landing = self.landing
+        return (
+            landing.at(self.expected_node).probabilities
+            if landing.departure.away
+            else (landing.probabilities)
+        )
+
+    @property
+    def possible(self) -> int:
+        """The number of nodes where the replacement may land."""
+        return int(np.count_nonzero(self.landing.probabilities))
 
 
 class Examination(msgspec.Struct, frozen=True):
@@ -210,7 +227,7 @@ class Destinations:
             landing = forecast(pod, free, self._view)
         if landing is None:
             return _unfit(pod, fit, free)
-        unknown = _choice_of_others(pod, landing, free)
+        unknown = _choice_of_others(pod, landing, fit, free)
         if unknown is not None:
             return unknown
         successor = free.successor(pod)
@@ -374,11 +391,14 @@ class Destinations:
 
 
 def _choice_of_others(
-    pod: Pod, landing: Landing, free: FreeCapacity
+    pod: Pod, landing: Landing, fit: Fit, free: FreeCapacity
 ) -> Finding[RefusalReason] | None:
-    """Where another scheduler, whose choice is not known, must not place it but may."""
+    """Why a pod stays of which another scheduler, whose choice is not known, decides."""
     if not landing.any_fit:
         return None
+    if not (landing.destinations & fit.under_ceiling).any():
+        why = f"until it leaves, {pod.scheduler} can place it on no node under its ceiling"
+        return Finding(RefusalReason.NO_NODE_UNDER_CEILING, why)
     if (landing.destinations & free.outside_domains(pod)).any():
         why = f"{free.domains_of(pod)}: {pod.scheduler} may place it outside"
         return Finding(RefusalReason.PLACEMENT_DOMAIN, why)

@@ -25,16 +25,13 @@ As it fades, the moves with the least risk are tried again; one bad landing is t
 them for some time. See docs/decisions/0007-distrust-fades.md.
 """
 
-_TIED = 1e-9
 _BAD = frozenset({MoveResult.LANDED_OVERLOADED, MoveResult.BACK_ON_SOURCE})
 _CONCLUSIVE = SUCCESSES | _BAD
 
 
 def foreseen(record: EvictionRecord) -> frozenset[str]:
-    """The nodes on which a landing counts as forecast: the expected node and the likeliest ones."""
-    highest = max((chance.probability for chance in record.landing), default=0.0)
-    likeliest = {c.node for c in record.landing if c.probability >= highest - _TIED}
-    return frozenset({record.expected_node, *likeliest} - {record.node})
+    """The nodes on which a landing counts as forecast: those that the plan names."""
+    return frozenset({chance.node for chance in record.landing} - {record.node})
 
 
 def with_forecast_checks(

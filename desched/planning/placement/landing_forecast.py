@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from desched.model.cluster import Pod
+from desched.model.landing import LandingChance
 from desched.planning.arrays import Floats, Ints, Mask
 from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, SchedulerView
 from desched.planning.kube_scheduler.scores.node_sampling import best_of_sample, nodes_to_find
@@ -17,6 +18,9 @@ from desched.planning.kube_scheduler.scores.total import total_scores
 from desched.planning.placement.free_capacity import FreeCapacity
 
 DEFAULT_SCHEDULER = "default-scheduler"
+
+_TIED = 1e-9
+"""Probabilities that differ by less are equal."""
 
 
 def expected_node(pod: Pod, destinations: Mask, free: FreeCapacity) -> str | None:
@@ -62,16 +66,27 @@ class Landing(msgspec.Struct, frozen=True, dict=True):
         mean: Floats = rows[0] if len(rows) == 1 else rows.mean(axis=0)
         return mean
 
-    def chances(self, share: float, most: int) -> tuple[tuple[str, float], ...]:
-        """The fewest nodes with this share of the probability, most likely first, ties by name.
+    @cached_property
+    def likeliest(self) -> Mask:
+        """The nodes with the highest probability, shape (nodes,). Do not modify."""
+        likeliest: Mask = self.probabilities >= self.probabilities.max() - _TIED
+        return likeliest
 
-        At most `most` nodes, each with its probability.
+    def chances(self, share: float, most: int, first: str = "") -> tuple[LandingChance, ...]:
+        """The fewest nodes with this share of the probability, at most `most`, likeliest first.
+
+        Of equally likely nodes, `first` comes first, then they follow by name.
         """
         probabilities = self.probabilities
-        order = np.argsort(-probabilities, kind="stable")
+        ranks = np.where(self.likeliest, probabilities.max(), probabilities)
+        if first:
+            ranks[self.names.index(first)] += _TIED
+        order = np.argsort(-ranks, kind="stable")
         count = int(np.searchsorted(np.cumsum(probabilities[order]), share - 1e-9)) + 1
         found = order[: min(count, most)]
-        return tuple((self.names[i], float(probabilities[i])) for i in found if probabilities[i])
+        return tuple(
+            LandingChance(self.names[i], float(probabilities[i])) for i in found if probabilities[i]
+        )
 
     def risk(self, bad: Mask) -> float:
         """The probability of a harmful landing; 1 if no node is feasible.

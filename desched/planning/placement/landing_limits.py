@@ -83,10 +83,10 @@ class LandingLimits(msgspec.Struct, frozen=True):
         return self.is_harmless(landing) and not self.crowded[self.expected(landing)]
 
     def expected(self, landing: Landing) -> int:
-        """The likeliest node under its ceiling; among equals the least requested one."""
-        under_ceiling = self.fit.under_ceiling
-        probabilities = landing.probabilities * under_ceiling
-        equal = (under_ceiling & (probabilities >= probabilities.max() - 1e-9)).nonzero()[0]
+        """The likeliest node; among equals one under its ceiling, then the least requested one."""
+        likeliest = landing.likeliest
+        cool = likeliest & self.fit.under_ceiling
+        equal = (cool if cool.any() else likeliest).nonzero()[0]
         if len(equal) == 1:
             return int(equal[0])
         share = self.free.requested_share(self.pod.scheduling.requests, equal)

@@ -31,12 +31,13 @@ move is better than twelve tiny ones."""
 class Selection(msgspec.Struct, frozen=True):
     """The moves of a whole plan.
 
-    `nodes` are in the order of execution, `by_node` has their names as keys, and `destinations` is
-    the state after all moves.
+    `nodes` are in the order of execution, `by_node` has their names as keys. `before` is the state
+    before the first move, `destinations` the one after all moves.
     """
 
     nodes: tuple[OverloadedNode, ...]
     by_node: Mapping[str, NodeSelection]
+    before: Destinations
     destinations: Destinations
 
     @property
@@ -78,7 +79,7 @@ def select_moves(
     there are `gangs`. `rooms` are nodes where chains made room, by the node that it is for. Later
     nodes do not get what that node needs.
     """
-    nodes = tuple(nodes)
+    nodes, before = tuple(nodes), destinations
     selected: dict[str, NodeSelection] = {}
     leaving: dict[str, Finding[RefusalReason]] = {}
     for node in nodes:
@@ -101,7 +102,7 @@ def select_moves(
         if room and not found.relieved and room not in _expected_nodes(found):
             destinations = destinations.copy()
             destinations.free.hold(room)
-    return Selection(nodes, selected, destinations)
+    return Selection(nodes, selected, before, destinations)
 
 
 def _expected_nodes(found: NodeSelection) -> set[str]:

@@ -159,7 +159,7 @@ class LoadAwareArgs(PluginArgs):
     """Percentage points under the target at which relief of a node ends. The default is half of the
     target where that is less."""
     ceiling_margin: Percent | None = optional(EXTENDED.ceiling_margin, example=15)
-    """Percentage points under the target up to which a destination is filled; at least
+    """A pod moves only if another node stays so many percentage points under its target; at least
     `stopMargin`. The default is the target where that is less."""
     max_landing_risk: Ratio | None = optional(EXTENDED.max_landing_risk, example=0.3)
     """The highest accepted probability, from 0 to 1, that a pod's replacement lands badly: on the

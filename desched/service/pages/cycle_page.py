@@ -9,7 +9,7 @@ from desched.model.report import CycleReport, CycleResult, EvictionVerdict, Mode
 from desched.service.pages.document import document
 from desched.service.pages.node_rows import node_rows
 from desched.service.reports.chains import describe_chain
-from desched.service.reports.cycle_table import MODE_NAMES
+from desched.service.reports.cycle_table import MODE_NAMES, taint_lines
 from desched.service.reports.formatting import count, first_names, percent
 from desched.service.reports.node_table import RESOURCE_NAMES
 from desched.service.reports.reason_texts import (
@@ -38,7 +38,7 @@ class EvictionRow(NamedTuple):
     pod: str
     workload: str
     node: str
-    expected_node: str
+    expected_on: str
     relief: str
     relief_points: float
     landing_risk: float
@@ -96,7 +96,7 @@ def cycle_values(
             for each in refusals[:most_refusals]
         ],
         "refusals_left": max(0, len(refusals) - most_refusals),
-        "taints": list(_taints(report)),
+        "taints": list(taint_lines(report)),
         "unreserved": [
             f"{count(each.pods, 'pod')} of namespace {each.namespace} ({each.reason.value}): "
             f"{UNRESERVED[each.reason.value]}"
@@ -169,7 +169,7 @@ def _evictions(report: CycleReport) -> Iterator[EvictionRow]:
             str(eviction.pod),
             eviction.workload,
             eviction.node,
-            eviction.expected_node,
+            eviction.expected_on,
             ", ".join(f"{percent(r.ratio)} {RESOURCE_NAMES[r.resource]}" for r in eviction.relief),
             max((r.ratio * 100 for r in eviction.relief), default=0.0),
             eviction.landing_risk,
@@ -195,22 +195,6 @@ def _why(eviction: PlannedEviction) -> Iterator[str]:
         yield f"kept off {first_names(eviction.steered, MOST_STEERED)} by soft taints"
     if eviction.scheduler:
         yield f"placed by {eviction.scheduler}, possibly on any other node where it fits"
-
-
-def _taints(report: CycleReport) -> Iterator[str]:
-    if report.mode is Mode.DRY_RUN:
-        for removal in report.plan.removed_taints:
-            yield f"{removal.node} would lose it: {removal.why}"
-        reasons: dict[str, str] = {}
-        for taint in report.plan.taints:
-            reasons.setdefault(taint.node, taint.why)  # several moves may need the same taint
-        for node, why in reasons.items():
-            yield f"{node} would get it: {why}"
-        return
-    for change in report.taints:
-        verb = "has" if change.tainted else "lost"
-        failed = f" (failed: {change.detail})" if not change.done else ""
-        yield f"{change.node} {verb} it: {change.why}{failed}"
 
 
 def _earlier(report: CycleReport) -> Iterator[Section]:

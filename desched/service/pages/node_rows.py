@@ -10,7 +10,12 @@ from desched.model.report import CycleReport, RecentLoad
 from desched.model.resources import Resource
 from desched.policy.durations import duration_text
 from desched.service.reports.formatting import percent
-from desched.service.reports.node_table import COLUMN_ORDER, RESOURCE_NAMES, node_detail
+from desched.service.reports.node_table import (
+    COLUMN_ORDER,
+    RESOURCE_NAMES,
+    highest_load_first,
+    node_detail,
+)
 from desched.service.reports.reason_texts import describe
 
 
@@ -81,8 +86,8 @@ def node_rows(report: CycleReport, most: int) -> NodeRows:
     """At most this many nodes; sources and destinations of the plan are always among them."""
     recent = {(each.node, each.resource): each for each in report.recent_loads}
     evictions = report.plan.evictions
-    involved = {e.node for e in evictions} | {e.expected_node for e in evictions}
-    ranked = sorted(report.plan.nodes, key=lambda v: (-_excess(v), v.node))
+    involved = {e.node for e in evictions}.union(*(e.likely_nodes for e in evictions))
+    ranked = highest_load_first(report.plan.nodes)
     first = sorted(ranked, key=lambda v: v.node not in involved)[:most]
     names = {verdict.node for verdict in first}
     resources = [
@@ -152,14 +157,6 @@ def _line(recent: RecentLoad | None) -> str:
     width = 100 / max(1, len(ratios) - 1)
     points = ((i * width, 100 - 100 * r) for i, r in enumerate(ratios) if r is not None)
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-
-
-def _excess(verdict: NodeVerdict) -> float:
-    """The largest distance of a resource above its target; nodes without numbers come last."""
-    return max(
-        (pressure.highest_ratio - pressure.target_ratio for pressure in verdict.pressures),
-        default=float("-inf"),
-    )
 
 
 def _left(verdicts: Sequence[NodeVerdict]) -> str:

@@ -66,7 +66,7 @@ class MoveRow(NamedTuple):
     pod: str
     workload: str
     node: str
-    expected_node: str
+    expected_on: str
     landed_on: str
     evicted: str
     evicted_at: datetime
@@ -109,7 +109,7 @@ def _moves(report: CycleReport, now: datetime) -> Iterator[MoveRow]:
             str(record.pod),
             record.workload,
             record.node,
-            record.expected_node,
+            record.expected_on,
             record.landed_on,
             moment(record.evicted_at, now),
             record.evicted_at,

@@ -1,6 +1,6 @@
 """The report as a table: overloaded nodes, what moves, what stays and why."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -80,7 +80,7 @@ def print_report(report: CycleReport, console: Console, view: TableView = WHOLE)
 
 
 def _about(node: str, report: CycleReport) -> CycleReport:
-    """The report with only this node, the pods on it, and the nodes that its pods move to."""
+    """The report with only this node, its pods, and the likeliest nodes of their replacements."""
     plan = report.plan
     evictions = tuple(each for each in plan.evictions if each.node == node)
     names = {node, *(each.expected_node for each in evictions)}
@@ -138,13 +138,12 @@ def _move_lines(eviction: PlannedEviction) -> Iterable[str]:
         for part in eviction.relief
     )
     yield f"of {eviction.workload}, priority {eviction.priority}, cost {eviction.cost:.1f}"
-    takes_away = f", takes {relief} away" if relief else ""
-    yield (
-        f"{eviction.node} → {eviction.expected_node} (expected; "
-        f"{count(eviction.destinations, 'node has', 'nodes have')} room){takes_away}"
-    )
-    if not eviction.makes_room:
-        yield f"because {eviction.reason}"
+    room = count(eviction.destinations, "node has", "nodes have")
+    yield f"{eviction.node} → {eviction.expected_on}; {room} room"
+    takes_away = f"takes {relief} away" if relief else ""
+    because = "" if eviction.makes_room else f"because {eviction.reason}"
+    if why := " ".join(filter(None, (takes_away, because))):
+        yield why
     if eviction.chain is not None:
         yield f"chain: {describe_chain(eviction.chain)}"
     if eviction.steered:
@@ -164,17 +163,23 @@ def _outcome_lines(outcome: Outcome | None) -> Iterable[str]:
 
 
 def _print_soft_taints(report: CycleReport, console: Console) -> None:
-    if report.mode is Mode.DRY_RUN:
-        reasons: dict[str, str] = {}
-        for taint in report.plan.taints:
-            reasons.setdefault(taint.node, taint.why)  # several moves may need the same taint
-        lines = [f"{each.node} would lose it: {each.why}" for each in report.plan.removed_taints]
-        lines += [f"{node} would get it: {why}" for node, why in reasons.items()]
-    else:
-        lines = [_taint_line(change) for change in report.taints]
-    if lines:
+    if lines := list(taint_lines(report)):
         text = Text("\n".join(plain(f"  {line}") for line in lines))
         print_section("Soft taints (desched.io/overloaded):", text, console)
+
+
+def taint_lines(report: CycleReport) -> Iterator[str]:
+    """What happened to the soft taints; in a dry run, what would happen."""
+    if report.mode is not Mode.DRY_RUN:
+        yield from map(_taint_line, report.taints)
+        return
+    for removal in report.plan.removed_taints:
+        yield f"{removal.node} would lose it: {removal.why}"
+    reasons: dict[str, str] = {}
+    for taint in report.plan.taints:
+        reasons.setdefault(taint.node, taint.why)  # several moves may need the same taint
+    for node, why in reasons.items():
+        yield f"{node} would get it: {why}"
 
 
 def _taint_line(change: TaintChange) -> str:

@@ -50,7 +50,7 @@ def _in_flight(record: EvictionRecord, now: datetime) -> Member:
     state = "has left" if record.left_at else "is leaving"
     latest = f", judged by {clock_time(record.judged_by, now)}" if record.judged_by else ""
     return Member(
-        f"{record.pod}", f"{state} {record.node}, expected on {record.expected_node}{latest}"
+        f"{record.pod}", f"{state} {record.node}, expected on {record.expected_on}{latest}"
     )
 
 

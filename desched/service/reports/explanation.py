@@ -198,7 +198,7 @@ def _shares(pod: PodSummary) -> str:
 def _verdict_of(pod: PodSummary) -> str:
     match pod.outcome:
         case PodOutcome.EVICTED:
-            return f"would be evicted; its replacement is expected on {pod.expected_node}"
+            return f"would be evicted; its replacement is expected on {pod.expected_on}"
         case PodOutcome.NOT_NEEDED:
             return "could be evicted, but its node is not overloaded"
         case PodOutcome.STAYS:
@@ -278,8 +278,8 @@ def _print_placement(placement: Placement, source: str, console: Console) -> Non
         f"node {each.node} {each.lacks}" for each in placement.near
     ]
     title = f"{placement.suitable} of {count(placement.nodes, 'node')} can take it now"
-    if placement.expected_node:
-        lines.insert(0, f"expected on {placement.expected_node}")
+    if placement.expected_on:
+        lines.insert(0, f"expected on {placement.expected_on}")
     elif placement.reason is not None:
         lines.insert(0, f"{placement.reason}: {describe(placement.reason, placement.detail)}")
     text = Text("\n".join(plain(f"  {line}") for line in lines))

@@ -217,6 +217,21 @@ def sparkline(load: RecentLoad | None, pressure: ResourcePressure | None) -> Tex
     return line
 
 
+def highest_load_first(verdicts: Iterable[NodeVerdict]) -> list[NodeVerdict]:
+    """The nodes by how far a resource is above its target; those without numbers come last.
+
+    The lowest window counts, as it does for overload.
+    """
+
+    def excess(verdict: NodeVerdict) -> float:
+        return max(
+            (pressure.lowest_ratio - pressure.target_ratio for pressure in verdict.pressures),
+            default=float("-inf"),
+        )
+
+    return sorted(verdicts, key=lambda verdict: (-excess(verdict), verdict.node))
+
+
 def node_detail(verdict: NodeVerdict, now: datetime) -> str:
     """The detail of the node's reason, and until when it is left alone."""
     if verdict.until is None or " until " in verdict.detail:
@@ -227,10 +242,10 @@ def node_detail(verdict: NodeVerdict, now: datetime) -> str:
 
 def _choose_nodes(report: CycleReport) -> tuple[Sequence[NodeVerdict], Sequence[NodeVerdict]]:
     """The nodes to show, those with the highest load first, and the rest."""
-    ranked = sorted(report.plan.nodes, key=lambda verdict: (-_excess(verdict), verdict.node))
+    ranked = highest_load_first(report.plan.nodes)
     if len(ranked) <= MOST_NODES:
         return ranked, ()
-    goals = {eviction.expected_node for eviction in report.plan.evictions}
+    goals = frozenset[str]().union(*(each.likely_nodes for each in report.plan.evictions))
     overloaded = NodeClass.OVERLOADED
     chosen = [v for v in ranked if v.node_class is overloaded or v.node in goals]
     shown = (chosen or ranked)[:MOST_NODES]
@@ -240,14 +255,6 @@ def _choose_nodes(report: CycleReport) -> tuple[Sequence[NodeVerdict], Sequence[
 
 def _line(ratio: float) -> str:
     return percent(ratio).removesuffix(".0")
-
-
-def _excess(verdict: NodeVerdict) -> float:
-    """The largest distance of a resource above its target; nodes without numbers sort last."""
-    return max(
-        (pressure.lowest_ratio - pressure.target_ratio for pressure in verdict.pressures),
-        default=float("-inf"),
-    )
 
 
 def _pressure(verdict: NodeVerdict, resource: Resource) -> ResourcePressure | None:

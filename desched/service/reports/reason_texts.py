@@ -193,7 +193,7 @@ VERDICTS: Mapping[str, str] = {
 }
 
 MOVES: Mapping[str, str] = {
-    "landed_as_forecast": "Its replacement is Ready where it was expected.",
+    "landed_as_forecast": "Its replacement is Ready on one of the nodes that the plan named.",
     "landed_elsewhere": "Its replacement is Ready on another node that can bear it.",
     "landed_overloaded": "Its replacement is on an overloaded node.",
     "back_on_source": "Its replacement is on the node that it left.",

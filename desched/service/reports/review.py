@@ -173,7 +173,7 @@ def print_history(moves: Iterable[LoggedMove], console: Console) -> None:
 
 
 def _what_came(move: LoggedMove) -> str:
-    route = plain(f"from {move.node}, expected on {move.expected_node} ({move.reason})")
+    route = plain(f"from {move.node} ({move.reason}), expected on {move.expected_on}")
     if move.dry_run:
         often = f"planned in {count(move.cycles, 'cycle')}"
         return f"dry run: {route}; {often} until {move.last_at:%m-%d %H:%M}"

@@ -172,7 +172,7 @@ def _flight(record: EvictionRecord, now: datetime) -> str:
         on = f" on {record.landed_on}" if record.landed_on else ""
         then = f"replaced by {record.replacement}{on}"
     else:
-        then = f"expected on {record.expected_node}"
+        then = f"expected on {record.expected_on}"
     until = f"; judged {_by(record.judged_by, now)}" if record.judged_by else ""
     probe = " (the probe after a pause)" if record.probe else ""
     workload = f" of {record.workload}" if record.workload else ""

@@ -1,11 +1,11 @@
 """A scheduler for simulated pods: the filters and scores of kube-scheduler.
 
 Source: k8s.io/kubernetes/pkg/scheduler at v1.36, default profile. Left out: image locality,
-preemption. Of equal nodes, the first by name is chosen.
+preemption. Of equal nodes, the first by name is chosen unless chance decides as it does there.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -28,10 +28,11 @@ MOST_COMPARED = 100
 
 
 class NodeSample:
-    """The nodes that the scheduler compares for one pod, drawn at random.
+    """What chance decides: the nodes that the scheduler compares, and which of the best it chooses.
 
     kube-scheduler compares only a part of the nodes in large clusters: it filters nodes in order,
-    from where it ended the last time, until it has found enough feasible ones.
+    from where it ended the last time, until it has found enough feasible ones. Of several nodes
+    with the best score it draws one.
     """
 
     def __init__(self, share: float, seed: int = 0) -> None:
@@ -59,6 +60,10 @@ class NodeSample:
         sample[self._chance.choice(found, enough, replace=False)] = True
         return sample
 
+    def one_of(self, best: Sequence[str]) -> str:
+        """One of these nodes."""
+        return best[int(self._chance.integers(len(best)))]
+
 
 def choose_node(
     pod: Pod,
@@ -69,10 +74,15 @@ def choose_node(
     """The node to which a pod is bound, None if it fits nowhere.
 
     For a pod that is already bound, this is the node of its replacement. `avoided` nodes count as
-    if they had one more soft taint. Without a sample, all nodes are compared.
+    if they had one more soft taint. Without a sample, all nodes are compared, and the first of the
+    best is chosen.
     """
     scores = score_nodes(pod, view, avoided, sample)
-    return max(scores, key=scores.__getitem__, default=None)
+    if not scores:
+        return None
+    highest = max(scores.values())
+    best = [name for name, score in scores.items() if score == highest]
+    return sample.one_of(best) if sample else best[0]
 
 
 def score_nodes(

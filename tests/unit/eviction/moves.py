@@ -6,8 +6,8 @@ from typing import Any
 
 from desched.eviction.follow_up import FollowUp
 from desched.model.cluster import Pod, PodRef, Workload
+from desched.model.landing import LandingChance
 from desched.model.load import Measured, Unknown
-from desched.model.plan import LandingChance
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, State
 from desched.policy.policy import Policy
@@ -32,7 +32,6 @@ def record(name: str = "web-0", of: str = "web", **fields: Any) -> EvictionRecor
         "workload_uid": f"uid-{of}",
         "workload": f"Deployment apps/{of}",
         "evicted_at": EVICTED_AT,
-        "expected_node": "n1",
         "cpu_millicores": 400.0,
         "memory_bytes": 0.0,
         "left_at": NOW - minutes(1),

@@ -30,7 +30,7 @@ from desched.ports import (
     all_pods,
 )
 from desched.simulation.clock import VirtualClock
-from tests.builders import NOW, budget, load, node, pod, policy, rule, snapshot, workload
+from tests.builders import NOW, budget, certain, load, node, pod, policy, rule, snapshot, workload
 
 Answer = EvictionAnswer | StopActing
 
@@ -257,7 +257,9 @@ class Stage(Journal):
 def _evicted_before(seconds: float) -> EvictionRecord:
     name = f"earlier-{seconds}"
     ref = PodRef("apps", name, f"uid-{name}")
-    return EvictionRecord(ref, "n", f"uid-of-{name}", NOW - timedelta(seconds=seconds), "m")
+    return EvictionRecord(
+        ref, "n", f"uid-of-{name}", NOW - timedelta(seconds=seconds), certain("m")
+    )
 
 
 def _pod(move: str) -> Pod:
@@ -278,7 +280,7 @@ def _planned(one: Pod, gang: str) -> PlannedEviction:
         cpu_millicores=500.0,
         memory_bytes=0.0,
         relief=(),
-        expected_node="cool",
+        landing=certain("cool"),
         destinations=1,
         reason=f"node {one.node} is hot",
         gang=gang,

@@ -19,7 +19,7 @@ from desched.planning.overload.pod_usage import UsageBook
 from desched.simulation.budgets import SimulatedBudget
 from desched.simulation.template import PodTemplate
 from desched.simulation.world import Simulation
-from tests.builders import policy
+from tests.builders import certain, policy
 
 
 def planned(pod: Pod) -> PlannedEviction:
@@ -33,7 +33,7 @@ def planned(pod: Pod) -> PlannedEviction:
         cpu_millicores=0.0,
         memory_bytes=0.0,
         relief=(),
-        expected_node="cool",
+        landing=certain("cool"),
         destinations=1,
         reason="for the test",
     )

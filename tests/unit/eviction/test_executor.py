@@ -43,9 +43,9 @@ def test_the_announcement_has_what_the_node_is_relieved_of_if_it_is() -> None:
     assert stage.notes == [
         (
             "Evicted apps/a from hot: node hot is hot; relieves it of cpu 12.5%; "
-            "replacement expected on cool"
+            "replacement expected on cool (100 %)"
         ),
-        "Evicted apps/b from warm: node warm is hot; replacement expected on cool",
+        "Evicted apps/b from warm: node warm is hot; replacement expected on cool (100 %)",
     ]
 
 

@@ -82,7 +82,7 @@ def failed() -> FollowUp:
     pods = [
         replacement("web-8", "n1"),
         replacement("web-9", "", ready=False),
-        replacement("db-9", "n2", of="db"),
+        replacement("db-9", "n3", of="db"),
     ]
     return followed(state, look(pods), DUE)
 

@@ -7,8 +7,8 @@ import pytest
 
 from desched.eviction.follow_up import follow_up
 from desched.model.cluster import MIGRATING_ANNOTATION, Owner
+from desched.model.landing import LandingChance
 from desched.model.load import LoadProblem
-from desched.model.plan import LandingChance
 from desched.model.resources import Resource
 from desched.model.state import (
     LONGEST_MIGRATION,
@@ -55,7 +55,8 @@ SECOND = timedelta(seconds=1)
     ("on", "expected"),
     [
         ("n1", MoveResult.LANDED_AS_FORECAST),
-        ("n2", MoveResult.LANDED_ELSEWHERE),
+        ("n2", MoveResult.LANDED_AS_FORECAST),
+        ("n3", MoveResult.LANDED_ELSEWHERE),
         ("n0", MoveResult.BACK_ON_SOURCE),
     ],
 )

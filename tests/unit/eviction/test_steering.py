@@ -12,7 +12,7 @@ from desched.ports import SteeringAnswer
 from desched.simulation.clock import VirtualClock
 from desched.simulation.demo import demo_policy
 from desched.simulation.scenarios import published_scenario, steering_scenario
-from tests.builders import policy
+from tests.builders import certain, policy
 
 LASTING = timedelta(minutes=10)
 
@@ -41,7 +41,7 @@ def steering(nodes, may_act=lambda: True):
 def eviction(*steered):
     pod = PodRef("apps", "a", "uid-a")
     return PlannedEviction(
-        pod, "hot", "w", "uid-w", 0, 1.0, 1.0, (), "cool", 1, "reason", steered=steered
+        pod, "hot", "w", "uid-w", 0, 1.0, 1.0, (), certain("cool"), 1, "reason", steered=steered
     )
 
 

@@ -111,7 +111,7 @@ def test_the_pods_of_a_node_are_there_with_their_outcome_the_largest_first() -> 
         ("p2", PodOutcome.STAYS, RefusalReason.NOT_NEEDED),
         ("bare", PodOutcome.STAYS, RefusalReason.BARE_POD),
     ]
-    assert found.pods[0].expected_node == "cool"
+    assert found.pods[0].expected_on == "cool or warm (50 % each)"
     assert [each.pod.name for each in found.leaving] == ["p1"]
     stays = {each.reason: (each.pods, each.ratio) for each in found.loads[0].staying}
     assert stays == {RefusalReason.NOT_NEEDED: (1, 0.25), RefusalReason.BARE_POD: (1, 0.125)}
@@ -300,7 +300,7 @@ def test_a_planned_pod_has_its_eviction_and_nothing_to_change() -> None:
 
     assert found.eviction is not None
     assert found.placement is not None
-    assert found.eviction.expected_node == found.placement.expected_node == "cool"
+    assert found.eviction.expected_on == found.placement.expected_on == "cool or warm (50 % each)"
     assert found.changes == ()
     loads = {
         (each.node, each.resource): (each.before_ratio, each.after_ratio)

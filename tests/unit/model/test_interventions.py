@@ -16,7 +16,7 @@ from desched.model.state import (
     PauseScope,
     State,
 )
-from tests.builders import NOW
+from tests.builders import NOW, certain
 
 HOUR = timedelta(hours=1)
 EVERYTHING = Scope()
@@ -56,7 +56,7 @@ def test_a_pause_replaces_the_persons_earlier_one_of_the_same_scope_alone():
 
 
 def test_a_pause_changes_nothing_else():
-    record = EvictionRecord(PodRef("shop", "web-1", "u"), "n1", "uid-web", NOW, "n2")
+    record = EvictionRecord(PodRef("shop", "web-1", "u"), "n1", "uid-web", NOW, certain("n2"))
     state = State(evictions=(record,), cool_downs=(cool_down("a"),), since=NOW)
     after = with_pause(state, by_alice(EVERYTHING))
     assert after == State(
@@ -117,7 +117,7 @@ def test_a_workload_that_is_resumed_is_free_of_its_cool_down_and_its_failures():
 
 
 def test_resuming_all_ends_every_rest_and_leaves_the_evictions():
-    record = EvictionRecord(PodRef("shop", "web-1", "u"), "n1", "uid-web", NOW, "n2")
+    record = EvictionRecord(PodRef("shop", "web-1", "u"), "n1", "uid-web", NOW, certain("n2"))
     cooling_nodes = NodeRounds("n1", 3, NOW, NOW + HOUR)
     state = State(
         evictions=(record,),

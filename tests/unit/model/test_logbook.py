@@ -124,7 +124,7 @@ def test_an_eviction_that_a_dry_run_plans_again_is_one_move():
     assert (second.at, second.cycles) == (STARTED_AT + 30 * CYCLE, 1)
     assert first.pod == POD
     assert first.dry_run
-    assert (first.node, first.expected_node, first.reason) == ("te3", "te5", "cpu")
+    assert (first.node, first.expected_on, first.reason) == ("te3", "te5 (100 %)", "cpu")
 
 
 def test_an_eviction_has_its_result_once_it_is_known():

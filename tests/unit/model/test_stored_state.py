@@ -30,7 +30,7 @@ from desched.model.stored_state import (
     pruned,
     set_aside,
 )
-from tests.builders import NOW
+from tests.builders import NOW, certain
 
 HOUR = timedelta(hours=1)
 WEEK = timedelta(days=7)
@@ -42,7 +42,7 @@ def record(number: int, result: MoveResult | None = None) -> EvictionRecord:
         "n1",
         "uid-web",
         NOW + timedelta(seconds=number),
-        "n2",
+        certain("n2"),
         result=result,
     )
 

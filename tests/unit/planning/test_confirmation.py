@@ -29,6 +29,7 @@ from tests.builders import (
     NOW,
     amounts,
     budget,
+    certain,
     load,
     node,
     planned,
@@ -83,7 +84,7 @@ class SecondOfChain(Second):
     def __init__(self, **of_cool: Any) -> None:
         super().__init__()
         chain = Chain(PodRef("apps", "first", "uid-first"), self.eviction.pod, "hot", "cool")
-        self.eviction = replace(self.eviction, chain=chain, expected_node="cool")
+        self.eviction = replace(self.eviction, chain=chain, landing=certain("cool"))
         self.pod = pod("a", on="hot", request=amounts(2))
         self.room: Room | None = Room(node("cool", **of_cool), ())
 

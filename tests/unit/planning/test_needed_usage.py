@@ -17,7 +17,7 @@ from desched.planning.overload.classification import ClassifiedNodes, classify
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.compatibility import Steering
 from desched.policy.policy import Policy, SteeringRules
-from tests.builders import GIB, NOW, load, node, pod, policy, rule, snapshot
+from tests.builders import GIB, NOW, certain, load, node, pod, policy, rule, snapshot
 from tests.chosen_load import known_of
 
 NAMES = ("hot", "cool", "idle", "far")
@@ -134,7 +134,12 @@ def measured_at(ratio: float) -> Measured:
 
 def test_where_replacements_are_expected_or_have_landed_their_load_is_judged() -> None:
     evicted = EvictionRecord(
-        pod("gone").ref, "hot", "uid-web", NOW - timedelta(seconds=150), "idle", left_at=NOW
+        pod("gone").ref,
+        "hot",
+        "uid-web",
+        NOW - timedelta(seconds=150),
+        certain("idle"),
+        left_at=NOW,
     )
     landed = pod("new", on="far", of="web", **YOUNG)
     seen = world(*ONE_EACH, landed, ratios=CALM)

@@ -17,6 +17,7 @@ from tests.builders import (
     NOW,
     amounts,
     budget,
+    certain,
     evicted,
     load,
     measured,
@@ -261,7 +262,13 @@ def test_budgets_are_not_overdrawn_by_one_plan() -> None:
 def record(name: str, *, seconds_ago: float, cores: float, of: str = "other") -> EvictionRecord:
     at = NOW - timedelta(seconds=seconds_ago)
     return EvictionRecord(
-        pod(name).ref, "hot", f"uid-{of}", at, "cool", cpu_millicores=cores * 1000, left_at=at
+        pod(name).ref,
+        "hot",
+        f"uid-{of}",
+        at,
+        certain("cool"),
+        cpu_millicores=cores * 1000,
+        left_at=at,
     )
 
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from desched.model.cluster import STEERING_TAINT, Effect, Node, Taint, Toleration
-from desched.model.plan import LandingChance, NodeClass, Plan, PlannedTaint, Unsteered
+from desched.model.landing import LandingChance
+from desched.model.plan import NodeClass, Plan, PlannedTaint, Unsteered
 from desched.model.snapshot import Snapshot
 from desched.model.state import EvictionRecord, MoveResult, State
 from desched.planning.eligibility.context import EligibilityContext
@@ -21,6 +22,7 @@ from desched.policy.share import Share
 from tests.builders import (
     NOW,
     amounts,
+    certain,
     evicted,
     load,
     no_limits_but,
@@ -77,7 +79,7 @@ ONE = no_limits_but(total=1)
 
 
 def under_way(*steered: str, **fields: Any) -> EvictionRecord:
-    defaults = {"workload_uid": "uid-web", "expected_node": "cold1", "steered": steered}
+    defaults = {"workload_uid": "uid-web", "landing": certain("cold1"), "steered": steered}
     gone = pod("web-gone", on="hot1").ref
     return EvictionRecord(gone, "hot1", evicted_at=NOW, **(defaults | fields))
 

@@ -30,6 +30,7 @@ from desched.model.state import (
     PauseScope,
     State,
 )
+from tests.builders import certain
 
 POD = PodRef("shop", "web-1", "uid-1")
 CHAIN = Chain(PodRef("shop", "web-7", "uid-7"), POD, "te3", "te2", "te6", 100.0, 0.14)
@@ -64,7 +65,7 @@ EVICTION = PlannedEviction(
     cpu_millicores=500.0,
     memory_bytes=0.0,
     relief=(),
-    expected_node="te5",
+    landing=certain("te5"),
     destinations=1,
     reason="cpu",
 )
@@ -115,7 +116,7 @@ def record(name, result=None, **fields):
         node="te3",
         workload_uid="uid-web",
         evicted_at=STARTED_AT - HOUR,
-        expected_node="te5",
+        landing=certain("te5"),
         workload="Deployment shop/web",
         left_at=STARTED_AT - HOUR,
         judged_by=STARTED_AT + HOUR,
@@ -187,7 +188,7 @@ def with_chain(chain: ChainUnderWay) -> CycleReport:
 def first_move() -> CycleReport:
     """A report of a cycle that evicts the first pod of a chain."""
     first = msgspec.structs.replace(
-        EVICTION, pod=CHAIN.first, node="te2", expected_node="te6", chain=CHAIN
+        EVICTION, pod=CHAIN.first, node="te2", landing=certain("te6"), chain=CHAIN
     )
     outcome = msgspec.structs.replace(REPORT.outcomes[0], pod=CHAIN.first)
     plan = msgspec.structs.replace(REPORT.plan, evictions=(first,))

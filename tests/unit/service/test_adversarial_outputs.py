@@ -10,8 +10,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from desched.cli import main
+from desched.model.landing import LandingChance
 from desched.model.load import UnknownReason
-from desched.model.plan import LandingChance, PlannedTaint, ResourceRelief
+from desched.model.plan import PlannedTaint, ResourceRelief
 from desched.model.report import (
     CycleReport,
     CycleResult,

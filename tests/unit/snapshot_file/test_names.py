@@ -29,7 +29,7 @@ from desched.model.selectors import LabelSelector, Operator, Requirement
 from desched.model.state import EvictionRecord, State
 from desched.snapshot_file.content import SnapshotContent
 from desched.snapshot_file.names import FIELDS, with_new_names
-from tests.builders import NOW, load, node, pod, policy, snapshot
+from tests.builders import NOW, certain, load, node, pod, policy, snapshot
 
 NO_NAMES = {
     "Taint": {"key", "effect", "value"},
@@ -164,7 +164,9 @@ def test_an_eviction_names_the_gang_that_its_pod_is_in() -> None:
     named = pod("a", annotations={name: "llama", "scheduling.volcano.sh/group-min-member": "2"})
     owned = pod("b", annotations={"scheduling.volcano.sh/group-min-member": "2"})
     records = tuple(
-        EvictionRecord(each.ref, "n1", "uid-w", NOW, "n2", gang=str(*groups_of(each, None)))
+        EvictionRecord(
+            each.ref, "n1", "uid-w", NOW, certain("n2"), gang=str(*groups_of(each, None))
+        )
         for each in (named, owned)
     )
     group = DeclaredGroup("Volcano", "apps", "llama", 2)

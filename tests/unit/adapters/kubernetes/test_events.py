@@ -14,6 +14,7 @@ from desched.model.cluster import PodRef
 from desched.model.plan import PlannedEviction
 from desched.model.state import EvictionRecord, MoveResult
 from desched.ports import Announcement
+from tests.builders import certain
 from tests.unit.adapters.kubernetes import manifests
 from tests.unit.adapters.kubernetes.fake_api_server import (
     FakeApiServer,
@@ -33,7 +34,7 @@ EVICTION = PlannedEviction(
     cpu_millicores=500.0,
     memory_bytes=0.0,
     relief=(),
-    expected_node="te5",
+    landing=certain("te5"),
     destinations=1,
     reason="cpu 87 % above 80 %",
 )
@@ -42,7 +43,7 @@ RECORD = EvictionRecord(
     node="te3",
     workload_uid="uid-web",
     evicted_at=datetime(2026, 1, 10, 7, tzinfo=UTC),
-    expected_node="te5",
+    landing=certain("te5"),
     workload="Deployment shop/web",
     result=MoveResult.LANDED_AS_FORECAST,
 )

@@ -19,7 +19,7 @@ from desched.planning.eligibility.context import EligibilityContext
 from desched.planning.eligibility.rules import refuse
 from desched.planning.overload.pod_usage import UsageBook
 from desched.policy.policy import EvictionLimits, Protections
-from tests.builders import GIB, NOW, load, node, pod, policy, workload
+from tests.builders import GIB, NOW, certain, load, node, pod, policy, workload
 
 
 class Candidate:
@@ -55,7 +55,9 @@ class Candidate:
     def evict_before(self, result: MoveResult | None = MoveResult.LANDED_ELSEWHERE) -> None:
         """Another pod of the workload has just been evicted; without a result it is under way."""
         one = pod("web-0").ref
-        self.remember(evictions=(EvictionRecord(one, "n1", "uid-web", NOW, "n2", result=result),))
+        self.remember(
+            evictions=(EvictionRecord(one, "n1", "uid-web", NOW, certain("n2"), result=result),)
+        )
 
     def remember(self, **parts: Any) -> None:
         self.state = msgspec.structs.replace(self.state, **parts)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from desched.model.cluster import DeclaredGroup, PodRef
 from desched.model.state import EvictionRecord, MoveResult
-from tests.builders import NOW, pod
+from tests.builders import NOW, certain, pod
 from tests.unit.planning.eligibility.candidate import Candidate
 
 NAME = "gang.scheduling.koordinator.sh/name"
@@ -31,7 +31,9 @@ def gang(running: int, least: int) -> Candidate:
 def test_no_pod_leaves_while_the_gang_moves_whole() -> None:
     one = gang(4, 2)
     name = "gang apps/llama (Koordinator)"
-    left = EvictionRecord(PodRef("apps", "old", "uid-old"), "n2", "uid-other", NOW, "n1", gang=name)
+    left = EvictionRecord(
+        PodRef("apps", "old", "uid-old"), "n2", "uid-other", NOW, certain("n1"), gang=name
+    )
     one.remember(evictions=(left,))
     assert one.detail == f"{name}: its move as a whole is not judged yet"
     one.remember(evictions=(replace(left, result=MoveResult.LANDED_ELSEWHERE),))
@@ -86,7 +88,7 @@ def test_a_member_in_flight_does_not_count() -> None:
     """R2.2: minima hold over evictions of earlier cycles."""
     one = gang(3, 2)
     assert one.reason is None
-    leaving = EvictionRecord(one.others[0].ref, "n2", "uid-other", NOW, "n1")
+    leaving = EvictionRecord(one.others[0].ref, "n2", "uid-other", NOW, certain("n1"))
     one.remember(evictions=(leaving,))
     assert one.detail == "gang apps/llama (Koordinator): 2 of 2 needed"
 

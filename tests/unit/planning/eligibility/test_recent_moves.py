@@ -23,6 +23,7 @@ from desched.model.state import (
 from desched.policy.policy import NodePool, Policy
 from tests.builders import (
     NOW,
+    certain,
     evicted,
     load,
     no_limits_but,
@@ -81,7 +82,9 @@ def over(scope: PauseScope, subject: str = "") -> Pause:
 
 def under_way(name: str, **fields: Any) -> EvictionRecord:
     gone = NOW - timedelta(minutes=20)
-    record = EvictionRecord(pod(name).ref, "elsewhere", f"uid-{name}", gone, "n", left_at=gone)
+    record = EvictionRecord(
+        pod(name).ref, "elsewhere", f"uid-{name}", gone, certain("n"), left_at=gone
+    )
     return msgspec.structs.replace(record, **fields)
 
 
@@ -185,7 +188,7 @@ def test_evictions_under_way_count_towards_the_most_at_a_time() -> None:
 
 def test_a_destination_that_awaits_as_many_as_allowed_gets_no_further_one() -> None:
     chosen = msgspec.structs.replace(by_pools(), limits=no_limits_but(in_flight_destination=1))
-    awaited = under_way("other", expected_node="blue-2")
+    awaited = under_way("other", landing=certain("blue-2"))
     plan = planned(two_hot_nodes(), chosen, State((awaited,)))
     assert {p.partition("-")[0] for p in evicted(plan)} == {"red"}
     assert reasons(plan)["blue-a"] == "limit_in_flight"

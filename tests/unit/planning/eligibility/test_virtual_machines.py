@@ -18,7 +18,7 @@ from desched.model.state import EvictionRecord, State
 from desched.planning.eligibility.controllers import with_declared_workloads
 from desched.planning.eligibility.virtual_machines import AT_A_TIME, FROM_A_NODE, KIND, TAKES_OVER
 from desched.planning.selection.limits import EvictionQuota
-from tests.builders import NOW, budget, no_limits_but, pod
+from tests.builders import NOW, budget, certain, no_limits_but, pod
 from tests.unit.planning.eligibility.candidate import Candidate
 
 GUARDED = (budget("kubevirt-disruption-budget-1", 0, app="web"),)
@@ -149,7 +149,7 @@ def test_migrations_of_others_count_for_the_node_that_the_machine_leaves() -> No
 def test_a_migration_that_desched_has_just_caused_counts_once() -> None:
     pods = [running(n) for n in range(3)]
     begun = EvictionRecord(
-        pods[0].ref, "n1", "apps/uid-0", NOW - timedelta(minutes=1), "n2", taken_over=True
+        pods[0].ref, "n1", "apps/uid-0", NOW - timedelta(minutes=1), certain("n2"), taken_over=True
     )
     state = State(evictions=(begun,))
     assert allowed(quota(*pods, state=state), *pods[1:]) == ["vm1"]

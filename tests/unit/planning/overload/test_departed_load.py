@@ -11,7 +11,7 @@ from desched.model.state import EvictionRecord, State
 from desched.planning.overload.measurement import DepartedLoad
 from desched.planning.overload.node_load import Basis
 from desched.planning.overload.pod_usage import UsageBook
-from tests.builders import NOW, load, node, pod, policy, snapshot
+from tests.builders import NOW, certain, load, node, pod, policy, snapshot
 
 BEFORE = (Basis(4000.0, (0.75,)),)
 
@@ -29,7 +29,9 @@ def ratio_left(state: State | None = None, **fields: Any) -> float:
 def left(seconds_ago: float) -> State:
     at = NOW - timedelta(seconds=seconds_ago)
     gone = PodRef("apps", "gone", "uid-gone")
-    return State((EvictionRecord(gone, "n", "uid-web", at, "m", cpu_millicores=1000, left_at=at),))
+    return State(
+        (EvictionRecord(gone, "n", "uid-web", at, certain("m"), cpu_millicores=1000, left_at=at),)
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,16 @@ from desched.model.plan import Plan
 from desched.model.selectors import LabelSelector
 from desched.planning.kube_scheduler.node_arrays import NodeArrays
 from desched.planning.placement.network_levels import NodeDomains
+from desched.policy.compatibility import Steering
 from desched.policy.placement_domains import (
     KNOWN_DOMAINS,
     RUNGS,
     DomainMode,
     PlacementDomains,
 )
-from desched.policy.policy import Policy, Protections
+from desched.policy.policy import Policy, Protections, SteeringRules
 from tests.builders import (
+    STEERED,
     amounts,
     evicted,
     load,
@@ -146,7 +148,11 @@ def gpu_node(name: str, labels: Mapping[str, str] | None = None) -> Node:
 
 
 def moving(**fields: Any) -> Policy:
-    return policy(protections=Protections(gpu_pods=False), **fields)
+    """A policy under which soft taints keep a replacement where it must land."""
+    return policy(protections=Protections(gpu_pods=False), **{**STEERED, **fields})
+
+
+UNSTEERED = SteeringRules(Steering.OFF)
 
 
 def plan_of(
@@ -167,7 +173,7 @@ def test_a_pod_stays_in_the_placement_group_of_its_node() -> None:
     """R0.2, S0.5: even without a node selector; of the whole group without room, none moves."""
     with_room = plan_of({GROUP: "pg1"}, {"near": {GROUP: "pg1"}, "far": {GROUP: "pg2"}, "none": {}})
     assert [e.expected_node for e in with_room.evictions] == ["near"]
-    assert with_room.evictions[0].landing_risk > 0.5  # the scheduler does not know the group
+    assert with_room.evictions[0].steered  # the scheduler does not know the group
     (refusal,) = plan_of({GROUP: "pg1"}, {"far": {GROUP: "pg2"}, "none": {}}).refusals
     assert refusal.reason == "placement_domain"
     assert refusal.detail.startswith(f"{GROUP}=pg1: 0/3 nodes are available")
@@ -177,7 +183,7 @@ def test_a_pod_stays_in_the_placement_group_of_its_node() -> None:
 def test_a_landing_outside_is_a_risk() -> None:
     """R0.2: kube-scheduler may choose a node of another group."""
     cool = {"near": {GROUP: "pg1"}, "far": {GROUP: "pg2"}}
-    (refusal,) = plan_of({GROUP: "pg1"}, cool, moving(max_landing_risk=0.15)).refusals
+    (refusal,) = plan_of({GROUP: "pg1"}, cool, moving(steering=UNSTEERED)).refusals
     assert refusal.reason == "landing_risk"
     assert refusal.detail.startswith(f"{GROUP}=pg1: 0% likely to come back to hot and 50% to land")
 
@@ -257,7 +263,7 @@ def gang_plan(
 ) -> Plan:
     """Peers on the nodes of their names; racks r1 and r2 are in block b1, r3 is in b2."""
     marks = marks or {f"{KOORDINATOR}name": "llama", f"{KOORDINATOR}min-available": str(least)}
-    by = fields.pop("by", None)
+    by = fields.pop("by", None) or moving()
     scheduler = fields.pop("scheduler", "default-scheduler")
     labels = {n: {BLOCK: BLOCKS[rack], RACK: rack} for n, rack in RACKS.items()}
     labels = fields.pop("labels", labels)
@@ -494,9 +500,8 @@ def test_only_the_scheduler_of_the_gang_keeps_to_its_hard_topology(
     """R2.4: with the default one, a landing outside is a harm that may happen."""
     topology = GroupTopology(hard=True, highest_tier=1)
     said = DeclaredGroup("Volcano", "apps", "llama", 1, topology=topology)
-    fields: dict[str, Any] = {"hyper_nodes": hyper_nodes(), "scheduler": scheduler}
+    fields: dict[str, Any] = {"hyper_nodes": hyper_nodes(), "scheduler": scheduler, "by": policy()}
     (move,) = gang_plan({"p": "near"}, marks=VOLCANO, declared_groups=(said,), **fields).evictions
-    assert move.expected_node == "near"
     assert {each.node for each in move.landing} == possible
 
 
@@ -674,7 +679,7 @@ def modes(**by_name: DomainMode) -> Policy:
     """The known domains, of which some count otherwise."""
     keys = {"rack": RACK, "block": BLOCK, "group": GROUP, "tier1": "topology.volcano.sh/tier-1"}
     found = {keys[name]: mode for name, mode in by_name.items()}
-    return policy(domains=msgspec.structs.replace(KNOWN_DOMAINS, modes=found))
+    return moving(domains=msgspec.structs.replace(KNOWN_DOMAINS, modes=found))
 
 
 PEERS = {"p": "near", "q": "far"}
@@ -699,7 +704,7 @@ def test_each_level_is_required_preferred_or_ignored(
     of_labels = gang_plan(PEERS, full=full, by=by)
     tiers = {RACK: "topology.volcano.sh/tier-1", BLOCK: "topology.volcano.sh/tier-2"}
     of_tiers = {tiers[key]: mode for key, mode in by.domains.modes.items()}
-    by = policy(domains=msgspec.structs.replace(KNOWN_DOMAINS, modes=of_tiers))
+    by = moving(domains=msgspec.structs.replace(KNOWN_DOMAINS, modes=of_tiers))
     tree = hyper_nodes()
     of_tree = gang_plan(PEERS, full=full, by=by, hyper_nodes=tree, labels=NOT_LABELLED)
     for plan in (of_labels, of_tree):

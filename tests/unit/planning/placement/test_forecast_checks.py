@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from desched.model.plan import LandingChance
+from desched.model.landing import LandingChance
 from desched.model.state import ForecastCheck, MoveResult
 from desched.planning.placement.forecast_trust import with_forecast_checks
 from tests.builders import NOW
@@ -18,16 +18,16 @@ def landed(result, on="n1", **fields):
     ("settled", "bad", "hit"),
     [
         (landed(MoveResult.LANDED_AS_FORECAST), False, True),
-        (landed(MoveResult.LANDED_ELSEWHERE, on="n2"), False, False),
+        (landed(MoveResult.LANDED_ELSEWHERE, on="n3"), False, False),
         (landed(MoveResult.LANDED_OVERLOADED), True, True),
         (landed(MoveResult.BACK_ON_SOURCE, on="n0"), True, False),
     ],
 )
 def test_a_landing_is_put_beside_its_forecast(settled, bad, hit):
-    assert with_forecast_checks([], [settled], NOW) == (ForecastCheck(NOW, "", 0.1, bad, 0.7, hit),)
+    assert with_forecast_checks([], [settled], NOW) == (ForecastCheck(NOW, "", 0.1, bad, 1.0, hit),)
 
 
-def test_equally_likely_nodes_are_foreseen_together_but_never_the_source():
+def test_all_nodes_that_the_plan_names_are_foreseen_but_never_the_source():
     chances = tuple(LandingChance(name, 0.25) for name in ("n0", "n1", "n2", "n3"))
     settled = landed(MoveResult.LANDED_AS_FORECAST, on="n3", landing=chances)
     (check,) = with_forecast_checks([], [settled], NOW)

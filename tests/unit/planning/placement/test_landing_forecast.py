@@ -8,6 +8,7 @@ from desched.planning.kube_scheduler.scores.cluster_view import LeavingPod, Sche
 from desched.planning.placement.free_capacity import FreeCapacity
 from desched.planning.placement.landing_forecast import after, forecast
 from desched.policy.policy import SchedulerRules, ScoreWeights, ScoringStrategy
+from tests.builders import certain
 from tests.unit.planning.landing_cluster import (
     GI,
     by_label,
@@ -26,8 +27,8 @@ BIG = having(requests=Amounts(3000, 8 * GI, 0, 1), scored_cpu_millicores=3000)
 
 
 def likeliest(landing):
-    ((name, _),) = landing.chances(1.0, 1)
-    return name
+    (chance,) = landing.chances(1.0, 1)
+    return chance.node
 
 
 def test_alike_nodes_are_equally_likely_and_the_source_that_still_holds_the_pod_is_not():
@@ -191,7 +192,7 @@ def test_an_architecture_that_the_workload_runs_on_already_is_not_strange():
     nodes = [node("a"), node("b", arch="arm64"), node("c", arch="arm64")]
     loaded = cluster(nodes, [pod("web-1", "a"), pod("web-2", "b")])
     landing = forecast_of(loaded, "web-1")
-    assert landing.chances(0.97, 1) == (("c", 1.0),)
+    assert landing.chances(0.97, 1) == certain("c")
     assert landing.risk(np.zeros(3, dtype=bool)) == 0.0
 
 

@@ -23,7 +23,7 @@ from desched.planning.placement.reservations import room_left
 from desched.planning.taints import SoftTaints
 from desched.policy.compatibility import Steering
 from desched.policy.policy import SchedulerRules, SteeringRules
-from tests.builders import NOW, load, node, pod, policy, snapshot, workload
+from tests.builders import NOW, certain, load, node, pod, policy, snapshot, workload
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -123,7 +123,7 @@ def late(moves: int) -> list[tuple[int, int]]:
     made: list[PlannedMove] = []
     for one in seen.pods[:moves]:
         landing = forecast(one, free, view)
-        assert landing.chances(1.0, 1) == (("a", 1.0),)
+        assert landing.chances(1.0, 1) == certain("a")
         following = after(view, landing)
         none = free.arrays.none()
         shares = landing.probabilities

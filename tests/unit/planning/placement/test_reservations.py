@@ -14,6 +14,7 @@ from desched.planning.placement.reservations import room_left
 from tests.builders import (
     NOW,
     amounts,
+    certain,
     evicted,
     load,
     node,
@@ -31,7 +32,9 @@ def awaited(name: str, destination: str) -> EvictionRecord:
     """Of a pod that used one core."""
     ref = PodRef("apps", name, f"uid-{name}")
     left = NOW - 10 * MINUTE
-    return EvictionRecord(ref, "a", "uid-web", left, destination, cpu_millicores=1000, left_at=left)
+    return EvictionRecord(
+        ref, "a", "uid-web", left, certain(destination), cpu_millicores=1000, left_at=left
+    )
 
 
 def charged(*created: Pod) -> dict[str, float]:

@@ -13,6 +13,7 @@ from desched.policy.policy import Policy, SteeringRules
 from tests.builders import (
     NOW,
     amounts,
+    certain,
     evicted,
     load,
     no_limits_but,
@@ -65,7 +66,7 @@ def waiting(plan: Plan) -> int:
 def under_way(landed_on: str) -> State:
     gone = pod("web-gone", on="hot1").ref
     record = EvictionRecord(
-        gone, "hot1", "uid-other", evicted_at=NOW, expected_node="first", landed_on=landed_on
+        gone, "hot1", "uid-other", evicted_at=NOW, landing=certain("first"), landed_on=landed_on
     )
     return State((record,))
 

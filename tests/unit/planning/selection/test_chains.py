@@ -18,6 +18,7 @@ from desched.policy.policy import NodePool, SteeringRules
 from tests.builders import (
     NOW,
     amounts,
+    certain,
     evicted,
     load,
     no_limits_but,
@@ -65,7 +66,7 @@ def full_cluster(*more: Pod, without: str = "", small: Pod | None = None) -> Sna
 def landed(**fields: object) -> State:
     """The first move is over: its replacement is `small-2` on `te6`."""
     first = record(
-        "small", "small", node="te2", expected_node="te6", result=MoveResult.LANDED_AS_FORECAST
+        "small", "small", node="te2", landing=certain("te6"), result=MoveResult.LANDED_AS_FORECAST
     )
     first = msgspec.structs.replace(first, replacement=ref("small-2"), landed_on="te6", **fields)
     return State(evictions=(first,), chains=(ChainUnderWay(BEGUN, UNTIL),))
@@ -230,7 +231,7 @@ def test_after_a_broken_chain_no_other_one_begins_for_an_hour() -> None:
 
 
 def test_a_chain_is_over_once_any_pod_of_the_node_moves_into_the_room() -> None:
-    other = record("api", "api", node="te9", expected_node="te2", result=None)
+    other = record("api", "api", node="te9", landing=certain("te2"), result=None)
     state = landed()
     state = msgspec.structs.replace(state, evictions=(*state.evictions, other))
     assert planned(after_the_first_move(), state=state).chains == ()

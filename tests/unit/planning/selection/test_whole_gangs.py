@@ -24,6 +24,7 @@ from tests.builders import (
     NOW,
     amounts,
     budget,
+    certain,
     evicted,
     load,
     no_limits_but,
@@ -421,7 +422,7 @@ def test_a_gang_waits_until_another_move_was_the_probe(pause: Pause, moves: int)
 
 
 def test_a_gang_waits_for_moves_of_its_workload() -> None:
-    gone = EvictionRecord(pod("rank-7").ref, "te7", "uid-llama", NOW, "te8")
+    gone = EvictionRecord(pod("rank-7").ref, "te7", "uid-llama", NOW, certain("te8"))
     plan = planned(training(), WHOLE, State(evictions=(gone,)))
 
     assert reasons(plan) == {"rank-0": "in_flight"}

@@ -6,7 +6,7 @@ import pytest
 
 from desched.model.cluster import PodRef
 from desched.model.plan import NodeClass, NodeVerdict, Refusal, RefusalReason, UnjudgedLoad
-from desched.model.report import CycleReport, CycleResult, Mode, RecentLoad
+from desched.model.report import CycleReport, CycleResult, Mode, RecentLoad, TaintChange
 from desched.model.resources import Resource
 from desched.service.pages.cycle_page import MOST_NODES, MOST_REFUSALS, cycle_page
 from desched.service.reports.formatting import plain
@@ -102,7 +102,7 @@ def test_its_figures_are_those_of_the_json() -> None:
     assert [row[1:4] for row in found.rows("evictions")] == [
         [
             f"{e['pod']['namespace']}/{e['pod']['name']} {e['workload']}",
-            f"{e['node']} → {e['expected_node']}",
+            f"{e['node']} → {e['landing'][0]['node']} (100 %)",
             "",
         ]
         for e in document["evictions"]
@@ -115,6 +115,24 @@ def test_its_figures_are_those_of_the_json() -> None:
         (f"{r['pod']['namespace']}/{r['pod']['name']}", r["node"], r["reason"])
         for r in document["refusals"]
     ]
+
+
+def test_the_page_and_the_terminal_have_the_same_order_of_nodes_and_the_same_soft_taints() -> None:
+    swings = msgspec.structs.replace(pressure(0.82), highest_ratio=0.99)
+    nodes = (
+        NodeVerdict("swings", NodeClass.OVERLOADED, (swings,)),
+        NodeVerdict("lasts", NodeClass.OVERLOADED, (pressure(0.85),)),
+    )
+    plan = msgspec.structs.replace(REPORT.plan, nodes=nodes)
+    failed = TaintChange("te5", tainted=True, why="web-1 is on its way", done=False, detail="403")
+    report = msgspec.structs.replace(REPORT, plan=plan, mode=Mode.EVICT, taints=(failed,))
+
+    found, terminal = page(report), render_report(report, "table")
+
+    assert [row[0] for row in found.rows("nodes")] == ["lasts", "swings"]
+    assert terminal.index("lasts ") < terminal.index("swings ")
+    for text in (found.text, terminal):
+        assert "te5 did not get it (web-1 is on its way): 403" in text
 
 
 def test_a_bar_has_what_leaves_what_arrives_and_the_lines() -> None:

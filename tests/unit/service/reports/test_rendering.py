@@ -45,6 +45,7 @@ from desched.model.state import MoveResult, Pause, PauseScope
 from desched.service.reports import reason_texts
 from desched.service.reports.cycle_table import TableView, print_report
 from desched.service.reports.rendering import render_report
+from tests.builders import certain
 from tests.repository import ROOT
 from tests.unit.service.example_reports import FOLLOWED_UP
 
@@ -83,7 +84,7 @@ def eviction(name: str = "web-1") -> PlannedEviction:
         cpu_millicores=500.0,
         memory_bytes=1e6,
         relief=(ResourceRelief(Resource.CPU, 0.125),),
-        expected_node="b",
+        landing=certain("b"),
         destinations=1,
         reason="node a is too hot",
     )
@@ -444,7 +445,7 @@ def test_results_of_earlier_evictions_are_shown_failures_first() -> None:
 
 def test_evictions_in_flight_are_shown_with_where_they_are_expected() -> None:
     output = shown(FOLLOWED_UP, width=200)
-    assert "shop/web-3 (has left te3, expected on te5, judged by 13:00 UTC)" in output
+    assert "shop/web-3 (has left te3, expected on te5 (100 %), judged by 13:00 UTC)" in output
 
 
 def test_what_is_left_alone_is_shown_with_its_end_and_reason() -> None:

@@ -80,10 +80,10 @@ def test_the_history_has_two_lines_for_each_eviction():
 
     assert first == "2026-03-04 12:00 UTC  shop/web-1  Deployment shop/web"
     assert second == (
-        "  dry run: from te3, expected on te5 (cpu); planned in 12 cycles until 03-04 12:55"
+        "  dry run: from te3 (cpu), expected on te5 (100 %); planned in 12 cycles until 03-04 12:55"
     )
     assert render_history(EVICTING.moves, "table").splitlines()[1] == (
-        "  from te3, expected on te5 (cpu), landed on te5: landed_as_forecast"
+        "  from te3 (cpu), expected on te5 (100 %), landed on te5: landed_as_forecast"
     )
     assert json.loads(render_history(book.moves, "json"))[0]["pod"]["name"] == "web-1"
     assert render_history((), "table") == "No eviction is in the logbook.\n"

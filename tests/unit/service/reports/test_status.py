@@ -25,7 +25,7 @@ from desched.model.state import (
 from desched.ports import LeaseRecord
 from desched.service.reports.reason_texts import describe_unsteered
 from desched.service.reports.status import Status, render_status, sections
-from tests.builders import NOW
+from tests.builders import NOW, certain
 from tests.unit.service.example_reports import CHAIN, TOLD_CHAIN
 
 MINUTE = timedelta(minutes=1)
@@ -34,7 +34,7 @@ WEB = EvictionRecord(
     "n1",
     "uid-web",
     NOW - 5 * MINUTE,
-    "n2",
+    certain("n2"),
     workload="Deployment shop/web",
     judged_by=NOW + 6 * MINUTE,
 )
@@ -161,14 +161,14 @@ def test_a_pause_has_end_person_and_reason(pause, line):
         (
             WEB,
             (
-                "is leaving n1, eviction requested 5 min ago (11:55 UTC), expected on n2; judged "
-                "in 6 min (12:06 UTC) at the latest"
+                "is leaving n1, eviction requested 5 min ago (11:55 UTC), expected on n2 (100 %); "
+                "judged in 6 min (12:06 UTC) at the latest"
             ),
         ),
         (
             changed(WEB, left_at=NOW - 2 * MINUTE),
             (
-                "left n1 2 min ago (11:58 UTC), expected on n2; judged in 6 min "
+                "left n1 2 min ago (11:58 UTC), expected on n2 (100 %); judged in 6 min "
                 "(12:06 UTC) at the latest"
             ),
         ),

@@ -7,7 +7,7 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from desched.model.plan import LandingChance
+from desched.model.landing import LandingChance
 from desched.model.report import EvictionVerdict, Mode, NotActing, Outcome
 from desched.model.state import MoveResult
 from desched.service.telemetry.audit_log import AuditLog

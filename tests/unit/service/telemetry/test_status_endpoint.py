@@ -71,7 +71,7 @@ def test_the_page_shows_load_plan_moves_and_what_rests():
     ]
     assert found.rows("evictions")[0][1] == "shop/web-1 Deployment shop/web"
     assert [(row[1].split()[0], row[3], row[4]) for row in found.rows("moved")] == [
-        ("shop/web-1", "te5", "Its replacement is Ready where it was expected."),
+        ("shop/web-1", "te5", "Its replacement is Ready on one of the nodes that the plan named."),
         ("shop/web-2", "te3", "Its replacement is on the node that it left."),
         ("shop/web-3", "not yet", "in flight: the pod has left"),
     ]
