@@ -15,14 +15,11 @@ import argparse
 import dataclasses
 import os
 import platform
-import statistics
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +28,17 @@ from msgspec.structs import replace
 
 from benchmarks.baselines import Baseline, biggest_first, by_priority
 from benchmarks.day import NODES, Kind, Regime, a_day
+from benchmarks.measures import (
+    LEGEND,
+    Figures,
+    figures_of,
+    landings_of,
+    show_aim,
+    show_calibration,
+    show_shares,
+    show_table,
+    version,
+)
 from benchmarks.oracle import Oracle
 from benchmarks.tally import Tally
 from benchmarks.trace import DEFAULT, SAMPLES, read_trace
@@ -107,16 +115,7 @@ def default_policy() -> Policy:
     return parse_policy(POLICY, "closed-loop").policy
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of one contestant's day, and its CPU seconds."""
-
-    result: LoopResult
-    seconds: float
-    tally: Tally
-
-
-def run_day(day: Day, contestant: str, policy: Policy) -> Outcome:
+def run_day(day: Day, contestant: str, policy: Policy) -> tuple[LoopResult, Figures]:
     """Run one contestant on a day."""
     if contestant in {HALF, HALF_UNKNOWN}:
         day = dataclasses.replace(day, compared_share=0.5)
@@ -125,7 +124,17 @@ def run_day(day: Day, contestant: str, policy: Policy) -> Outcome:
     act = _contestant(contestant, simulation, policy, tally)
     with _sampling(len(day.nodes) // 2 if contestant == HALF else node_sampling.FEWEST_TO_FIND):
         result = run(simulation, act, policy, cycles=SAMPLES - 1)
-    return Outcome(result, time.process_time() - began, tally)
+    figures = figures_of(
+        result,
+        time.process_time() - began,
+        taints=tally.taints,
+        most_tainted=tally.most_tainted,
+        acting_seconds=tally.acting_seconds,
+        landings=landings_of(result, tally.named),
+        results=dict(tally.results),
+        stays=dict(tally.stays),
+    )
+    return result, figures
 
 
 @contextmanager
@@ -162,91 +171,38 @@ def _contestant(
 
 def quiet_day(trace: Floats, seed: int, regime: Regime, nodes: int) -> Day:
     """The same day with less usage, so that no node is above a target."""
-    result = run_day(a_day(trace, seed, regime, nodes=nodes), NOBODY, default_policy()).result
+    result = run_day(a_day(trace, seed, regime, nodes=nodes), NOBODY, default_policy())[0]
     peak = float((result.load / result.targets).max())
     return a_day(trace, seed, regime, nodes=nodes, intensity=QUIET_PEAK_RATIO / peak)
 
 
-# --- what is shown ----------------------------------------------------------------------------
-
-
-def _spread(values: Sequence[float], digits: int = 0) -> str:
-    middle = statistics.median(values)
-    return f"{middle:,.{digits}f} ({min(values):,.{digits}f}-{max(values):,.{digits}f})"
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / max(1, whole):.1f} %"
-
-
-Column = tuple[str, int, Callable[[Sequence[Outcome]], str]]
-"""Its heading, its width, and the text for a contestant's days."""
-
-
-def _share_of_evictions(count: Callable[[LoopResult], int]) -> Callable[[Sequence[Outcome]], str]:
-    return lambda days: _share(sum(count(d.result) for d in days), _evictions(days))
-
-
-def _evictions(days: Sequence[Outcome]) -> int:
-    return sum(len(day.result.moves) for day in days)
-
-
-def _median(
-    value: Callable[[Outcome], float], digits: int = 0
-) -> Callable[[Sequence[Outcome]], str]:
-    return lambda days: f"{statistics.median(map(value, days)):.{digits}f}"
-
-
-TABLE: tuple[Column, ...] = (
-    ("overload node-min", 27, lambda days: _spread([d.result.overload_minutes for d in days])),
-    ("evictions", 22, lambda days: _spread([len(d.result.moves) for d in days])),
-    ("again", 8, _share_of_evictions(lambda result: result.replica_repeats)),
-    ("of one", 8, lambda days: f"{max(d.result.share_within_hour for d in days):.0%}"),
-    ("back", 7, _share_of_evictions(lambda result: result.came_back)),
-    ("overl.", 7, _share_of_evictions(lambda result: result.landed_overloaded)),
-    ("taints", 8, _median(lambda day: day.tally.taints)),
-    ("pending", 9, _median(lambda day: day.result.pending_minutes)),
-    ("s", 6, _median(lambda day: day.seconds, digits=1)),
-)
-
-
-def _table(found: dict[str, list[Outcome]]) -> None:
-    print("  " + " " * 22 + "".join(f"{head:>{width}}" for head, width, _ in TABLE))
-    for name, days in found.items():
-        print(f"  {name:<22}" + "".join(f"{show(days):>{width}}" for _, width, show in TABLE))
-
-
-def _aims(name: str, found: dict[str, list[Outcome]], kind: Kind) -> None:
+def _show_aims(name: str, found: Mapping[str, Sequence[Figures]], kind: Kind) -> None:
     ordinary, large = kind is Kind.MANY_WORKLOADS, kind in {Kind.FIVE_LARGE, Kind.FULL}
     days = found[name]
-    left = sum(day.result.overload_minutes for day in days)
-    before = sum(day.result.overload_minutes for day in found[NOBODY])
+    left = sum(day.overload_node_minutes for day in days)
+    before = sum(day.overload_node_minutes for day in found[NOBODY])
     most_left = MOST_LEFT_WITH_CHAINS if large else MOST_LEFT_ON_OTHER_DAYS
     most = (MOST_LEFT if ordinary else most_left)[name]
-    _aim(
+    show_aim(
         f"{name}: {left / before:.1%} of the overload left",
         f"at most {most:.0%}",
         met=left <= most * before,
     )
-    evictions = _evictions(days)
+    evictions = sum(day.evictions for day in days)
     if ordinary or large:
         mean, bound = evictions / len(days), MOST_EVICTIONS_WITH_CHAINS if large else MOST_EVICTIONS
-        _aim(f"{name}: {mean:.0f} evictions on a day", f"at most {bound}", met=mean <= bound)
+        show_aim(f"{name}: {mean:.0f} evictions on a day", f"at most {bound}", met=mean <= bound)
     if ordinary:
-        too_hot = sum(d.result.landed_overloaded + d.result.came_back for d in days) / evictions
+        too_hot = sum(day.landed_overloaded + day.came_back for day in days) / max(1, evictions)
         hottest = MOST_TOO_HOT[name]
         aim = f"at most {hottest:.0%}"
-        _aim(f"{name}: {too_hot:.1%} of landings too hot", aim, met=too_hot <= hottest)
-    again = sum(day.result.replica_repeats for day in days) / max(1, evictions)
-    _aim(
+        show_aim(f"{name}: {too_hot:.1%} of landings too hot", aim, met=too_hot <= hottest)
+    again = sum(day.replica_repeats for day in days) / max(1, evictions)
+    show_aim(
         f"{name}: {again:.1%} of replicas moved again within the hour",
         "at most 1 %",
         met=again <= MOST_AGAIN,
     )
-
-
-def _aim(text: str, aim: str, *, met: bool) -> None:
-    print(f"  {'met   ' if met else 'MISSED'}  {text} ({aim})")
 
 
 class Job(NamedTuple):
@@ -260,46 +216,41 @@ class Job(NamedTuple):
     contestant: str
 
 
-def do(job: Job) -> Outcome:
+def do(job: Job) -> Figures:
     """Draw the day and run it."""
     if job.contestant == QUIET:
         day = quiet_day(job.trace, job.seed, job.regime, nodes=job.nodes)
-        return run_day(day, DESCHED, default_policy())
+        return run_day(day, DESCHED, default_policy())[1]
     day = a_day(job.trace, job.seed, job.regime, job.kind, nodes=job.nodes)
-    return run_day(day, job.contestant, default_policy())
+    return run_day(day, job.contestant, default_policy())[1]
 
 
 def _contestants_of(kind: Kind) -> tuple[str, ...]:
     return ON_FULL_DAYS if kind is Kind.FULL else ON_OTHER_DAYS
 
 
-def _show(regime: Regime, kind: Kind, found: dict[str, list[Outcome]]) -> None:
+def _show(regime: Regime, kind: Kind, found: Mapping[str, Sequence[Figures]]) -> None:
     print(f"\n{regime}, {kind}, {len(found[NOBODY])} days")
-    _table(found)
+    show_table(found)
     for name in MOST_LEFT:
-        _aims(name, found, kind)
+        _show_aims(name, found, kind)
     for name in (DESCHED, WITHOUT_STEERING):
-        tallies = [day.tally for day in found[name]]
-        _shares(
-            f"Results of the evictions of {name}, as it reports them:",
-            sum((tally.results for tally in tallies), Counter()),
+        days = found[name]
+        print(f"  {name}:")
+        show_calibration(days)
+        show_shares(
+            "Results of the evictions, as desched reports them:", [day.results for day in days]
         )
-        _shares(
-            "Nodes measured above a target, by what it did about them in the same cycle:",
-            sum((tally.stays for tally in tallies), Counter()),
+        show_shares(
+            "Nodes measured above a target, by what desched did about them in the same cycle:",
+            [day.stays for day in days],
         )
-        longest = max(tally.acting_seconds for tally in tallies)
-        most = max(tally.most_tainted for tally in tallies)
+        longest = max(day.acting_seconds for day in days)
+        most = max(day.most_tainted for day in days)
         print(
             f"  Acting took at most {longest:.0f} s of a cycle; at most {most} nodes had a taint.",
             flush=True,
         )
-
-
-def _shares(title: str, counts: Counter[str]) -> None:
-    print(f"  {title}")
-    for what, number in counts.most_common():
-        print(f"    {number / counts.total():6.1%}  {what}")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -315,9 +266,9 @@ def main(arguments: Sequence[str]) -> None:
     nodes = 24 if options.quick else NODES
     trace = read_trace(options.trace)
     print(
-        f"desched {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores ({options.jobs} used); "
-        f"{nodes} nodes, medians (smallest-largest) of the days",
+        f"desched {__version__} ({version()}), Python {platform.python_version()}, "
+        f"numpy {np.__version__}, {platform.machine()}, {len(os.sched_getaffinity(0))} cores ({options.jobs} used); "
+        f"{nodes} nodes\n{LEGEND}",
         flush=True,
     )
     with ProcessPoolExecutor(options.jobs) as pool:
@@ -331,12 +282,12 @@ def main(arguments: Sequence[str]) -> None:
                 first, count = (0, seeds) if ordinary else (FIRST_NEW_SEED, min(seeds, NEW_SEEDS))
                 days = [(name, first + i) for i in range(count) for name in names]
                 jobs = [Job(trace, nodes, regime, kind, seed, name) for name, seed in days]
-                found: dict[str, list[Outcome]] = {name: [] for name in names}
+                found: dict[str, list[Figures]] = {name: [] for name in names}
                 for (name, _), outcome in zip(days, pool.map(do, jobs), strict=True):
                     found[name].append(outcome)
                 _show(regime, kind, found)
-            evictions = len(quiet.result().result.moves)
-            _aim(f"{evictions} evictions on a quiet day", "none", met=evictions == 0)
+            evictions = quiet.result().evictions
+            show_aim(f"{evictions} evictions on a quiet day", "none", met=evictions == 0)
 
 
 if __name__ == "__main__":

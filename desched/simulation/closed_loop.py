@@ -105,7 +105,8 @@ ORDINARY_PACE = Pace()
 class LoopResult:
     """The result of a run; `load` is node x step x (CPU, memory) as shares of the capacity.
 
-    It is NaN where it is not known. `targets` has the same form, or one that numpy extends to it.
+    It is NaN where it is not known, and more than 1 where pods ask for more than the node has.
+    `targets` has the same form, or one that numpy extends to it.
     `replicas` has the number of replicas by the workload's uid as in `moves`.
     """
 
@@ -126,6 +127,32 @@ class LoopResult:
     def overload_minutes(self) -> int:
         """Node-minutes with CPU or memory above its target."""
         return int(self.overloaded.sum() * self.step_seconds / 60)
+
+    def node_minutes_above(self, ratio: float) -> float:
+        """Node-minutes with CPU or memory above this share of the capacity."""
+        return self._node_minutes(np.any(self.load > ratio, axis=2))
+
+    @property
+    def full_cpu_node_minutes(self) -> float:
+        """Node-minutes in which pods ask for all CPU of their node, or for more."""
+        return self._node_minutes(self.load[:, :, 0] >= 1)
+
+    @property
+    def excess_point_minutes(self) -> float:
+        """The area above the targets: percentage points of the worse resource x node-minutes.
+
+        A node is never more than full here.
+        """
+        excess = np.minimum(1.0, self.load) - self.targets
+        return 100 * self._node_minutes(np.nan_to_num(excess).max(axis=2).clip(min=0))
+
+    @property
+    def unmet_cpu_node_minutes(self) -> float:
+        """The CPU that pods asked for and did not get; the CPU of a node for a minute is 1."""
+        return self._node_minutes(np.nan_to_num(self.load[:, :, 0] - 1).clip(min=0))
+
+    def _node_minutes(self, by_step: NDArray[np.bool_] | Floats) -> float:
+        return float(by_step.sum() * self.step_seconds / 60)
 
     @property
     def share_within_hour(self) -> float:
