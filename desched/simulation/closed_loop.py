@@ -45,16 +45,18 @@ class Deployment:
 class Day:
     """A cluster at second 0 with the load of its pods; every run begins in the same state.
 
-    For each pod, the scheduler compares a random `compared_share` of the nodes.
+    For each pod, the scheduler compares a random `compared_share` of the nodes. Of equal nodes, it
+    chooses the first by name, or with `random_ties` any of them, as kube-scheduler does.
     """
 
     nodes: Mapping[str, Amounts]
     deployments: tuple[Deployment, ...]
     compared_share: float = 1.0
+    random_ties: bool = False
 
     def begin(self) -> Simulation:
         """A new simulation of this day."""
-        sampled = self.compared_share < 1.0
+        sampled = self.random_ties or self.compared_share < 1.0
         simulation = Simulation(NodeSample(self.compared_share) if sampled else None)
         for name, size in self.nodes.items():
             simulation.cluster.add_node(
