@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+import desched
 from desched.model.cluster import PodRef
 from desched.model.plan import LandingChance
 from desched.model.report import CycleReport, EvictionVerdict
@@ -115,8 +116,8 @@ def landings_of(result: LoopResult, named: Mapping[PodRef, LandingChance]) -> tu
 
 @cache
 def version() -> str:
-    """The commit of this checkout, with `+` if files differ from it."""
-    root = Path(__file__).parent
+    """The commit of desched's checkout, with `+` if files differ from it."""
+    root = Path(desched.__file__).parent
     described = ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"]
     found = subprocess.run(described, capture_output=True, text=True, check=False)  # noqa: S603
     return found.stdout.strip() or "unknown"
@@ -174,13 +175,23 @@ LEGEND = (
 )
 
 
-def show_table(found: Mapping[str, Runs]) -> None:
-    """A row for each contestant."""
+def show_table(found: Mapping[str, Runs], nobody: Runs | None = None) -> None:
+    """A row for each contestant, with what it leaves of the overload that nobody relieves."""
+    columns = (*COLUMNS[:1], _left_of(nobody), *COLUMNS[1:]) if nobody else COLUMNS
     widest = max(map(len, found))
-    print(" " * (widest + 2) + "".join(f"{heading:>{width}}" for heading, width, _ in COLUMNS))
+    print(" " * (widest + 2) + "".join(f"{heading:>{width}}" for heading, width, _ in columns))
     for name, runs in found.items():
-        cells = "".join(f"{show(runs):>{width}}" for _, width, show in COLUMNS)
+        cells = "".join(f"{show(runs):>{width}}" for _, width, show in columns)
         print(f"  {name:<{widest}}{cells}")
+
+
+def _left_of(nobody: Runs) -> Column:
+    before = sum(run.overload_node_minutes for run in nobody)
+    return (
+        "left",
+        9,
+        lambda runs: f"{sum(run.overload_node_minutes for run in runs) / max(1, before):.1%}",
+    )
 
 
 def show_calibration(runs: Iterable[Figures]) -> None:
