@@ -33,7 +33,7 @@ from msgspec.structs import replace
 
 from benchmarks.aims import DESCHED, HALF, NOBODY, show_aims
 from benchmarks.baselines import Baseline, OneMetric, VolcanoDefaults, biggest_first, by_priority
-from benchmarks.day import Kind, Regime, a_day, hours_of, nodes_of
+from benchmarks.day import Kind, Regime, a_day, pace_of, size_of
 from benchmarks.measures import (
     LEGEND,
     Figures,
@@ -56,7 +56,14 @@ from desched.policy.compatibility import Steering
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy, SteeringRules
 from desched.ports import World
-from desched.simulation.closed_loop import INTERVAL_SECONDS, Day, Descheduler, LoopResult, run
+from desched.simulation.closed_loop import (
+    ORDINARY_PACE,
+    Day,
+    Descheduler,
+    LoopResult,
+    Pace,
+    run,
+)
 from desched.simulation.world import Simulation
 
 FIRST_JUDGING_SEED = 1_000
@@ -113,7 +120,7 @@ def default_policy() -> Policy:
 
 
 def run_day(
-    day: Day, contestant: str, policy: Policy, hours: int = 24
+    day: Day, contestant: str, policy: Policy, hours: int = 24, pace: Pace = ORDINARY_PACE
 ) -> tuple[LoopResult, Figures]:
     """Run one contestant on a day."""
     if contestant in {HALF, HALF_UNKNOWN}:
@@ -123,9 +130,9 @@ def run_day(
     began = time.process_time()
     simulation, tally = day.begin(), Tally()
     act = _contestant(contestant, simulation, policy, tally)
-    cycles = int(hours * 3600 / INTERVAL_SECONDS) - 1
+    cycles = int(hours * 3600 / pace.interval_seconds) - 1
     with _sampling(len(day.nodes) // 2 if contestant == HALF else node_sampling.FEWEST_TO_FIND):
-        result = run(simulation, act, policy, cycles)
+        result = run(simulation, act, policy, cycles, pace)
     figures = figures_of(
         result,
         time.process_time() - began,
@@ -200,10 +207,11 @@ class Job(NamedTuple):
 def do(job: Job) -> list[Line]:
     """Draw the day and run the contestants on it."""
     day, policy = a_day(job.jobs, job.seed, job.regime, job.kind), default_policy()
+    hours, pace = size_of(job.kind).hours, pace_of(job.kind)
     found = []
     for name in job.contestants:
         described = Run(name, job.kind, job.regime, job.seed, len(day.nodes), version())
-        found.append(Line(described, run_day(day, name, policy, hours_of(job.kind))[1]))
+        found.append(Line(described, run_day(day, name, policy, hours, pace)[1]))
     return found
 
 
@@ -214,7 +222,11 @@ def evictions_on_a_quiet_day(jobs: Jobs, regime: Regime, seed: int) -> int:
 
 def _show(regime: Regime, kind: Kind, found: dict[str, list[Figures]]) -> None:
     days = max(map(len, found.values()))
-    print(f"\n{regime}, {kind}, {nodes_of(kind)} nodes, {days} days of {hours_of(kind)} hours")
+    size = size_of(kind)
+    print(
+        f"\n{regime}, {kind}, {size.nodes} nodes, {size.pods:,} pods, "
+        f"{days} days of {size.hours} hours"
+    )
     show_table(found, found.get(NOBODY))
     show_aims(kind, found)
     for name in (DESCHED, WITHOUT_STEERING):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +12,10 @@ from benchmarks.trace import SAMPLES, SECONDS_PER_SAMPLE, Jobs
 from benchmarks.usage_patterns import bursts, leaks, noise, surges
 from desched.model.cluster import SchedulingClass
 from desched.model.resources import Amounts
-from desched.simulation.closed_loop import Day, Deployment
+from desched.simulation.closed_loop import ORDINARY_PACE, Day, Deployment, Pace
 from desched.simulation.history import Floats, UsageSeries
 from desched.simulation.template import PodTemplate
 
-NODES = 100
-PODS_PER_NODE = 16
 NODE = Amounts(cpu_millicores=32_000, memory_bytes=128 * 2**30)
 CAPACITY = np.array([NODE.cpu_millicores, NODE.memory_bytes], dtype=float)
 REPLICAS = (4, 16)
@@ -49,11 +48,11 @@ class Kind(StrEnum):
     SATURATED = "saturated"  # a few nodes, nearly all of them above a target
 
 
-HOURS = {Kind.MILD_HOURS: 6, Kind.CLIMBING_HOURS: 6}
-"""How long a day lasts; 24 hours if it is not here."""
 MEAN_CPU = {Kind.MILD_HOURS: (0.68, 0.68), Kind.CLIMBING_HOURS: (0.6, 0.8)}
-"""The mean CPU load of all nodes at the beginning and at the end of these hours."""
-HOURS_NODES, SATURATED_NODES = 50, 24
+"""The kinds that are hours: the mean CPU load of all nodes at the beginning and at the end."""
+LEAD_IN_SAMPLES = 4
+LEAD_IN_SECONDS = LEAD_IN_SAMPLES * SECONDS_PER_SAMPLE
+"""The hours are preceded by as much load as the default policy looks back on."""
 MEAN_LOAD, SATURATED_LOAD = (0.655, 0.587), (0.73, 0.62)
 """The mean CPU and memory load of a day without further patterns; the first is the trace's."""
 
@@ -65,16 +64,32 @@ MOST_SHIFT = 12
 """Each drawn job is up to so many samples earlier or later than the others."""
 
 
-def hours_of(kind: Kind) -> int:
-    """How long a day of this kind lasts."""
-    return HOURS.get(kind, 24)
+class Size(NamedTuple):
+    """The nodes and pods of a day, and how long it lasts; 24 hours if its kind is not in MEAN_CPU.
+
+    The series of pods have LEAD_IN_SECONDS more if it is.
+    """
+
+    nodes: int = 100
+    pods: int = 1_600
+    hours: int = 24
 
 
-def nodes_of(kind: Kind) -> int:
-    """The number of nodes of a day of this kind."""
-    if kind is Kind.SATURATED:
-        return SATURATED_NODES
-    return HOURS_NODES if kind in HOURS else NODES
+SIZES = {
+    Kind.MILD_HOURS: Size(50, 800, 6),
+    Kind.CLIMBING_HOURS: Size(50, 800, 6),
+    Kind.SATURATED: Size(24, 384),
+}
+
+
+def size_of(kind: Kind) -> Size:
+    """The usual size of a day of this kind."""
+    return SIZES.get(kind, Size())
+
+
+def pace_of(kind: Kind) -> Pace:
+    """When cycles run on such a day."""
+    return Pace(begins_at=LEAD_IN_SECONDS) if kind in MEAN_CPU else ORDINARY_PACE
 
 
 def a_day(
@@ -83,7 +98,7 @@ def a_day(
     regime: Regime,
     kind: Kind = Kind.MANY_WORKLOADS,
     *,
-    nodes: int | None = None,
+    size: Size | None = None,
     intensity: float = 1.0,
 ) -> Day:
     """A cluster drawn from the trace; the scheduler places its pods in a random order.
@@ -93,17 +108,17 @@ def a_day(
     The pods of a workload are neighbors in this order: mostly machines of one job. `intensity`
     multiplies the usage of pods, not their requests.
     """
-    nodes = nodes or nodes_of(kind)
+    nodes, pods, hours = size or size_of(kind)
     chance = np.random.default_rng(seed)
-    shares = _drawn(jobs, nodes * PODS_PER_NODE, chance)
+    shares = _drawn(jobs, pods, chance)
     load = SATURATED_LOAD if kind is Kind.SATURATED else MEAN_LOAD
-    shares *= np.array(load) / PODS_PER_NODE / shares.mean(axis=(0, 1))
+    shares *= np.array(load) * nodes / pods / shares.mean(axis=(0, 1))
     if kind is Kind.SAME_USAGE:
         shares = np.broadcast_to(shares.mean(axis=0), shares.shape)
     large = LARGE_WORKLOADS if kind in {Kind.FIVE_LARGE, Kind.FULL} else 0
     groups = _groups(len(shares), chance, large)
     if kind in MEAN_CPU:
-        shares = _with_mean_cpu(shares, kind)
+        shares = _with_mean_cpu(shares, MEAN_CPU[kind], hours, nodes)
     medians = [np.median(shares[members].reshape(-1, 2), axis=0) for members in groups]
     wanted = np.array([m * chance.uniform(*REQUEST_FACTORS[regime]) for m in medians])
     if kind is Kind.FULL:
@@ -137,12 +152,12 @@ def _drawn(jobs: Jobs, count: int, chance: np.random.Generator) -> Floats:
     return np.concatenate(found)
 
 
-def _with_mean_cpu(shares: Floats, kind: Kind) -> Floats:
-    """The first hours, with the mean CPU load that their kind has."""
-    samples = HOURS[kind] * 3600 // SECONDS_PER_SAMPLE
+def _with_mean_cpu(shares: Floats, mean_cpu: tuple[float, float], hours: int, nodes: int) -> Floats:
+    """The first hours with their lead-in; the mean CPU load of all nodes is as wanted."""
+    samples = LEAD_IN_SAMPLES + hours * 3600 // SECONDS_PER_SAMPLE
     found = shares[:, :samples].copy()
-    wanted = np.linspace(*MEAN_CPU[kind], samples) / PODS_PER_NODE
-    found[:, :, 0] *= wanted / found[:, :, 0].mean(axis=0)
+    wanted = np.interp(np.arange(samples), (LEAD_IN_SAMPLES, samples), mean_cpu)
+    found[:, :, 0] *= wanted * nodes / found[:, :, 0].sum(axis=0)
     return found
 
 
