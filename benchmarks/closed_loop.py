@@ -16,8 +16,6 @@ such files. For quick answers: `--seeds 1 --kind "many workloads" --contestant d
 
 import argparse
 import dataclasses
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +26,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 from msgspec.structs import replace
 
 from benchmarks.aims import DESCHED, HALF, NOBODY, show_aims
@@ -41,6 +38,7 @@ from benchmarks.measures import (
     Run,
     figures_of,
     landings_of,
+    measured_by,
     show_aim,
     show_calibration,
     show_shares,
@@ -50,7 +48,6 @@ from benchmarks.measures import (
 from benchmarks.oracle import Oracle
 from benchmarks.tally import Tally
 from benchmarks.trace import DEFAULT, Jobs, read_jobs
-from desched import __version__
 from desched.planning.kube_scheduler.scores import node_sampling
 from desched.policy.compatibility import Steering
 from desched.policy.loading import parse_policy
@@ -278,9 +275,9 @@ def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
     purpose = "to judge" if options.seeds_from >= FIRST_JUDGING_SEED else "for tuning"
     print(
-        f"desched {__version__} ({version()}), Python {platform.python_version()}, "
-        f"numpy {np.__version__}, {platform.machine()}, {len(os.sched_getaffinity(0))} cores "
-        f"({options.jobs} used); seeds from {options.seeds_from}, {purpose}\n{LEGEND}",
+        f"{measured_by()} ({options.jobs} used); seeds from {options.seeds_from}, {purpose}",
+        LEGEND,
+        sep="\n",
         flush=True,
     )
     jobs, kinds = read_jobs(options.trace), options.kind or (QUICK if options.quick else Kind)

@@ -4,15 +4,18 @@ A run is one contestant on one day, simulated or on a real control plane. Its fi
 values: they can be written as a line of JSON and compared with those of another version.
 """
 
+import os
+import platform
 import statistics
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 import desched
 from desched.model.cluster import PodRef
@@ -123,6 +126,14 @@ def version() -> str:
     return found.stdout.strip() or "unknown"
 
 
+def measured_by() -> str:
+    """What a figure depends on: the version, its commit, and the machine."""
+    return (
+        f"desched {desched.__version__} ({version()}), Python {platform.python_version()}, "
+        f"numpy {np.__version__}, {platform.machine()}, {len(os.sched_getaffinity(0))} cores"
+    )
+
+
 # --- what is shown ----------------------------------------------------------------------------
 
 Runs = Sequence[Figures]
@@ -198,12 +209,8 @@ def show_calibration(runs: Iterable[Figures]) -> None:
     """How often replacements landed on the node that was named first, by stated probability."""
     landings = list(chain.from_iterable(run.landings for run in runs))
     print("  Landed on the node that the plan names first, by its probability:")
-    above = 1.01
-    for least in PROBABILITY_BINS:
-        some = [landing for landing in landings if least <= landing.probability < above]
-        text = f"under {above:.0%}" if least == 0 else f"{least:.0%} and more"
-        print(f"    {text:<13} {_hits(some)}")
-        above = least
+    for name, some in by_probability(landings):
+        print(f"    {name:<14} {_hits(some)}")
     sure = [landing for landing in landings if landing.probability >= SURE_PROBABILITY]
     show_aim(
         f"of those said with {SURE_PROBABILITY:.0%} and more: {_hits(sure)}",
@@ -215,6 +222,15 @@ def show_calibration(runs: Iterable[Figures]) -> None:
         f"at least {LEAST_HITS:.0%}",
         met=not landings or _hit_share(landings) >= LEAST_HITS,
     )
+
+
+def by_probability(landings: Sequence[Landing]) -> Iterator[tuple[str, list[Landing]]]:
+    """The landings in bins, with the name of each bin."""
+    above = 1.01
+    for least in PROBABILITY_BINS:
+        name = f"{100 * least:.0f} % and more" if least else f"under {100 * above:.0f} %"
+        yield name, [landing for landing in landings if least <= landing.probability < above]
+        above = least
 
 
 def _hits(landings: Sequence[Landing]) -> str:
