@@ -5,8 +5,6 @@ the processor and peak memory are those of desched.
 """
 
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
@@ -14,8 +12,8 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.cycle import POLICY
+from benchmarks.measures import measured_by
 from benchmarks.past_server import BEGIN, STEP_SECONDS
-from desched import __version__
 from desched.adapters.prometheus.connection import PrometheusConnection
 from desched.adapters.prometheus.past.objects import Stretch
 from desched.adapters.prometheus.past.reader import HowToRead, PastReader
@@ -81,10 +79,7 @@ def _peak_mib() -> float:
 
 def main() -> None:
     """Run all cases, each in a process of its own."""
-    print(
-        f"desched {__version__}, Python {platform.python_version()}, {platform.machine()}, "
-        f"{len(os.sched_getaffinity(0))} cores; seconds on the processor (of the clock)"
-    )
+    print(f"{measured_by()}; seconds on the processor (of the clock)")
     for case in CASES:
         nodes, pods_per_node, days = case
         run = subprocess.run(  # noqa: S603 (this very module)

@@ -1,34 +1,45 @@
 """Other deschedulers, simplified: they choose by pooled room, without a forecast and without state.
 
-Both get the same measurements as desched: the real usage of nodes and pods over five minutes. Their
-low threshold is that of the policy, or as a favor the ceiling of desched for destinations. As in
-the originals, the most loaded nodes
-come first; a node is done when it is no longer above its target, or when the pooled room of all low
-nodes is used up; `nodeFit` requires that the requests fit on another node. Nothing limits the
-number of evictions, as by default.
+As in the originals, the most loaded nodes come first; a node is done when it is no longer above its
+target, or when the pooled room of all low nodes is used up. Nothing limits the number of evictions,
+as by default. The low threshold is that of the policy, or as a favor the ceiling of desched for
+destinations: below the policy's 30 %, there is no node on any of these days.
+
+`Baseline` is generous: it gets the same measurements as desched, the real usage of nodes and pods
+over five minutes, and evicts only pods whose requests fit on another node (`nodeFit`).
+`OneMetric` is kubernetes-sigs LowNodeUtilization with Prometheus as it is by default.
+`VolcanoDefaults` is Volcano's LoadAware by its defaults, with Prometheus. (As shipped, its metrics
+have no type, and it does nothing.)
 """
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from desched.model.cluster import ClusterState, Node, Pod
 from desched.model.load import ClusterLoad, Measured
+from desched.model.report import EvictionVerdict
 from desched.model.resources import Amounts, Resource
 from desched.policy.policy import Policy
 from desched.ports import World
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 RESOURCES = (CPU, MEMORY)
+VOLCANO_SECONDS = 120
+"""The window of LoadAware (`duration: 2m`)."""
+
 Order = Callable[[Sequence[Pod], "Measurements", set[Resource]], list[Pod]]
+Ratios = dict[Resource, float]
 
 
 @dataclass
 class Measurements:
     """The load of nodes as ratios, and the usage of pods as shares of the (equal) nodes."""
 
-    nodes: Mapping[str, dict[Resource, float]]
-    pods: Mapping[str, dict[Resource, float]]
+    nodes: Mapping[str, Ratios]
+    pods: Mapping[str, Ratios]
 
 
 @dataclass
@@ -48,11 +59,7 @@ class Baseline:
         assert world.evictor is not None
         cluster = world.cluster.read_cluster()
         measured = _measurements(cluster, world.load.read_load(cluster, self.policy))
-        target = {rule.resource: rule.target_ratio for rule in self.policy.rules}
-        low = {
-            r.resource: r.target_ratio - r.ceiling_margin_ratio if self.generous else r.low_ratio
-            for r in self.policy.rules
-        }
+        target, low = _target(self.policy), _low(self.policy, generous=self.generous)
         loads = measured.nodes
         lows = [name for name, load in loads.items() if all(load[r] <= low[r] for r in RESOURCES)]
         overloaded = [
@@ -62,12 +69,11 @@ class Baseline:
         free = {
             node.name: _free(node, cluster) for node in cluster.nodes if node.name not in overloaded
         }
-        for name in sorted(overloaded, key=lambda name: -sum(loads[name].values())):
+        for name in sorted(overloaded, key=lambda name: self.node_rank(loads[name])):
             load = loads[name]
             over = {r for r in RESOURCES if load[r] > target[r]}
-            pods = [p for p in cluster.pods_by_node[name] if p.ready and not p.deleting]
-            self.chance.shuffle(pods)
-            for pod in self.order(pods, measured, over):
+            pods = _shuffled(name, cluster, self.chance)
+            for pod in self.pods_in_order(pods, measured, over):
                 if all(load[r] <= target[r] for r in RESOURCES) or min(pool.values()) <= 0:
                     break
                 if not any(_fits(pod.scheduling.requests, free) for free in free.values()):
@@ -76,6 +82,66 @@ class Baseline:
                 for resource, used in measured.pods[pod.uid].items():
                     load[resource] -= used
                     pool[resource] -= used
+
+    def pods_in_order(
+        self, pods: list[Pod], measured: Measurements, over: set[Resource]
+    ) -> list[Pod]:
+        """The pods of a node, in the order in which they are evicted."""
+        return self.order(pods, measured, over)
+
+    def node_rank(self, load: Ratios) -> float:
+        """The node with the lowest rank is relieved first."""
+        return -sum(load.values())
+
+
+class VolcanoDefaults(Baseline):
+    """Over two minutes; the nodes with most memory in use first; one resource found too high."""
+
+    def __init__(self, policy: Policy) -> None:
+        rules = tuple(replace(r, windows_seconds=(VOLCANO_SECONDS,)) for r in policy.rules)
+        super().__init__(replace(policy, rules=rules), biggest_first)
+
+    def pods_in_order(
+        self, pods: list[Pod], measured: Measurements, over: set[Resource]
+    ) -> list[Pod]:
+        """Of several resources above their targets, one counts, by chance."""
+        return super().pods_in_order(pods, measured, {self.chance.choice(sorted(over))})
+
+    def node_rank(self, load: Ratios) -> float:
+        """Bytes and millicores are added, so memory decides."""
+        return -load[MEMORY]
+
+
+@dataclass
+class OneMetric:
+    """One number for each node, in whole percent, and one pod from each overloaded node.
+
+    With Prometheus it does not know what pods use. The number is the larger of CPU and memory,
+    memory scaled so that both have the same target. `nodeFit` is off, as by default.
+    """
+
+    policy: Policy
+    chance: random.Random = field(default_factory=lambda: random.Random(0))
+
+    def act(self, world: World) -> None:
+        """Measure, choose and evict."""
+        assert world.evictor is not None
+        cluster = world.cluster.read_cluster()
+        measured = _measurements(cluster, world.load.read_load(cluster, self.policy))
+        target, low = _target(self.policy), _low(self.policy, generous=True)
+        percent = {
+            name: int(100 * max(load[r] * target[CPU] / target[r] for r in RESOURCES))
+            for name, load in measured.nodes.items()
+        }
+        if all(value > 100 * low[CPU] for value in percent.values()):
+            return
+        overloaded = [name for name, value in percent.items() if value > 100 * target[CPU]]
+        for name in sorted(overloaded, key=lambda name: -percent[name]):
+            pods = _shuffled(name, cluster, self.chance)
+            for pod in by_priority(pods, measured, set()):
+                answer = world.evictor.evict(pod.ref, "baseline")
+                if answer.verdict is EvictionVerdict.EVICTED:
+                    break
 
 
 def by_priority(pods: Sequence[Pod], measured: Measurements, over: set[Resource]) -> list[Pod]:  # noqa: ARG001 (an Order)
@@ -90,8 +156,25 @@ def biggest_first(pods: Sequence[Pod], measured: Measurements, over: set[Resourc
     return sorted(pods, key=lambda pod: -measured.pods[pod.uid][key])
 
 
+def _target(policy: Policy) -> Ratios:
+    return {rule.resource: rule.target_ratio for rule in policy.rules}
+
+
+def _low(policy: Policy, *, generous: bool) -> Ratios:
+    return {
+        r.resource: r.target_ratio - r.ceiling_margin_ratio if generous else r.low_ratio
+        for r in policy.rules
+    }
+
+
+def _shuffled(node: str, cluster: ClusterState, chance: random.Random) -> list[Pod]:
+    pods = [p for p in cluster.pods_by_node[node] if p.ready and not p.deleting]
+    chance.shuffle(pods)
+    return pods
+
+
 def _measurements(cluster: ClusterState, load: ClusterLoad) -> Measurements:
-    nodes: dict[str, dict[Resource, float]] = {}
+    nodes: dict[str, Ratios] = {}
     for name, found in load.nodes.items():
         cpu, memory = found[CPU], found[MEMORY]
         if isinstance(cpu, Measured) and isinstance(memory, Measured):

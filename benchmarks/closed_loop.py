@@ -1,90 +1,99 @@
-"""A day of load in virtual time, with and without deschedulers: `python -m benchmarks.closed_loop`.
+"""Days of load in virtual time, with and without deschedulers: `python -m benchmarks.closed_loop`.
 
-All contestants start with the same 100 nodes and 1,600 pods at midnight and act every five minutes.
-The benchmark counts node-minutes above a target, evictions, replicas that moved twice within an
-hour, and the minutes that pods were pending. Besides days with many workloads there are days with
-five large ones, and days on which all pods use the same.
+On each day, all contestants start with the same cluster and act every five minutes. A day is drawn
+from the trace by its seed. Seeds below 1,000 are for tuning; the others are for judging, and nobody
+looks at them before the work is finished (`--seeds-from 1000`). See `benchmarks.day` for the kinds
+of days and `benchmarks.measures` for the columns.
 
 In large clusters kube-scheduler compares only a part of the nodes. "half compared" is desched with
 a scheduler that compares a random half, as desched knows it of large clusters; for "not known"
-desched assumes that the scheduler compares all. `--quick` is a small form, with nodes that are
-nearly all too overloaded for moves to help.
+desched assumes that the scheduler compares all. Of equal nodes the scheduler chooses any, as the
+real one does; only beside an oracle the first by name.
+
+`--json FILE` writes a line for each run; `python -m benchmarks.compare BEFORE AFTER` compares two
+such files. For quick answers: `--seeds 1 --kind "many workloads" --contestant desched`.
 """
 
 import argparse
 import dataclasses
-import os
-import platform
-import statistics
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
+import msgspec
 from msgspec.structs import replace
 
-from benchmarks.baselines import Baseline, biggest_first, by_priority
-from benchmarks.day import NODES, Kind, Regime, a_day
+from benchmarks.aims import DESCHED, HALF, NOBODY, show_aims
+from benchmarks.baselines import Baseline, OneMetric, VolcanoDefaults, biggest_first, by_priority
+from benchmarks.day import Kind, Regime, a_day, pace_of, size_of
+from benchmarks.measures import (
+    LEGEND,
+    Figures,
+    Line,
+    Run,
+    figures_of,
+    landings_of,
+    measured_by,
+    show_aim,
+    show_calibration,
+    show_shares,
+    show_table,
+    version,
+)
 from benchmarks.oracle import Oracle
 from benchmarks.tally import Tally
-from benchmarks.trace import DEFAULT, SAMPLES, read_trace
-from desched import __version__
+from benchmarks.trace import DEFAULT, Jobs, read_jobs
 from desched.planning.kube_scheduler.scores import node_sampling
 from desched.policy.compatibility import Steering
 from desched.policy.loading import parse_policy
 from desched.policy.policy import Policy, SteeringRules
 from desched.ports import World
-from desched.simulation.closed_loop import Day, Descheduler, LoopResult, run
-from desched.simulation.history import Floats
+from desched.simulation.closed_loop import (
+    ORDINARY_PACE,
+    Day,
+    Descheduler,
+    LoopResult,
+    Pace,
+    run,
+)
 from desched.simulation.world import Simulation
 
-SEEDS = 5
-FIRST_NEW_SEED, NEW_SEEDS = 10, 3
-"""Days of the other kinds; they were drawn once, and nothing was tuned on them."""
+FIRST_JUDGING_SEED = 1_000
+SEEDS, SEEDS_OF_OTHER_KINDS = 5, 3
 
-NOBODY, SIGS, VOLCANO = "no descheduler", "first fit by priority", "biggest first"
+SIGS, VOLCANO = "first fit by priority", "biggest first"
+SIGS_DEFAULTS, VOLCANO_DEFAULTS = "one pod a node", "biggest, two minutes"
 SIGS_LOW, VOLCANO_LOW = "first fit, below 30 %", "biggest, below 30 %"
-DESCHED, WITHOUT_STEERING, WITHOUT_CHAINS = "desched", "without steering", "without chains"
-HALF, HALF_UNKNOWN = "half compared", "half, not known"
+WITHOUT_STEERING, WITHOUT_CHAINS = "without steering", "without chains"
+HALF_UNKNOWN = "half, not known"
 ORACLE, ORACLE_STEERING = "oracle", "oracle that steers"
-CONTESTANTS = (
+RIVALS = (SIGS, SIGS_DEFAULTS, VOLCANO, VOLCANO_DEFAULTS)
+VARIANTS = (DESCHED, WITHOUT_STEERING, HALF, HALF_UNKNOWN)
+ALL = (
     NOBODY,
-    SIGS,
-    VOLCANO,
+    *RIVALS,
     SIGS_LOW,
     VOLCANO_LOW,
-    DESCHED,
-    WITHOUT_STEERING,
-    HALF,
-    HALF_UNKNOWN,
+    *VARIANTS,
+    WITHOUT_CHAINS,
     ORACLE,
     ORACLE_STEERING,
 )
-ON_OTHER_DAYS = (NOBODY, SIGS, VOLCANO, DESCHED, WITHOUT_STEERING, HALF, HALF_UNKNOWN)
-ON_FULL_DAYS = (*ON_OTHER_DAYS, WITHOUT_CHAINS)
-BASELINES = {
-    SIGS: (by_priority, True),
-    VOLCANO: (biggest_first, True),
-    SIGS_LOW: (by_priority, False),
-    VOLCANO_LOW: (biggest_first, False),
+CONTESTANTS = {
+    Kind.MANY_WORKLOADS: tuple(name for name in ALL if name != WITHOUT_CHAINS),
+    Kind.FULL: (NOBODY, *RIVALS, *VARIANTS, WITHOUT_CHAINS),
+    Kind.FIVE_LARGE: (NOBODY, *RIVALS, *VARIANTS),
+    Kind.SAME_USAGE: (NOBODY, *RIVALS, *VARIANTS),
 }
-MOST_LEFT = {DESCHED: 0.14, HALF: 0.20}
-"""The aims on days with many workloads: the share of the overload that may be left."""
-MOST_LEFT_ON_OTHER_DAYS = {DESCHED: 0.25, HALF: 0.25}
-MOST_LEFT_WITH_CHAINS = {DESCHED: 0.15, HALF: 0.25}
-"""With five large workloads, whether or not requests fill the cluster."""
-MOST_EVICTIONS, MOST_EVICTIONS_WITH_CHAINS = 120, 250
-MOST_AGAIN = 0.01
-MOST_TOO_HOT = {DESCHED: 0.08, HALF: 0.12}
-"""The aims for landings on a node that is overloaded ten minutes later."""
+ON_OTHER_DAYS = (NOBODY, *RIVALS, DESCHED, WITHOUT_STEERING)
+WITH_LOW_REQUESTS = (Kind.MANY_WORKLOADS, Kind.FIVE_LARGE, Kind.SAME_USAGE)
+QUICK = (Kind.SATURATED, Kind.MILD_HOURS, Kind.CLIMBING_HOURS)
 
-QUIET = "desched on a quiet day"
 QUIET_PEAK_RATIO = 0.99
 """The highest load of any node on a quiet day, as a share of its target."""
 
@@ -107,25 +116,31 @@ def default_policy() -> Policy:
     return parse_policy(POLICY, "closed-loop").policy
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of one contestant's day, and its CPU seconds."""
-
-    result: LoopResult
-    seconds: float
-    tally: Tally
-
-
-def run_day(day: Day, contestant: str, policy: Policy) -> Outcome:
+def run_day(
+    day: Day, contestant: str, policy: Policy, hours: int = 24, pace: Pace = ORDINARY_PACE
+) -> tuple[LoopResult, Figures]:
     """Run one contestant on a day."""
     if contestant in {HALF, HALF_UNKNOWN}:
         day = dataclasses.replace(day, compared_share=0.5)
+    # The oracle has to know which of equal nodes is chosen.
+    day = dataclasses.replace(day, random_ties=contestant not in {ORACLE, ORACLE_STEERING})
     began = time.process_time()
     simulation, tally = day.begin(), Tally()
     act = _contestant(contestant, simulation, policy, tally)
+    cycles = int(hours * 3600 / pace.interval_seconds) - 1
     with _sampling(len(day.nodes) // 2 if contestant == HALF else node_sampling.FEWEST_TO_FIND):
-        result = run(simulation, act, policy, cycles=SAMPLES - 1)
-    return Outcome(result, time.process_time() - began, tally)
+        result = run(simulation, act, policy, cycles, pace)
+    figures = figures_of(
+        result,
+        time.process_time() - began,
+        taints=tally.taints,
+        most_tainted=tally.most_tainted,
+        acting_seconds=tally.acting_seconds,
+        landings=landings_of(result, tally.named),
+        results=dict(tally.results),
+        stays=dict(tally.stays),
+    )
+    return result, figures
 
 
 @contextmanager
@@ -154,189 +169,137 @@ def _contestant(
         return lambda world: tally.add(desched.cycle(world))
     if name in {ORACLE, ORACLE_STEERING}:
         return Oracle(simulation, policy, steering=name == ORACLE_STEERING).act
-    if name in BASELINES:
-        order, generous = BASELINES[name]
-        return Baseline(policy, order, generous).act
+    return _rival(name, policy)
+
+
+def _rival(name: str, policy: Policy) -> Callable[[World], None]:
+    if name == SIGS_DEFAULTS:
+        return OneMetric(policy).act
+    if name == VOLCANO_DEFAULTS:
+        return VolcanoDefaults(policy).act
+    if name in {SIGS, SIGS_LOW}:
+        return Baseline(policy, by_priority, generous=name == SIGS).act
+    if name in {VOLCANO, VOLCANO_LOW}:
+        return Baseline(policy, biggest_first, generous=name == VOLCANO).act
     return lambda _: None
 
 
-def quiet_day(trace: Floats, seed: int, regime: Regime, nodes: int) -> Day:
+def quiet_day(jobs: Jobs, seed: int, regime: Regime) -> Day:
     """The same day with less usage, so that no node is above a target."""
-    result = run_day(a_day(trace, seed, regime, nodes=nodes), NOBODY, default_policy()).result
+    result = run_day(a_day(jobs, seed, regime), NOBODY, default_policy())[0]
     peak = float((result.load / result.targets).max())
-    return a_day(trace, seed, regime, nodes=nodes, intensity=QUIET_PEAK_RATIO / peak)
-
-
-# --- what is shown ----------------------------------------------------------------------------
-
-
-def _spread(values: Sequence[float], digits: int = 0) -> str:
-    middle = statistics.median(values)
-    return f"{middle:,.{digits}f} ({min(values):,.{digits}f}-{max(values):,.{digits}f})"
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / max(1, whole):.1f} %"
-
-
-Column = tuple[str, int, Callable[[Sequence[Outcome]], str]]
-"""Its heading, its width, and the text for a contestant's days."""
-
-
-def _share_of_evictions(count: Callable[[LoopResult], int]) -> Callable[[Sequence[Outcome]], str]:
-    return lambda days: _share(sum(count(d.result) for d in days), _evictions(days))
-
-
-def _evictions(days: Sequence[Outcome]) -> int:
-    return sum(len(day.result.moves) for day in days)
-
-
-def _median(
-    value: Callable[[Outcome], float], digits: int = 0
-) -> Callable[[Sequence[Outcome]], str]:
-    return lambda days: f"{statistics.median(map(value, days)):.{digits}f}"
-
-
-TABLE: tuple[Column, ...] = (
-    ("overload node-min", 27, lambda days: _spread([d.result.overload_minutes for d in days])),
-    ("evictions", 22, lambda days: _spread([len(d.result.moves) for d in days])),
-    ("again", 8, _share_of_evictions(lambda result: result.replica_repeats)),
-    ("of one", 8, lambda days: f"{max(d.result.share_within_hour for d in days):.0%}"),
-    ("back", 7, _share_of_evictions(lambda result: result.came_back)),
-    ("overl.", 7, _share_of_evictions(lambda result: result.landed_overloaded)),
-    ("taints", 8, _median(lambda day: day.tally.taints)),
-    ("pending", 9, _median(lambda day: day.result.pending_minutes)),
-    ("s", 6, _median(lambda day: day.seconds, digits=1)),
-)
-
-
-def _table(found: dict[str, list[Outcome]]) -> None:
-    print("  " + " " * 22 + "".join(f"{head:>{width}}" for head, width, _ in TABLE))
-    for name, days in found.items():
-        print(f"  {name:<22}" + "".join(f"{show(days):>{width}}" for _, width, show in TABLE))
-
-
-def _aims(name: str, found: dict[str, list[Outcome]], kind: Kind) -> None:
-    ordinary, large = kind is Kind.MANY_WORKLOADS, kind in {Kind.FIVE_LARGE, Kind.FULL}
-    days = found[name]
-    left = sum(day.result.overload_minutes for day in days)
-    before = sum(day.result.overload_minutes for day in found[NOBODY])
-    most_left = MOST_LEFT_WITH_CHAINS if large else MOST_LEFT_ON_OTHER_DAYS
-    most = (MOST_LEFT if ordinary else most_left)[name]
-    _aim(
-        f"{name}: {left / before:.1%} of the overload left",
-        f"at most {most:.0%}",
-        met=left <= most * before,
-    )
-    evictions = _evictions(days)
-    if ordinary or large:
-        mean, bound = evictions / len(days), MOST_EVICTIONS_WITH_CHAINS if large else MOST_EVICTIONS
-        _aim(f"{name}: {mean:.0f} evictions on a day", f"at most {bound}", met=mean <= bound)
-    if ordinary:
-        too_hot = sum(d.result.landed_overloaded + d.result.came_back for d in days) / evictions
-        hottest = MOST_TOO_HOT[name]
-        aim = f"at most {hottest:.0%}"
-        _aim(f"{name}: {too_hot:.1%} of landings too hot", aim, met=too_hot <= hottest)
-    again = sum(day.result.replica_repeats for day in days) / max(1, evictions)
-    _aim(
-        f"{name}: {again:.1%} of replicas moved again within the hour",
-        "at most 1 %",
-        met=again <= MOST_AGAIN,
-    )
-
-
-def _aim(text: str, aim: str, *, met: bool) -> None:
-    print(f"  {'met   ' if met else 'MISSED'}  {text} ({aim})")
+    return a_day(jobs, seed, regime, intensity=QUIET_PEAK_RATIO / peak)
 
 
 class Job(NamedTuple):
-    """One contestant and its day, as input of another process."""
+    """A day with its contestants, as input of another process."""
 
-    trace: Floats
-    nodes: int
+    jobs: Jobs
     regime: Regime
     kind: Kind
     seed: int
-    contestant: str
+    contestants: tuple[str, ...]
 
 
-def do(job: Job) -> Outcome:
-    """Draw the day and run it."""
-    if job.contestant == QUIET:
-        day = quiet_day(job.trace, job.seed, job.regime, nodes=job.nodes)
-        return run_day(day, DESCHED, default_policy())
-    day = a_day(job.trace, job.seed, job.regime, job.kind, nodes=job.nodes)
-    return run_day(day, job.contestant, default_policy())
+def do(job: Job) -> list[Line]:
+    """Draw the day and run the contestants on it."""
+    day, policy = a_day(job.jobs, job.seed, job.regime, job.kind), default_policy()
+    hours, pace = size_of(job.kind).hours, pace_of(job.kind)
+    found = []
+    for name in job.contestants:
+        described = Run(name, job.kind, job.regime, job.seed, len(day.nodes), version())
+        found.append(Line(described, run_day(day, name, policy, hours, pace)[1]))
+    return found
 
 
-def _contestants_of(kind: Kind) -> tuple[str, ...]:
-    return ON_FULL_DAYS if kind is Kind.FULL else ON_OTHER_DAYS
+def evictions_on_a_quiet_day(jobs: Jobs, regime: Regime, seed: int) -> int:
+    """The evictions of desched on a day without overload."""
+    return run_day(quiet_day(jobs, seed, regime), DESCHED, default_policy())[1].evictions
 
 
-def _show(regime: Regime, kind: Kind, found: dict[str, list[Outcome]]) -> None:
-    print(f"\n{regime}, {kind}, {len(found[NOBODY])} days")
-    _table(found)
-    for name in MOST_LEFT:
-        _aims(name, found, kind)
+def _show(regime: Regime, kind: Kind, found: dict[str, list[Figures]]) -> None:
+    days = max(map(len, found.values()))
+    size = size_of(kind)
+    print(
+        f"\n{regime}, {kind}, {size.nodes} nodes, {size.pods:,} pods, "
+        f"{days} days of {size.hours} hours"
+    )
+    show_table(found, found.get(NOBODY))
+    show_aims(kind, found)
     for name in (DESCHED, WITHOUT_STEERING):
-        tallies = [day.tally for day in found[name]]
-        _shares(
-            f"Results of the evictions of {name}, as it reports them:",
-            sum((tally.results for tally in tallies), Counter()),
-        )
-        _shares(
-            "Nodes measured above a target, by what it did about them in the same cycle:",
-            sum((tally.stays for tally in tallies), Counter()),
-        )
-        longest = max(tally.acting_seconds for tally in tallies)
-        most = max(tally.most_tainted for tally in tallies)
-        print(
-            f"  Acting took at most {longest:.0f} s of a cycle; at most {most} nodes had a taint.",
-            flush=True,
-        )
+        if name in found:
+            _show_reasons(name, found[name])
+    sys.stdout.flush()
 
 
-def _shares(title: str, counts: Counter[str]) -> None:
-    print(f"  {title}")
-    for what, number in counts.most_common():
-        print(f"    {number / counts.total():6.1%}  {what}")
+def _show_reasons(name: str, days: Sequence[Figures]) -> None:
+    print(f"  {name}:")
+    show_calibration(days)
+    show_shares("Results of the evictions, as desched reports them:", [day.results for day in days])
+    show_shares(
+        "Nodes measured above a target, by what desched did about them in the same cycle:",
+        [day.stays for day in days],
+    )
+    longest = max(day.acting_seconds for day in days)
+    most = max(day.most_tainted for day in days)
+    print(f"  Acting took at most {longest:.0f} s of a cycle; at most {most} nodes had a taint.")
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.closed_loop")
+    parser.add_argument("--trace", type=Path, default=DEFAULT)
+    parser.add_argument("--quick", action="store_true", help="a small form: hours and few nodes")
+    parser.add_argument("--seeds", type=int, help="days of each kind")
+    parser.add_argument("--seeds-from", type=int, default=0, help="1000 and more: to judge")
+    parser.add_argument("--kind", type=Kind, action="append", help="all kinds if not given")
+    parser.add_argument("--regime", type=Regime, action="append", help="both if not given")
+    parser.add_argument("--contestant", choices=ALL, action="append", help="nobody always runs")
+    parser.add_argument("--json", type=Path, help="also write the figures of each run to this file")
+    parser.add_argument("--jobs", type=int, default=1, help="days at a time, one core each")
+    return parser.parse_args(arguments)
+
+
+def _contestants(kind: Kind, chosen: Sequence[str] | None) -> tuple[str, ...]:
+    names = CONTESTANTS.get(kind, ON_OTHER_DAYS)
+    return tuple(n for n in ALL if n == NOBODY or n in chosen) if chosen else names
+
+
+def _seeds(kind: Kind, options: argparse.Namespace) -> range:
+    ordinary = SEEDS if kind is Kind.MANY_WORKLOADS else SEEDS_OF_OTHER_KINDS
+    count = options.seeds or (1 if options.quick else ordinary)
+    return range(options.seeds_from, options.seeds_from + count)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run all contestants on all days."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.closed_loop")
-    parser.add_argument("--trace", type=Path, default=DEFAULT)
-    parser.add_argument("--quick", action="store_true", help="24 nodes, one seed; two minutes")
-    parser.add_argument("--seeds", type=int)
-    parser.add_argument("--kind", type=Kind, action="append", help="all kinds if not given")
-    parser.add_argument("--jobs", type=int, default=1, help="days at a time, one core each")
-    options = parser.parse_args(arguments)
-    seeds = options.seeds or (1 if options.quick else SEEDS)
-    nodes = 24 if options.quick else NODES
-    trace = read_trace(options.trace)
+    """Run the contestants on the days."""
+    options = _options(arguments)
+    purpose = "to judge" if options.seeds_from >= FIRST_JUDGING_SEED else "for tuning"
     print(
-        f"desched {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores ({options.jobs} used); "
-        f"{nodes} nodes, medians (smallest-largest) of the days",
+        f"{measured_by()} ({options.jobs} used); seeds from {options.seeds_from}, {purpose}",
+        LEGEND,
+        sep="\n",
         flush=True,
     )
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for regime in Regime:
-            quiet = pool.submit(do, Job(trace, nodes, regime, Kind.MANY_WORKLOADS, 0, QUIET))
-            for kind in options.kind or Kind:
-                if kind is Kind.FULL and regime is not Regime.FAIR:
-                    continue  # the same days: their requests are scaled to fill the cluster
-                ordinary = kind is Kind.MANY_WORKLOADS
-                names = CONTESTANTS if ordinary else _contestants_of(kind)
-                first, count = (0, seeds) if ordinary else (FIRST_NEW_SEED, min(seeds, NEW_SEEDS))
-                days = [(name, first + i) for i in range(count) for name in names]
-                jobs = [Job(trace, nodes, regime, kind, seed, name) for name, seed in days]
-                found: dict[str, list[Outcome]] = {name: [] for name in names}
-                for (name, _), outcome in zip(days, pool.map(do, jobs), strict=True):
-                    found[name].append(outcome)
+    jobs, kinds = read_jobs(options.trace), options.kind or (QUICK if options.quick else Kind)
+    with ExitStack() as stack:
+        pool = stack.enter_context(ProcessPoolExecutor(options.jobs))
+        file = stack.enter_context(options.json.open("wb")) if options.json else None
+        for regime in options.regime or Regime:
+            for kind in kinds:
+                if regime is Regime.LOW and kind not in WITH_LOW_REQUESTS:
+                    continue
+                names = _contestants(kind, options.contestant)
+                days = [Job(jobs, regime, kind, seed, names) for seed in _seeds(kind, options)]
+                found: dict[str, list[Figures]] = {name: [] for name in names}
+                for line in chain.from_iterable(pool.map(do, days)):
+                    found[line.run.contestant].append(line.figures)
+                    if file:
+                        file.write(msgspec.json.encode(line) + b"\n")
+                        file.flush()
                 _show(regime, kind, found)
-            evictions = len(quiet.result().result.moves)
-            _aim(f"{evictions} evictions on a quiet day", "none", met=evictions == 0)
+            if Kind.MANY_WORKLOADS in kinds and not options.contestant:
+                evictions = evictions_on_a_quiet_day(jobs, regime, options.seeds_from)
+                show_aim(f"{evictions} evictions on a quiet day", "none", met=evictions == 0)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ that the peak memory is that of desched. 10 % of the nodes are overloaded.
 
 import gc
 import json
-import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -17,7 +15,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from desched import __version__
+from benchmarks.measures import measured_by
 from desched.adapters.kubernetes.client.connection import connect
 from desched.adapters.kubernetes.cluster_reader import KubernetesReader
 from desched.adapters.prometheus.connection import PrometheusConnection
@@ -110,10 +108,7 @@ def measure(node_count: int, fits: str) -> None:
 
 def main() -> None:
     """Run all cases, each in a process of its own."""
-    print(
-        f"desched {__version__}, Python {platform.python_version()}, {platform.machine()}, "
-        f"{len(os.sched_getaffinity(0))} cores; medians of {RUNS} cycles"
-    )
+    print(f"{measured_by()}; medians of {RUNS} cycles")
     print(f"{'case':<42}{'observe':>9}{'plan':>9}{'peak':>11}{'evictions':>11}{'refusals':>10}")
     found = {}
     for node_count, fits in CASES:

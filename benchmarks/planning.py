@@ -10,8 +10,6 @@ that can spare a fifth of its pods.
 """
 
 import argparse
-import os
-import platform
 import statistics
 import time
 from collections import Counter
@@ -22,7 +20,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.closed_loop import default_policy
-from desched import __version__
+from benchmarks.measures import measured_by
 from desched.cycle import decide
 from desched.model.cluster import ClusterState, Node, Owner, Pod, SchedulingClass, Workload
 from desched.model.load import ClusterLoad, Level, Measured, PodUsage
@@ -173,8 +171,7 @@ def main() -> None:
     parser.add_argument("--gangs", action="store_true")
     options = parser.parse_args()
     print(
-        f"desched {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores; {options.nodes:,} nodes, "
+        f"{measured_by()}; {options.nodes:,} nodes, "
         f"{options.nodes * PODS:,} pods, {OVERLOADED} overloaded; CPU seconds, medians of {RUNS}"
     )
     policy = msgspec.structs.replace(default_policy(), sustained_seconds=0)

@@ -11,7 +11,6 @@ import argparse
 import hashlib
 import json
 import os
-import platform
 import re
 import signal
 import statistics
@@ -26,8 +25,8 @@ from typing import IO, NamedTuple
 
 from benchmarks.api_server import ApiServer, cpu_seconds, memory_mib
 from benchmarks.measured_cycles import Figures
+from benchmarks.measures import measured_by
 from benchmarks.synthetic import SyntheticCluster
-from desched import __version__
 from tests.controlplane.binaries import HERE, PinnedSet, find_or_build
 
 STEADY_CYCLES = 5
@@ -198,8 +197,7 @@ def main(flags: argparse.Namespace) -> None:
     overloaded_share = flags.overloaded / flags.nodes
     cluster = SyntheticCluster(flags.nodes, pods_per_node, overloaded_share)
     print(
-        f"desched {__version__}, Python {platform.python_version()}, {platform.machine()}, "
-        f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.0f}; "
+        f"{measured_by()}, load {os.getloadavg()[0]:.0f}; "
         f"{flags.nodes:,} nodes, {flags.overloaded:,} overloaded, {cluster.pod_count:,} pods, "
         f"{flags.changed:,} change between cycles"
     )

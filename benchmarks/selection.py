@@ -7,8 +7,6 @@ the trace (see `benchmarks.trace`).
 
 import argparse
 import gc
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -17,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import scipy
 
+from benchmarks.measures import measured_by
 from benchmarks.optimum import Optimum, may_go, optimum, replayed
 from benchmarks.overloaded_clusters import SMALL, UNLIMITED, Floats, Instance, Shape, instance
 from benchmarks.trace import DEFAULT, read_trace
-from desched import __version__
 from desched.model.plan import Finding
 from desched.planning.selection.all_nodes import Selection, select_moves
 from desched.planning.selection.excess import Candidate, Excess
@@ -193,10 +191,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="clusters of each kind")
     arguments = parser.parse_args()
     trace = read_trace(arguments.trace)
-    print(
-        f"desched {__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"scipy {scipy.__version__}, {platform.machine()}, {len(os.sched_getaffinity(0))} cores"
-    )
+    print(f"{measured_by()}, scipy {scipy.__version__}")
     small(trace, arguments.seeds)
     large(trace)
 

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from desched.model.plan import NodeClass, NodeVerdict, Plan
+from benchmarks.measures import named_first
+from desched.model.cluster import PodRef
+from desched.model.plan import LandingChance, NodeClass, NodeVerdict, Plan
 from desched.model.report import CycleReport, EvictionVerdict, TaintChange
 
 
@@ -15,7 +17,8 @@ class Tally:
     `stays` counts, in every cycle, what desched did about each node that it measured above a
     target; `results` counts the results of its evictions. `acting_seconds` is the longest virtual
     time of a cycle, in which only acting takes time. `taints` counts the soft taints;
-    `most_tainted` is the maximum number of nodes that had one at the same time.
+    `most_tainted` is the maximum number of nodes that had one at the same time. `named` has the
+    likeliest node of each replacement, by the evicted pod.
     """
 
     stays: Counter[str] = field(default_factory=Counter)
@@ -23,6 +26,7 @@ class Tally:
     acting_seconds: float = 0.0
     taints: int = 0
     most_tainted: int = 0
+    named: dict[PodRef, LandingChance] = field(default_factory=dict)
     _tainted: set[str] = field(default_factory=set)
 
     def add(self, report: CycleReport) -> None:
@@ -31,6 +35,7 @@ class Tally:
         self.results.update(r.result for r in report.settled if r.result is not None)
         self.acting_seconds = max(self.acting_seconds, report.duration_seconds)
         self._count_taints(report.taints)
+        self.named.update(named_first(report))
 
     def _count_taints(self, changes: Iterable[TaintChange]) -> None:
         for change in changes:

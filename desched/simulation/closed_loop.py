@@ -45,17 +45,19 @@ class Deployment:
 class Day:
     """A cluster at second 0 with the load of its pods; every run begins in the same state.
 
-    For each pod, the scheduler compares a random `compared_share` of the nodes, and draws one of
-    the best, as kube-scheduler does.
+    For each pod, the scheduler compares a random `compared_share` of the nodes. Of equal nodes, it
+    chooses the first by name, or with `random_ties` any of them, as kube-scheduler does.
     """
 
     nodes: Mapping[str, Amounts]
     deployments: tuple[Deployment, ...]
     compared_share: float = 1.0
+    random_ties: bool = False
 
     def begin(self) -> Simulation:
         """A new simulation of this day."""
-        simulation = Simulation(NodeSample(self.compared_share))
+        sampled = self.random_ties or self.compared_share < 1.0
+        simulation = Simulation(NodeSample(self.compared_share) if sampled else None)
         for name, size in self.nodes.items():
             simulation.cluster.add_node(
                 name, cpu_millicores=size.cpu_millicores, memory_bytes=size.memory_bytes
@@ -105,7 +107,8 @@ ORDINARY_PACE = Pace()
 class LoopResult:
     """The result of a run; `load` is node x step x (CPU, memory) as shares of the capacity.
 
-    It is NaN where it is not known. `targets` has the same form, or one that numpy extends to it.
+    It is NaN where it is not known, and more than 1 where pods ask for more than the node has.
+    `targets` has the same form, or one that numpy extends to it.
     `replicas` has the number of replicas by the workload's uid as in `moves`.
     """
 
@@ -126,6 +129,32 @@ class LoopResult:
     def overload_minutes(self) -> int:
         """Node-minutes with CPU or memory above its target."""
         return int(self.overloaded.sum() * self.step_seconds / 60)
+
+    def node_minutes_above(self, ratio: float) -> float:
+        """Node-minutes with CPU or memory above this share of the capacity."""
+        return self._node_minutes(np.any(self.load > ratio, axis=2))
+
+    @property
+    def full_cpu_node_minutes(self) -> float:
+        """Node-minutes in which pods ask for all CPU of their node, or for more."""
+        return self._node_minutes(self.load[:, :, 0] >= 1)
+
+    @property
+    def excess_point_minutes(self) -> float:
+        """The area above the targets: percentage points of the worse resource x node-minutes.
+
+        A node is never more than full here.
+        """
+        excess = np.minimum(1.0, self.load) - self.targets
+        return 100 * self._node_minutes(np.nan_to_num(excess).max(axis=2).clip(min=0))
+
+    @property
+    def unmet_cpu_node_minutes(self) -> float:
+        """The CPU that pods asked for and did not get; the CPU of a node for a minute is 1."""
+        return self._node_minutes(np.nan_to_num(self.load[:, :, 0] - 1).clip(min=0))
+
+    def _node_minutes(self, by_step: NDArray[np.bool_] | Floats) -> float:
+        return float(by_step.sum() * self.step_seconds / 60)
 
     @property
     def share_within_hour(self) -> float:

@@ -1,11 +1,12 @@
 """A scheduler for simulated pods: the filters and scores of kube-scheduler.
 
 Source: k8s.io/kubernetes/pkg/scheduler at v1.36, default profile. Left out: image locality,
-preemption. Of equal nodes, the first by name is chosen unless chance decides as it does there.
+preemption. Of equal nodes, the first by name is chosen; with a `NodeSample`, any of them.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from zlib import crc32
 
 import numpy as np
 
@@ -28,15 +29,15 @@ MOST_COMPARED = 100
 
 
 class NodeSample:
-    """What chance decides: the nodes that the scheduler compares, and which of the best it chooses.
+    """The nodes that the scheduler compares for one pod, drawn at random.
 
     kube-scheduler compares only a part of the nodes in large clusters: it filters nodes in order,
-    from where it ended the last time, until it has found enough feasible ones. Of several nodes
-    with the best score it draws one.
+    from where it ended the last time, until it has found enough feasible ones. A `share` of 1 is
+    all of them.
     """
 
     def __init__(self, share: float, seed: int = 0) -> None:
-        self._share = share
+        self._share, self._seed = share, seed
         self._chance = np.random.default_rng(seed)
 
     @classmethod
@@ -60,9 +61,9 @@ class NodeSample:
         sample[self._chance.choice(found, enough, replace=False)] = True
         return sample
 
-    def one_of(self, best: Sequence[str]) -> str:
-        """One of these nodes."""
-        return best[int(self._chance.integers(len(best)))]
+    def one_of(self, equal: Collection[str], pod: str) -> str:
+        """The node that this pod gets of equal ones: as if at random, and the same in each run."""
+        return min(equal, key=lambda node: crc32(f"{self._seed} {pod} {node}".encode()))
 
 
 def choose_node(
@@ -74,15 +75,13 @@ def choose_node(
     """The node to which a pod is bound, None if it fits nowhere.
 
     For a pod that is already bound, this is the node of its replacement. `avoided` nodes count as
-    if they had one more soft taint. Without a sample, all nodes are compared, and the first of the
-    best is chosen.
+    if they had one more soft taint. Without a sample, all nodes are compared.
     """
     scores = score_nodes(pod, view, avoided, sample)
-    if not scores:
-        return None
+    if sample is None or not scores:
+        return max(scores, key=scores.__getitem__, default=None)
     highest = max(scores.values())
-    best = [name for name, score in scores.items() if score == highest]
-    return sample.one_of(best) if sample else best[0]
+    return sample.one_of([node for node, score in scores.items() if score == highest], pod.name)
 
 
 def score_nodes(

@@ -183,6 +183,24 @@ def moves(*found: Move) -> LoopResult:
     return LoopResult(np.zeros((1, 1, 2)), np.ones(2), found, 600.0, {"w": 4, "v": 2})
 
 
+def test_the_severity_of_overload_is_in_node_minutes_and_points() -> None:
+    cpu = [[0.8, 0.85, 0.9, 0.95, 1.0, 1.25], [np.nan, 0.5, 0.5, 0.5, 0.5, 0.5]]
+    memory = [[0.1] * 6, [np.nan, 0.8, 0.86, 0.95, 0.8, 0.8]]
+    load, targets = np.stack([cpu, memory], axis=2), np.array([0.8, 0.85])
+    result = LoopResult(load, targets, (), 720.0, {}, step_seconds=120.0)
+    assert result.overload_minutes == 14
+    assert result.node_minutes_above(0.9) == 8
+    assert result.full_cpu_node_minutes == 4
+    assert result.excess_point_minutes == pytest.approx(2 * (5 + 10 + 15 + 20 + 20 + 1 + 10))
+    assert result.unmet_cpu_node_minutes == pytest.approx(2 * 0.25)
+
+
+def test_without_a_target_nothing_is_in_excess() -> None:
+    result = LoopResult(np.full((1, 3, 2), 1.5), np.array([np.inf, np.inf]), (), 180.0, {})
+    assert result.excess_point_minutes == 0
+    assert result.unmet_cpu_node_minutes == 1.5
+
+
 def test_a_repeat_is_less_than_an_hour_after_the_eviction_before() -> None:
     first = Move(0.0, "w", "a", "n1", "b")
     assert moves(first, Move(3599.0, "w", "b", "n1", "c")).replica_repeats == 1

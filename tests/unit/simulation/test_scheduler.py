@@ -26,7 +26,7 @@ from desched.model.cluster import (
 )
 from desched.model.resources import Amounts
 from desched.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from desched.simulation.scheduler.choice import choose_node, score_nodes
+from desched.simulation.scheduler.choice import NodeSample, choose_node, score_nodes
 from desched.simulation.scheduler.view import ClusterView
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -149,6 +149,17 @@ def test_a_bound_pod_is_scored_as_its_replacement_while_it_terminates() -> None:
 
 def test_equal_nodes_are_decided_by_name() -> None:
     assert choose_node(pod(), cluster(node("b"), node("a"))) == "a"
+
+
+def test_equal_nodes_of_a_sample_are_decided_by_chance() -> None:
+    nodes = cluster(
+        node("a"), node("b"), node("c", taints=(Taint("x", Effect.PREFER_NO_SCHEDULE),))
+    )
+    chosen = [choose_node(pod(f"p{i}"), nodes, sample=NodeSample(1.0)) for i in range(200)]
+    assert chosen == [choose_node(pod(f"p{i}"), nodes, sample=NodeSample(1.0)) for i in range(200)]
+    assert set(chosen) == {"a", "b"}
+    assert 70 < chosen.count("a") < 130
+    assert choose_node(pod(), cluster(), sample=NodeSample(1.0)) is None
 
 
 def test_without_a_fitting_node_there_is_none() -> None:
