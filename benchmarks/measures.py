@@ -19,7 +19,7 @@ import numpy as np
 
 import desched
 from desched.model.cluster import PodRef
-from desched.model.plan import LandingChance
+from desched.model.landing import LandingChance
 from desched.model.report import CycleReport, EvictionVerdict
 from desched.simulation.closed_loop import LoopResult
 
