@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from benchmarks.measures import named_first
 from desched.model.cluster import PodRef
-from desched.model.landing import LandingChance, NodeClass, NodeVerdict, Plan
+from desched.model.landing import LandingChance
+from desched.model.plan import NodeClass, NodeVerdict, Plan
 from desched.model.report import CycleReport, EvictionVerdict, TaintChange
 
 
